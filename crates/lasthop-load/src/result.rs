@@ -1,0 +1,143 @@
+//! What one trial yielded.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{histogram::Histogram, spec::Engine};
+
+/// Why a request did not yield a right answer. An error is counted here and never as a fast request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorClass {
+    /// Nobody listens there (`ECONNREFUSED`, `ENOENT`).
+    Refused,
+    /// A Unix socket's backlog was full (`EAGAIN` on connect).
+    BacklogFull,
+    /// No local port was left (`EADDRNOTAVAIL`).
+    NoPort,
+    /// A phase took longer than its timeout.
+    Timeout,
+    /// The peer closed or reset the connection before the reply was whole.
+    Reset,
+    /// TLS failed: certificate, handshake or record.
+    Tls,
+    /// The server reports an error or another status than expected.
+    WrongStatus,
+    /// The reply has the wrong length or content.
+    WrongContent,
+    /// The bytes are not of the protocol.
+    Protocol,
+    /// Any other error of the operating system.
+    Os,
+}
+
+/// Errors of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorCount {
+    pub count: u64,
+    /// The first one, in words.
+    pub first: String,
+}
+
+/// Times of the parts of a request; a part that does not occur (TLS on a plain socket) is absent, not zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Phases {
+    /// From `connect` to the established connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect: Option<Histogram>,
+    /// The TLS handshake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Histogram>,
+    /// From the request's send to the first byte of the reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<Histogram>,
+}
+
+/// What the driver itself consumed between the start and the end of the measure phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DriverCost {
+    pub user_ns: u64,
+    pub system_ns: u64,
+    /// Context switches that the driver asked for by waiting.
+    pub voluntary_switches: u64,
+    /// Context switches that the kernel imposed.
+    pub involuntary_switches: u64,
+    /// Socket and wait calls issued by the loop, by its own count.
+    pub system_calls: u64,
+}
+
+impl DriverCost {
+    /// CPU time, user and system, in nanoseconds.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+}
+
+/// The record of one trial on one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrialResult {
+    /// Monotonic nanoseconds of the measure phase, from one completed request to another: exactly the time that
+    /// `requests` took.
+    pub elapsed_ns: u64,
+    /// Requests with a right answer within `elapsed_ns`.
+    pub requests: u64,
+    /// Requests with a right answer in the whole trial, warm-up and drain included: what the servers' CPU time is
+    /// divided by.
+    pub requests_total: u64,
+    /// Payload bytes received within `elapsed_ns`.
+    pub bytes_received: u64,
+    /// Time from the actual send to the last byte of the reply (connect included where each request has its own
+    /// connection). `None` when the driver has no latencies (a foreign driver that only counts).
+    pub service_time: Option<Histogram>,
+    pub phases: Phases,
+    /// Errors of the whole trial.
+    pub errors: BTreeMap<ErrorClass, ErrorCount>,
+    /// Connections opened in the whole trial.
+    pub connections_opened: u64,
+    pub cost: DriverCost,
+    /// The engine that ran; never `auto`.
+    pub engine: Engine,
+}
+
+impl TrialResult {
+    /// Right answers per second of the measure phase.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        self.requests as f64 * 1e9 / self.elapsed_ns as f64
+    }
+
+    #[must_use]
+    pub fn error_total(&self) -> u64 {
+        self.errors.values().map(|error| error.count).sum()
+    }
+
+    /// The driver's CPU time as a share of the measure phase; 1.0 is one whole core.
+    #[must_use]
+    pub fn driver_load(&self) -> f64 {
+        self.cost.cpu_ns() as f64 / self.elapsed_ns as f64
+    }
+}
+
+/// What a live connection turned out to be, read from the socket and the TLS session, not from the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proof {
+    /// Address family of the connected socket: `unix`, `inet` or `inet6`.
+    pub family: String,
+    /// Peer address as the kernel names it.
+    pub peer: String,
+    /// Negotiated version, for example `TLSv1.3`; `None` on a plain socket.
+    pub tls_version: Option<String>,
+    pub tls_cipher: Option<String>,
+    /// Whether the second of two requests went over the same connection as the first.
+    pub reused: bool,
+    /// `TCP_NODELAY` as read back; `None` on Unix sockets.
+    pub nodelay: Option<bool>,
+}

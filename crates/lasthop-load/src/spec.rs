@@ -1,0 +1,288 @@
+//! What a driver is asked to do: endpoint × protocol × reuse × load model.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How two processes reach each other. The word is the level of the factor `transport`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// Unix stream socket with a path in the file system.
+    Unix,
+    /// Unix stream socket in the abstract namespace (Linux).
+    Abstract,
+    /// TCP over IPv4 loopback.
+    Tcp,
+    /// TCP over IPv6 loopback.
+    Tcp6,
+    /// TLS over TCP (IPv4).
+    Tls,
+    /// TLS over a Unix stream socket with a path.
+    TlsUnix,
+}
+
+impl Transport {
+    pub const ALL: [Self; 6] = [Self::Unix, Self::Abstract, Self::Tcp, Self::Tcp6, Self::Tls, Self::TlsUnix];
+
+    /// The level's name as it is written in experiment files and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unix => "unix",
+            Self::Abstract => "abstract",
+            Self::Tcp => "tcp",
+            Self::Tcp6 => "tcp6",
+            Self::Tls => "tls",
+            Self::TlsUnix => "tls-unix",
+        }
+    }
+
+    #[must_use]
+    pub fn is_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::TlsUnix)
+    }
+
+    /// Whether the bytes travel through a Unix socket.
+    #[must_use]
+    pub fn is_unix(self) -> bool {
+        matches!(self, Self::Unix | Self::Abstract | Self::TlsUnix)
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The word is not the name of a transport.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown transport `{0}` (known: unix, abstract, tcp, tcp6, tls, tls-unix)")]
+pub struct UnknownTransport(pub String);
+
+impl FromStr for Transport {
+    type Err = UnknownTransport;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|t| t.name() == word).ok_or_else(|| UnknownTransport(word.to_owned()))
+    }
+}
+
+/// A socket address that a client connects to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Address {
+    /// Path of a Unix socket, at most 107 bytes.
+    Unix(PathBuf),
+    /// Name in the abstract namespace, without the leading NUL, at most 107 bytes.
+    Abstract(String),
+    Tcp(SocketAddr),
+}
+
+/// TLS towards the server. Certificates are always verified; there is no switch to turn that off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file with the certificate authorities to trust; `None` trusts the system's own.
+    pub authority: Option<PathBuf>,
+    /// Name that the server's certificate must carry.
+    pub server_name: String,
+    /// Offer session resumption (tickets) on later connections.
+    #[serde(default)]
+    pub resumption: bool,
+}
+
+/// The concrete place to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    pub address: Address,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+}
+
+/// Options set on the client's sockets before use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SocketOptions {
+    /// `TCP_NODELAY`; ignored on Unix sockets.
+    pub nodelay: bool,
+    /// `SO_SNDBUF` in bytes (the kernel doubles it); `None` leaves the kernel's autotuning on.
+    pub send_buffer: Option<u32>,
+    /// `SO_RCVBUF` in bytes (the kernel doubles it); `None` leaves the kernel's autotuning on.
+    pub receive_buffer: Option<u32>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        Self { nodelay: true, send_buffer: None, receive_buffer: None }
+    }
+}
+
+/// What is said over a connection, and how a reply is judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// The server speaks first: `expect` arrives, then the connection is closed. One request is one connection.
+    Hello(Hello),
+    /// A frame of `size` bytes goes out and the same bytes must come back.
+    Echo(Echo),
+    /// `size` bytes are asked for and must all arrive; the clock stops at the last byte received.
+    Stream(Stream),
+    /// HTTP/1.0 or 1.1.
+    Http(Http),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    pub expect: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Echo {
+    /// Bytes of one message, 8 to 16 MiB.
+    pub size: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    /// Bytes of one transfer, 1 to 1 GiB.
+    pub size: u64,
+    /// Bytes that the server hands to each `send`, 1 to 16 MiB.
+    pub chunk: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    #[serde(default = "get")]
+    pub method: String,
+    /// Request target, begins with `/`.
+    pub path: String,
+    /// Value of the `Host` header.
+    pub host: String,
+    /// Further headers, in order.
+    #[serde(default)]
+    pub headers: Vec<(String, String)>,
+    #[serde(default)]
+    pub body: String,
+    #[serde(default)]
+    pub version: HttpVersion,
+    pub expect: HttpExpect,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HttpVersion {
+    #[serde(rename = "1.0")]
+    V10,
+    #[default]
+    #[serde(rename = "1.1")]
+    V11,
+}
+
+/// What a right answer looks like. Every given field must hold for every reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpExpect {
+    pub status: u16,
+    /// The whole body, byte for byte.
+    #[serde(default)]
+    pub body: Option<String>,
+    /// Texts that the body contains.
+    #[serde(default)]
+    pub contains: Vec<String>,
+    /// Length of the body in bytes.
+    #[serde(default)]
+    pub length: Option<u64>,
+}
+
+/// What becomes of a connection after a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// A connection for each request.
+    PerRequest,
+    /// Connections are kept and used again.
+    #[default]
+    KeepAlive,
+}
+
+/// When the next request is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// The next request follows the reply.
+    #[default]
+    Closed,
+}
+
+/// The way a worker waits for its sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// Blocking for one connection, epoll for several.
+    #[default]
+    Auto,
+    Blocking,
+    Epoll,
+}
+
+/// The longest that each phase of a request may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// Nanoseconds for connect and TLS handshake, each.
+    pub connect_ns: u64,
+    /// Nanoseconds from the request to the last byte of its reply.
+    pub request_ns: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect_ns: 5_000_000_000, request_ns: 10_000_000_000 }
+    }
+}
+
+impl Timeouts {
+    #[must_use]
+    pub fn request(&self) -> Duration {
+        Duration::from_nanos(self.request_ns)
+    }
+}
+
+/// Everything a driver needs to know to put load on one endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    pub endpoint: Endpoint,
+    pub protocol: Protocol,
+    #[serde(default)]
+    pub socket: SocketOptions,
+    #[serde(default)]
+    pub reuse: Reuse,
+    #[serde(default)]
+    pub model: Model,
+    #[serde(default)]
+    pub engine: Engine,
+    /// Connections held at the same time over all threads, 1 to 65,535.
+    #[serde(default = "one")]
+    pub connections: u32,
+    /// Worker threads, 1 to 1,024, no more than connections.
+    #[serde(default = "one")]
+    pub threads: u32,
+    #[serde(default)]
+    pub timeouts: Timeouts,
+}
+
+fn one() -> u32 {
+    1
+}

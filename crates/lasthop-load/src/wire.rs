@@ -1,0 +1,78 @@
+//! The protocol of `lasthop drive`: one JSON object a line, requests on standard input, replies on standard output.
+//!
+//! The driver first writes [`Reply::Hello`]. After that every request gets exactly one reply, in order. End of input
+//! ends the driver. A foreign driver (a script of an experiment) speaks the same lines.
+//!
+//! History of [`VERSION`]:
+//! - 1: prepare, trial, close.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    result::{Proof, TrialResult},
+    spec::Spec,
+};
+
+/// Rises with every change that an older peer cannot understand.
+pub const VERSION: u32 = 1;
+
+/// What lasthop asks of a driver.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Open the case's connections and verify two answers; the connections live until `Close`.
+    Prepare { case: String, spec: Box<Spec> },
+    /// One slice of load on a prepared case.
+    Trial { case: String, phases: TrialPhases },
+    /// Close the case's connections.
+    Close { case: String },
+}
+
+/// Lengths of the phases of a trial. The drain takes as long as the outstanding replies do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrialPhases {
+    pub warm_up_ns: u64,
+    pub measure_ns: u64,
+}
+
+/// What a driver answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// The driver's first line.
+    Hello {
+        protocol: u32,
+        driver: String,
+        version: String,
+    },
+    Prepared {
+        case: String,
+        proof: Proof,
+    },
+    Trial {
+        case: String,
+        result: Box<TrialResult>,
+    },
+    Closed {
+        case: String,
+    },
+    /// The request could not be carried out; the driver lives on.
+    Failed {
+        case: String,
+        stage: Stage,
+        cause: String,
+    },
+}
+
+/// Where a case failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// The specification cannot be carried out.
+    Spec,
+    Connect,
+    /// The answers before the measurement were wrong.
+    Verify,
+    Trial,
+}

@@ -1,0 +1,3 @@
+//! ANALYSE: from a run record to estimates, comparisons, checks and verdicts.
+
+pub mod summary;

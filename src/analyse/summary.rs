@@ -1,0 +1,229 @@
+//! What a run amounts to: the content of every report, and with serde the JSON that machines read.
+//!
+//! Keys are stable. More may be added; none is renamed or removed without a new [`SCHEMA`].
+
+use indexmap::IndexMap;
+use lasthop_load::spec::Transport;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::schema::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped};
+
+pub const SCHEMA: &str = "lasthop/1";
+
+/// The result of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// `lasthop/1`
+    pub schema: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    pub title: String,
+    pub question: String,
+    /// Ends of the link under test.
+    pub link: LinkEnds,
+    /// Name of the run.
+    pub run: String,
+    /// Version of lasthop that made the record.
+    pub lasthop: String,
+    /// Command line that made it.
+    pub command: Vec<String>,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// Seconds that the run took.
+    pub seconds: f64,
+    pub seed: u64,
+    pub stopped: Stopped,
+    /// Whether the record has its end; false when the run was killed.
+    pub complete: bool,
+    /// Whether this run compares each reference with itself.
+    pub aa: bool,
+    pub settings: SettingsSummary,
+    pub rounds: u32,
+    /// Blocks over all rounds.
+    pub blocks: u32,
+    pub factors: IndexMap<String, Vec<String>>,
+    /// `None` when the run died before the first round was up.
+    pub environment: Option<Environment>,
+    pub cases: Vec<CaseSummary>,
+    pub comparisons: Vec<Comparison>,
+    pub checks: Vec<Check>,
+    pub failures: Vec<Failure>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkEnds {
+    pub from: String,
+    pub to: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SettingsSummary {
+    /// Half width of the interval at which the run may stop, as a share.
+    pub precision: f64,
+    pub budget_seconds: f64,
+    /// Differences within this share count as none.
+    pub margin: f64,
+    pub trial_seconds: f64,
+    pub blocks_per_round: u32,
+    /// Confidence level of every interval, 0.95.
+    pub confidence: f64,
+    pub placement: Placement,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CaseSummary {
+    pub case: String,
+    /// Level of each factor that applies.
+    pub levels: IndexMap<String, String>,
+    pub transport: Transport,
+    /// Whether others are compared with it.
+    pub reference: bool,
+    pub load: LoadSummary,
+    pub trials: u32,
+    pub failed_trials: u32,
+    /// Requests with a right answer, over all trials.
+    pub requests: u64,
+    /// Errors by class, over all trials.
+    pub errors: IndexMap<String, u64>,
+    /// `None` when no trial succeeded.
+    pub metrics: Option<Metrics>,
+    /// What the live connections were proven to be; `None` when the case never worked.
+    pub proof: Option<ProofSummary>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProofSummary {
+    /// Address family of the driver's connection: `unix`, `inet` or `inet6`.
+    pub family: String,
+    pub tls_version: Option<String>,
+    pub tls_cipher: Option<String>,
+    /// Whether the driver's connection was kept between requests.
+    pub reused: bool,
+    /// The link behind the target, where the application can tell.
+    pub link: Option<LinkObserved>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Metrics {
+    /// Right answers per second.
+    pub throughput: Measured,
+    /// Bytes of payload per second, for protocols that move bulk.
+    pub bandwidth: Option<Measured>,
+    /// Service time; `None` when the driver has no latencies.
+    pub latency_p50: Option<Measured>,
+    pub latency_p99: Option<Measured>,
+    pub latency_max: Option<f64>,
+    pub cpu_per_request: CpuPerRequest,
+    /// Context switches per request, by role; the driver is `driver`.
+    pub switches_per_request: IndexMap<String, f64>,
+    /// System calls per request that the driver made by its own count.
+    pub driver_system_calls_per_request: f64,
+    /// The driver's CPU time as a share of one core per thread, 0 to 1, over all trials.
+    pub driver_load: f64,
+}
+
+/// An estimate with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measured {
+    /// `1/s`, `us`, `bytes/s`.
+    pub unit: String,
+    pub estimate: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// CPU time per right answer, in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuPerRequest {
+    /// `us`
+    pub unit: String,
+    pub driver: f64,
+    /// By service.
+    pub roles: IndexMap<String, f64>,
+}
+
+/// A quantity that cases are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// More is better. The metric that verdict sentences speak of.
+    Throughput,
+    /// Less is better.
+    LatencyP50,
+    /// Less is better.
+    LatencyP99,
+    /// CPU of driver and services together. Less is better.
+    CpuPerRequest,
+}
+
+/// A case against its reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    pub case: String,
+    pub reference: String,
+    pub metric: Metric,
+    /// Case divided by reference.
+    pub ratio: f64,
+    pub low: f64,
+    pub high: f64,
+    pub verdict: Verdict,
+    /// True when a check says that the driver or the machine hides a part of the difference: the ratio is then nearer
+    /// to 1 than the truth.
+    pub lower_bound: bool,
+    /// Blocks that have both cases.
+    pub blocks: u32,
+    /// For `undecided`: estimated further seconds of this run until it is decided.
+    pub more_seconds: Option<f64>,
+    /// What the difference means for a request (metric `latency_p50` and `throughput` only).
+    pub materiality: Option<Materiality>,
+}
+
+/// In the sense of the metric: `faster` is better, also where less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Faster,
+    Slower,
+    /// The whole interval lies within the margin.
+    Equivalent,
+    Undecided,
+}
+
+/// Whether the difference matters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Materiality {
+    /// Time that the case saves against its reference, in microseconds of a request; negative when it costs.
+    pub saved_us: f64,
+    pub saved_us_low: f64,
+    pub saved_us_high: f64,
+    /// A handler that takes longer than this (ms) makes the saved time less than the margin of the response.
+    pub break_even_ms: f64,
+    /// CPU cores saved at 1,000 requests/s, driver and services together; negative when it costs.
+    pub cores_saved_at_1000_per_second: f64,
+}
+
+/// A test of trust.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// Stable name, for example `driver-saturated`.
+    pub id: String,
+    pub severity: Severity,
+    /// The case it is about; `None` for the whole run.
+    pub case: Option<String>,
+    /// What was seen, with figures.
+    pub evidence: String,
+    /// What it does to the result.
+    pub effect: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// The result is weaker than it looks.
+    Doubt,
+    /// The result must not be used for what it says.
+    Invalid,
+}

@@ -1,0 +1,1 @@
+//! Parse, dispatch, print, exit. The only module that writes to the terminal.

@@ -1,0 +1,24 @@
+//! lasthop: how two processes on one machine should talk.
+//!
+//! The modules are the stages of a run, in order:
+//!
+//! | stage | module | yields |
+//! |---|---|---|
+//! | plan | [`experiment`] | a valid [`experiment::model::Experiment`], its cases and schedule |
+//! | start | [`service`] | running servers behind guards |
+//! | drive | `lasthop_load` | one result a trial |
+//! | observe | [`observe`] | CPU, switches, steal per trial; the environment per run |
+//! | keep | [`record`] | a directory that every report is made from |
+//! | analyse | [`analyse`] | estimates, comparisons, checks, verdicts |
+//! | report | [`report`] | bytes |
+//!
+//! [`run`] ties plan to record; [`cli`] parses, dispatches and is the only module that prints.
+
+pub mod analyse;
+pub mod cli;
+pub mod experiment;
+pub mod observe;
+pub mod record;
+pub mod report;
+pub mod run;
+pub mod service;

@@ -1,0 +1,60 @@
+//! OBSERVE: what the machine did during a trial, and what machine it is.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// Readings between the start and the end of one trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Observations {
+    /// By role: the services of the trial's stack by name. The driver counts its own cost.
+    pub roles: IndexMap<String, RoleUsage>,
+    pub machine: MachineUsage,
+    pub network: NetworkCounters,
+}
+
+/// What the processes of one role consumed, children included, ended ones too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoleUsage {
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+    /// Context switches by waiting.
+    pub voluntary_switches: u64,
+    /// Context switches by preemption.
+    pub involuntary_switches: u64,
+    /// Processes alive at the end of the trial.
+    pub processes: u32,
+}
+
+/// The whole machine, all CPUs added up. The kernel counts these in ticks of 10 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineUsage {
+    /// Monotonic nanoseconds between the readings.
+    pub wall_ns: u64,
+    /// CPU time spent on anything.
+    pub busy_ns: u64,
+    /// CPU time in software interrupts.
+    pub softirq_ns: u64,
+    /// CPU time that the hypervisor gave to others.
+    pub steal_ns: u64,
+    /// CPU time of processes that are neither the driver nor a service nor lasthop.
+    pub foreign_ns: u64,
+}
+
+/// Counters of the kernel's network stack, all sockets of the network namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkCounters {
+    /// TCP connections opened by `connect`.
+    pub tcp_opened: u64,
+    /// TCP connections that reached an accept queue.
+    pub tcp_accepted: u64,
+    pub tcp_segments_sent: u64,
+    pub tcp_retransmitted: u64,
+    /// Connections that found an accept queue full.
+    pub listen_overflows: u64,
+    /// TCP sockets in `TIME_WAIT` at the end.
+    pub time_wait: u64,
+}

@@ -1,0 +1,3 @@
+//! KEEP: the directory that a run leaves, and that every report is made from.
+
+pub mod schema;

@@ -1,0 +1,279 @@
+//! The files of a run record, field by field.
+//!
+//! ```text
+//! run.json           RunHeader       written once, before the first service starts
+//! environment.json   Environment     written when the first round is up: then all versions are known
+//! trials.jsonl       TrialRecord     one line a trial, on disk before the next trial starts
+//! end.json           RunEnd          written last; where it is missing the run was cut off
+//! services/ROUND/STACK/SERVICE/      rendered configurations and logs
+//! ```
+//!
+//! History of [`VERSION`]:
+//! - 1: first.
+
+use indexmap::IndexMap;
+use jiff::Timestamp;
+use lasthop_load::{
+    TrialResult,
+    result::Proof,
+    spec::{Spec, Transport},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    experiment::model::{Level, Levels},
+    observe::Observations,
+};
+
+/// Rises with every change that an older lasthop cannot read.
+pub const VERSION: u32 = 1;
+
+/// `run.json`: what was planned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunHeader {
+    pub record: u32,
+    /// Name of the run and of its directory, unique on this machine.
+    pub run: String,
+    pub lasthop: String,
+    /// The command line that made it.
+    pub command: Vec<String>,
+    pub started: Timestamp,
+    pub experiment: ExperimentSummary,
+    pub settings: Settings,
+    pub factors: IndexMap<String, FactorSummary>,
+    pub cases: Vec<CasePlan>,
+    /// Differences between the rendered services of a case and those of its reference, other than the link.
+    pub differences: Vec<Difference>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExperimentSummary {
+    pub name: String,
+    pub title: String,
+    pub question: String,
+    /// `built-in` or the folder.
+    pub source: String,
+    /// Ends of the link under test.
+    pub from: String,
+    pub to: String,
+    /// Services in start order, with the recipe of each.
+    pub services: IndexMap<String, String>,
+}
+
+/// Everything that decides how the run went, defaults filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Seed of the order of cases and of the bootstrap.
+    pub seed: u64,
+    /// Half width of the interval at which the run may stop, as a share.
+    pub precision: f64,
+    pub budget_ns: u64,
+    /// Differences within this share count as none.
+    pub margin: f64,
+    pub trial_ns: u64,
+    pub warm_up_ns: u64,
+    /// Blocks a round.
+    pub blocks: u32,
+    /// Whether every reference case was run twice under two names and nothing else.
+    pub aa: bool,
+    pub placement: Placement,
+}
+
+/// Which CPUs the processes may use. CPU numbers as the kernel counts them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// The scheduler decides.
+    Free,
+    /// The driver has CPUs of its own.
+    Apart { driver: Vec<u32>, services: Vec<u32> },
+    /// The driver and all services share one CPU.
+    Same { cpu: u32 },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FactorSummary {
+    pub help: String,
+    /// Levels that this run uses.
+    pub levels: Vec<Level>,
+    pub reference: Option<Level>,
+}
+
+/// One combination of levels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CasePlan {
+    /// Unique within the run, for example `unix/connections=10`.
+    pub case: String,
+    pub levels: Levels,
+    pub transport: Transport,
+    /// The case that this one is compared with; `None` for a reference.
+    pub reference: Option<String>,
+    /// Number of the stack of services that it runs on; cases whose services are the same share one.
+    pub stack: usize,
+    /// `closed` loop connections, protocol and so on, as the driver was told; the endpoint is filled in each round.
+    pub load: LoadSummary,
+}
+
+/// The load of a case without its endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadSummary {
+    pub target: String,
+    pub protocol: String,
+    pub connections: u32,
+    pub threads: u32,
+    pub reuse: String,
+    /// Payload bytes of one request's reply where the protocol fixes them: turns requests/s into bytes/s.
+    pub bytes: Option<u64>,
+    /// `lasthop` or the command of a foreign driver.
+    pub driver: String,
+}
+
+/// A difference that the comparison cannot tell apart from the transport's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    pub case: String,
+    pub reference: String,
+    /// The service and the file, argument or variable that differs.
+    pub place: String,
+    /// Unified diff, reference first.
+    pub diff: String,
+}
+
+/// `environment.json`: where it ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Environment {
+    pub host: String,
+    pub cpu_model: String,
+    pub cpus: u32,
+    /// Bytes.
+    pub memory: u64,
+    pub kernel: String,
+    pub architecture: String,
+    pub distribution: String,
+    /// `none`, or what `systemd-detect-virt` would say, from the CPU flags and DMI.
+    pub virtualization: String,
+    /// Governor of CPU 0, if the kernel shows one.
+    pub governor: Option<String>,
+    /// One-, five- and fifteen-minute load before the run.
+    pub load_average: [f64; 3],
+    /// Kernel settings that matter here, by their sysctl name.
+    pub sysctl: IndexMap<String, String>,
+    /// Every program that was started.
+    pub programs: IndexMap<String, ProgramVersion>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramVersion {
+    pub path: String,
+    pub version: String,
+}
+
+/// A line of `trials.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialRecord {
+    /// The services of a round are up and each case answered rightly.
+    Round(RoundRecord),
+    Trial(Box<MeasuredTrial>),
+    Failure(Failure),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoundRecord {
+    pub round: u32,
+    /// Nanoseconds since the run began.
+    pub at_ns: u64,
+    /// Nanoseconds that starting and verifying took.
+    pub start_ns: u64,
+    pub cases: IndexMap<String, CaseProof>,
+}
+
+/// What the verification of a case at the begin of a round saw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseProof {
+    /// What the driver was told, with the endpoint of this round.
+    pub spec: Spec,
+    /// The driver's own connection.
+    pub driver: Proof,
+    /// The link behind the target, where the experiment has a way to ask.
+    pub link: Option<LinkObserved>,
+}
+
+/// What the application said of the connections that probe requests came over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkObserved {
+    /// `unix`, `inet` or `inet6`.
+    pub family: String,
+    pub requests: u32,
+    /// Different connections among them.
+    pub connections: u32,
+    /// What the experiment asked for: `per-request` or `keep-alive`.
+    pub wanted: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredTrial {
+    pub round: u32,
+    /// Number of the block within its round, from 0.
+    pub block: u32,
+    /// Place within the block, from 0.
+    pub position: u32,
+    pub case: String,
+    /// Nanoseconds since the run began.
+    pub at_ns: u64,
+    pub result: TrialResult,
+    pub observations: Observations,
+}
+
+/// A case that yielded no number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    pub round: u32,
+    /// `None` before the first block.
+    pub block: Option<u32>,
+    pub case: String,
+    /// `locate`, `prepare`, `start`, `ready`, `connect`, `verify`, `trial`, `stop`.
+    pub stage: String,
+    pub cause: String,
+    /// Last lines of the log of the service that failed, if one did.
+    pub log: String,
+}
+
+/// `end.json`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunEnd {
+    pub stopped: Stopped,
+    pub ended: Timestamp,
+    /// Nanoseconds from begin to end.
+    pub took_ns: u64,
+}
+
+/// Why no further trial was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stopped {
+    /// Every comparison is as narrow as asked.
+    Precision,
+    /// The time is spent.
+    Budget,
+    /// A signal, or the run died: a record without an end reads as this.
+    Interrupted,
+    /// No case is left that works.
+    Failed,
+}

@@ -1,0 +1,1 @@
+//! REPORT: from a summary to bytes. One file per format.

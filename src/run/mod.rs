@@ -1,0 +1,1 @@
+//! RUN: rounds, blocks, trials. Emits events, prints nothing.

@@ -1,0 +1,1 @@
+//! START: real servers, behind guards that outlive lasthop.
