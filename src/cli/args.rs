@@ -1,0 +1,219 @@
+//! The command line as typed. Parsing does no I/O.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use super::values::{Selection, duration, program, selection, share};
+use crate::report::Format;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    a case failed, or a program is missing: the output says which
+  2    wrong use: an unknown word, a file with errors
+  130  interrupted; what was measured so far is recorded and reported";
+
+/// Measures how two processes on one machine should talk
+///
+/// Starts the real servers of a stack, drives them over every local transport in turn, and says which transport is
+/// faster, by how much, with what confidence, why, and whether it matters. Without a command it runs the embedded
+/// default, `lasthop run sockets`.
+#[derive(Debug, Parser)]
+#[command(name = "lasthop", version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub run: RunOptions,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run an experiment and report its result
+    #[command(after_help = EXIT_CODES)]
+    Run(Run),
+    /// List the experiments
+    List,
+    /// Show an experiment: its question, services, factors and cases
+    Show(Show),
+    /// Report a recorded run again, in any format
+    Report(Report),
+    /// List the recorded runs
+    Runs,
+    /// Say what this machine can run, what is missing, and what makes it noisy
+    Doctor(Doctor),
+    /// Install what an experiment needs (shows the commands first)
+    Setup(Setup),
+    /// Start an experiment of your own: a folder of data that runs as it is
+    New(New),
+    /// Remove what a killed run left behind
+    Clean,
+    /// Write a completion script for a shell to standard output
+    Completions { shell: Shell },
+    /// The load generator as a process: JSON lines in, JSON lines out
+    #[command(hide = true)]
+    Drive,
+    /// The process that starts servers and ends them when lasthop dies
+    #[command(hide = true)]
+    Guard(GuardArgs),
+    /// lasthop's own server of the experiment `sockets`
+    #[command(hide = true)]
+    Serve(super::serve::ServeArgs),
+    /// Write man page, completions and schemas into a folder
+    #[command(hide = true)]
+    Generate { directory: PathBuf },
+}
+
+/// What lasthop tells its guard; not for people.
+#[derive(Debug, Args)]
+pub struct GuardArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Name of an experiment (see `lasthop list`), or the folder of your own
+    #[arg(default_value = "sockets")]
+    pub experiment: String,
+    #[command(flatten)]
+    pub options: RunOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub schedule: ScheduleOptions,
+    #[command(flatten)]
+    pub programs: Programs,
+    #[command(flatten)]
+    pub output: OutputOptions,
+    /// Do not show progress; warnings stay
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Show no progress line even on a terminal
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+#[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Which cases")]
+pub struct Select {
+    /// Keep only these levels of a factor
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = selection)]
+    pub only: Vec<Selection>,
+    /// Run a factor at these levels, also at such that are not run by default
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = selection)]
+    pub set: Vec<Selection>,
+    /// Compare each reference case with itself: the spread is what this machine can resolve
+    #[arg(long)]
+    pub aa: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How long and how exactly")]
+pub struct ScheduleOptions {
+    /// Stop when every interval is this narrow: half its width as a share of the ratio
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub precision: Option<f64>,
+    /// Time for the whole run, starts included (`60s`, `5m`)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub budget: Option<Duration>,
+    /// Differences within this share count as none
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub margin: Option<f64>,
+    /// Length of one trial
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub trial: Option<Duration>,
+    /// Blocks between two restarts of the services
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub blocks: Option<u32>,
+    /// Seed of the order of cases and of the bootstrap; drawn and recorded if not given
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Which CPUs driver and services may use
+    #[arg(long, value_enum, default_value_t = PlacementChoice::Auto)]
+    pub placement: PlacementChoice,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PlacementChoice {
+    /// Apart where there is a CPU for each process of the case, else free
+    Auto,
+    /// The driver on a CPU of its own, the services on the others
+    Apart,
+    /// Driver and services on one CPU
+    Same,
+    /// The scheduler decides
+    Free,
+}
+
+#[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Which programs")]
+pub struct Programs {
+    /// Use this executable for a recipe
+    #[arg(long = "program", value_name = "RECIPE=PATH", value_parser = program)]
+    pub programs: Vec<(String, PathBuf)>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What comes out")]
+pub struct OutputOptions {
+    /// Form of the report
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+    /// Write the report into a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Name of an experiment, or the folder of your own
+    pub experiment: String,
+    #[command(flatten)]
+    pub select: Select,
+}
+
+#[derive(Debug, Args)]
+pub struct Report {
+    /// A run: its name or a part of it, its directory, or `last`
+    #[arg(default_value = "last")]
+    pub run: String,
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Only what this experiment needs
+    pub experiment: Option<String>,
+    #[command(flatten)]
+    pub programs: Programs,
+}
+
+#[derive(Debug, Args)]
+pub struct Setup {
+    /// Name of an experiment, or the folder of your own
+    #[arg(required_unless_present = "all")]
+    pub experiment: Option<String>,
+    /// Every built-in experiment
+    #[arg(long, conflicts_with = "experiment")]
+    pub all: bool,
+    /// Run the commands without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Show the commands and stop
+    #[arg(long, conflicts_with = "yes")]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct New {
+    /// Name of the experiment and of the folder that is made
+    pub name: String,
+}
