@@ -22,4 +22,3 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod service;
-pub mod units;

@@ -5,8 +5,14 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::values::{Selection, duration, program, selection, share};
-use crate::report::Format;
+use super::values::program;
+use crate::{
+    experiment::{
+        cases::Choice,
+        quantity::{duration, share},
+    },
+    report::Format,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -104,11 +110,11 @@ pub struct RunOptions {
 #[command(next_help_heading = "Which cases")]
 pub struct Select {
     /// Keep only these levels of a factor
-    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = selection)]
-    pub only: Vec<Selection>,
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    pub only: Vec<Choice>,
     /// Run a factor at these levels, also at such that are not run by default
-    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = selection)]
-    pub set: Vec<Selection>,
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    pub set: Vec<Choice>,
     /// Compare each reference case with itself: the spread is what this machine can resolve
     #[arg(long)]
     pub aa: bool,

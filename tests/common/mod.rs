@@ -1,0 +1,172 @@
+//! What the integration tests share: lasthop in a home of its own, and what must not be left behind.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use tempfile::TempDir;
+
+/// lasthop with a data folder and a sandbox parent of its own, both gone afterwards.
+pub struct Lasthop {
+    home: TempDir,
+    sandboxes: TempDir,
+}
+
+impl Lasthop {
+    /// With the environments that `lasthop setup` installed for this user.
+    pub fn new() -> Self {
+        let home = TempDir::new().unwrap();
+        for installed in ["python", "gems"] {
+            let real = user_data().join(installed);
+            if real.is_dir() {
+                std::os::unix::fs::symlink(real, home.path().join(installed)).unwrap();
+            }
+        }
+        Self { home, sandboxes: tempfile::Builder::new().prefix("lh").tempdir_in("/tmp").unwrap() }
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub fn sandboxes(&self) -> &Path {
+        self.sandboxes.path()
+    }
+
+    pub fn command<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lasthop"));
+        command
+            .args(arguments)
+            .env("LASTHOP_HOME", self.home())
+            .env("LASTHOP_SANDBOX", self.sandboxes())
+            .env("NO_COLOR", "1")
+            .current_dir(self.home())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs to the end and says what was printed.
+    pub fn run<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Ran {
+        Ran::from(self.command(arguments).output().unwrap())
+    }
+
+    pub fn start<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Child {
+        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Directories of the recorded runs.
+    pub fn runs(&self) -> Vec<PathBuf> {
+        let mut runs: Vec<PathBuf> = fs::read_dir(self.home().join("runs"))
+            .map(|entries| entries.map(|entry| entry.unwrap().path()).collect())
+            .unwrap_or_default();
+        runs.sort();
+        runs
+    }
+
+    /// Panics when a process, a sandbox or a socket of this home is left.
+    pub fn assert_nothing_left(&self) {
+        let left: Vec<String> = fs::read_dir(self.sandboxes())
+            .unwrap()
+            .map(|entry| entry.unwrap().path().display().to_string())
+            .collect();
+        assert!(left.is_empty(), "sandboxes left: {left:?}");
+        let processes = self.processes();
+        assert!(processes.is_empty(), "processes left: {processes:?}");
+    }
+
+    /// Processes that carry this home in their environment, as `PID COMMAND`.
+    pub fn processes(&self) -> BTreeSet<String> {
+        let mark = format!("LASTHOP_SANDBOX={}", self.sandboxes().display());
+        let own = std::process::id().to_string();
+        fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && *name != own)
+            .filter(|pid| {
+                let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+            })
+            .map(|pid| {
+                let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                format!("{pid} {}", String::from_utf8_lossy(&command).replace('\0', " "))
+            })
+            .collect()
+    }
+}
+
+fn user_data() -> PathBuf {
+    std::env::var_os("XDG_DATA_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share")))
+        .unwrap_or_default()
+        .join("lasthop")
+}
+
+/// A lasthop that has ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("standard output is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("standard error is UTF-8"),
+        }
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    #[track_caller]
+    pub fn fails(self, code: i32, text: &str) -> Self {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert!(self.stderr.contains(text), "`{text}` is not in:\n{}", self.stderr);
+        self
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in:\n{}", self.stdout))
+    }
+}
+
+/// Whether the test can run here. Where it cannot, it says why and is skipped, which only `LASTHOP_ALLOW_SKIP` permits.
+#[must_use]
+pub fn have(program: &str) -> bool {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path)
+            .chain([PathBuf::from("/usr/sbin")])
+            .any(|folder| folder.join(program).is_file())
+    });
+    found || skip(&format!("{program} is not installed; script/setup installs it"))
+}
+
+/// As [`have`], for an environment that `lasthop setup EXPERIMENT` makes.
+#[must_use]
+pub fn have_python(experiment: &str) -> bool {
+    let found = user_data().join("python").join(experiment).join("bin/python").exists();
+    found || skip(&format!("the Python environment of {experiment} is missing; run `lasthop setup {experiment}`"))
+}
+
+#[expect(clippy::print_stderr, reason = "a skip is said")]
+fn skip(reason: &str) -> bool {
+    assert!(std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(), "{reason} (or set LASTHOP_ALLOW_SKIP=1)");
+    eprintln!("SKIPPED: {reason}");
+    false
+}

@@ -1,0 +1,75 @@
+//! However lasthop ends, nothing of the run is left and the record can be read.
+
+mod common;
+
+use std::{
+    process::Child,
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::{Lasthop, have, have_python};
+
+/// Moments of the kills, spread over start, verification and several rounds by a fixed sequence.
+fn moments() -> impl Iterator<Item = Duration> {
+    (0..20_u64).map(|n| Duration::from_millis(60 + n * 2_654_435_761 % 4_000))
+}
+
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: the child is ours and not yet waited for, so the number is still its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+}
+
+/// The guard needs a moment; what is still there after ten seconds is left.
+fn wait_until_gone(lasthop: &Lasthop) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline
+        && (!lasthop.processes().is_empty() || std::fs::read_dir(lasthop.sandboxes()).unwrap().next().is_some())
+    {
+        thread::sleep(Duration::from_millis(20));
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn sigkill_at_twenty_moments_leaves_nothing() {
+    if !have("nginx") || !have_python("nginx-gunicorn") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let mut readable = 0;
+    for moment in moments() {
+        let before = lasthop.runs().len();
+        let mut child = lasthop.start(["run", "nginx-gunicorn", "--budget", "60s", "--trial", "20ms", "--blocks", "2"]);
+        thread::sleep(moment);
+        signal(&child, libc::SIGKILL);
+        child.wait().unwrap();
+        wait_until_gone(&lasthop);
+        if lasthop.runs().len() > before {
+            let report = lasthop.run(["report", "last"]).ok().stdout;
+            assert!(report.contains("cut off"), "after {moment:?}:\n{report}");
+            readable += 1;
+        }
+    }
+    assert!(readable >= 10, "only {readable} of 20 runs had begun their record");
+}
+
+#[test]
+fn ctrl_c_ends_in_order_and_keeps_what_was_measured() {
+    let lasthop = Lasthop::new();
+    let mut child = lasthop.start(["run", "sockets", "--budget", "60s", "--trial", "10ms", "--blocks", "2"]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let trials = |lasthop: &Lasthop| {
+        lasthop.runs().first().and_then(|run| std::fs::read_to_string(run.join("trials.jsonl")).ok()).unwrap_or_default()
+    };
+    while trials(&lasthop).lines().count() < 12 && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(20));
+    }
+    signal(&child, libc::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    wait_until_gone(&lasthop);
+    let summary = lasthop.run(["report", "last", "--format", "json"]).ok().json();
+    assert_eq!(summary["stopped"], "interrupted");
+    assert_eq!(summary["complete"], true);
+    assert!(summary["cases"][0]["requests"].as_u64().unwrap() > 0);
+}

@@ -1,0 +1,56 @@
+//! The real nginx in front of the real gunicorn.
+
+mod common;
+
+use common::{Lasthop, have, have_python};
+
+fn ready() -> bool {
+    have("nginx") && have_python("nginx-gunicorn")
+}
+
+#[test]
+fn both_links_answer_and_are_proven() {
+    if !ready() {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let summary = lasthop
+        .run(["run", "nginx-gunicorn", "--budget", "8s", "--trial", "50ms", "--blocks", "2", "--format", "json"])
+        .ok()
+        .json();
+    let cases = summary["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 4, "{cases:?}");
+    for case in cases {
+        let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
+        let link = &case["proof"]["link"];
+        assert_eq!(link["family"], wanted, "{case}");
+        assert_eq!(link["connections"], link["requests"], "a sync worker closes each connection: {case}");
+        let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
+        assert!(roles["nginx"].as_f64().unwrap() > 0.0 && roles["gunicorn"].as_f64().unwrap() > 0.0, "{case}");
+    }
+    let programs = summary["environment"]["programs"].as_object().unwrap();
+    assert!(programs.contains_key("nginx") && programs.contains_key("gunicorn"), "{programs:?}");
+    let fired: Vec<&str> = summary["checks"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
+    assert!(!fired.contains(&"config-differs"), "{fired:?}");
+    assert!(!fired.contains(&"transport-not-as-asked") && !fired.contains(&"reuse-not-as-asked"), "{fired:?}");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn the_same_case_twice_is_not_found_to_differ() {
+    if !ready() {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let summary = lasthop
+        .run(["run", "--aa", "nginx-gunicorn", "--only", "connections=1", "--budget", "15s", "--format", "json"])
+        .ok()
+        .json();
+    let comparisons = summary["comparisons"].as_array().unwrap();
+    assert!(!comparisons.is_empty());
+    for comparison in comparisons.iter().filter(|comparison| comparison["metric"] == "throughput") {
+        let verdict = comparison["verdict"].as_str().unwrap();
+        assert!(["equivalent", "undecided"].contains(&verdict), "{comparison}");
+    }
+    lasthop.assert_nothing_left();
+}
