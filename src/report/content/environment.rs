@@ -1,0 +1,87 @@
+//! Where it ran, and how it was run.
+
+use crate::{
+    analyse::summary::Summary,
+    record::schema::{Environment, Placement, Stopped},
+    report::{
+        document::{Block, Depth, Section, Text, Tone},
+        units::{Bytes, Seconds, plural},
+        wording::margin,
+    },
+};
+
+pub fn section(summary: &Summary) -> Option<Section> {
+    let mut lines: Vec<String> = Vec::new();
+    if let Some(environment) = &summary.environment {
+        lines.push(machine(environment));
+        lines.push(programs(summary, environment));
+    }
+    lines.push(run(summary));
+    let blocks = lines.into_iter().map(|line| Block::Paragraph(Text::of(Tone::Dim, line))).collect();
+    super::section("Environment", Depth::Folded, blocks)
+}
+
+fn machine(environment: &Environment) -> String {
+    let virtualization = match environment.virtualization.as_str() {
+        "" | "none" => String::new(),
+        kind => format!(", under {kind}"),
+    };
+    format!(
+        "{}, {}, {} memory, {}, Linux {} {}{virtualization}",
+        environment.cpu_model,
+        plural(u64::from(environment.cpus), "CPU"),
+        Bytes(environment.memory),
+        environment.distribution,
+        environment.kernel,
+        environment.architecture
+    )
+}
+
+fn programs(summary: &Summary, environment: &Environment) -> String {
+    let started = environment.programs.iter().map(|(name, program)| format!("{name} {}", program.version));
+    let mut all: Vec<String> = started.collect();
+    if !environment.programs.contains_key("lasthop") {
+        all.insert(0, format!("lasthop {}", summary.lasthop));
+    }
+    format!("{}; {}", all.join(", "), placement(&summary.settings.placement))
+}
+
+fn placement(placement: &Placement) -> String {
+    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    match placement {
+        Placement::Free => "the scheduler places all processes".to_owned(),
+        Placement::Apart { driver, services } => {
+            format!("driver on CPU {}, services on CPU {}", list(driver), list(services))
+        }
+        Placement::Same { cpu } => format!("driver and services on CPU {cpu}"),
+    }
+}
+
+fn run(summary: &Summary) -> String {
+    let precision = margin(summary.settings.precision);
+    let ended = match summary.stopped {
+        _ if !summary.complete => "cut off".to_owned(),
+        Stopped::Precision => format!("ended when every interval was within ±{precision}"),
+        Stopped::Budget => {
+            format!("ended when its budget of {} was spent", Seconds(summary.settings.budget_seconds))
+        }
+        Stopped::Interrupted => "interrupted".to_owned(),
+        Stopped::Failed => "ended because no case worked".to_owned(),
+    };
+    format!("run {}, seed {}, {ended}", summary.run, summary.seed)
+}
+
+/// Everything else that is known of the machine and the settings.
+pub fn detail(summary: &Summary) -> Option<Section> {
+    let environment = summary.environment.as_ref()?;
+    let mut items = vec![
+        format!("started {}, {}", summary.started, plural(u64::from(summary.blocks), "block")),
+        format!("trials of {}", Seconds(summary.settings.trial_seconds)),
+        format!("load average before: {}", environment.load_average.map(|load| format!("{load:.2}")).join(", ")),
+        format!("governor: {}", environment.governor.as_deref().unwrap_or("not shown by the kernel")),
+    ];
+    items.extend(environment.programs.iter().map(|(name, program)| format!("{name}: {}", program.path)));
+    items.extend(environment.sysctl.iter().map(|(name, value)| format!("{name} = {value}")));
+    let blocks = items.into_iter().map(|item| Block::Item(item.into())).collect();
+    super::section("Settings and kernel", Depth::Detail, blocks)
+}

@@ -1,0 +1,44 @@
+//! Failures: stage, cause and the last lines of the log. The same failure in several rounds is told once.
+
+use indexmap::IndexMap;
+
+use super::verdicts::sentence;
+use crate::{
+    analyse::summary::Summary,
+    record::schema::Failure,
+    report::{
+        document::{Block, Depth, Section, Text, Tone},
+        units::plural,
+    },
+};
+
+pub fn section(summary: &Summary) -> Option<Section> {
+    let mut kinds: IndexMap<(&str, &str), Vec<&Failure>> = IndexMap::new();
+    for failure in &summary.failures {
+        kinds.entry((&failure.stage, &failure.cause)).or_default().push(failure);
+    }
+    let mut blocks = Vec::new();
+    for failures in kinds.values() {
+        blocks.push(Block::Item(text(failures)));
+        let log = failures.last().map_or("", |failure| failure.log.trim_end());
+        if !log.is_empty() {
+            blocks.push(Block::Log(log.to_owned()));
+        }
+    }
+    super::section("Failures", Depth::Open, blocks)
+}
+
+fn text(failures: &[&Failure]) -> Text {
+    let first = failures[0];
+    let mut cases: Vec<&str> = failures.iter().map(|failure| failure.case.as_str()).collect();
+    cases.sort_unstable();
+    cases.dedup();
+    let times = if failures.len() > cases.len() {
+        format!(" ({})", plural(failures.len() as u64, "time"))
+    } else {
+        String::new()
+    };
+    Text::of(Tone::Strong, cases.join(", "))
+        .and(Tone::Bad, format!(" failed at {}", first.stage))
+        .plain(format!("{times}: {}", sentence(&first.cause)))
+}

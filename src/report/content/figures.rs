@@ -1,0 +1,208 @@
+//! The tables of figures: rates and latencies, cost per request, all comparisons.
+
+use super::{case_title, under_settings, verdicts::failed_stage};
+use crate::{
+    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, Summary},
+    report::{
+        document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Tone},
+        groups::Group,
+        units::{ByteRateUnit, NONE, TimeUnit, column, ratio, significant},
+        wording::{percent, ratio_places, tone, word},
+    },
+};
+
+/// Rates, latencies and ratios. Groups that are counted in bytes get a table of their own.
+pub fn section(groups: &[Group<'_>]) -> Option<Section> {
+    let (bulk, plain): (Vec<&Group<'_>>, Vec<&Group<'_>>) = groups.iter().partition(|group| group.is_bulk());
+    let blocks: Vec<Block> = [plain, bulk].iter().filter_map(|groups| table(groups)).map(Block::Table).collect();
+    (!blocks.is_empty()).then_some(Section { title: None, depth: Depth::Open, blocks })
+}
+
+/// A group's case with figures.
+struct Line<'a> {
+    group: &'a Group<'a>,
+    case: &'a CaseSummary,
+    metrics: &'a Metrics,
+}
+
+fn lines<'a>(groups: &[&'a Group<'a>]) -> Vec<Line<'a>> {
+    let of = |group: &'a Group<'a>| {
+        group.cases.iter().filter_map(move |case| Some(Line { group, case, metrics: case.metrics.as_ref()? }))
+    };
+    groups.iter().flat_map(|group| of(group)).collect()
+}
+
+fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
+    let lines = lines(groups);
+    let summary = groups.first()?.summary();
+    if lines.is_empty() {
+        return None;
+    }
+    let columns = Columns::default().with(Column::left(case_title(summary.aa)), lines.iter().map(name));
+    let columns = rate_column(columns, &lines);
+    let columns = latency_column(columns, "p50", &lines, |metrics| metrics.latency_p50.as_ref());
+    let columns = latency_column(columns, "p99", &lines, |metrics| metrics.latency_p99.as_ref());
+    Some(assemble(summary, groups, ratio_columns(columns, &lines)))
+}
+
+/// Puts the rows under their settings and adds the cases that have no figures.
+fn assemble(summary: &Summary, groups: &[&Group<'_>], columns: Columns) -> Table {
+    let (columns, rows) = columns.into_rows();
+    let mut figures = rows.into_iter();
+    let rows = under_settings(groups, |group| {
+        let row = |case: &&CaseSummary| match case.metrics {
+            Some(_) => figures.next().map(Row::Cells),
+            None => Some(Row::Note(group.label(case).into(), Cell::new(Tone::Bad, why_missing(summary, case)))),
+        };
+        group.cases.iter().filter_map(row).collect()
+    });
+    Table { columns, rows }
+}
+
+fn why_missing(summary: &Summary, case: &CaseSummary) -> String {
+    failed_stage(summary, case).map_or_else(|| "not measured".to_owned(), |stage| format!("failed: {stage}"))
+}
+
+fn name(line: &Line<'_>) -> Cell {
+    Cell::new(Tone::Strong, line.group.label(line.case))
+}
+
+fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let bandwidths: Vec<f64> =
+        lines.iter().filter_map(|line| line.metrics.bandwidth.as_ref()).map(|measured| measured.estimate).collect();
+    if bandwidths.len() == lines.len() {
+        let unit = ByteRateUnit::of_column(&bandwidths);
+        let values = bandwidths.iter().map(|rate| significant(rate / unit.bytes(), 3));
+        return columns.with(Column::right(unit.name()), values);
+    }
+    let rates: Vec<_> = lines.iter().map(|line| Some(line.metrics.throughput.estimate)).collect();
+    columns.with(Column::right("requests/s"), column(&rates))
+}
+
+fn latency_column<'a>(
+    columns: Columns,
+    title: &str,
+    lines: &[Line<'a>],
+    pick: fn(&'a Metrics) -> Option<&'a Measured>,
+) -> Columns {
+    let micros: Vec<Option<f64>> =
+        lines.iter().map(|line| pick(line.metrics).map(|measured| measured.estimate)).collect();
+    let known: Vec<f64> = micros.iter().flatten().copied().collect();
+    if known.is_empty() {
+        return columns;
+    }
+    let unit = TimeUnit::of_column(&known);
+    let scaled: Vec<Option<f64>> = micros.iter().map(|value| value.map(|value| value / unit.micros())).collect();
+    columns.with(Column::right(format!("{title} {}", unit.name())), column(&scaled))
+}
+
+fn compared<'a>(line: &Line<'a>) -> Option<&'a Comparison> {
+    line.group.comparison(line.case, Metric::Throughput)
+}
+
+fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let Some(places) = lines.iter().filter_map(|line| compared(line).map(ratio_places)).max() else { return columns };
+    let bound = |lower: bool, ratio: f64| match (lower, ratio >= 1.0) {
+        (false, _) => "",
+        (true, true) => "≥ ",
+        (true, false) => "≤ ",
+    };
+    let ratios = lines.iter().map(|line| match compared(line) {
+        Some(c) => Cell::new(tone(c.verdict), format!("{}{}", bound(c.lower_bound, c.ratio), ratio(c.ratio, places))),
+        None if line.case.reference => ratio(1.0, places).into(),
+        None => NONE.into(),
+    });
+    let intervals = lines.iter().map(|line| {
+        compared(line).map_or(String::new(), |c| format!("{} to {}", ratio(c.low, places), ratio(c.high, places)))
+    });
+    let verdicts = lines.iter().map(|line| match compared(line) {
+        Some(comparison) => Cell::new(tone(comparison.verdict), word(comparison.verdict)),
+        None if line.case.reference => Cell::new(Tone::Dim, "reference"),
+        None => Cell::default(),
+    });
+    let confidence = percent(lines[0].group.summary().settings.confidence, 0);
+    columns
+        .with(Column::right("ratio"), ratios)
+        .with(Column::left(format!("{confidence} interval")), intervals)
+        .with(Column::left("verdict"), verdicts)
+}
+
+/// CPU time and context switches per request, by role.
+pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
+    let groups: Vec<&Group<'_>> = groups.iter().collect();
+    let lines = lines(&groups);
+    let first = lines.first()?;
+    let mut columns =
+        Columns::default().with(Column::left(case_title(first.group.summary().aa)), lines.iter().map(name));
+    for role in roles(&lines) {
+        let values: Vec<_> = lines.iter().map(|line| cpu_of(line.metrics, &role)).collect();
+        columns = columns.with(Column::right(&role), column(&values));
+    }
+    let totals: Vec<_> = lines.iter().map(|line| Some(cpu_total(line.metrics))).collect();
+    let switches: Vec<_> = lines.iter().map(|line| Some(line.metrics.switches_per_request.values().sum())).collect();
+    let columns =
+        columns.with(Column::right("all"), column(&totals)).with(Column::right("switches"), column(&switches));
+    let (columns, rows) = columns.into_rows();
+    let mut figures = rows.into_iter();
+    let rows = under_settings(&groups, |group| {
+        let with_figures = group.cases.iter().filter(|case| case.metrics.is_some());
+        with_figures.filter_map(|_| figures.next().map(Row::Cells)).collect()
+    });
+    let title = "CPU µs and context switches per request";
+    super::section(title, Depth::Folded, vec![Block::Table(Table { columns, rows })])
+}
+
+/// The driver and every service that used CPU in some case.
+fn roles(lines: &[Line<'_>]) -> Vec<String> {
+    let mut roles = vec!["driver".to_owned()];
+    for role in lines.iter().flat_map(|line| line.metrics.cpu_per_request.roles.keys()) {
+        if !roles.contains(role) {
+            roles.push(role.clone());
+        }
+    }
+    roles
+}
+
+fn cpu_of(metrics: &Metrics, role: &str) -> Option<f64> {
+    match role {
+        "driver" => Some(metrics.cpu_per_request.driver),
+        service => metrics.cpu_per_request.roles.get(service).copied(),
+    }
+}
+
+/// CPU time per request of all roles together.
+pub fn cpu_total(metrics: &Metrics) -> f64 {
+    metrics.cpu_per_request.driver + metrics.cpu_per_request.roles.values().sum::<f64>()
+}
+
+/// Every comparison by every metric.
+pub fn comparison_section(summary: &Summary) -> Option<Section> {
+    let all = &summary.comparisons;
+    let intervals = all.iter().map(|c| {
+        let places = ratio_places(c);
+        format!("{} to {}", ratio(c.low, places), ratio(c.high, places))
+    });
+    let columns = Columns::default()
+        .with(Column::left("case"), all.iter().map(|c| c.case.clone()))
+        .with(Column::left("against"), all.iter().map(|c| c.reference.clone()))
+        .with(Column::left("metric"), all.iter().map(|c| metric_name(c.metric)))
+        .with(Column::right("ratio"), all.iter().map(|c| ratio(c.ratio, ratio_places(c))))
+        .with(Column::left("interval"), intervals)
+        .with(Column::right("blocks"), all.iter().map(|c| c.blocks.to_string()))
+        .with(Column::left("verdict"), all.iter().map(|c| Cell::new(tone(c.verdict), word(c.verdict))));
+    let (columns, rows) = columns.into_rows();
+    if rows.is_empty() {
+        return None;
+    }
+    let table = Table { columns, rows: rows.into_iter().map(Row::Cells).collect() };
+    super::section("All comparisons", Depth::Detail, vec![Block::Table(table)])
+}
+
+fn metric_name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Throughput => "throughput",
+        Metric::LatencyP50 => "latency p50",
+        Metric::LatencyP99 => "latency p99",
+        Metric::CpuPerRequest => "CPU per request",
+    }
+}

@@ -1,0 +1,93 @@
+//! Does it matter: what a difference means for one request and for a machine.
+
+use super::{case_title, under_settings};
+use crate::{
+    analyse::summary::{Comparison, Materiality, Metric, Summary, Verdict},
+    report::{
+        document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
+        groups::{Compared, Group},
+        units::{Micros, NONE, TimeUnit, column, grouped},
+        wording::margin,
+    },
+};
+
+/// A comparison whose difference has been valued.
+struct Line<'a> {
+    label: String,
+    verdict: Verdict,
+    materiality: &'a Materiality,
+}
+
+pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
+    if summary.aa {
+        return None;
+    }
+    let groups: Vec<&Group<'_>> = groups.iter().collect();
+    let lines: Vec<Line<'_>> = groups.iter().flat_map(|group| lines(group)).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let (columns, rows) = columns(&lines).into_rows();
+    let mut figures = rows.into_iter();
+    let rows = under_settings(&groups, |group| {
+        self::lines(group).iter().filter_map(|_| figures.next().map(Row::Cells)).collect()
+    });
+    let mut blocks = vec![Block::Table(Table { columns, rows })];
+    blocks.push(Block::Paragraph(legend(summary, &lines)));
+    super::section("Does it matter?", Depth::Open, blocks)
+}
+
+fn lines<'a>(group: &Group<'a>) -> Vec<Line<'a>> {
+    let line = |compared: Compared<'a>| {
+        Some(Line {
+            label: group.label(compared.case),
+            verdict: compared.comparison.verdict,
+            materiality: value_of(group, compared)?,
+        })
+    };
+    group.compared().filter_map(line).collect()
+}
+
+/// The value by the median latency where there is one: with several connections, time between replies is not what a
+/// request waits.
+fn value_of<'a>(group: &Group<'a>, compared: Compared<'a>) -> Option<&'a Materiality> {
+    let by = |metric| group.comparison(compared.case, metric).and_then(|c: &Comparison| c.materiality.as_ref());
+    by(Metric::LatencyP50).or_else(|| by(Metric::Throughput))
+}
+
+fn columns(lines: &[Line<'_>]) -> Columns {
+    let saved: Vec<f64> = lines.iter().map(|line| line.materiality.saved_us).collect();
+    let unit = TimeUnit::of_column(&saved);
+    let scaled = |pick: fn(&Materiality) -> f64| -> Vec<String> {
+        column(&lines.iter().map(|line| Some(pick(line.materiality) / unit.micros())).collect::<Vec<_>>())
+    };
+    let ends = scaled(|m| m.saved_us_low).into_iter().zip(scaled(|m| m.saved_us_high));
+    let cores: Vec<_> = lines.iter().map(|line| Some(line.materiality.cores_saved_at_1000_per_second)).collect();
+    let cores = cores.iter().flatten().map(|cores| grouped(*cores, 3));
+    Columns::default()
+        .with(Column::left(case_title(false)), lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)))
+        .with(Column::right(format!("{} saved", unit.name())), scaled(|m| m.saved_us))
+        .with(Column::left("interval"), ends.map(|(low, high)| format!("{low} to {high}")))
+        .with(Column::right("handler up to"), lines.iter().map(handler))
+        .with(Column::right("cores saved"), cores)
+}
+
+/// Only a difference that was found can matter.
+fn handler(line: &Line<'_>) -> String {
+    match line.verdict {
+        Verdict::Faster | Verdict::Slower => Micros(line.materiality.break_even_ms * 1e3).to_string(),
+        Verdict::Equivalent | Verdict::Undecided => NONE.to_owned(),
+    }
+}
+
+fn legend(summary: &Summary, lines: &[Line<'_>]) -> Text {
+    let costs = lines.iter().any(|line| line.materiality.saved_us < 0.0);
+    let minus = if costs { "; a minus is a cost" } else { "" };
+    let text = format!(
+        "Time per request against the reference{minus}. With a handler that takes longer than \"handler up to\", it is less \
+         than {} of the response. Cores: driver and services together, at 1,000{}requests/s.",
+        margin(summary.settings.margin),
+        crate::report::units::NBSP
+    );
+    Text::of(Tone::Dim, text)
+}

@@ -1,0 +1,206 @@
+//! The verdict in words, and what must be known before it is read.
+
+use indexmap::IndexMap;
+
+use super::terms;
+use crate::{
+    analyse::summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
+    record::schema::Stopped,
+    report::{
+        document::{Block, Depth, Section, Text, Tone},
+        groups::{Compared, Group, groups},
+        units::{NBSP, Seconds, plural, ratio},
+        wording::{self, Claim, Quantity},
+    },
+};
+
+/// From this number of groups on, a transport is summed up over all of them.
+const MANY_GROUPS: usize = 4;
+
+pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
+    let mut texts: Vec<Text> = cut_off(summary).into_iter().collect();
+    texts.extend(results(summary, groups));
+    let blocks = texts.into_iter().map(Block::Paragraph).collect();
+    Some(Section { title: None, depth: Depth::Open, blocks })
+}
+
+/// A run that did not come to its end says so first.
+fn cut_off(summary: &Summary) -> Option<Text> {
+    let why = match (summary.complete, summary.stopped) {
+        (false, _) => "This run was cut off",
+        (true, Stopped::Interrupted) => "This run was interrupted",
+        _ => return None,
+    };
+    let after = if summary.seconds > 0.0 { format!(" after {}", Seconds(summary.seconds)) } else { String::new() };
+    let rests = if summary.blocks == 0 {
+        "no block was finished, so there is no result.".to_owned()
+    } else {
+        format!(
+            "what follows rests on {} in {}.",
+            plural(u64::from(summary.blocks), "block"),
+            plural(u64::from(summary.rounds), "round")
+        )
+    };
+    let allowed = Seconds(summary.settings.budget_seconds);
+    Some(Text::of(Tone::Warning, format!("{why}{after}")).plain(format!(" of the {allowed} it was allowed: {rests}")))
+}
+
+fn results(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
+    if summary.cases.iter().all(|case| case.metrics.is_none()) {
+        return vec![without_result(summary)];
+    }
+    let compared = groups.iter().any(|group| group.compared().next().is_some());
+    if !compared {
+        return vec![without_comparison(summary, groups)];
+    }
+    if groups.len() >= MANY_GROUPS && !summary.aa { summed_up(summary, groups) } else { one_by_one(summary, groups) }
+}
+
+fn without_result(summary: &Summary) -> Text {
+    let failed = match summary.failures.first() {
+        Some(first) => format!(" {} failed at {}: {}", first.case, first.stage, sentence(&first.cause)),
+        None => String::new(),
+    };
+    Text::of(Tone::Bad, "No case has a result.").plain(failed)
+}
+
+fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> Text {
+    let broken = groups.iter().map(Group::head).find(|head| head.reference && head.metrics.is_none());
+    match broken {
+        Some(reference) => {
+            let stage = failed_stage(summary, reference).map(|stage| format!(" at {stage}")).unwrap_or_default();
+            Text::of(Tone::Bad, "Nothing could be compared").plain(format!(
+                ": {}, the reference, failed{stage}. The other cases were measured.",
+                super::transport(reference)
+            ))
+        }
+        None if summary.cases.len() == 1 => {
+            Text::from("One case was measured, so there is nothing to compare it with.")
+        }
+        None => Text::of(Tone::Warning, "Nothing could be compared")
+            .plain(": no block holds a case together with its reference."),
+    }
+}
+
+/// A sentence per comparison, grouped by setting.
+fn one_by_one(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
+    let mut explain = true;
+    let mut texts = Vec::new();
+    for group in groups {
+        for compared in group.compared() {
+            let lead = match group.setting.as_str() {
+                "" => Text::default(),
+                setting => Text::of(Tone::Strong, format!("{setting}: ")),
+            };
+            texts.push(lead.join(one(summary, group, compared, explain)));
+            explain = false;
+        }
+        texts.extend(group.cases.iter().filter(|case| case.metrics.is_none()).map(|case| failed(summary, group, case)));
+    }
+    texts
+}
+
+fn one(summary: &Summary, group: &Group<'_>, compared: Compared<'_>, explain: bool) -> Text {
+    let Compared { case, reference, comparison } = compared;
+    let quantity = quantity(group);
+    if summary.aa {
+        let claim = Claim { case: &case.case, reference: &reference.case, comparison, quantity, explain };
+        return wording::same_twice(&claim, &terms(summary));
+    }
+    let (case_name, reference_name) = (group.name(case), group.name(reference));
+    let claim = Claim { case: &case_name, reference: &reference_name, comparison, quantity, explain };
+    let tail = group.comparison(case, Metric::LatencyP99).and_then(|p99| wording::tail(comparison, p99));
+    wording::verdict(&claim, &terms(summary)).join(tail.unwrap_or_default())
+}
+
+fn failed(summary: &Summary, group: &Group<'_>, case: &CaseSummary) -> Text {
+    let stage = failed_stage(summary, case).map(|stage| format!(" at {stage}")).unwrap_or_default();
+    Text::from(format!("{} ", super::full_name(group, case))).and(Tone::Bad, "has no result").plain(
+        match stage.as_str() {
+            "" => ".".to_owned(),
+            stage => format!(": it failed{stage}."),
+        },
+    )
+}
+
+/// Stage at which a case failed first.
+pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a str> {
+    summary.failures.iter().find(|failure| failure.case == case.case).map(|failure| failure.stage.as_str())
+}
+
+/// A sentence per transport over all groups.
+fn summed_up(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
+    let mut pairs: IndexMap<(String, String), Vec<(&str, &Comparison, Quantity)>> = IndexMap::new();
+    for group in groups {
+        for Compared { case, reference, comparison } in group.compared() {
+            let names = (group.name(case), group.name(reference));
+            pairs.entry(names).or_default().push((&group.setting, comparison, quantity(group)));
+        }
+    }
+    let comparisons: Vec<&Comparison> = pairs.values().flatten().map(|part| part.1).collect();
+    let mut texts: Vec<Text> = pairs
+        .iter()
+        .map(|((case, reference), parts)| wording::across(case, reference, parts, count_failed(groups, case)))
+        .collect();
+    texts.extend(wording::undecided_count(&comparisons, &terms(summary)));
+    if comparisons.iter().any(|comparison| comparison.lower_bound) {
+        texts.push(Text::from("\"At least\" marks a lower bound, see Doubts."));
+    }
+    texts
+}
+
+fn count_failed(groups: &[Group<'_>], name: &str) -> usize {
+    let failed =
+        |group: &Group<'_>| group.cases.iter().filter(|c| c.metrics.is_none() && group.name(c) == name).count();
+    groups.iter().map(failed).sum()
+}
+
+pub fn quantity(group: &Group<'_>) -> Quantity {
+    if group.is_bulk() { Quantity::Bytes } else { Quantity::Requests }
+}
+
+/// A cause as a sentence of its own: lower-case fragments stay as they are, the full stop is added.
+pub fn sentence(cause: &str) -> String {
+    let cause = cause.trim_end();
+    if cause.ends_with(['.', '!', '?']) { cause.to_owned() } else { format!("{cause}.") }
+}
+
+/// The verdict in some words, for a list of runs: `unix 1.87 times tcp, tls 0.69 times`.
+#[must_use]
+pub fn headline(summary: &Summary) -> String {
+    let groups = groups(summary);
+    let several = groups.len() > 1;
+    let mut by_label: IndexMap<String, Vec<Compared<'_>>> = IndexMap::new();
+    for group in &groups {
+        for compared in group.compared() {
+            by_label.entry(group.label(compared.case)).or_default().push(compared);
+        }
+    }
+    if by_label.is_empty() {
+        return if summary.cases.iter().all(|case| case.metrics.is_none()) { "no result" } else { "nothing compared" }
+            .into();
+    }
+    let parts: Vec<String> = by_label
+        .iter()
+        .map(|(label, all)| if several { counted(label, all) } else { single(label, &groups[0], all[0]) })
+        .collect();
+    parts.join(", ").replace(NBSP, " ")
+}
+
+fn single(label: &str, group: &Group<'_>, compared: Compared<'_>) -> String {
+    let reference = group.label(compared.reference);
+    match compared.comparison.verdict {
+        Verdict::Equivalent => format!("{label} equivalent to {reference}"),
+        Verdict::Undecided => format!("{label} against {reference} undecided"),
+        _ => format!("{label} {}{NBSP}times {reference}", ratio(compared.comparison.ratio, 2)),
+    }
+}
+
+fn counted(label: &str, all: &[Compared<'_>]) -> String {
+    let order = [Verdict::Faster, Verdict::Slower, Verdict::Equivalent, Verdict::Undecided];
+    let counts = order.into_iter().filter_map(|verdict| {
+        let count = all.iter().filter(|compared| compared.comparison.verdict == verdict).count();
+        (count > 0).then(|| format!("{} {count}/{}", wording::word(verdict), all.len()))
+    });
+    format!("{label} {}", counts.collect::<Vec<_>>().join(" "))
+}

@@ -1,0 +1,123 @@
+//! Why: where the difference sits, from the CPU time and the context switches of each role.
+
+use super::figures::cpu_total;
+use crate::{
+    analyse::summary::{Metric, Metrics, Verdict},
+    report::{
+        document::{Block, Depth, Section, Text},
+        groups::{Compared, Group},
+        units::{Micros, NBSP, grouped},
+        wording::percent,
+    },
+};
+
+/// More comparisons than this are represented by the largest difference of each transport.
+const MANY: usize = 4;
+
+/// Parts of a difference below this share of its largest part are not worth a word.
+const SMALL_PART: f64 = 0.05;
+
+pub fn section(groups: &[Group<'_>]) -> Option<Section> {
+    let mut found: Vec<(&Group<'_>, Compared<'_>)> = Vec::new();
+    for group in groups {
+        found.extend(group.compared().map(|compared| (group, compared)));
+    }
+    if found.len() > MANY {
+        found = largest_each(&found);
+    }
+    let blocks = found.iter().filter_map(|(group, compared)| explain(group, *compared)).map(Block::Paragraph).collect();
+    super::section("Why", Depth::Folded, blocks)
+}
+
+fn largest_each<'a, 'b>(all: &[(&'b Group<'a>, Compared<'a>)]) -> Vec<(&'b Group<'a>, Compared<'a>)> {
+    let mut largest: indexmap::IndexMap<String, (&'b Group<'a>, Compared<'a>)> = indexmap::IndexMap::new();
+    let size = |compared: &Compared<'_>| both(*compared).map_or(0.0, |(case, reference)| saved(case, reference).abs());
+    for (group, compared) in all {
+        let name = group.name(compared.case);
+        let known = largest.get(&name).map(|(_, known)| size(known));
+        if known.is_none_or(|known| size(compared) > known) {
+            largest.insert(name, (group, *compared));
+        }
+    }
+    largest.into_values().collect()
+}
+
+fn both<'a>(compared: Compared<'a>) -> Option<(&'a Metrics, &'a Metrics)> {
+    Some((compared.case.metrics.as_ref()?, compared.reference.metrics.as_ref()?))
+}
+
+/// CPU time per request that the case saves, in microseconds.
+fn saved(case: &Metrics, reference: &Metrics) -> f64 {
+    cpu_total(reference) - cpu_total(case)
+}
+
+/// One comparison; `None` where the CPU time is not known to differ.
+fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
+    let (case, reference) = both(compared)?;
+    let verdict = group.comparison(compared.case, Metric::CpuPerRequest).map(|comparison| comparison.verdict);
+    let names = (super::full_name(group, compared.case), group.name(compared.reference));
+    if matches!(verdict, Some(Verdict::Equivalent | Verdict::Undecided)) {
+        return unexplained(&names, compared).map(Text::from);
+    }
+    let total = saved(case, reference);
+    if total == 0.0 {
+        return None;
+    }
+    let (verb, less) = if total > 0.0 { ("saves", "") } else { ("costs", " more") };
+    let share = percent(total.abs() / cpu_total(reference), 0);
+    let sentence = format!(
+        "{} {verb} {}{less} CPU per request against {} ({share}){}.",
+        names.0,
+        Micros(total.abs()),
+        names.1,
+        parts(case, reference, total)
+    );
+    Some(Text::from(format!("{sentence}{}", switches(case, reference))))
+}
+
+/// A difference in rate without one in CPU time is waiting.
+fn unexplained(names: &(String, String), compared: Compared<'_>) -> Option<String> {
+    let differs = matches!(compared.comparison.verdict, Verdict::Faster | Verdict::Slower);
+    differs.then(|| {
+        format!(
+            "{} and {} take about the same CPU time per request: the difference is time spent waiting, not computing.",
+            names.0, names.1
+        )
+    })
+}
+
+/// `: 7.1 µs the driver's, 5.2 µs the server's`, largest first.
+fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
+    let mut parts = vec![("driver", reference.cpu_per_request.driver - case.cpu_per_request.driver)];
+    for (role, cpu) in &case.cpu_per_request.roles {
+        parts.push((role, reference.cpu_per_request.roles.get(role).copied().unwrap_or(0.0) - cpu));
+    }
+    parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let largest = parts[0].1.abs();
+    let said: Vec<String> = parts
+        .iter()
+        .filter(|(_, micros)| micros.abs() > largest * SMALL_PART)
+        .map(|(role, micros)| {
+            let against = match (micros.signum() == total.signum(), total > 0.0) {
+                (true, _) => "",
+                (false, true) => " more",
+                (false, false) => " less",
+            };
+            format!("{}{against} in {role}", Micros(micros.abs()))
+        })
+        .collect();
+    match said.as_slice() {
+        [one] => format!(", all {}", one.rsplit_once(" in ").map_or(String::new(), |(_, role)| format!("in {role}"))),
+        several => format!(": {}", several.join(", ")),
+    }
+}
+
+/// Context switches, where they differ by a tenth of one or more.
+fn switches(case: &Metrics, reference: &Metrics) -> String {
+    let all = |metrics: &Metrics| metrics.switches_per_request.values().sum::<f64>();
+    let (now, before) = (all(case), all(reference));
+    if (now - before).abs() < 0.1 {
+        return String::new();
+    }
+    format!(" Context switches: {} instead of{NBSP}{}.", grouped(now, 1), grouped(before, 1))
+}

@@ -1,0 +1,169 @@
+//! CSV for spreadsheets and data frames: one row a case, so that a row holds everything to be plotted or filtered.
+//!
+//! RFC 4180: a header, lines end in CR LF, fields with commas, quotes or line breaks are quoted. Numbers are written in
+//! full, without thousands separators; units are in the column names; what does not apply is empty. Columns, in order:
+//!
+//! | columns | meaning |
+//! |---|---|
+//! | `experiment`, `run`, `case` | |
+//! | `factor_NAME` | level of each factor; empty where the factor does not apply |
+//! | `is_reference`, `reference` | `true` or `false`; the case that the ratios are taken against |
+//! | `trials`, `failed_trials`, `requests`, `errors` | counts over all trials |
+//! | `throughput_per_s`, `bandwidth_bytes_per_s`, `latency_p50_us`, `latency_p99_us` | each with `_low` and `_high`, the ends of its interval |
+//! | `latency_max_us` | |
+//! | `cpu_driver_us`, `cpu_ROLE_us` | CPU time per request of the driver and of each service |
+//! | `switches_ROLE_per_request` | context switches |
+//! | `driver_system_calls_per_request`, `driver_load` | |
+//! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
+//! | `lower_bound` | whether the ratio of the throughput is one |
+//! | `failed_stage` | stage of the first failure |
+
+use indexmap::IndexSet;
+
+use super::Report;
+use crate::analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, Summary};
+
+/// The report for spreadsheets and data frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Csv;
+
+impl Report for Csv {
+    fn render(&self, summary: &Summary) -> Vec<u8> {
+        let shape = Shape::of(summary);
+        let header = row(summary, None, &shape).0;
+        let mut text = line(header.iter().map(|(name, _)| name.as_str()));
+        for case in &summary.cases {
+            let row = row(summary, Some(case), &shape).0;
+            text.push_str(&line(row.iter().map(|(_, value)| value.as_str())));
+        }
+        text.into_bytes()
+    }
+}
+
+/// Columns that depend on the run.
+struct Shape<'a> {
+    factors: IndexSet<&'a str>,
+    services: IndexSet<&'a str>,
+    switching: IndexSet<&'a str>,
+}
+
+impl<'a> Shape<'a> {
+    fn of(summary: &'a Summary) -> Self {
+        let metrics = || summary.cases.iter().filter_map(|case| case.metrics.as_ref());
+        let levels = summary.cases.iter().flat_map(|case| case.levels.keys());
+        Self {
+            factors: summary.factors.keys().chain(levels).map(String::as_str).collect(),
+            services: metrics().flat_map(|m| m.cpu_per_request.roles.keys()).map(String::as_str).collect(),
+            switching: metrics().flat_map(|m| m.switches_per_request.keys()).map(String::as_str).collect(),
+        }
+    }
+}
+
+/// Names and values of one case.
+#[derive(Default)]
+struct Row(Vec<(String, String)>);
+
+impl Row {
+    fn put(&mut self, name: impl Into<String>, value: impl ToString) {
+        self.0.push((name.into(), value.to_string()));
+    }
+
+    fn put_some(&mut self, name: impl Into<String>, value: Option<impl ToString>) {
+        self.put(name, value.map(|value| value.to_string()).unwrap_or_default());
+    }
+
+    fn measured(&mut self, name: &str, value: Option<&Measured>) {
+        self.put_some(name, value.map(|value| value.estimate));
+        self.put_some(format!("{name}_low"), value.map(|value| value.low));
+        self.put_some(format!("{name}_high"), value.map(|value| value.high));
+    }
+
+    fn ratio(&mut self, name: &str, comparison: Option<&Comparison>) {
+        self.put_some(name, comparison.map(|comparison| comparison.ratio));
+        self.put_some(format!("{name}_low"), comparison.map(|comparison| comparison.low));
+        self.put_some(format!("{name}_high"), comparison.map(|comparison| comparison.high));
+        self.put_some(format!("{name}_verdict"), comparison.map(|comparison| super::wording::word(comparison.verdict)));
+    }
+}
+
+/// The row of a case; without one its names still make the header.
+fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row {
+    let mut row = Row::default();
+    row.put("experiment", &summary.experiment);
+    row.put("run", &summary.run);
+    identity(&mut row, summary, case, shape);
+    metrics(&mut row, case.and_then(|case| case.metrics.as_ref()), shape);
+    ratios(&mut row, summary, case);
+    let failure = summary.failures.iter().find(|failure| Some(&failure.case) == case.map(|case| &case.case));
+    row.put_some("failed_stage", failure.map(|failure| &failure.stage));
+    row
+}
+
+fn identity(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) {
+    row.put_some("case", case.map(|case| &case.case));
+    for factor in &shape.factors {
+        row.put_some(format!("factor_{factor}"), case.and_then(|case| case.levels.get(*factor)));
+    }
+    row.put_some("is_reference", case.map(|case| case.reference));
+    let reference = case.and_then(|case| comparison(summary, case, Metric::Throughput)).map(|c| &c.reference);
+    row.put_some("reference", reference);
+    row.put_some("trials", case.map(|case| case.trials));
+    row.put_some("failed_trials", case.map(|case| case.failed_trials));
+    row.put_some("requests", case.map(|case| case.requests));
+    row.put_some("errors", case.map(|case| case.errors.values().sum::<u64>()));
+}
+
+fn metrics(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
+    row.measured("throughput_per_s", metrics.map(|m| &m.throughput));
+    row.measured("bandwidth_bytes_per_s", metrics.and_then(|m| m.bandwidth.as_ref()));
+    row.measured("latency_p50_us", metrics.and_then(|m| m.latency_p50.as_ref()));
+    row.measured("latency_p99_us", metrics.and_then(|m| m.latency_p99.as_ref()));
+    row.put_some("latency_max_us", metrics.and_then(|m| m.latency_max));
+    row.put_some("cpu_driver_us", metrics.map(|m| m.cpu_per_request.driver));
+    for role in &shape.services {
+        row.put_some(format!("cpu_{role}_us"), metrics.and_then(|m| m.cpu_per_request.roles.get(*role)));
+    }
+    for role in &shape.switching {
+        let switches = metrics.and_then(|m| m.switches_per_request.get(*role));
+        row.put_some(format!("switches_{role}_per_request"), switches);
+    }
+    row.put_some("driver_system_calls_per_request", metrics.map(|m| m.driver_system_calls_per_request));
+    row.put_some("driver_load", metrics.map(|m| m.driver_load));
+}
+
+fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
+    let of = |metric| case.and_then(|case| comparison(summary, case, metric));
+    row.ratio("throughput_ratio", of(Metric::Throughput));
+    row.ratio("latency_p50_ratio", of(Metric::LatencyP50));
+    row.ratio("latency_p99_ratio", of(Metric::LatencyP99));
+    row.ratio("cpu_per_request_ratio", of(Metric::CpuPerRequest));
+    row.put_some("lower_bound", of(Metric::Throughput).map(|comparison| comparison.lower_bound));
+}
+
+fn comparison<'a>(summary: &'a Summary, case: &CaseSummary, metric: Metric) -> Option<&'a Comparison> {
+    summary.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
+}
+
+fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
+    fields.map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_when_they_must_be() {
+        assert_eq!(quoted("plain"), "plain");
+        assert_eq!(quoted("a,b"), "\"a,b\"");
+        assert_eq!(quoted("say \"x\"\n"), "\"say \"\"x\"\"\n\"");
+    }
+}

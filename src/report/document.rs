@@ -1,0 +1,183 @@
+//! What a report for people consists of, before it has a format: sections of sentences, tables and logs.
+//!
+//! The terminal and Markdown (and a page) render the same document, so they cannot say different things.
+
+use std::fmt;
+
+/// A whole report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    pub title: String,
+    /// What was measured, in one line.
+    pub subtitle: Text,
+    pub sections: Vec<Section>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// `None` for the verdict, which needs no heading.
+    pub title: Option<String>,
+    pub depth: Depth,
+    pub blocks: Vec<Block>,
+}
+
+/// How deep a reader has to dig for a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Everybody reads it.
+    Open,
+    /// Shown, but folded where the format can fold.
+    Folded,
+    /// Left out where space is short.
+    Detail,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    Paragraph(Text),
+    /// One entry of a list.
+    Item(Text),
+    Table(Table),
+    /// Lines of a foreign program, as they came.
+    Log(String),
+}
+
+/// What a piece of text means; a format may turn it into a colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    #[default]
+    Plain,
+    Strong,
+    Good,
+    Bad,
+    Warning,
+    Dim,
+}
+
+/// Text in pieces of different tone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text(pub Vec<(Tone, String)>);
+
+impl Text {
+    #[must_use]
+    pub fn of(tone: Tone, text: impl Into<String>) -> Self {
+        Self(vec![(tone, text.into())])
+    }
+
+    /// The text with a further piece.
+    #[must_use]
+    pub fn and(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        self.0.push((tone, text.into()));
+        self
+    }
+
+    #[must_use]
+    pub fn plain(self, text: impl Into<String>) -> Self {
+        self.and(Tone::Plain, text)
+    }
+
+    #[must_use]
+    pub fn join(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+}
+
+impl<T: Into<String>> From<T> for Text {
+    fn from(text: T) -> Self {
+        Self::of(Tone::Plain, text)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(_, text)| f.write_str(text))
+    }
+}
+
+/// The first column names the row and is aligned left.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub title: String,
+    pub align: Align,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row {
+    /// Heading of the rows that follow.
+    Group(String),
+    /// One cell a column.
+    Cells(Vec<Cell>),
+    /// A row that has no figures: its name, and why.
+    Note(Cell, Cell),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    pub text: String,
+    pub tone: Tone,
+}
+
+impl Cell {
+    #[must_use]
+    pub fn new(tone: Tone, text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+}
+
+impl Column {
+    #[must_use]
+    pub fn left(title: impl Into<String>) -> Self {
+        Self { title: title.into(), align: Align::Left }
+    }
+
+    #[must_use]
+    pub fn right(title: impl Into<String>) -> Self {
+        Self { title: title.into(), align: Align::Right }
+    }
+}
+
+/// A table built column by column: each column's values are formatted together, then cut into rows.
+#[derive(Clone, Debug, Default)]
+pub struct Columns(Vec<(Column, Vec<Cell>)>);
+
+impl Columns {
+    #[must_use]
+    pub fn with(mut self, column: Column, cells: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.0.push((column, cells.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Columns and, for each row, its cells.
+    #[must_use]
+    pub fn into_rows(self) -> (Vec<Column>, Vec<Vec<Cell>>) {
+        let height = self.0.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
+        let mut rows = vec![Vec::new(); height];
+        let mut columns = Vec::new();
+        for (column, cells) in self.0 {
+            columns.push(column);
+            for (row, cell) in rows.iter_mut().zip(cells) {
+                row.push(cell);
+            }
+        }
+        (columns, rows)
+    }
+}

@@ -1,0 +1,425 @@
+//! Hand-made summaries, one for each thing that a report must be able to say.
+
+use indexmap::IndexMap;
+use lasthop_load::spec::Transport;
+
+use crate::{
+    analyse::summary::*,
+    record::schema::{Environment, Failure, LoadSummary, Placement, ProgramVersion, Stopped},
+};
+
+/// Figures of a case: requests/s, p50 and p99 in µs, CPU of the driver and of each service in µs.
+pub struct Figures<'a> {
+    pub rate: f64,
+    pub p50: f64,
+    pub p99: f64,
+    pub driver: f64,
+    pub roles: &'a [(&'a str, f64)],
+}
+
+pub fn measured(unit: &str, estimate: f64) -> Measured {
+    Measured { unit: unit.into(), estimate, low: estimate * 0.98, high: estimate * 1.02 }
+}
+
+pub fn metrics(figures: &Figures<'_>) -> Metrics {
+    let switches = ["driver"].into_iter().chain(figures.roles.iter().map(|(role, _)| *role));
+    Metrics {
+        throughput: measured("1/s", figures.rate),
+        bandwidth: None,
+        latency_p50: Some(measured("us", figures.p50)),
+        latency_p99: Some(measured("us", figures.p99)),
+        latency_max: Some(figures.p99 * 4.0),
+        cpu_per_request: CpuPerRequest {
+            unit: "us".into(),
+            driver: figures.driver,
+            roles: figures.roles.iter().map(|(role, cpu)| ((*role).to_owned(), *cpu)).collect(),
+        },
+        switches_per_request: switches
+            .map(|role| (role.to_owned(), if figures.p50 > 30.0 { 1.4 } else { 1.0 }))
+            .collect(),
+        driver_system_calls_per_request: 2.0,
+        driver_load: 0.45,
+    }
+}
+
+/// A case named after its levels; the first level is its transport.
+pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) -> CaseSummary {
+    let name: Vec<String> = levels
+        .iter()
+        .enumerate()
+        .map(|(place, (factor, level))| if place == 0 { (*level).to_owned() } else { format!("{factor}={level}") })
+        .collect();
+    let worked = metrics.is_some();
+    CaseSummary {
+        case: name.join("/"),
+        levels: levels.iter().map(|(factor, level)| ((*factor).to_owned(), (*level).to_owned())).collect(),
+        transport: levels[0].1.parse().unwrap_or(Transport::Tcp),
+        reference,
+        load: LoadSummary {
+            target: "server".into(),
+            protocol: "echo".into(),
+            connections: 1,
+            threads: 1,
+            reuse: "keep-alive".into(),
+            bytes: Some(64),
+            driver: "lasthop".into(),
+        },
+        trials: if worked { 96 } else { 0 },
+        failed_trials: u32::from(!worked),
+        requests: if worked { 432_100 } else { 0 },
+        errors: IndexMap::new(),
+        metrics,
+        proof: None,
+    }
+}
+
+pub fn compare(case: &str, reference: &str, ratio: [f64; 3], verdict: Verdict) -> Comparison {
+    Comparison {
+        case: case.into(),
+        reference: reference.into(),
+        metric: Metric::Throughput,
+        low: ratio[0],
+        ratio: ratio[1],
+        high: ratio[2],
+        verdict,
+        lower_bound: false,
+        blocks: 96,
+        more_seconds: (verdict == Verdict::Undecided).then_some(170.0),
+        materiality: Some(Materiality {
+            saved_us: 20.0 * (1.0 - 1.0 / ratio[1]) * 2.0,
+            saved_us_low: 20.0 * (1.0 - 1.0 / ratio[0]) * 2.0,
+            saved_us_high: 20.0 * (1.0 - 1.0 / ratio[2]) * 2.0,
+            break_even_ms: 20.0 * (1.0 - 1.0 / ratio[1]).abs() * 2.0 / 0.02 / 1e3,
+            cores_saved_at_1000_per_second: 0.012 * (ratio[1] - 1.0),
+        }),
+    }
+}
+
+pub fn by(metric: Metric, comparison: &Comparison, ratio: [f64; 3], verdict: Verdict) -> Comparison {
+    Comparison {
+        metric,
+        low: ratio[0],
+        ratio: ratio[1],
+        high: ratio[2],
+        verdict,
+        materiality: None,
+        ..comparison.clone()
+    }
+}
+
+fn environment(programs: &[(&str, &str, &str)]) -> Environment {
+    Environment {
+        host: "machine".into(),
+        cpu_model: "AMD EPYC 7B13".into(),
+        cpus: 2,
+        memory: 8 << 30,
+        kernel: "6.18.5".into(),
+        architecture: "x86_64".into(),
+        distribution: "Debian GNU/Linux 12 (bookworm)".into(),
+        virtualization: "kvm".into(),
+        governor: None,
+        load_average: [0.31, 0.28, 0.2],
+        sysctl: IndexMap::from([("net.core.somaxconn".into(), "4096".into())]),
+        programs: programs
+            .iter()
+            .map(|(name, path, version)| {
+                ((*name).to_owned(), ProgramVersion { path: (*path).into(), version: (*version).into() })
+            })
+            .collect(),
+    }
+}
+
+fn factors(cases: &[CaseSummary]) -> IndexMap<String, Vec<String>> {
+    let mut factors: IndexMap<String, Vec<String>> = IndexMap::new();
+    for (factor, level) in cases.iter().flat_map(|case| &case.levels) {
+        let levels = factors.entry(factor.clone()).or_default();
+        if !levels.contains(level) {
+            levels.push(level.clone());
+        }
+    }
+    factors
+}
+
+pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary {
+    Summary {
+        schema: SCHEMA.into(),
+        experiment: "sockets".into(),
+        title: "Unix socket, TCP and TLS between two processes".into(),
+        question: "Which local transport is fastest between two processes?".into(),
+        link: LinkEnds { from: "driver".into(), to: "server".into() },
+        run: "sockets-20260801-120000".into(),
+        lasthop: "0.1.0".into(),
+        command: ["lasthop", "run", "sockets", "--seed", "42"].map(String::from).to_vec(),
+        started: "2026-08-01T12:00:00Z".into(),
+        seconds: 29.8,
+        seed: 42,
+        stopped: Stopped::Precision,
+        complete: true,
+        aa: false,
+        settings: SettingsSummary {
+            precision: 0.02,
+            budget_seconds: 30.0,
+            margin: 0.02,
+            trial_seconds: 0.1,
+            blocks_per_round: 32,
+            confidence: 0.95,
+            placement: Placement::Free,
+        },
+        rounds: 3,
+        blocks: 96,
+        factors: factors(&cases),
+        environment: Some(environment(&[("server", "/usr/local/bin/lasthop", "0.1.0")])),
+        cases,
+        comparisons,
+        checks: vec![],
+        failures: vec![],
+    }
+}
+
+const UNIX: Figures<'_> = Figures { rate: 45_123.0, p50: 20.94, p99: 31.2, driver: 8.1, roles: &[("server", 7.4)] };
+const TCP: Figures<'_> = Figures { rate: 24_130.0, p50: 39.8, p99: 61.0, driver: 15.2, roles: &[("server", 12.6)] };
+const TLS: Figures<'_> = Figures { rate: 16_650.0, p50: 57.1, p99: 90.2, driver: 22.4, roles: &[("server", 20.9)] };
+
+fn echo(transport: &str, reference: bool, figures: &Figures<'_>) -> CaseSummary {
+    case(&[("transport", transport), ("pattern", "echo"), ("size", "64")], reference, Some(metrics(figures)))
+}
+
+/// Faster and slower, by much and by little.
+pub fn three_transports() -> Summary {
+    let cases = vec![echo("unix", false, &UNIX), echo("tcp", true, &TCP), echo("tls", false, &TLS)];
+    let (unix, tcp, tls) = (cases[0].case.clone(), cases[1].case.clone(), cases[2].case.clone());
+    let faster = compare(&unix, &tcp, [1.83, 1.87, 1.91], Verdict::Faster);
+    let slower = compare(&tls, &tcp, [0.68, 0.69, 0.70], Verdict::Slower);
+    let comparisons = vec![
+        by(Metric::LatencyP50, &faster, [0.51, 0.526, 0.54], Verdict::Faster),
+        by(Metric::CpuPerRequest, &faster, [0.54, 0.557, 0.57], Verdict::Faster),
+        faster,
+        by(Metric::CpuPerRequest, &slower, [1.53, 1.557, 1.58], Verdict::Slower),
+        slower,
+    ];
+    summary(cases, comparisons)
+}
+
+/// Nothing between the two, and a tail that is worse.
+pub fn equivalent() -> Summary {
+    let similar = Figures { rate: 44_950.0, p99: 44.0, ..UNIX };
+    let cases = vec![echo("abstract", false, &similar), echo("unix", true, &UNIX)];
+    let (one, reference) = (cases[0].case.clone(), cases[1].case.clone());
+    let equivalent = compare(&one, &reference, [0.988, 0.996, 1.005], Verdict::Equivalent);
+    let tail = by(Metric::LatencyP99, &equivalent, [1.3, 1.41, 1.52], Verdict::Slower);
+    summary(cases, vec![equivalent, tail])
+}
+
+/// The budget was too small.
+pub fn undecided() -> Summary {
+    let similar = Figures { rate: 24_400.0, p50: 39.1, ..TCP };
+    let cases = vec![echo("tcp6", false, &similar), echo("tcp", true, &TCP)];
+    let (one, reference) = (cases[0].case.clone(), cases[1].case.clone());
+    let open = compare(&one, &reference, [0.97, 1.01, 1.05], Verdict::Undecided);
+    let open = Comparison {
+        materiality: open.materiality.map(|m| Materiality {
+            saved_us: 0.4,
+            saved_us_low: -1.2,
+            saved_us_high: 1.9,
+            ..m
+        }),
+        ..open
+    };
+    Summary { stopped: Stopped::Budget, ..summary(cases, vec![open]) }
+}
+
+/// The driver was at its limit.
+pub fn lower_bound() -> Summary {
+    let mut summary = three_transports();
+    summary.comparisons.iter_mut().for_each(|comparison| comparison.lower_bound = true);
+    summary.checks = vec![
+        Check {
+            id: "settings".into(),
+            severity: Severity::Note,
+            case: None,
+            evidence: "the CPU governor cannot be read".into(),
+            effect: "frequency changes go unnoticed".into(),
+        },
+        saturated("unix/pattern=echo/size=64", 97),
+        saturated("tcp/pattern=echo/size=64", 91),
+        Check {
+            id: "wrong-answers".into(),
+            severity: Severity::Invalid,
+            case: Some("tls/pattern=echo/size=64".into()),
+            evidence: "12 of 432,100 answers had the wrong content".into(),
+            effect: "this case must not be used.".into(),
+        },
+    ];
+    summary
+}
+
+fn saturated(case: &str, share: u32) -> Check {
+    Check {
+        id: "driver-saturated".into(),
+        severity: Severity::Doubt,
+        case: Some(case.into()),
+        evidence: format!("the driver used {share} % of its core"),
+        effect: "ratios with this case are lower bounds".into(),
+    }
+}
+
+/// One case never came up; its log is hostile.
+pub fn failed_case() -> Summary {
+    let mut summary = three_transports();
+    let broken = &mut summary.cases[2];
+    (broken.metrics, broken.trials, broken.failed_trials) = (None, 0, 3);
+    let case = broken.case.clone();
+    summary.comparisons.retain(|comparison| comparison.case != case);
+    let failure = |round| Failure {
+        round,
+        block: None,
+        case: case.clone(),
+        stage: "ready".into(),
+        cause: "server did not accept a connection on 127.0.0.1:40311 within 5 s".into(),
+        log:
+            "starting\n\u{1b}[31mERROR\u{1b}[0m cannot load /run/lasthop/certificate-with-a-very-long-name/server.pem: \
+              permission denied\n```\nbye"
+                .into(),
+    };
+    summary.failures = vec![failure(0), failure(1), failure(2)];
+    summary
+}
+
+/// The reference never came up.
+pub fn failed_reference() -> Summary {
+    let mut summary = three_transports();
+    let broken = &mut summary.cases[1];
+    broken.metrics = None;
+    let case = broken.case.clone();
+    summary.comparisons.clear();
+    summary.failures = vec![Failure {
+        round: 0,
+        block: None,
+        case,
+        stage: "start".into(),
+        cause: "address 127.0.0.1:8000 is in use".into(),
+        log: String::new(),
+    }];
+    summary
+}
+
+/// Killed in the second round.
+pub fn cut_off() -> Summary {
+    Summary {
+        complete: false,
+        stopped: Stopped::Interrupted,
+        seconds: 12.3,
+        rounds: 2,
+        blocks: 41,
+        ..three_transports()
+    }
+}
+
+/// Killed before anything was measured.
+pub fn without_result() -> Summary {
+    let mut summary = failed_reference();
+    summary.cases.iter_mut().for_each(|case| case.metrics = None);
+    Summary {
+        complete: false,
+        stopped: Stopped::Interrupted,
+        seconds: 0.8,
+        rounds: 0,
+        blocks: 0,
+        environment: None,
+        ..summary
+    }
+}
+
+/// A reference against itself.
+pub fn same_twice() -> Summary {
+    let again = CaseSummary { case: "tcp/pattern=echo/size=64 (again)".into(), ..echo("tcp", false, &TCP) };
+    let cases = vec![echo("tcp", true, &TCP), again];
+    let (reference, again) = (cases[0].case.clone(), cases[1].case.clone());
+    let comparison = compare(&again, &reference, [0.994, 1.003, 1.012], Verdict::Equivalent);
+    Summary { aa: true, ..summary(cases, vec![comparison]) }
+}
+
+/// One transport only.
+pub fn single_case() -> Summary {
+    summary(vec![echo("unix", true, &UNIX)], vec![])
+}
+
+/// Three factors: transport × connections × reuse, with four roles.
+pub fn twelve_cases() -> Summary {
+    const ROLES: [(&str, f64); 3] = [("nginx", 61.2), ("gunicorn", 402.7), ("postgres", 210.4)];
+    let (mut cases, mut comparisons) = (vec![], vec![]);
+    for (at, (connections, reuse)) in
+        [("1", "close"), ("1", "keep-alive"), ("10", "close"), ("10", "keep-alive")].into_iter().enumerate()
+    {
+        let slowdown = 1.0 + at as f64;
+        for (transport, speed) in [("unix", 1.4 - 0.13 * at as f64), ("tcp", 1.0), ("tls", 0.4 + 0.15 * at as f64)] {
+            let roles = ROLES.map(|(role, cpu)| (role, cpu / speed));
+            let figures = Figures {
+                rate: 1_210.0 * speed * slowdown,
+                p50: 812.0 / speed * slowdown,
+                p99: 1_720.0 / speed * slowdown,
+                driver: 14.2 / speed,
+                roles: &roles,
+            };
+            let levels = [("transport", transport), ("connections", connections), ("reuse", reuse)];
+            cases.push(case(&levels, transport == "tcp", Some(metrics(&figures))));
+            if transport != "tcp" {
+                let verdict = match speed {
+                    _ if (0.98..=1.02).contains(&speed) => Verdict::Equivalent,
+                    _ if (0.95..=1.05).contains(&speed) => Verdict::Undecided,
+                    _ if speed > 1.0 => Verdict::Faster,
+                    _ => Verdict::Slower,
+                };
+                let name = |transport: &str| format!("{transport}/connections={connections}/reuse={reuse}");
+                comparisons.push(compare(
+                    &name(transport),
+                    &name("tcp"),
+                    [speed - 0.012, speed, speed + 0.012],
+                    verdict,
+                ));
+            }
+        }
+    }
+    Summary {
+        experiment: "nginx-gunicorn".into(),
+        title: "nginx in front of gunicorn".into(),
+        link: LinkEnds { from: "nginx".into(), to: "gunicorn".into() },
+        environment: Some(environment(&[
+            ("nginx", "/usr/sbin/nginx", "1.26.3"),
+            ("gunicorn", "/opt/venv/bin/gunicorn", "23.0.0"),
+            ("postgres", "/usr/lib/postgresql/17/bin/postgres", "17.5"),
+        ])),
+        ..summary(cases, comparisons)
+    }
+}
+
+/// Bulk: bytes per second instead of requests.
+pub fn stream() -> Summary {
+    let bulk = |transport: &str, reference: bool, figures: &Figures<'_>, rate: f64| {
+        let mut metrics = metrics(figures);
+        (metrics.latency_p50, metrics.latency_p99) = (None, None);
+        metrics.bandwidth = Some(measured("bytes/s", rate));
+        case(&[("transport", transport), ("pattern", "stream"), ("size", "1048576")], reference, Some(metrics))
+    };
+    let cases = vec![bulk("unix", false, &UNIX, 5.32e9), bulk("tcp", true, &TCP, 4.88e9)];
+    let (unix, tcp) = (cases[0].case.clone(), cases[1].case.clone());
+    summary(cases, vec![compare(&unix, &tcp, [1.06, 1.09, 1.12], Verdict::Faster)])
+}
+
+/// Every fixture by name.
+pub fn all() -> Vec<(&'static str, Summary)> {
+    vec![
+        ("three_transports", three_transports()),
+        ("equivalent", equivalent()),
+        ("undecided", undecided()),
+        ("lower_bound", lower_bound()),
+        ("failed_case", failed_case()),
+        ("failed_reference", failed_reference()),
+        ("cut_off", cut_off()),
+        ("without_result", without_result()),
+        ("same_twice", same_twice()),
+        ("single_case", single_case()),
+        ("twelve_cases", twelve_cases()),
+        ("stream", stream()),
+    ]
+}

@@ -1,0 +1,206 @@
+//! Which cases belong together, and what they are called in tables and sentences.
+//!
+//! A group is a reference and the cases that are compared with it. What all groups share is said once, in the subtitle;
+//! what sets a group apart is its setting; what sets a case apart within its group is its label.
+
+use indexmap::IndexMap;
+
+use super::units::{Bytes, Count, NBSP};
+use crate::analyse::summary::{CaseSummary, Comparison, Metric, Summary};
+
+/// The factor under comparison.
+pub const COMPARED: &str = "transport";
+
+/// A reference and the cases that are compared with it.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    summary: &'a Summary,
+    /// In the order of the summary, reference included.
+    pub cases: Vec<&'a CaseSummary>,
+    /// What sets this group apart from the others, for example `10 connections`; empty when there is one group.
+    pub setting: String,
+}
+
+/// A case that has a comparison with its reference.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'a> {
+    pub case: &'a CaseSummary,
+    pub reference: &'a CaseSummary,
+    /// By the rate: requests/s or bytes/s.
+    pub comparison: &'a Comparison,
+}
+
+/// The groups of a summary, in the order of their first cases.
+#[must_use]
+pub fn groups(summary: &Summary) -> Vec<Group<'_>> {
+    let mut found: IndexMap<&str, Vec<&CaseSummary>> = IndexMap::new();
+    let keys: Vec<&str> = summary.cases.iter().map(|case| group_key(summary, case)).collect();
+    for (case, key) in summary.cases.iter().zip(keys) {
+        found.entry(key).or_default().push(case);
+    }
+    let mut groups: Vec<Group<'_>> =
+        found.into_values().map(|cases| Group { summary, cases, setting: String::new() }).collect();
+    name_settings(&mut groups);
+    groups
+}
+
+/// Name of the case that stands for the group: the reference, or the first case that could share one.
+fn group_key<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
+    if case.reference {
+        return &case.case;
+    }
+    if let Some(comparison) = summary.comparisons.iter().find(|comparison| comparison.case == case.case) {
+        return &comparison.reference;
+    }
+    let mut alike = summary.cases.iter().filter(|other| agree(case, other));
+    let first = alike.clone().next().unwrap_or(case);
+    &alike.find(|other| other.reference).unwrap_or(first).case
+}
+
+/// Whether two cases have the same level of every factor that applies to both, but for the compared one.
+fn agree(one: &CaseSummary, other: &CaseSummary) -> bool {
+    other_levels(one).all(|(factor, level)| other.levels.get(factor).is_none_or(|same| same == level))
+}
+
+fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &String)> {
+    case.levels.iter().filter(|(factor, _)| *factor != COMPARED)
+}
+
+fn name_settings(groups: &mut [Group<'_>]) {
+    let settings: Vec<String> = groups
+        .iter()
+        .map(|group| {
+            let varies = |factor: &str, level: &String| {
+                groups.iter().any(|other| other.head().levels.get(factor) != Some(level))
+            };
+            phrases(other_levels(group.head()).filter(|(factor, level)| varies(factor, level)))
+        })
+        .collect();
+    for (group, setting) in groups.iter_mut().zip(settings) {
+        group.setting = setting;
+    }
+}
+
+/// Levels that every case has, in words: said once for the whole run.
+#[must_use]
+pub fn constants(summary: &Summary) -> String {
+    let Some(first) = summary.cases.first() else { return String::new() };
+    let everywhere = |factor: &str, level: &String| {
+        summary.cases.iter().all(|case| case.levels.get(factor).is_none_or(|other| other == level))
+    };
+    phrases(other_levels(first).filter(|(factor, level)| everywhere(factor, level)))
+}
+
+impl<'a> Group<'a> {
+    /// The reference, or the first case where there is none.
+    #[must_use]
+    pub fn head(&self) -> &'a CaseSummary {
+        self.cases.iter().copied().find(|case| case.reference).unwrap_or(self.cases[0])
+    }
+
+    #[must_use]
+    pub fn summary(&self) -> &'a Summary {
+        self.summary
+    }
+
+    #[must_use]
+    pub fn comparison(&self, case: &CaseSummary, metric: Metric) -> Option<&'a Comparison> {
+        self.summary.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
+    }
+
+    /// Cases that have a comparison, in order.
+    pub fn compared(&self) -> impl Iterator<Item = Compared<'a>> {
+        self.cases.iter().filter_map(|&case| {
+            let comparison = self.comparison(case, Metric::Throughput)?;
+            Some(Compared { case, reference: self.head(), comparison })
+        })
+    }
+
+    /// Whether bytes per second say more than requests per second.
+    #[must_use]
+    pub fn is_bulk(&self) -> bool {
+        let mut measured = self.cases.iter().filter_map(|case| case.metrics.as_ref()).peekable();
+        measured.peek().is_some() && measured.all(|metrics| metrics.bandwidth.is_some())
+    }
+
+    /// Short name of a case within its group, in the words of the command line.
+    #[must_use]
+    pub fn label(&self, case: &CaseSummary) -> String {
+        let label = self.with_extras(case, case.levels.get(COMPARED).map_or(case.case.as_str(), String::as_str));
+        let twice = self.cases.iter().any(|other| other.case != case.case && other.levels == case.levels);
+        if twice { case.case.clone() } else { label }
+    }
+
+    /// Name of a case within its group for a sentence.
+    #[must_use]
+    pub fn name(&self, case: &CaseSummary) -> String {
+        match case.levels.get(COMPARED) {
+            Some(transport) => self.with_extras(case, transport_name(transport)),
+            None => case.case.clone(),
+        }
+    }
+
+    /// The name and the levels by which the case differs from its reference beside the transport.
+    fn with_extras(&self, case: &CaseSummary, name: &str) -> String {
+        let head = self.head();
+        let extras =
+            phrases(other_levels(case).filter(|(factor, level)| head.levels.get(*factor).is_some_and(|l| l != *level)));
+        if extras.is_empty() { name.to_owned() } else { format!("{name}, {extras}") }
+    }
+}
+
+/// What people call a transport; a word that is not known here stays as it is.
+#[must_use]
+pub fn transport_name(level: &str) -> &str {
+    match level {
+        "unix" => "Unix socket",
+        "abstract" => "abstract Unix socket",
+        "tcp" => "TCP",
+        "tcp6" => "TCP over IPv6",
+        "tls" => "TLS over TCP",
+        "tls-unix" => "TLS over Unix socket",
+        other => other,
+    }
+}
+
+fn phrases<'a>(levels: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    levels.map(|(factor, level)| phrase(factor, level)).collect::<Vec<_>>().join(", ")
+}
+
+/// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`.
+fn phrase(factor: &str, level: &str) -> String {
+    match (factor, level, level.parse::<u64>()) {
+        ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
+        (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),
+        (_, _, Ok(number)) if factor.ends_with('s') => format!("{}{NBSP}{factor}", Count(number)),
+        (_, _, Ok(number)) => format!("{factor}{NBSP}{}", Count(number)),
+        (_, "true", _) => format!("{factor}{NBSP}on"),
+        (_, "false", _) => format!("{factor}{NBSP}off"),
+        (_, word, _) => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_read_as_words() {
+        for (factor, level, expected) in [
+            ("connections", "1", "1 connection"),
+            ("connections", "1000", "1,000 connections"),
+            ("size", "65536", "64 KiB"),
+            ("nodelay", "true", "nodelay on"),
+            ("nodelay", "false", "nodelay off"),
+            ("pattern", "echo", "echo"),
+            ("depth", "16", "depth 16"),
+        ] {
+            assert_eq!(phrase(factor, level).replace(NBSP, " "), expected);
+        }
+    }
+
+    #[test]
+    fn an_unknown_transport_keeps_its_word() {
+        assert_eq!(transport_name("published-port"), "published-port");
+    }
+}

@@ -1,0 +1,157 @@
+//! Markdown to paste into an issue (GitHub flavour): what everybody reads in the open, the rest folded.
+
+use std::fmt::Write;
+
+use super::{
+    Report,
+    content::document,
+    document::{Align, Block, Cell, Column, Depth, Row, Section, Table, Text, Tone},
+    terminal::clean,
+    units::NBSP,
+};
+use crate::analyse::summary::Summary;
+
+/// The report for an issue or a page of text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Markdown;
+
+impl Report for Markdown {
+    fn render(&self, summary: &Summary) -> Vec<u8> {
+        let document = document(summary);
+        let mut page = format!("## {}\n\n{}\n", escape(&document.title), escape(&document.subtitle.to_string()));
+        for part in &document.sections {
+            section(&mut page, part);
+        }
+        let command = shlex::try_join(summary.command.iter().map(String::as_str)).unwrap_or_default();
+        if !command.is_empty() {
+            let _ = write!(page, "\nTo repeat it:\n\n{}\n", fenced("sh", &clean(&command)));
+        }
+        page.replace(NBSP, " ").into_bytes()
+    }
+}
+
+fn section(page: &mut String, section: &Section) {
+    let folded = section.depth != Depth::Open;
+    match (&section.title, folded) {
+        (Some(title), true) => {
+            let _ = write!(page, "\n<details><summary>{}</summary>\n", escape(title));
+        }
+        (Some(title), false) => {
+            let _ = write!(page, "\n### {}\n", escape(title));
+        }
+        (None, _) => {}
+    }
+    let mut in_list = false;
+    for block in &section.blocks {
+        let item = matches!(block, Block::Item(_));
+        if !(item && in_list) {
+            page.push('\n');
+        }
+        in_list = item;
+        page.push_str(&self::block(block));
+    }
+    if folded && section.title.is_some() {
+        page.push_str("\n</details>\n");
+    }
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Paragraph(text) => format!("{}\n", inline(text)),
+        Block::Item(text) => format!("- {}\n", inline(text)),
+        Block::Table(table) => self::table(table),
+        Block::Log(log) => {
+            let lines: Vec<String> = log.lines().map(clean).collect();
+            format!("{}\n", fenced("text", &lines.join("\n")))
+        }
+    }
+}
+
+/// Emphasis for what the terminal would colour.
+fn inline(text: &Text) -> String {
+    let part = |(tone, text): &(Tone, String)| {
+        let text = escape(&clean(text));
+        match tone {
+            Tone::Plain | Tone::Dim => text,
+            _ => emphasised(&text),
+        }
+    };
+    text.0.iter().map(part).collect()
+}
+
+/// Spaces at the ends stay outside: `** bold**` is not bold.
+fn emphasised(text: &str) -> String {
+    let core = text.trim();
+    if core.is_empty() {
+        return text.to_owned();
+    }
+    let start = text.len() - text.trim_start().len();
+    format!("{}**{core}**{}", &text[..start], &text[start + core.len()..])
+}
+
+fn table(table: &Table) -> String {
+    let mut lines = vec![line(table.columns.iter().map(|column| escape(&column.title)))];
+    lines.push(line(table.columns.iter().map(rule)));
+    let width = table.columns.len();
+    for row in &table.rows {
+        lines.push(match row {
+            Row::Group(name) => line(padded(vec![emphasised(&escape(name))], width)),
+            Row::Cells(cells) => line(cells.iter().map(cell)),
+            Row::Note(name, note) => line(padded(vec![cell(name), cell(note)], width)),
+        });
+    }
+    lines.concat()
+}
+
+fn rule(column: &Column) -> String {
+    match column.align {
+        Align::Left => ":--".to_owned(),
+        Align::Right => "--:".to_owned(),
+    }
+}
+
+fn cell(cell: &Cell) -> String {
+    let text = escape(&clean(&cell.text));
+    if matches!(cell.tone, Tone::Good | Tone::Bad | Tone::Warning) { emphasised(&text) } else { text }
+}
+
+fn padded(mut cells: Vec<String>, width: usize) -> Vec<String> {
+    cells.resize(width.max(cells.len()), String::new());
+    cells
+}
+
+fn line(cells: impl IntoIterator<Item = String>) -> String {
+    let cells: Vec<String> = cells.into_iter().collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// Characters that would start markup, a table cell, HTML or a mention.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~') {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+/// A code block whose fence is longer than any run of backticks in it (CommonMark §4.5).
+fn fenced(language: &str, text: &str) -> String {
+    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{text}\n{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_in_foreign_text_is_text() {
+        assert_eq!(escape("a|b <i>*x*"), "a\\|b \\<i\\>\\*x\\*");
+        assert_eq!(fenced("text", "a ``` b"), "````text\na ``` b\n````");
+        assert_eq!(emphasised(" word "), " **word** ");
+    }
+}

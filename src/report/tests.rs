@@ -1,0 +1,229 @@
+//! Every format of every hand-made summary as a snapshot, and what holds for all of them.
+
+use std::collections::BTreeSet;
+
+use textwrap::core::display_width;
+
+use super::*;
+use crate::report::fixtures;
+
+fn text(summary: &Summary, format: Format) -> String {
+    String::from_utf8(render(summary, format, &Options::default())).expect("reports are UTF-8")
+}
+
+#[test]
+fn terminal_snapshots() {
+    for (name, summary) in fixtures::all() {
+        insta::assert_snapshot!(format!("terminal_{name}"), text(&summary, Format::Terminal));
+    }
+}
+
+#[test]
+fn markdown_snapshots() {
+    for (name, summary) in fixtures::all() {
+        insta::assert_snapshot!(format!("markdown_{name}"), text(&summary, Format::Markdown));
+    }
+}
+
+#[test]
+fn csv_snapshots() {
+    for (name, summary) in fixtures::all() {
+        insta::assert_snapshot!(format!("csv_{name}"), text(&summary, Format::Csv));
+    }
+}
+
+#[test]
+fn json_snapshots() {
+    for (name, summary) in
+        [("three_transports", fixtures::three_transports()), ("failed_case", fixtures::failed_case())]
+    {
+        insta::assert_snapshot!(format!("json_{name}"), text(&summary, Format::Json));
+    }
+}
+
+#[test]
+fn no_terminal_line_is_wider_than_asked() {
+    for width in [40, 60, 80, 100] {
+        for (name, summary) in fixtures::all() {
+            for color in [false, true] {
+                let page = render(&summary, Format::Terminal, &Options { color, width });
+                for line in String::from_utf8(page).unwrap().lines() {
+                    assert!(display_width(line) <= width, "{name} at {width}: {line:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn escape_sequences_appear_only_when_colour_is_asked_for() {
+    for (name, summary) in fixtures::all() {
+        for format in Format::ALL {
+            let page = text(&summary, format);
+            assert!(!page.contains('\u{1b}'), "{name} as {format}");
+            assert!(!page.contains('\u{a0}'), "{name} as {format} has a no-break space");
+        }
+        let coloured = render(&summary, Format::Terminal, &Options { color: true, width: 80 });
+        let coloured = String::from_utf8(coloured).unwrap();
+        assert!(coloured.contains("\u{1b}["), "{name} has no colour");
+        let plain: String = coloured.lines().map(|line| terminal::clean(line).trim_end().to_owned() + "\n").collect();
+        assert_eq!(plain, text(&summary, Format::Terminal), "{name}: colour changes the text");
+    }
+}
+
+#[test]
+fn no_line_ends_in_space() {
+    for (name, summary) in fixtures::all() {
+        for line in text(&summary, Format::Terminal).lines() {
+            assert_eq!(line, line.trim_end(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn json_reads_back_and_fits_its_schema() {
+    let validator = jsonschema::validator_for(&schema()).expect("the schema is a schema");
+    for (name, summary) in fixtures::all() {
+        let json = text(&summary, Format::Json);
+        assert!(json.ends_with("}\n"), "{name}");
+        assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary, "{name}");
+        let value = serde_json::from_str(&json).unwrap();
+        assert!(validator.is_valid(&value), "{name}: {:?}", validator.iter_errors(&value).next());
+    }
+    assert!(!validator.is_valid(&serde_json::json!({ "schema": "lasthop/1" })));
+}
+
+/// The keys of the design, §6; more may be there, none may be missing.
+#[test]
+fn json_has_the_keys_of_the_design() {
+    let summary = Summary { checks: fixtures::lower_bound().checks, ..fixtures::failed_case() };
+    let json: serde_json::Value = serde_json::from_str(&text(&summary, Format::Json)).unwrap();
+    let has = |value: &serde_json::Value, keys: &[&str]| {
+        let found: BTreeSet<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        for key in keys {
+            assert!(found.contains(key), "{key} is not among {found:?}");
+        }
+    };
+    let top =
+        ["schema", "experiment", "run", "seed", "stopped", "environment", "cases", "comparisons", "checks", "failures"];
+    has(&json, &top);
+    let case = &json["cases"][0];
+    has(case, &["case", "levels", "reference", "trials", "failed_trials", "metrics"]);
+    has(&case["metrics"], &["throughput", "latency_p50", "latency_p99", "cpu_per_request"]);
+    for metric in ["throughput", "latency_p50", "latency_p99"] {
+        has(&case["metrics"][metric], &["unit", "estimate", "low", "high"]);
+    }
+    has(&case["metrics"]["cpu_per_request"], &["unit", "driver", "roles"]);
+    assert_eq!(case["metrics"]["cpu_per_request"]["unit"], "us");
+    assert_eq!(json["schema"], "lasthop/1");
+    assert_eq!(json["stopped"], "precision");
+    assert_eq!(case["levels"]["transport"], "unix");
+    has(&json["comparisons"][0], &["case", "reference", "metric", "ratio", "low", "high", "verdict"]);
+    has(&json["checks"][0], &["id", "severity", "case", "evidence", "effect"]);
+    has(&json["failures"][0], &["case", "stage", "cause", "log"]);
+}
+
+/// Numbers of a text, thousands separators removed.
+fn numbers(text: &str) -> BTreeSet<String> {
+    let pattern = regex::Regex::new(r"[0-9][0-9,]*(\.[0-9]+)?").unwrap();
+    pattern.find_iter(text).map(|found| found.as_str().replace(',', "")).collect()
+}
+
+#[test]
+fn terminal_and_markdown_say_the_numbers_of_the_json() {
+    for (name, summary) in fixtures::all() {
+        let (terminal, markdown) =
+            (numbers(&text(&summary, Format::Terminal)), numbers(&text(&summary, Format::Markdown)));
+        for metrics in summary.cases.iter().filter_map(|case| case.metrics.as_ref()) {
+            let rate = match &metrics.bandwidth {
+                Some(bandwidth) => units::significant(bandwidth.estimate / 1e6, 3),
+                None => units::significant(metrics.throughput.estimate, 3),
+            };
+            let rate = rate.replace(',', "");
+            assert!(terminal.contains(&rate) && markdown.contains(&rate), "{name}: {rate} of {terminal:?}");
+        }
+        for comparison in summary.comparisons.iter().filter(|c| c.metric == crate::analyse::summary::Metric::Throughput)
+        {
+            let near = |text: &BTreeSet<String>| {
+                text.iter()
+                    .filter_map(|number| number.parse::<f64>().ok())
+                    .any(|n| (n - comparison.ratio).abs() <= 0.005)
+            };
+            assert!(near(&terminal) && near(&markdown), "{name}: ratio {} is not said", comparison.ratio);
+        }
+    }
+}
+
+#[test]
+fn csv_holds_the_numbers_of_the_json_in_full() {
+    for (name, summary) in fixtures::all() {
+        let page = text(&summary, Format::Csv);
+        let mut lines = page.split_terminator("\r\n").map(|line| line.split(',').collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        assert_eq!(header.len(), header.iter().collect::<BTreeSet<_>>().len(), "{name}: two columns of one name");
+        let rows: Vec<_> = lines.collect();
+        assert_eq!(rows.len(), summary.cases.len(), "{name}");
+        for (row, case) in rows.iter().zip(&summary.cases) {
+            assert_eq!(row.len(), header.len(), "{name}");
+            let field = |title: &str| row[header.iter().position(|column| *column == title).unwrap()];
+            assert_eq!(field("case"), case.case);
+            let rate = case.metrics.as_ref().map(|metrics| metrics.throughput.estimate);
+            assert_eq!(field("throughput_per_s").parse().ok(), rate, "{name}");
+        }
+    }
+}
+
+#[test]
+fn formats_are_found_by_name() {
+    for format in Format::ALL {
+        assert_eq!(format.name().parse::<Format>().unwrap(), format);
+        let value = clap::ValueEnum::to_possible_value(&format).unwrap();
+        assert_eq!(value.get_name(), format.name());
+    }
+    let error = "yaml".parse::<Format>().unwrap_err().to_string();
+    assert_eq!(error, "unknown format `yaml` (known: terminal, json, csv, markdown)");
+}
+
+#[test]
+fn headlines() {
+    let lines: Vec<String> =
+        fixtures::all().iter().map(|(name, summary)| format!("{name}: {}", headline(summary))).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn lists() {
+    let run = |run: &str, state, headline: &str| RunEntry {
+        run: run.into(),
+        experiment: "sockets".into(),
+        when: "2026-08-01 12:00".into(),
+        state,
+        headline: headline.into(),
+    };
+    let runs = [
+        run("sockets-20260801-120000", RunState::Complete, &headline(&fixtures::three_transports())),
+        run("sockets-20260801-130000", RunState::CutOff, "no result"),
+        run("sockets-20260801-140000", RunState::Unreadable("run.json line 3: unknown field `x`".into()), ""),
+    ];
+    let experiments = [
+        ExperimentEntry {
+            name: "sockets".into(),
+            question: "Which local transport is fastest between two processes?".into(),
+            transports: ["unix", "abstract", "tcp", "tcp6", "tls", "tls-unix"].map(String::from).to_vec(),
+            source: "built-in".into(),
+            missing: vec![],
+        },
+        ExperimentEntry {
+            name: "nginx-gunicorn".into(),
+            question:
+                "How should nginx reach gunicorn: through a Unix socket or through TCP on the loopback interface?"
+                    .into(),
+            transports: ["unix", "tcp"].map(String::from).to_vec(),
+            source: "/home/me/nginx-gunicorn".into(),
+            missing: vec!["nginx".into(), "gunicorn".into()],
+        },
+    ];
+    let options = Options::default();
+    let text = [runs_table(&runs, &options), experiments_table(&experiments, &options)].concat();
+    insta::assert_snapshot!(String::from_utf8(text).unwrap());
+}
