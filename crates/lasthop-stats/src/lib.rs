@@ -1,1 +1,39 @@
-pub fn placeholder() {}
+//! The statistics of lasthop. Pure mathematics: no I/O, no clock; equal input and seed give equal results.
+//!
+//! A run is a list of *rounds* (the services started afresh), a round a list of *blocks* (every case once, in random
+//! order). What is compared is compared within blocks; what is resampled are rounds, because the luck of a process
+//! start is shared by all blocks of its round. [`bootstrap`] says why, and how few rounds are dealt with.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`grouped`] | values by round and block, checked |
+//! | [`mean`] | log ratios and paired differences |
+//! | [`totals`] | quantities per request: CPU time, elapsed time |
+//! | [`quantile`] | percentiles of merged histograms, their ratio and their difference |
+//! | [`line`] | slope of a straight line |
+//! | [`bootstrap`], [`interval`], [`student`] | from a statistic to its interval |
+//! | [`verdict`], [`stopping`], [`holm`] | from intervals to decisions |
+//! | [`rank`] | drift |
+//! | [`random`] | reproducible draws |
+
+pub mod bootstrap;
+pub mod grouped;
+pub mod holm;
+pub mod interval;
+pub mod line;
+pub mod mean;
+pub mod quantile;
+pub mod random;
+pub mod rank;
+pub mod stopping;
+pub mod student;
+pub mod totals;
+pub mod verdict;
+
+pub use bootstrap::Resampling;
+pub use grouped::{Grouped, GroupedError};
+pub use interval::{Estimate, Interval};
+pub use verdict::{Better, Verdict};
+
+/// Confidence level of every interval unless told otherwise.
+pub const CONFIDENCE: f64 = 0.95;

@@ -1,0 +1,142 @@
+//! The bootstrap over rounds: the standard error of any statistic of rounds and blocks, and how far to trust it.
+//!
+//! **What is resampled.** Rounds are drawn with replacement and bring all their blocks. Blocks are not drawn again
+//! inside a drawn round: the means of rounds already differ by their blocks' scatter, and a second draw would count that
+//! scatter twice. With no luck between rounds the variance would come out almost double; see Davison and Hinkley,
+//! *Bootstrap Methods and their Application* (1997), §3.8, where this is strategy 1 against 2, and Ren et al.,
+//! "Nonparametric bootstrapping for hierarchical data", *Journal of Applied Statistics* 37 (2010). A test of this crate
+//! measures it. With one round only its blocks are the units, and the luck of process starts is not in the interval:
+//! the caller must say so.
+//!
+//! **Few rounds.** A percentile interval of few units is too narrow for two reasons: the bootstrap's variance divides by
+//! n instead of n − 1, and it uses the normal quantile where the scatter is itself an estimate. Hesterberg, "What
+//! Teachers Should Know About the Bootstrap", *The American Statistician* 69 (2015), repairs both by reading
+//! percentiles farther out, at α' = Φ(−√(n/(n−1))·t). With four rounds that is the 0.012 % point, and four rounds give
+//! 35 different resamples: there is no such percentile to read. The same two repairs are therefore made on the standard
+//! error: half width = t(n − 1) · √(n/(n − 1)) · bootstrap standard error, on the log scale for positive quantities
+//! (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, §12.2). Where the bootstrap distribution is normal
+//! the two are the same interval.
+//!
+//! **Rounds of unequal length** (the last one when the budget is spent) count by their blocks. n is then Kish's
+//! effective number, (Σ blocks)² / Σ blocks².
+//!
+//! `tests/coverage.rs` shows by simulation that intervals at 95 % cover the truth in about 95 % of runs.
+
+use crate::{interval::Estimate, random::Draws};
+
+/// How often to resample, with which stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resampling {
+    pub seed: u64,
+    /// At least 2. The standard error's own relative error is 1/√(2·resamples): 1.6 % at 2,000.
+    pub resamples: u32,
+}
+
+impl Resampling {
+    /// 2,000 resamples.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { seed, resamples: 2_000 }
+    }
+}
+
+/// The estimate of `statistic`, which is told how often each unit was drawn (all ones: the data as they are).
+///
+/// `sizes` are the blocks of each unit. `None` when there are fewer than two units, when the data as they are have no
+/// finite statistic, or when less than half of the resamples have one.
+///
+/// Cost: `resamples` × (units draws + one call of `statistic`).
+pub fn estimate(
+    sizes: &[usize],
+    how: Resampling,
+    mut statistic: impl FnMut(&[u32]) -> Option<f64>,
+) -> Option<Estimate> {
+    let units = sizes.len();
+    let value = point(units, &mut statistic)?;
+    if units < 2 {
+        return None;
+    }
+    let deviation = deviation(units, how, statistic)?;
+    let effective = effective_units(sizes);
+    Some(Estimate {
+        value,
+        standard_error: deviation * (effective / (effective - 1.0)).sqrt(),
+        freedom: (effective - 1.0).max(1.0),
+    })
+}
+
+/// The statistic of the data as they are.
+pub fn point(units: usize, mut statistic: impl FnMut(&[u32]) -> Option<f64>) -> Option<f64> {
+    statistic(&vec![1; units]).filter(|value| value.is_finite())
+}
+
+/// Kish's effective number of units: how many equal ones are worth as much.
+#[must_use]
+pub fn effective_units(sizes: &[usize]) -> f64 {
+    let sum: f64 = sizes.iter().map(|&size| size as f64).sum();
+    let squares: f64 = sizes.iter().map(|&size| (size as f64).powi(2)).sum();
+    sum * sum / squares
+}
+
+/// Standard deviation of the statistic over resamples.
+fn deviation(units: usize, how: Resampling, mut statistic: impl FnMut(&[u32]) -> Option<f64>) -> Option<f64> {
+    let mut draws = Draws::new(how.seed);
+    let bound = u32::try_from(units).ok()?;
+    let mut times = vec![0_u32; units];
+    let mut values = Vec::with_capacity(how.resamples as usize);
+    for _ in 0..how.resamples {
+        times.fill(0);
+        for _ in 0..units {
+            times[draws.below(bound) as usize] += 1;
+        }
+        values.extend(statistic(&times).filter(|value| value.is_finite()));
+    }
+    (values.len() >= 2 && values.len() * 2 >= how.resamples as usize).then(|| standard_deviation(&values))
+}
+
+fn standard_deviation(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (values.len() - 1) as f64).sqrt()
+}
+
+/// A sum over units, each taken as often as it was drawn.
+pub(crate) fn weighted(times: &[u32], values: &[f64]) -> f64 {
+    times.iter().zip(values).map(|(&times, value)| f64::from(times) * value).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_units_are_worth_their_number() {
+        assert!((effective_units(&[8, 8, 8, 8]) - 4.0).abs() < 1e-12);
+        let cut_off = effective_units(&[8, 8, 8, 1]);
+        assert!(cut_off > 3.0 && cut_off < 3.5, "{cut_off}");
+    }
+
+    #[test]
+    fn one_unit_has_no_scatter() {
+        assert_eq!(estimate(&[1], Resampling::new(1), |_| Some(1.0)), None);
+    }
+
+    #[test]
+    fn a_statistic_that_mostly_does_not_exist_has_no_estimate() {
+        let how = Resampling { seed: 1, resamples: 100 };
+        let mut calls = 0;
+        let rare = estimate(&[1, 1, 1], how, |_| {
+            calls += 1;
+            (calls % 3 == 1).then_some(1.0)
+        });
+        assert_eq!(rare, None);
+    }
+
+    #[test]
+    fn equal_seeds_give_equal_estimates() {
+        let statistic = |times: &[u32]| Some(weighted(times, &[1.0, 2.0, 4.0]));
+        let one = estimate(&[1; 3], Resampling::new(5), statistic);
+        assert_eq!(one, estimate(&[1; 3], Resampling::new(5), statistic));
+        assert_ne!(one, estimate(&[1; 3], Resampling::new(6), statistic));
+    }
+}

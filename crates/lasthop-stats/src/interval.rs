@@ -1,0 +1,121 @@
+//! From an estimate and its standard error to an interval.
+
+use crate::student;
+
+/// An estimate with the ends of its confidence interval; `low` ≤ `estimate` ≤ `high`, all finite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    pub estimate: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Interval {
+    /// Half width on the log scale, for ratios and other positive quantities.
+    #[must_use]
+    pub fn log_half_width(&self) -> f64 {
+        (self.high.ln() - self.low.ln()) / 2.0
+    }
+
+    /// The interval of 1/x.
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        Self { estimate: 1.0 / self.estimate, low: 1.0 / self.high, high: 1.0 / self.low }
+    }
+
+    /// Multiplied by a positive constant: a change of unit.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        debug_assert!(factor > 0.0);
+        Self { estimate: self.estimate * factor, low: self.low * factor, high: self.high * factor }
+    }
+
+    #[must_use]
+    pub fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+}
+
+/// A statistic on its own scale, with what is known of its scatter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Of the data as they are; a logarithm where the statistic is a ratio or another positive quantity.
+    pub value: f64,
+    /// Corrected for the number of units (see [`crate::bootstrap`]).
+    pub standard_error: f64,
+    /// Degrees of freedom that the standard error rests on, at least 1.
+    pub freedom: f64,
+}
+
+impl Estimate {
+    #[must_use]
+    pub fn half_width(&self, confidence: f64) -> f64 {
+        student::critical(confidence, self.freedom) * self.standard_error
+    }
+
+    /// The interval on the statistic's own scale.
+    #[must_use]
+    pub fn interval(&self, confidence: f64) -> Interval {
+        let half = self.half_width(confidence);
+        Interval { estimate: self.value, low: self.value - half, high: self.value + half }
+    }
+
+    /// The interval of e^x, for statistics that are logarithms.
+    #[must_use]
+    pub fn exponential(&self, confidence: f64) -> Interval {
+        let log = self.interval(confidence);
+        // A scatter without bound still gives finite ends, which JSON can hold.
+        let bounded = |x: f64| x.exp().clamp(f64::MIN_POSITIVE, f64::MAX);
+        Interval { estimate: bounded(log.estimate), low: bounded(log.low), high: bounded(log.high) }
+    }
+
+    /// The same estimate with a known, independent rounding error added: half of a bin's width, for instance.
+    #[must_use]
+    pub fn with_rounding(&self, standard_error: f64) -> Self {
+        Self { standard_error: self.standard_error.hypot(standard_error), ..*self }
+    }
+
+    /// Two-sided probability of a value at least this far from 0 if the truth is 0. A standard error of 0 gives 0, or 1
+    /// when the value is 0 too.
+    #[must_use]
+    pub fn p_value(&self) -> f64 {
+        match self.standard_error > 0.0 {
+            true => student::two_sided(self.value / self.standard_error, self.freedom),
+            false => f64::from(u8::from(self.value == 0.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOME: Estimate = Estimate { value: 0.1, standard_error: 0.05, freedom: 3.0 };
+
+    #[test]
+    fn more_confidence_is_wider() {
+        let widths: Vec<f64> = [0.5, 0.8, 0.9, 0.95, 0.99].iter().map(|&level| SOME.half_width(level)).collect();
+        assert!(widths.is_sorted_by(|a, b| a < b), "{widths:?}");
+    }
+
+    #[test]
+    fn the_probability_agrees_with_the_interval() {
+        let half = SOME.half_width(0.95);
+        let at_the_edge = Estimate { value: half, ..SOME };
+        assert!((at_the_edge.p_value() - 0.05).abs() < 1e-12);
+        assert_eq!(Estimate { value: 0.0, standard_error: 0.0, freedom: 3.0 }.p_value(), 1.0);
+        assert_eq!(Estimate { value: 0.1, standard_error: 0.0, freedom: 3.0 }.p_value(), 0.0);
+    }
+
+    #[test]
+    fn ends_stay_finite() {
+        let wild = Estimate { value: 0.0, standard_error: 1e6, freedom: 1.0 }.exponential(0.95);
+        assert!(wild.low > 0.0 && wild.high.is_finite() && wild.log_half_width().is_finite());
+    }
+
+    #[test]
+    fn the_inverse_swaps_the_ends() {
+        let interval = Interval { estimate: 2.0, low: 1.6, high: 2.5 };
+        assert_eq!(interval.inverse(), Interval { estimate: 0.5, low: 0.4, high: 0.625 });
+    }
+}

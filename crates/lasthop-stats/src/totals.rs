@@ -1,0 +1,140 @@
+//! Quantities per request: a total divided by another total, such as CPU time by requests.
+//!
+//! The quotient of sums and not the mean of quotients: a block with twice the requests counts twice, which is what "CPU
+//! time per request of this run" means. Where a quantity has parts that are divided by different totals (the driver's
+//! CPU time is counted for the measure phase, the servers' for the whole trial), the parts' quotients are added.
+
+use crate::{
+    bootstrap::{self, Resampling, weighted},
+    grouped::{BlockValue, Grouped},
+    interval::Estimate,
+};
+
+/// One part of a block: what is divided, and by what.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fraction {
+    /// 0 or more.
+    pub numerator: f64,
+    /// 0 or more; more than 0 in at least one block.
+    pub denominator: f64,
+}
+
+/// The parts of a block; every block has as many.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Totals(pub Vec<Fraction>);
+
+impl Totals {
+    #[must_use]
+    pub fn of(numerator: f64, denominator: f64) -> Self {
+        Self(vec![Fraction { numerator, denominator }])
+    }
+}
+
+impl BlockValue for Totals {
+    fn is_valid(&self) -> bool {
+        let usable = |x: f64| x.is_finite() && x >= 0.0;
+        !self.0.is_empty() && self.0.iter().all(|part| usable(part.numerator) && usable(part.denominator))
+    }
+}
+
+/// Two cases in the same block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairedTotals {
+    pub case: Totals,
+    pub reference: Totals,
+}
+
+impl BlockValue for PairedTotals {
+    fn is_valid(&self) -> bool {
+        self.case.is_valid() && self.reference.is_valid()
+    }
+}
+
+/// Sums per part and unit: what resampling needs.
+struct UnitTotals(Vec<(Vec<f64>, Vec<f64>)>);
+
+impl UnitTotals {
+    fn new<'a, T: BlockValue + 'a>(blocks: &'a Grouped<T>, pick: impl Fn(&'a T) -> &'a Totals) -> Self {
+        let units = blocks.units();
+        let parts = blocks.values().map(|block| pick(block).0.len()).min().unwrap_or(0);
+        let sum = |part: usize, field: fn(&Fraction) -> f64| -> Vec<f64> {
+            units.iter().map(|unit| unit.iter().map(|block| field(&pick(block).0[part])).sum()).collect()
+        };
+        Self((0..parts).map(|part| (sum(part, |f| f.numerator), sum(part, |f| f.denominator))).collect())
+    }
+
+    /// Sum of the parts' quotients; not finite when nothing was counted.
+    fn quotient(&self, times: &[u32]) -> f64 {
+        self.0.iter().map(|(numerator, denominator)| weighted(times, numerator) / weighted(times, denominator)).sum()
+    }
+}
+
+/// The quotient without an interval; `None` when a denominator is 0.
+#[must_use]
+pub fn point(blocks: &Grouped<Totals>) -> Option<f64> {
+    let units = UnitTotals::new(blocks, |block| block);
+    bootstrap::point(blocks.units().len(), |times| Some(units.quotient(times)))
+}
+
+/// Logarithm of one case's quotient. `None` when it is 0 or with fewer than two blocks.
+#[must_use]
+pub fn log_quotient(blocks: &Grouped<Totals>, how: Resampling) -> Option<Estimate> {
+    let units = UnitTotals::new(blocks, |block| block);
+    bootstrap::estimate(&blocks.sizes(), how, |times| Some(units.quotient(times).ln()))
+}
+
+/// Logarithm of the case's quotient divided by the reference's, the same blocks drawn for both.
+#[must_use]
+pub fn log_ratio(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Estimate> {
+    let (case, reference) = paired(blocks);
+    bootstrap::estimate(&blocks.sizes(), how, |times| Some((case.quotient(times) / reference.quotient(times)).ln()))
+}
+
+/// The case's quotient minus the reference's, the same blocks drawn for both.
+#[must_use]
+pub fn difference(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Estimate> {
+    let (case, reference) = paired(blocks);
+    bootstrap::estimate(&blocks.sizes(), how, |times| Some(case.quotient(times) - reference.quotient(times)))
+}
+
+fn paired(blocks: &Grouped<PairedTotals>) -> (UnitTotals, UnitTotals) {
+    (UnitTotals::new(blocks, |block| &block.case), UnitTotals::new(blocks, |block| &block.reference))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_the_quotient_of_sums() {
+        let blocks =
+            Grouped::new(vec![vec![Totals::of(10.0, 1.0), Totals::of(30.0, 3.0)], vec![Totals::of(80.0, 6.0)]]);
+        assert_eq!(point(&blocks.unwrap()), Some(12.0));
+    }
+
+    #[test]
+    fn parts_are_divided_apart_and_added() {
+        let fraction = |numerator, denominator| Fraction { numerator, denominator };
+        let block = || Totals(vec![fraction(8.0, 4.0), fraction(9.0, 3.0)]);
+        assert_eq!(point(&Grouped::new(vec![vec![block(), block()]]).unwrap()), Some(5.0));
+    }
+
+    #[test]
+    fn what_was_never_counted_has_no_estimate() {
+        let none = Grouped::new(vec![vec![Totals::of(0.0, 0.0)], vec![Totals::of(0.0, 0.0)]]).unwrap();
+        assert_eq!(point(&none), None);
+        assert_eq!(log_quotient(&none, Resampling::new(1)), None);
+        let free = Grouped::new(vec![vec![Totals::of(0.0, 5.0)], vec![Totals::of(0.0, 5.0)]]).unwrap();
+        assert_eq!((point(&free), log_quotient(&free, Resampling::new(1))), (Some(0.0), None));
+    }
+
+    #[test]
+    fn noise_that_both_cases_share_cancels() {
+        let block =
+            |luck: f64| PairedTotals { case: Totals::of(13.0 * luck, 1.0), reference: Totals::of(10.0 * luck, 1.0) };
+        let rounds = [1.0, 1.4, 0.7, 2.0].map(|luck| vec![block(luck), block(luck * 1.1)]).to_vec();
+        let ratio = log_ratio(&Grouped::new(rounds).unwrap(), Resampling::new(1)).unwrap();
+        assert!((ratio.value - 1.3_f64.ln()).abs() < 1e-12);
+        assert!(ratio.standard_error < 1e-12);
+    }
+}

@@ -1,0 +1,80 @@
+//! From an interval to a word.
+
+use crate::interval::Interval;
+
+/// In the sense of the quantity: `Faster` is better, also where less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Faster,
+    Slower,
+    /// The whole interval lies within the margin.
+    Equivalent,
+    Undecided,
+}
+
+/// Which direction of a quantity is the good one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    More,
+    Less,
+}
+
+/// The verdict on a ratio, case divided by reference.
+///
+/// `Equivalent` if the whole interval is within [1/(1 + `margin`), 1 + `margin`], even if it excludes 1: a difference
+/// that is real and too small to care about. Else `Faster` or `Slower` if the interval excludes 1. Else `Undecided`.
+/// Equivalence by inclusion of the interval is the two one-sided tests procedure (Schuirmann 1987), here at 2.5 % each.
+#[must_use]
+pub fn verdict(ratio: &Interval, margin: f64, better: Better) -> Verdict {
+    let (least, most) = (1.0 / (1.0 + margin), 1.0 + margin);
+    if least <= ratio.low && ratio.high <= most {
+        return Verdict::Equivalent;
+    }
+    match (ratio.low > 1.0, ratio.high < 1.0, better) {
+        (true, _, Better::More) | (_, true, Better::Less) => Verdict::Faster,
+        (true, _, Better::Less) | (_, true, Better::More) => Verdict::Slower,
+        _ => Verdict::Undecided,
+    }
+}
+
+/// The smallest difference that a design can see, from comparisons of cases with themselves: the largest distance of
+/// any interval's end from 1. A share: 0.01 is 1 %. `None` without a comparison.
+#[must_use]
+pub fn resolution(same: &[Interval]) -> Option<f64> {
+    let distance = |ratio: &Interval| ratio.high.ln().abs().max(ratio.low.ln().abs());
+    same.iter().map(distance).reduce(f64::max).map(f64::exp_m1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(low: f64, high: f64, better: Better) -> Verdict {
+        verdict(&Interval { estimate: f64::midpoint(low, high), low, high }, 0.02, better)
+    }
+
+    #[test]
+    fn the_four_words() {
+        assert_eq!(word(0.99, 1.01, Better::More), Verdict::Equivalent);
+        assert_eq!(word(1.001, 1.019, Better::More), Verdict::Equivalent);
+        assert_eq!(word(1.01, 1.03, Better::More), Verdict::Faster);
+        assert_eq!(word(1.01, 1.03, Better::Less), Verdict::Slower);
+        assert_eq!(word(0.90, 0.97, Better::More), Verdict::Slower);
+        assert_eq!(word(0.90, 0.97, Better::Less), Verdict::Faster);
+        assert_eq!(word(0.97, 1.01, Better::More), Verdict::Undecided);
+    }
+
+    #[test]
+    fn the_margin_is_the_same_for_a_ratio_and_its_inverse() {
+        assert_eq!(word(1.0 / 1.02, 1.0, Better::More), Verdict::Equivalent);
+        assert_eq!(word(0.98, 1.0, Better::More), Verdict::Undecided);
+    }
+
+    #[test]
+    fn the_resolution_is_the_farthest_end() {
+        let same =
+            [Interval { estimate: 1.0, low: 0.99, high: 1.01 }, Interval { estimate: 1.01, low: 0.98, high: 1.04 }];
+        assert!((resolution(&same).unwrap() - 0.04).abs() < 1e-12);
+        assert_eq!(resolution(&[]), None);
+    }
+}
