@@ -1,1 +1,242 @@
 //! RUN: rounds, blocks, trials. Emits events, prints nothing.
+//!
+//! ```text
+//! run    ── round (services and drivers started afresh) ── block (every case once, random order) ── trial
+//! ```
+//!
+//! A round ends its services before the next begins. After each round the run looks whether every interval is as narrow
+//! as asked; before each block, whether the time is spent.
+
+pub mod driver;
+pub mod event;
+pub mod placement;
+mod probe;
+mod programs;
+mod round;
+
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+
+use self::{event::Event, programs::Programs, round::Round};
+use crate::{
+    analyse,
+    experiment::{plan::Plan, schedule::Schedule},
+    observe,
+    record::{
+        RunData, WriteError, Writer,
+        schema::{Failure, RunEnd, RunHeader, Settings, Stopped, TrialRecord},
+    },
+    service::{
+        guard::{Guard, GuardError},
+        home::{Home, HomeError},
+        locate::Locator,
+        sandbox::{Sandbox, SandboxError},
+    },
+};
+
+/// A case that yields nothing in so many rounds on end is given up.
+const GIVE_UP_AFTER: u32 = 2;
+
+/// What is to be run, decided in every detail.
+#[derive(Debug)]
+pub struct Job<'a> {
+    pub plan: &'a Plan,
+    pub settings: Settings,
+    pub locator: &'a Locator,
+    pub home: &'a Home,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+    /// Set by a signal: end in order, soon.
+    pub interrupt: &'a AtomicBool,
+}
+
+/// A run that could not be made, or not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// No case can be run at all.
+    #[error("{0}")]
+    Missing(String),
+}
+
+/// A run that has ended in order, with or without results.
+#[derive(Debug)]
+pub struct Outcome {
+    pub record: PathBuf,
+    pub stopped: Stopped,
+}
+
+/// Runs a job and leaves its record.
+///
+/// # Errors
+/// [`RunError`] when nothing could be started or written. Services that fail are rows of the record, not errors.
+pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
+    let programs = Programs::locate(job.plan, job.locator);
+    if let Some(missing) = programs.all_missing(job.plan) {
+        return Err(RunError::Missing(missing));
+    }
+    let begun = Instant::now();
+    let header = header(job);
+    let mut writer = Writer::create(&job.home.writable("runs")?, &header)?;
+    let sandbox = Sandbox::create()?;
+    let guard = Guard::launch(&sandbox)?;
+    tell(&Event::Began {
+        run: &header.run,
+        cases: job.plan.cases.len(),
+        stacks: job.plan.stacks.len(),
+        budget: Duration::from_nanos(job.settings.budget_ns),
+    });
+    let data = RunData { header, environment: None, records: Vec::new(), end: None };
+    let cases = job.plan.cases.len();
+    let mut runner = Runner {
+        job,
+        programs,
+        sandbox: &sandbox,
+        guard: &guard,
+        schedule: Schedule::new(job.settings.seed),
+        begun,
+        writer: &mut writer,
+        data,
+        failing: vec![0; cases],
+        tell,
+    };
+    let stopped = runner.rounds()?;
+    let record = writer.directory().to_owned();
+    let took = begun.elapsed();
+    writer.end(&RunEnd { stopped, ended: Timestamp::now(), took_ns: nanoseconds(took) })?;
+    tell(&Event::Ended { stopped, record: record.clone(), elapsed: took });
+    Ok(Outcome { record, stopped })
+}
+
+fn header(job: &Job<'_>) -> RunHeader {
+    let started = Timestamp::now();
+    let experiment = job.plan.summary();
+    RunHeader {
+        record: crate::record::schema::VERSION,
+        run: name_of_run(started, &experiment.name),
+        lasthop: env!("CARGO_PKG_VERSION").to_owned(),
+        command: job.command.clone(),
+        started,
+        experiment,
+        settings: job.settings.clone(),
+        factors: job.plan.factors.clone(),
+        cases: job.plan.cases.clone(),
+        differences: job.plan.differences.clone(),
+    }
+}
+
+/// Sorts by time, and two runs of one second differ by their process.
+fn name_of_run(started: Timestamp, experiment: &str) -> String {
+    format!("{}-{experiment}-{}", started.strftime("%Y%m%dT%H%M%S"), std::process::id())
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A run under way.
+struct Runner<'a> {
+    job: &'a Job<'a>,
+    programs: Programs,
+    sandbox: &'a Sandbox,
+    guard: &'a Guard,
+    schedule: Schedule,
+    begun: Instant,
+    writer: &'a mut Writer,
+    /// What is on disk, for the look after each round.
+    data: RunData,
+    /// Rounds on end in which each case yielded nothing.
+    failing: Vec<u32>,
+    tell: &'a mut dyn FnMut(&Event<'_>),
+}
+
+impl Runner<'_> {
+    fn rounds(&mut self) -> Result<Stopped, RunError> {
+        for number in 0.. {
+            let begun = Instant::now();
+            let trials_before = self.trials();
+            let mut round = Round::start(self, number)?;
+            let stopped = round.blocks(self);
+            round.stop(self)?;
+            if let Some(stopped) = stopped? {
+                return Ok(stopped);
+            }
+            self.count_failures(number, trials_before)?;
+            if self.failing.iter().all(|rounds| *rounds >= GIVE_UP_AFTER) {
+                return Ok(Stopped::Failed);
+            }
+            if self.look(number) {
+                return Ok(Stopped::Precision);
+            }
+            if !self.time_for(begun.elapsed() / 2) {
+                return Ok(Stopped::Budget);
+            }
+        }
+        unreachable!("rounds are numbered without end")
+    }
+
+    fn trials(&self) -> usize {
+        self.data.records.len()
+    }
+
+    /// A case whose trials all failed in this round comes nearer to being given up.
+    fn count_failures(&mut self, number: u32, trials_before: usize) -> Result<(), RunError> {
+        let records = &self.data.records[trials_before..];
+        for (index, case) in self.job.plan.cases.iter().enumerate() {
+            let measured =
+                records.iter().any(|record| matches!(record, TrialRecord::Trial(trial) if trial.case == case.case));
+            self.failing[index] = if measured { 0 } else { self.failing[index] + 1 };
+        }
+        debug_assert!(records.len() < self.data.records.len() + 1, "round {number} wrote its records");
+        Ok(())
+    }
+
+    /// Tells how far the comparisons are; true when all are as narrow as asked.
+    fn look(&mut self, round: u32) -> bool {
+        let progress = analyse::progress(&self.data);
+        (self.tell)(&Event::Progress { round, elapsed: self.begun.elapsed(), comparisons: &progress.comparisons });
+        progress.precise
+    }
+
+    /// Whether the budget has room for `more`.
+    fn time_for(&self, more: Duration) -> bool {
+        self.begun.elapsed() + more <= Duration::from_nanos(self.job.settings.budget_ns)
+    }
+
+    fn interrupted(&self) -> bool {
+        self.job.interrupt.load(Ordering::Relaxed)
+    }
+
+    fn append(&mut self, record: TrialRecord) -> Result<(), RunError> {
+        self.writer.append(&record)?;
+        self.data.records.push(record);
+        Ok(())
+    }
+
+    fn fail(&mut self, failure: Failure) -> Result<(), RunError> {
+        (self.tell)(&Event::CaseFailed(&failure));
+        self.append(TrialRecord::Failure(failure))
+    }
+
+    /// Written once, when every program has been started and told its version.
+    fn keep_environment(&mut self) -> Result<(), RunError> {
+        if self.data.environment.is_none() {
+            let environment = observe::environment::read(self.programs.versions());
+            self.writer.environment(&environment)?;
+            self.data.environment = Some(environment);
+        }
+        Ok(())
+    }
+}

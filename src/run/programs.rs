@@ -1,0 +1,52 @@
+//! The programs of a run, found once before anything starts.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+
+use crate::{
+    experiment::plan::{Plan, Stack},
+    record::schema::ProgramVersion,
+    service::locate::{LocateError, Located, Locator},
+};
+
+/// What was found for each recipe that a stack of the plan names.
+#[derive(Debug)]
+pub struct Programs(BTreeMap<String, Result<Located, LocateError>>);
+
+impl Programs {
+    pub fn locate(plan: &Plan, locator: &Locator) -> Self {
+        let mut found = BTreeMap::new();
+        for service in plan.stacks.iter().flat_map(|stack| stack.services.values()) {
+            let recipe = &plan.experiment.recipes[&service.recipe];
+            found.entry(service.recipe.clone()).or_insert_with(|| locator.locate(recipe));
+        }
+        Self(found)
+    }
+
+    pub fn get(&self, recipe: &str) -> Result<&Located, &LocateError> {
+        self.0[recipe].as_ref()
+    }
+
+    /// The first thing that a stack lacks, with the service that needs it.
+    pub fn missing<'a>(&'a self, stack: &'a Stack) -> Option<(&'a str, &'a LocateError)> {
+        stack.services.iter().find_map(|(name, service)| Some((name.as_str(), self.get(&service.recipe).err()?)))
+    }
+
+    /// When no stack has all that it needs: everything that is missing, a line each.
+    pub fn all_missing(&self, plan: &Plan) -> Option<String> {
+        let none = plan.stacks.iter().all(|stack| self.missing(stack).is_some());
+        let lines: Vec<String> = self.0.values().filter_map(|found| Some(found.as_ref().err()?.to_string())).collect();
+        none.then(|| lines.join("\n"))
+    }
+
+    /// Path and version of everything that was found, by recipe.
+    pub fn versions(&self) -> IndexMap<String, ProgramVersion> {
+        let version = |(recipe, located): (&String, &Result<Located, LocateError>)| {
+            let located = located.as_ref().ok()?;
+            let path = located.path.display().to_string();
+            Some((recipe.clone(), ProgramVersion { path, version: located.version.clone() }))
+        };
+        self.0.iter().filter_map(version).collect()
+    }
+}

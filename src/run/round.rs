@@ -1,0 +1,400 @@
+//! One round: services and drivers started afresh, verified, driven in blocks, stopped.
+
+use std::{
+    collections::BTreeMap,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+use indexmap::IndexMap;
+use lasthop_load::{TrialResult, wire::TrialPhases};
+
+use super::{
+    RunError, Runner,
+    driver::{Driver, DriverError},
+    event::Event,
+    nanoseconds, placement, probe,
+};
+use crate::{
+    experiment::{
+        plan::Stack as PlannedStack,
+        render::RenderedLoad,
+    },
+    observe::procfs::Meter,
+    record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
+    service::{
+        bindings::Bindings,
+        guard::{GuardedChild, Input, Output, Spawn},
+        sandbox::Wanted,
+        stack::{Stack, StackPlan, StartError},
+    },
+};
+
+/// Name under which lasthop's own driver is kept among foreign ones.
+const OWN: &str = "lasthop";
+
+/// The running processes of a round.
+pub struct Round {
+    number: u32,
+    /// By number of the stack; `None` where it did not come up.
+    stacks: Vec<Option<Up>>,
+    /// By command.
+    drivers: BTreeMap<String, RunningDriver>,
+    /// By index of the case: the name of its driver, where the case works.
+    ready: Vec<Option<String>>,
+    blocks: u32,
+}
+
+/// A stack that is up.
+struct Up {
+    stack: Stack,
+    bindings: Bindings,
+    meter: Meter,
+}
+
+struct RunningDriver {
+    driver: Driver,
+    process: GuardedChild,
+    log: std::path::PathBuf,
+}
+
+/// A failure before it has its round and its case.
+struct Trouble {
+    stage: String,
+    cause: String,
+    log: String,
+}
+
+impl From<&StartError> for Trouble {
+    fn from(error: &StartError) -> Self {
+        Self {
+            stage: error.stage.name().to_owned(),
+            cause: format!("service `{}`: {}", error.service, error.cause),
+            log: error.log.clone(),
+        }
+    }
+}
+
+impl Trouble {
+    fn plan(cause: &impl ToString) -> Self {
+        Self { stage: "prepare".to_owned(), cause: cause.to_string(), log: String::new() }
+    }
+}
+
+impl Round {
+    /// Starts all stacks at the same time, then verifies each case.
+    ///
+    /// # Errors
+    /// Only what keeps the record from being written. Whatever does not come up is a failure row of its cases.
+    pub fn start(runner: &mut Runner<'_>, number: u32) -> Result<Self, RunError> {
+        let begun = Instant::now();
+        let plan = runner.job.plan;
+        let services = plan.stacks.iter().map(|stack| stack.services.len()).sum();
+        (runner.tell)(&Event::Starting { round: number, services });
+        let mut round = Self {
+            number,
+            stacks: plan.stacks.iter().map(|_| None).collect(),
+            drivers: BTreeMap::new(),
+            ready: plan.cases.iter().map(|_| None).collect(),
+            blocks: 0,
+        };
+        round.start_stacks(runner)?;
+        runner.keep_environment()?;
+        let mut proofs = IndexMap::new();
+        for index in 0..plan.cases.len() {
+            if runner.interrupted() {
+                break;
+            }
+            if let Some(proof) = round.open(runner, index)? {
+                proofs.insert(plan.cases[index].case.clone(), proof);
+            }
+        }
+        runner.append(TrialRecord::Round(RoundRecord {
+            round: number,
+            at_ns: nanoseconds(begun.duration_since(runner.begun)),
+            start_ns: nanoseconds(begun.elapsed()),
+            cases: proofs,
+        }))?;
+        Ok(round)
+    }
+
+    fn start_stacks(&mut self, runner: &mut Runner<'_>) -> Result<(), RunError> {
+        let mut plans = Vec::new();
+        for stack in &runner.job.plan.stacks {
+            if !runner.wanted(stack.number) {
+                continue;
+            }
+            match runner.stack_plan(stack, self.number) {
+                Ok(plan) => plans.push(plan),
+                Err(trouble) => runner.fail_stack(self.number, stack.number, &trouble)?,
+            }
+        }
+        let started = Stack::start_all(runner.guard, &plans);
+        for (plan, started) in plans.into_iter().zip(started) {
+            let number = plan.bindings.stack;
+            match started {
+                Ok(stack) => {
+                    let roles = stack.instances.iter().map(|one| (one.name.clone(), one.pid));
+                    let meter = Meter::new(roles);
+                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, meter });
+                }
+                Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a case's connections, verifies its answers and its link, and warms it up.
+    fn open(&mut self, runner: &mut Runner<'_>, index: usize) -> Result<Option<CaseProof>, RunError> {
+        let case = &runner.job.plan.cases[index];
+        let Some(up) = &self.stacks[case.stack] else { return Ok(None) };
+        let bindings = up.bindings.clone();
+        match self.verify(runner, case, &bindings) {
+            Ok((driver, proof)) => {
+                self.ready[index] = Some(driver);
+                Ok(Some(proof))
+            }
+            Err(trouble) => {
+                runner.fail(self.failure(None, case, trouble))?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn verify(
+        &mut self,
+        runner: &Runner<'_>,
+        case: &CasePlan,
+        bindings: &Bindings,
+    ) -> Result<(String, CaseProof), Trouble> {
+        let plan = runner.job.plan;
+        let load = plan.load(case, bindings).map_err(|error| Trouble::plan(&error))?;
+        let name = load.driver.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
+        self.driver(runner, &name, &load)?;
+        let wanted = plan.proof(case, bindings).map_err(|error| Trouble::plan(&error))?;
+        let running = self.drivers.get_mut(&name).expect("it has just been started");
+        let driven = running.driver.prepare(&case.case, &load.spec).and_then(|proof| {
+            running.driver.trial(&case.case, runner.phases())?;
+            Ok(proof)
+        });
+        let driver = driven.map_err(|error| self.trouble(&name, case, &error))?;
+        let link = match wanted {
+            Some(wanted) => Some(probe::link(&load.spec, &wanted).map_err(|cause| Trouble {
+                stage: "verify".to_owned(),
+                cause: format!("the application does not say which connection a request came over: {cause}"),
+                log: self.log_of(case),
+            })?),
+            None => None,
+        };
+        Ok((name, CaseProof { spec: load.spec, driver, link }))
+    }
+
+    /// Starts the driver of a case unless it runs already.
+    fn driver(&mut self, runner: &Runner<'_>, name: &str, load: &RenderedLoad) -> Result<(), Trouble> {
+        if !self.drivers.contains_key(name) {
+            let log = runner.writer.services().join(self.number.to_string()).join(format!(
+                "driver-{}.log",
+                self.drivers.len()
+            ));
+            let running = start_driver(runner, load, &log)
+                .map_err(|cause| Trouble { stage: "start".to_owned(), cause, log: crate::service::stack::tail(&log) })?;
+            self.drivers.insert(name.to_owned(), running);
+        }
+        Ok(())
+    }
+
+    /// Drives blocks until the round is over; `Some` when the whole run is to end.
+    ///
+    /// # Errors
+    /// Only what keeps the record from being written.
+    pub fn blocks(&mut self, runner: &mut Runner<'_>) -> Result<Option<Stopped>, RunError> {
+        let mut longest = Duration::ZERO;
+        for block in 0..runner.job.settings.blocks {
+            let begun = Instant::now();
+            for position in runner.schedule.order(self.number, block, self.ready.len()).into_iter().enumerate() {
+                if runner.interrupted() {
+                    return Ok(Some(Stopped::Interrupted));
+                }
+                self.trial(runner, block, position)?;
+            }
+            self.blocks += 1;
+            longest = longest.max(begun.elapsed());
+            if !runner.time_for(longest) {
+                return Ok((block + 1 < runner.job.settings.blocks).then_some(Stopped::Budget));
+            }
+        }
+        Ok(None)
+    }
+
+    fn trial(&mut self, runner: &mut Runner<'_>, block: u32, (position, index): (usize, usize)) -> Result<(), RunError> {
+        let case = &runner.job.plan.cases[index];
+        let Some(name) = self.ready[index].clone() else { return Ok(()) };
+        let elapsed = runner.begun.elapsed();
+        (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
+        let up = self.stacks[case.stack].as_mut().expect("a ready case has its stack");
+        let running = self.drivers.get_mut(&name).expect("a ready case has its driver");
+        up.meter.begin();
+        let result = running.driver.trial(&case.case, runner.phases());
+        match result.map_err(|error| self.trouble(&name, case, &error)).and_then(answered) {
+            Ok(result) => {
+                let up = self.stacks[case.stack].as_mut().expect("a ready case has its stack");
+                let observations = up.meter.end(result.cost.cpu_ns());
+                runner.append(TrialRecord::Trial(Box::new(MeasuredTrial {
+                    round: self.number,
+                    block,
+                    position: position as u32,
+                    case: case.case.clone(),
+                    at_ns: nanoseconds(elapsed),
+                    result,
+                    observations,
+                })))
+            }
+            Err(trouble) => {
+                self.ready[index] = None;
+                runner.fail(self.failure(Some(block), case, trouble))
+            }
+        }
+    }
+
+    /// Ends drivers and services, whatever state they are in.
+    ///
+    /// # Errors
+    /// Only what keeps the record from being written; a service that does not end is a failure row.
+    pub fn stop(self, runner: &mut Runner<'_>) -> Result<(), RunError> {
+        for running in self.drivers.into_values() {
+            // The end of its input ends a driver.
+            drop(running.driver);
+            let _ = running.process.stop(libc::SIGTERM, Duration::from_secs(2));
+        }
+        let stacks: Vec<Up> = self.stacks.into_iter().flatten().collect();
+        let numbers: Vec<usize> = stacks.iter().map(|up| up.bindings.stack).collect();
+        let stopped = Stack::stop_all(stacks.into_iter().map(|up| up.stack).collect());
+        for (number, stopped) in numbers.into_iter().zip(stopped) {
+            if let Err(error) = stopped {
+                runner.fail_stack(self.number, number, &Trouble::from(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self, block: Option<u32>, case: &CasePlan, trouble: Trouble) -> Failure {
+        Failure {
+            round: self.number,
+            block,
+            case: case.case.clone(),
+            stage: trouble.stage,
+            cause: trouble.cause,
+            log: trouble.log,
+        }
+    }
+
+    /// Why a driver's request failed: a service that has died meanwhile explains more than a reset connection.
+    fn trouble(&mut self, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
+        let died = self.stacks[case.stack].as_ref().and_then(|up| up.stack.died());
+        if let Some((instance, exit)) = died {
+            return Trouble {
+                stage: error.stage().to_owned(),
+                cause: format!("service `{}` {exit} ({error})", instance.name),
+                log: instance.log_tail(),
+            };
+        }
+        let log = if error.is_alive() {
+            self.log_of(case)
+        } else {
+            self.drivers.remove(name).map(|dead| crate::service::stack::tail(&dead.log)).unwrap_or_default()
+        };
+        Trouble { stage: error.stage().to_owned(), cause: error.to_string(), log }
+    }
+
+    /// The log of the service that a case's driver talks to.
+    fn log_of(&self, case: &CasePlan) -> String {
+        let target = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&case.load.target));
+        target.map(|instance| instance.log_tail()).unwrap_or_default()
+    }
+}
+
+/// A trial without a single right answer is a failure, and so is one in which every tenth is wrong.
+fn answered(result: TrialResult) -> Result<TrialResult, Trouble> {
+    let errors = result.error_total();
+    if result.requests > 0 && errors * 10 < result.requests_total {
+        return Ok(result);
+    }
+    let first = result.errors.values().next().map_or_else(|| "no answer came".to_owned(), |error| error.first.clone());
+    Err(Trouble {
+        stage: "trial".to_owned(),
+        cause: format!("{errors} errors against {} right answers; the first: {first}", result.requests_total),
+        log: String::new(),
+    })
+}
+
+fn start_driver(runner: &Runner<'_>, load: &RenderedLoad, log: &std::path::Path) -> Result<RunningDriver, String> {
+    let own = || Ok(vec![own_executable()?, "drive".to_owned()]);
+    let command = load.driver.clone().map_or_else(own, Ok)?;
+    let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
+    let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
+    let (cpus, _) = placement::cpus(&runner.job.settings.placement);
+    let spawn = Spawn::new(command)
+        .stdin(Input::Pipe)
+        .stdout(Output::Pipe)
+        .stderr(Output::File(file))
+        .cpus(cpus.unwrap_or_default().into_iter().map(|cpu| cpu as usize));
+    let mut process = runner.guard.spawn(spawn).map_err(|error| error.to_string())?;
+    let requests: OwnedFd = process.stdin.take().expect("asked for").into();
+    let replies: OwnedFd = process.stdout.take().expect("asked for").into();
+    let driver = Driver::greet(requests, replies).map_err(|error| error.to_string())?;
+    Ok(RunningDriver { driver, process, log: log.to_owned() })
+}
+
+fn own_executable() -> Result<String, String> {
+    let path = std::env::current_exe().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
+    Ok(path.display().to_string())
+}
+
+impl Runner<'_> {
+    fn phases(&self) -> TrialPhases {
+        TrialPhases { warm_up_ns: self.job.settings.warm_up_ns, measure_ns: self.job.settings.trial_ns }
+    }
+
+    /// Whether a stack still has a case that is not given up.
+    fn wanted(&self, stack: usize) -> bool {
+        let cases = self.job.plan.cases.iter().zip(&self.failing);
+        cases.into_iter().any(|(case, failing)| case.stack == stack && *failing < super::GIVE_UP_AFTER)
+    }
+
+    fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
+        if let Some((service, error)) = self.programs.missing(stack) {
+            let cause = format!("service `{service}`: {error}");
+            return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
+        }
+        let wanted: Vec<Wanted> = stack
+            .services
+            .iter()
+            .map(|(name, service)| Wanted {
+                name: name.clone(),
+                transport: service.transport,
+                program: self.programs.get(&service.recipe).expect("nothing is missing").path.clone(),
+            })
+            .collect();
+        let record = self.writer.services();
+        let bindings =
+            self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
+        let services = self.job.plan.services(stack, &bindings).map_err(|error| Trouble::plan(&error))?;
+        let (_, cpus) = placement::cpus(&self.job.settings.placement);
+        Ok(StackPlan { bindings, services, cpus: cpus.unwrap_or_default() })
+    }
+
+    /// A failure row for each case of a stack.
+    fn fail_stack(&mut self, round: u32, stack: usize, trouble: &Trouble) -> Result<(), RunError> {
+        for case in self.job.plan.cases.iter().filter(|case| case.stack == stack) {
+            self.fail(Failure {
+                round,
+                block: None,
+                case: case.case.clone(),
+                stage: trouble.stage.clone(),
+                cause: trouble.cause.clone(),
+                log: trouble.log.clone(),
+            })?;
+        }
+        Ok(())
+    }
+}
