@@ -5,12 +5,26 @@
 //!
 //! # Layout
 //! - [`spec`]: what to do. Serialisable, validated before anything is opened.
+//! - [`endpoint`], [`transport`]: sockets, plain or TLS; after `connect` all are the same.
+//! - [`protocol`]: what is said, without sockets; every reply is checked.
+//! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; [`proof`]: what it ran over.
 //! - [`result`]: what happened in one trial, with mergeable histograms.
-//! - [`wire`]: the JSON-lines protocol of `lasthop drive`.
+//! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
+//! - [`serve`]: lasthop's own server, the cheapest that is honest.
 
+pub mod clock;
+pub mod drive;
+pub mod endpoint;
+pub mod engine;
+pub mod failure;
 pub mod histogram;
+pub mod proof;
+pub mod protocol;
+pub mod recorder;
 pub mod result;
+pub mod serve;
 pub mod spec;
+pub mod transport;
 pub mod wire;
 
 pub use histogram::Histogram;

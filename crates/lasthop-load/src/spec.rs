@@ -286,3 +286,77 @@ pub struct Spec {
 fn one() -> u32 {
     1
 }
+
+/// The specification cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    #[error("{what} is {value}, must be {least} to {most}")]
+    OutOfRange { what: &'static str, value: u64, least: u64, most: u64 },
+    #[error("{threads} threads for {connections} connections: a thread needs at least one connection")]
+    IdleThreads { threads: u32, connections: u32 },
+    #[error("the blocking engine drives one connection per thread, but there are {connections} for {threads} threads")]
+    TooManyForBlocking { connections: u32, threads: u32 },
+    #[error("the request target `{0}` does not begin with `/`")]
+    Target(String),
+    #[error("{what} `{text}` contains a line break or another character that HTTP does not allow there")]
+    HeaderInjection { what: &'static str, text: String },
+    #[error("the status {0} to be expected is not one of a final reply (200 to 599)")]
+    Status(u16),
+}
+
+impl Spec {
+    /// Checks everything that can be known without opening a socket.
+    ///
+    /// # Errors
+    /// The first value that cannot be carried out, with its range.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        within("connections", self.connections.into(), 1, 65_535)?;
+        within("threads", self.threads.into(), 1, 1_024)?;
+        within("connect timeout in nanoseconds", self.timeouts.connect_ns, 1_000, u64::MAX / 4)?;
+        within("request timeout in nanoseconds", self.timeouts.request_ns, 1_000, u64::MAX / 4)?;
+        let Self { connections, threads, .. } = *self;
+        if threads > connections {
+            return Err(SpecError::IdleThreads { threads, connections });
+        }
+        if self.engine == Engine::Blocking && connections != threads {
+            return Err(SpecError::TooManyForBlocking { connections, threads });
+        }
+        match &self.protocol {
+            Protocol::Hello(hello) => within("length of the expected text", hello.expect.len() as u64, 1, 1 << 20),
+            Protocol::Echo(echo) => within("size of a message", echo.size.into(), 8, 16 << 20),
+            Protocol::Stream(stream) => within("size of a transfer", stream.size, 1, 1 << 30)
+                .and_then(|()| within("chunk of a transfer", stream.chunk.into(), 1, 16 << 20)),
+            Protocol::Http(http) => http.validate(),
+        }
+    }
+}
+
+impl Http {
+    fn validate(&self) -> Result<(), SpecError> {
+        let plain = |text: &str| text.bytes().all(|byte| byte > b' ' && byte != 127);
+        let bad = |what, text: &str| Err(SpecError::HeaderInjection { what, text: text.escape_debug().to_string() });
+        if !self.path.starts_with('/') {
+            return Err(SpecError::Target(self.path.clone()));
+        }
+        if !plain(&self.path) {
+            return bad("the request target", &self.path);
+        }
+        if !plain(&self.method) || self.method.is_empty() {
+            return bad("the method", &self.method);
+        }
+        let host = ("Host", self.host.as_str());
+        for (name, value) in self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain([host]) {
+            if !plain(name) || name.is_empty() || name.contains(':') {
+                return bad("the header name", name);
+            }
+            if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+                return bad("the header value", value);
+            }
+        }
+        if (200..600).contains(&self.expect.status) { Ok(()) } else { Err(SpecError::Status(self.expect.status)) }
+    }
+}
+
+fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), SpecError> {
+    if (least..=most).contains(&value) { Ok(()) } else { Err(SpecError::OutOfRange { what, value, least, most }) }
+}

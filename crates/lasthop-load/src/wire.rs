@@ -6,7 +6,9 @@
 //! History of [`VERSION`]:
 //! - 1: prepare, trial, close.
 
-use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Write};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     result::{Proof, TrialResult},
@@ -75,4 +77,45 @@ pub enum Stage {
     /// The answers before the measurement were wrong.
     Verify,
     Trial,
+}
+
+/// A line could not be exchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    #[error("the other side's line is not understood: {cause}; the line begins with `{excerpt}`")]
+    Malformed { cause: serde_json::Error, excerpt: String },
+    #[error("cannot write a line: {0}")]
+    Unwritable(serde_json::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Reads the next line that is not blank; `None` at the end of the input.
+///
+/// # Errors
+/// The input cannot be read, or the line is not the JSON of a `T`.
+pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<Option<T>, WireError> {
+    let mut line = String::new();
+    while input.read_line(&mut line)? > 0 {
+        let text = line.trim();
+        if !text.is_empty() {
+            let excerpt = || text.chars().take(80).collect();
+            return serde_json::from_str(text)
+                .map(Some)
+                .map_err(|cause| WireError::Malformed { cause, excerpt: excerpt() });
+        }
+        line.clear();
+    }
+    Ok(None)
+}
+
+/// Writes `message` as one line and flushes it.
+///
+/// # Errors
+/// The output is closed or full.
+pub fn write_line<T: Serialize>(output: &mut impl Write, message: &T) -> Result<(), WireError> {
+    let mut line = serde_json::to_vec(message).map_err(WireError::Unwritable)?;
+    line.push(b'\n');
+    output.write_all(&line)?;
+    Ok(output.flush()?)
 }

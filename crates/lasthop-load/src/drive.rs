@@ -1,0 +1,62 @@
+//! The serving side of `lasthop drive`: requests in, replies out, one JSON object a line.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, Write},
+};
+
+use crate::{
+    engine::{Case, CaseError},
+    wire::{self, Reply, Request, Stage, WireError},
+};
+
+/// Serves until the input ends.
+///
+/// # Errors
+/// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
+pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), WireError> {
+    let hello = Reply::Hello {
+        protocol: wire::VERSION,
+        driver: "lasthop".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    wire::write_line(&mut output, &hello)?;
+    let mut cases = BTreeMap::new();
+    while let Some(request) = wire::read_line(&mut input)? {
+        wire::write_line(&mut output, &answer(&mut cases, request))?;
+    }
+    Ok(())
+}
+
+fn answer(cases: &mut BTreeMap<String, Case>, request: Request) -> Reply {
+    match request {
+        Request::Prepare { case, spec } => {
+            // A case prepared again begins anew; its old connections are closed first.
+            cases.remove(&case);
+            match Case::prepare(&spec) {
+                Ok(prepared) => {
+                    let proof = prepared.proof().clone();
+                    cases.insert(case.clone(), prepared);
+                    Reply::Prepared { case, proof }
+                }
+                Err(error) => failed(case, error),
+            }
+        }
+        Request::Trial { case, phases } => match cases.get_mut(&case).map(|prepared| prepared.trial(phases)) {
+            Some(Ok(result)) => Reply::Trial { case, result: Box::new(result) },
+            Some(Err(error)) => failed(case, error),
+            None => {
+                let cause = format!("no case `{case}` is prepared");
+                Reply::Failed { case, stage: Stage::Trial, cause }
+            }
+        },
+        Request::Close { case } => {
+            cases.remove(&case);
+            Reply::Closed { case }
+        }
+    }
+}
+
+fn failed(case: String, error: CaseError) -> Reply {
+    Reply::Failed { case, stage: error.stage, cause: error.cause }
+}

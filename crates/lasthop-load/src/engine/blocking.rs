@@ -1,0 +1,179 @@
+//! One connection, blocking calls: what a plain program does. One send and one receive a request.
+
+use super::{
+    CaseError,
+    backoff::Backoff,
+    connection::{Connection, Reply, Step},
+};
+use crate::{
+    clock,
+    failure::Failure,
+    proof,
+    protocol::{Factory, closes_each_time},
+    recorder::{Recorder, WorkerRecord},
+    result::Proof,
+    spec::Spec,
+    transport::{Calls, Connector, Wait},
+    wire::{Stage, TrialPhases},
+};
+
+/// Bytes of the buffer that replies are received into.
+pub(super) const BUFFER: usize = 256 * 1024;
+
+pub struct Blocking {
+    connector: Connector,
+    connection: Connection,
+    buffer: Vec<u8>,
+    calls: Calls,
+    recorder: Recorder,
+    per_request: bool,
+    request_ns: u64,
+}
+
+impl Blocking {
+    #[must_use]
+    pub fn new(spec: &Spec, connector: Connector) -> Self {
+        let calls = Calls::default();
+        Self {
+            connector,
+            connection: Connection::new(Factory::new(spec).exchange()),
+            buffer: vec![0; BUFFER],
+            recorder: Recorder::new(calls.clone()),
+            calls,
+            per_request: closes_each_time(spec),
+            request_ns: spec.timeouts.request_ns,
+        }
+    }
+
+    /// Opens the connection, unless every request has its own.
+    ///
+    /// # Errors
+    /// By class.
+    pub fn open(&mut self) -> Result<(), Failure> {
+        if !self.per_request && !self.connection.is_open() {
+            self.connection.attach(self.connector.open(&self.calls)?.stream);
+        }
+        Ok(())
+    }
+
+    /// One request outside of any trial: what its connection is, or why there is no right answer.
+    ///
+    /// # Errors
+    /// By stage, connect or verify.
+    pub fn probe(&mut self) -> Result<Proof, CaseError> {
+        let reused = self.connection.is_open();
+        let now = clock::now();
+        self.recorder.start(now, TrialPhases { warm_up_ns: 0, measure_ns: u64::MAX / 4 });
+        let proof = self.reopen_for_proof().map_err(|failure| CaseError::new(Stage::Connect, failure))?;
+        let wrong = |failure: Failure| CaseError::new(Stage::Verify, failure);
+        let reply = self.request(now).map_err(wrong)?;
+        self.after(reply);
+        match self.recorder.finish(clock::now()).errors.pop_first() {
+            Some((class, error)) => Err(wrong(Failure::new(class, error.first))),
+            None => Ok(Proof { reused, ..proof }),
+        }
+    }
+
+    fn reopen_for_proof(&mut self) -> Result<Proof, Failure> {
+        if !self.connection.is_open() {
+            self.connection.attach(self.connector.open(&self.calls)?.stream);
+        }
+        let stream = self.connection.stream.as_ref().expect("opened just above");
+        proof::read(stream).map_err(|error| Failure::io("read the proof", &error))
+    }
+
+    pub fn trial(&mut self, phases: TrialPhases) -> WorkerRecord {
+        self.connection.close_if_stale();
+        let mut backoff = Backoff::default();
+        let mut now = clock::now();
+        self.recorder.start(now, phases);
+        while !self.recorder.is_shut() {
+            let right = match self.request(now) {
+                Ok(reply) => {
+                    now = self.after(reply);
+                    backoff.reset();
+                    reply.right
+                }
+                Err(failure) => {
+                    self.connection.close();
+                    self.recorder.fail(&failure);
+                    now = self.pause(backoff.next());
+                    false
+                }
+            };
+            // Without a right answer only the clock can end the trial.
+            if !right && self.recorder.is_expired(now) {
+                break;
+            }
+        }
+        self.recorder.finish(clock::now())
+    }
+
+    /// Waits, but not longer than the trial.
+    fn pause(&mut self, nanoseconds: u64) -> u64 {
+        let left = self.recorder.expires_at().saturating_sub(clock::now());
+        clock::sleep(nanoseconds.min(left));
+        clock::now()
+    }
+
+    /// When the next request may begin. Closing a connection is no part of its time.
+    #[inline]
+    fn after(&mut self, reply: Reply) -> u64 {
+        if reply.keep && !self.per_request {
+            return reply.at;
+        }
+        self.connection.close();
+        clock::now()
+    }
+
+    /// One request from `start` to its reply.
+    #[inline]
+    fn request(&mut self, start: u64) -> Result<Reply, Failure> {
+        let start = if self.connection.is_open() { start } else { self.reopen(start)? };
+        if !self.connection.begin(start)?
+            && let Some(reply) = self.send_and_receive(start)?
+        {
+            return Ok(reply);
+        }
+        loop {
+            match self.connection.receive(&mut self.buffer, &mut self.recorder)? {
+                Step::Finished(reply) => return Ok(reply),
+                Step::Blocked => return Err(Failure::timeout("reply")),
+                Step::More { .. } => self.check_time(start)?,
+            }
+        }
+    }
+
+    fn reopen(&mut self, start: u64) -> Result<u64, Failure> {
+        let opened = self.connector.open(&self.calls)?;
+        self.recorder.opened(opened.connect_ns, opened.tls_ns);
+        self.connection.attach(opened.stream);
+        Ok(if self.per_request { start } else { clock::now() })
+    }
+
+    /// The rest of a request that the socket did not take at once. The reply is read meanwhile: a server that answers
+    /// before it has read everything would otherwise wait for its reader while its reader waits for it.
+    fn send_and_receive(&mut self, start: u64) -> Result<Option<Reply>, Failure> {
+        loop {
+            self.check_time(start)?;
+            let Some(stream) = &self.connection.stream else { return Ok(None) };
+            let waited = stream.socket().wait(Wait::ReadOrWrite, Some(self.request_ns));
+            let ready = waited.map_err(|error| Failure::io("send", &error))?;
+            if ready.readable {
+                match self.connection.receive(&mut self.buffer, &mut self.recorder)? {
+                    Step::Finished(reply) => return Ok(Some(reply)),
+                    Step::Blocked => return Err(Failure::timeout("reply")),
+                    Step::More { .. } => {}
+                }
+            }
+            if ready.writable && self.connection.send_more()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// A peer that drips byte by byte never lets a receive time out.
+    fn check_time(&self, start: u64) -> Result<(), Failure> {
+        if clock::now().saturating_sub(start) > self.request_ns { Err(Failure::timeout("reply")) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,430 @@
+//! Many connections on one thread. One send and one receive a request, and one wait for as many replies as are there.
+
+use std::io;
+
+use super::{
+    backoff::Backoff,
+    blocking::BUFFER,
+    connection::{Connection, Reply, Step},
+    poller::{Event, Interest, Poller, TICK},
+};
+use crate::{
+    clock,
+    failure::Failure,
+    protocol::{Factory, closes_each_time},
+    recorder::{Recorder, WorkerRecord},
+    result::ErrorClass,
+    spec::Spec,
+    transport::{Calls, Connector, Handshake, Socket, Stream},
+    wire::TrialPhases,
+};
+
+/// How often deadlines are looked at, at most; a tenth of the shortest timeout if that is less.
+const TICK_NS: u64 = 20_000_000;
+
+/// Where a connection stands.
+enum Phase {
+    Closed,
+    /// Closed, and to be opened again at this time.
+    Pausing(u64),
+    /// The connect is under way since the first time; the service time of the request to follow counts from the second.
+    Connecting {
+        socket: Socket,
+        since: u64,
+    },
+    Handshaking {
+        since: u64,
+        connect_ns: u64,
+    },
+    Idle,
+    /// A request is on its way or its reply is awaited.
+    Busy {
+        sent: bool,
+    },
+}
+
+struct Slot {
+    connection: Connection,
+    phase: Phase,
+    backoff: Backoff,
+    /// Whether the socket's registration asks for writability.
+    writable_asked: bool,
+}
+
+pub struct Epoll {
+    connector: Connector,
+    slots: Vec<Slot>,
+    shared: Common,
+}
+
+/// What all connections of the thread use.
+struct Common {
+    poller: Poller,
+    buffer: Vec<u8>,
+    calls: Calls,
+    recorder: Recorder,
+    per_request: bool,
+    tls: bool,
+    connect_ns: u64,
+    request_ns: u64,
+    /// Connections that owe something: the loop ends when there are none.
+    active: usize,
+    pausing: usize,
+    /// Connections are opened and left idle, outside of a trial.
+    only_open: bool,
+}
+
+impl Epoll {
+    /// # Errors
+    /// No epoll instance could be made.
+    pub fn new(spec: &Spec, connector: Connector, connections: u32) -> io::Result<Self> {
+        let calls = Calls::default();
+        let factory = Factory::new(spec);
+        let slot = |_| Slot {
+            connection: Connection::new(factory.exchange()),
+            phase: Phase::Closed,
+            backoff: Backoff::default(),
+            writable_asked: false,
+        };
+        Ok(Self {
+            connector,
+            slots: (0..connections).map(slot).collect(),
+            shared: Common {
+                poller: Poller::new(calls.clone())?,
+                buffer: vec![0; BUFFER],
+                recorder: Recorder::new(calls.clone()),
+                calls,
+                per_request: closes_each_time(spec),
+                tls: spec.endpoint.tls.is_some(),
+                connect_ns: spec.timeouts.connect_ns,
+                request_ns: spec.timeouts.request_ns,
+                active: 0,
+                pausing: 0,
+                only_open: false,
+            },
+        })
+    }
+}
+
+impl Epoll {
+    /// Opens all connections, unless every request has its own. A full backlog is waited for.
+    ///
+    /// # Errors
+    /// The first failure, when not all connections stand within the connect timeout.
+    pub fn open(&mut self) -> Result<(), Failure> {
+        if self.shared.per_request {
+            return Ok(());
+        }
+        self.shared.only_open = true;
+        let record = self.run(TrialPhases { warm_up_ns: 0, measure_ns: self.shared.connect_ns });
+        self.shared.only_open = false;
+        if self.slots.iter().all(|slot| slot.connection.is_open()) {
+            return Ok(());
+        }
+        let first = record.errors.into_iter().next();
+        Err(first.map_or_else(|| Failure::timeout("connect"), |(class, error)| Failure::new(class, error.first)))
+    }
+
+    pub fn trial(&mut self, phases: TrialPhases) -> WorkerRecord {
+        for slot in &mut self.slots {
+            slot.connection.close_if_stale();
+        }
+        self.run(phases)
+    }
+
+    fn run(&mut self, phases: TrialPhases) -> WorkerRecord {
+        let common = &mut self.shared;
+        common.recorder.start(clock::now(), phases);
+        let tick = TICK_NS.min(common.connect_ns / 10).min(common.request_ns / 10).max(1_000_000);
+        if let Err(error) = common.poller.tick_every(tick) {
+            common.recorder.fail(&Failure::io("set a timer", &error));
+        }
+        common.active = self.slots.len();
+        for index in 0..self.slots.len() {
+            self.launch(index);
+        }
+        while self.shared.active > 0 {
+            if let Err(error) = self.turn() {
+                self.shared.recorder.fail(&Failure::io("wait", &error));
+                break;
+            }
+        }
+        let _ = self.shared.poller.tick_every(0);
+        self.shared.recorder.finish(clock::now())
+    }
+
+    /// One wait and what follows from it.
+    #[inline]
+    fn turn(&mut self) -> io::Result<()> {
+        let count = self.shared.poller.wait(self.pause_left())?;
+        for index in 0..count {
+            let event = self.shared.poller.event(index);
+            if event.token == TICK {
+                self.shared.poller.tick_seen();
+                self.tick();
+            } else {
+                let index = event.token as usize;
+                let Self { slots, shared, connector } = self;
+                let step = slots[index].advance(event, shared, connector);
+                self.settle(index, step);
+            }
+        }
+        if self.shared.pausing > 0 {
+            self.end_pauses();
+        }
+        Ok(())
+    }
+
+    /// Begins with a connection: its request, or its connect.
+    fn launch(&mut self, index: usize) {
+        let Self { slots, shared, connector } = self;
+        let step = slots[index].launch(clock::now(), index as u64, shared, connector);
+        self.settle(index, step);
+    }
+
+    /// Goes on after a step until the connection waits for something.
+    #[inline]
+    fn settle(&mut self, index: usize, mut step: Result<Option<Reply>, Failure>) {
+        let Self { slots, shared, connector } = self;
+        let slot = &mut slots[index];
+        loop {
+            step = match step {
+                Ok(None) => return,
+                Ok(Some(reply)) => {
+                    slot.backoff.reset();
+                    let usable = reply.keep && !shared.per_request;
+                    if !usable {
+                        slot.connection.close();
+                    }
+                    if shared.recorder.is_shut() || (!reply.right && shared.recorder.is_expired(reply.at)) {
+                        return slot.retire(shared);
+                    }
+                    let now = if usable { reply.at } else { clock::now() };
+                    slot.launch(now, index as u64, shared, connector)
+                }
+                Err(failure) => return slot.fail(&failure, shared),
+            }
+        }
+    }
+
+    /// Looks for what takes too long.
+    fn tick(&mut self) {
+        let now = clock::now();
+        for slot in &mut self.slots {
+            if let Some(failure) = slot.overdue(now, &self.shared) {
+                slot.fail(&failure, &mut self.shared);
+            }
+        }
+    }
+
+    /// Milliseconds until the first pause is over; `None` when nobody pauses.
+    fn pause_left(&self) -> Option<i32> {
+        if self.shared.pausing == 0 {
+            return None;
+        }
+        let first = self.slots.iter().filter_map(Slot::pauses_until).min()?;
+        let left = first.saturating_sub(clock::now()).div_ceil(1_000_000);
+        Some(i32::try_from(left).unwrap_or(i32::MAX))
+    }
+
+    fn end_pauses(&mut self) {
+        let now = clock::now();
+        let expired = self.shared.recorder.is_expired(now);
+        for index in 0..self.slots.len() {
+            let Some(until) = self.slots[index].pauses_until() else { continue };
+            if expired {
+                self.shared.pausing -= 1;
+                self.slots[index].retire(&mut self.shared);
+            } else if now >= until {
+                self.shared.pausing -= 1;
+                self.launch(index);
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn pauses_until(&self) -> Option<u64> {
+        if let Phase::Pausing(until) = self.phase { Some(until) } else { None }
+    }
+
+    /// Begins a request at `now`, or connects first.
+    #[inline]
+    fn launch(
+        &mut self,
+        now: u64,
+        token: u64,
+        common: &mut Common,
+        connector: &Connector,
+    ) -> Result<Option<Reply>, Failure> {
+        if self.connection.is_open() {
+            return self.begin(now, token, common);
+        }
+        let (socket, connected) = connector.start(&common.calls)?;
+        self.writable_asked = !connected || !connector.is_unix();
+        let interest = if self.writable_asked { Interest::ReadWrite } else { Interest::Read };
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        common.poller.add(fd, token, interest).map_err(|error| Failure::connect(&error))?;
+        if connected {
+            return self.connected(socket, now, token, common, connector);
+        }
+        self.phase = Phase::Connecting { socket, since: now };
+        Ok(None)
+    }
+
+    fn connected(
+        &mut self,
+        socket: Socket,
+        since: u64,
+        token: u64,
+        common: &mut Common,
+        connector: &Connector,
+    ) -> Result<Option<Reply>, Failure> {
+        let connect_ns = clock::now() - since;
+        self.connection.attach(connector.wrap(socket)?);
+        if common.tls {
+            self.phase = Phase::Handshaking { since, connect_ns };
+            return self.handshake(since, connect_ns, token, common);
+        }
+        common.recorder.opened(connect_ns, None);
+        self.ready(since, token, common)
+    }
+
+    fn handshake(
+        &mut self,
+        since: u64,
+        connect_ns: u64,
+        token: u64,
+        common: &mut Common,
+    ) -> Result<Option<Reply>, Failure> {
+        let Some(Stream::Tls(tls)) = &mut self.connection.stream else { return Ok(None) };
+        loop {
+            match tls.handshake()? {
+                Handshake::Progress => {}
+                Handshake::WantsRead => return Ok(None),
+                Handshake::WantsWrite => {
+                    self.ask_writable(token, common)?;
+                    return Ok(None);
+                }
+                Handshake::Done => break,
+            }
+        }
+        common.recorder.opened(connect_ns, Some(clock::now() - since - connect_ns));
+        self.ready(since, token, common)
+    }
+
+    /// The connection stands.
+    fn ready(&mut self, since: u64, token: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+        // A connection of its own belongs to its request, which is carried out even when the trial ends meanwhile:
+        // the server may have counted it already.
+        if common.only_open || (!common.per_request && common.recorder.is_shut()) {
+            self.retire(common);
+            return Ok(None);
+        }
+        let start = if common.per_request { since } else { clock::now() };
+        self.begin(start, token, common)
+    }
+
+    #[inline]
+    fn begin(&mut self, start: u64, token: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+        let sent = self.connection.begin(start)?;
+        self.phase = Phase::Busy { sent };
+        if !sent {
+            self.ask_writable(token, common)?;
+        }
+        Ok(None)
+    }
+
+    /// TCP sockets report writability all the time, because they do so only after having been full. A Unix socket
+    /// would report every byte that its peer reads; it is asked only when that is awaited.
+    fn ask_writable(&mut self, token: u64, common: &Common) -> Result<(), Failure> {
+        let Some(stream) = self.connection.stream.as_ref().filter(|_| !self.writable_asked) else { return Ok(()) };
+        self.writable_asked = true;
+        common.poller.modify(stream.fd(), token, Interest::ReadWrite).map_err(|error| Failure::io("wait", &error))
+    }
+
+    #[inline]
+    fn advance(&mut self, event: Event, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
+        match self.phase {
+            Phase::Busy { sent } => self.exchange(sent, event, common, connector),
+            Phase::Connecting { .. } if event.writable || event.closed => {
+                let Phase::Connecting { socket, since } = std::mem::replace(&mut self.phase, Phase::Closed) else {
+                    unreachable!("matched just above")
+                };
+                socket.take_error().map_err(|error| Failure::connect(&error))?;
+                self.connected(socket, since, event.token, common, connector)
+            }
+            Phase::Handshaking { since, connect_ns } => self.handshake(since, connect_ns, event.token, common),
+            _ => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn exchange(
+        &mut self,
+        mut sent: bool,
+        event: Event,
+        common: &mut Common,
+        connector: &Connector,
+    ) -> Result<Option<Reply>, Failure> {
+        if !sent && event.writable {
+            sent = self.connection.send_more()?;
+            self.phase = Phase::Busy { sent };
+            if sent && connector.is_unix() {
+                self.forget_writable(event.token, common)?;
+            }
+        }
+        if !event.readable {
+            return Ok(None);
+        }
+        let all_seen = !event.closed && self.connection.stream.as_ref().is_some_and(Stream::short_means_empty);
+        loop {
+            match self.connection.receive(&mut common.buffer, &mut common.recorder)? {
+                Step::Finished(reply) => return Ok(Some(Reply { keep: reply.keep && !event.closed, ..reply })),
+                Step::Blocked => return Ok(None),
+                Step::More { filled } if all_seen && !filled => return Ok(None),
+                Step::More { .. } => {}
+            }
+        }
+    }
+
+    fn forget_writable(&mut self, token: u64, common: &Common) -> Result<(), Failure> {
+        let Some(stream) = self.connection.stream.as_ref().filter(|_| self.writable_asked) else { return Ok(()) };
+        self.writable_asked = false;
+        common.poller.modify(stream.fd(), token, Interest::Read).map_err(|error| Failure::io("wait", &error))
+    }
+
+    /// What has taken too long at `now`.
+    fn overdue(&self, now: u64, common: &Common) -> Option<Failure> {
+        let late = |since: u64, limit: u64| now.saturating_sub(since) > limit;
+        match self.phase {
+            Phase::Connecting { since, .. } if late(since, common.connect_ns) => Some(Failure::timeout("connect")),
+            Phase::Handshaking { since, connect_ns } if late(since + connect_ns, common.connect_ns) => {
+                Some(Failure::timeout("TLS handshake"))
+            }
+            Phase::Busy { .. } if late(self.connection.started(), common.request_ns) => Some(Failure::timeout("reply")),
+            _ => None,
+        }
+    }
+
+    /// Counts a failure, and opens the connection again after a pause unless the time is over.
+    #[cold]
+    fn fail(&mut self, failure: &Failure, common: &mut Common) {
+        common.recorder.fail(failure);
+        self.connection.close();
+        self.phase = Phase::Closed;
+        let now = clock::now();
+        let hopeless = common.only_open && failure.class != ErrorClass::BacklogFull;
+        if hopeless || common.recorder.is_expired(now) {
+            return self.retire(common);
+        }
+        self.phase = Phase::Pausing(now + self.backoff.next());
+        common.pausing += 1;
+    }
+
+    /// The connection has nothing more to do in this trial.
+    fn retire(&mut self, common: &mut Common) {
+        self.phase = if self.connection.is_open() { Phase::Idle } else { Phase::Closed };
+        common.active -= 1;
+    }
+}

@@ -1,0 +1,154 @@
+//! The loop: closed, warm-up, measure, drain, on one thread or several. Threads share nothing while a trial runs.
+
+mod backoff;
+mod blocking;
+mod connection;
+mod epoll;
+mod poller;
+mod worker;
+
+use std::{collections::BTreeMap, thread};
+
+use crate::{
+    failure::Failure,
+    recorder::{self, WorkerRecord},
+    result::{ErrorClass, ErrorCount, Proof, TrialResult},
+    spec::{Engine, Spec},
+    transport::Connector,
+    wire::{Stage, TrialPhases},
+};
+use blocking::Blocking;
+use worker::Worker;
+
+/// A case cannot be driven, or not any further.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct CaseError {
+    pub stage: Stage,
+    /// What happened, as a lower-case fragment.
+    pub cause: String,
+}
+
+impl CaseError {
+    fn new(stage: Stage, cause: impl ToString) -> Self {
+        Self { stage, cause: cause.to_string() }
+    }
+}
+
+/// A prepared endpoint: its answers verified, its connections open, its threads waiting. They live from trial to
+/// trial, until the case is dropped.
+pub struct Case {
+    workers: Vec<Worker>,
+    engine: Engine,
+    proof: Proof,
+}
+
+impl Case {
+    /// Verifies two answers, proves what the connection is, and opens all connections.
+    ///
+    /// # Errors
+    /// By stage: the specification, the connect, or the answers.
+    pub fn prepare(spec: &Spec) -> Result<Self, CaseError> {
+        spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
+        raise_descriptor_limit(spec.connections)?;
+        let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
+        let connector = connector.map_err(|error| CaseError::new(Stage::Spec, error))?;
+        let proof = verify(spec, &connector)?;
+        let engine = chosen_engine(spec);
+        let mut workers = Vec::with_capacity(spec.threads as usize);
+        for index in 0..spec.threads {
+            let share = spec.connections / spec.threads + u32::from(index < spec.connections % spec.threads);
+            let worker = Worker::start(spec, &connector, engine, share);
+            workers.push(worker.map_err(|error| CaseError::new(Stage::Connect, error))?);
+        }
+        for worker in &mut workers {
+            worker.opened().map_err(|failure| CaseError::new(Stage::Connect, failure))?;
+        }
+        Ok(Self { workers, engine, proof })
+    }
+
+    #[must_use]
+    pub fn proof(&self) -> &Proof {
+        &self.proof
+    }
+
+    /// The engine that runs; never `auto`.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// One slice of load.
+    ///
+    /// # Errors
+    /// No right answer arrived within the measure phase.
+    pub fn trial(&mut self, phases: TrialPhases) -> Result<TrialResult, CaseError> {
+        for worker in &self.workers {
+            worker.begin(phases);
+        }
+        let records: Option<Vec<WorkerRecord>> = self.workers.iter().map(Worker::record).collect();
+        let records = records.ok_or_else(|| CaseError::new(Stage::Trial, "a worker thread died"))?;
+        let mut errors = BTreeMap::new();
+        for record in &records {
+            recorder::add_errors(&mut errors, record.errors.clone());
+        }
+        let merged = recorder::merge(records, self.engine);
+        merged.ok_or_else(|| CaseError::new(Stage::Trial, nothing_right(phases, &errors)))
+    }
+}
+
+/// The text of a trial without a right answer.
+fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>) -> String {
+    let milliseconds = phases.measure_ns as f64 / 1e6;
+    let counts: Vec<String> = errors.values().map(|error| format!("{} × {}", error.count, error.first)).collect();
+    let why =
+        if counts.is_empty() { "no error either; the phase may be too short".to_owned() } else { counts.join("; ") };
+    format!("no right answer within the measure phase of {milliseconds} ms: {why}")
+}
+
+/// Two requests in the way of the case, on connections that are not the load's.
+fn verify(spec: &Spec, connector: &Connector) -> Result<Proof, CaseError> {
+    let mut probe = Blocking::new(spec, connector.clone());
+    let first = probe.probe()?;
+    let second = probe.probe()?;
+    Ok(Proof { reused: second.reused, ..first })
+}
+
+fn chosen_engine(spec: &Spec) -> Engine {
+    match spec.engine {
+        Engine::Auto if spec.connections == spec.threads => Engine::Blocking,
+        Engine::Auto => Engine::Epoll,
+        forced => forced,
+    }
+}
+
+/// Descriptors that a driver needs besides its connections: standard streams, epoll, timer, probes.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Lifts the soft limit of open descriptors to what the connections need.
+fn raise_descriptor_limit(connections: u32) -> Result<(), CaseError> {
+    let needed = u64::from(connections) + OTHER_DESCRIPTORS;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for the call to fill.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if limit.rlim_cur >= needed + 1024 || limit.rlim_cur == limit.rlim_max && limit.rlim_cur >= needed {
+        return Ok(());
+    }
+    if limit.rlim_max < needed {
+        let text = format!(
+            "{connections} connections need {needed} open files, but the hard limit is {} (raise it with `ulimit -Hn`)",
+            limit.rlim_max
+        );
+        return Err(CaseError::new(Stage::Spec, text));
+    }
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` is valid; the hard limit stays as it is.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    Ok(())
+}
+
+/// The number of CPUs that this process may use; a sensible upper bound for threads.
+#[must_use]
+pub fn usable_cpus() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

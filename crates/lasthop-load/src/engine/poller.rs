@@ -1,0 +1,146 @@
+//! epoll, with a timer among its descriptors so that a wait needs no timeout of its own.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+};
+
+use crate::transport::Calls;
+
+/// The token of the timer.
+pub const TICK: u64 = u64::MAX;
+const EVENTS: usize = 256;
+
+/// Which changes of a socket are reported. Always edge-triggered: each change once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    Read,
+    ReadWrite,
+}
+
+/// What happened on a socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    pub token: u64,
+    pub readable: bool,
+    pub writable: bool,
+    /// The peer has closed, or the socket is broken: reading tells which.
+    pub closed: bool,
+}
+
+pub struct Poller {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    calls: Calls,
+}
+
+impl Poller {
+    /// # Errors
+    /// The system's own, for example when no descriptor is left.
+    pub fn new(calls: Calls) -> io::Result<Self> {
+        // SAFETY: the call has no preconditions.
+        let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the call has no preconditions.
+        let timer =
+            owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
+        let poller = Self { epoll, timer, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS], calls };
+        let timer = poller.timer.as_raw_fd();
+        poller.control(libc::EPOLL_CTL_ADD, timer, TICK, libc::EPOLLIN as u32)?;
+        Ok(poller)
+    }
+
+    /// Lets the timer report [`TICK`] every `nanoseconds`; 0 stops it.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn tick_every(&self, nanoseconds: u64) -> io::Result<()> {
+        self.calls.add(1);
+        let time = libc::timespec {
+            tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+            tv_nsec: (nanoseconds % 1_000_000_000) as _,
+        };
+        let setting = libc::itimerspec { it_interval: time, it_value: time };
+        // SAFETY: `setting` is valid; the old setting is not asked for.
+        let result =
+            unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) };
+        checked(result).map(drop)
+    }
+
+    /// Takes note of a tick, so that the next one is reported again.
+    pub fn tick_seen(&self) {
+        self.calls.add(1);
+        let mut count = [0_u8; 8];
+        // SAFETY: eight writable bytes, as a timer wants them; a failed read means that there was no tick.
+        unsafe { libc::read(self.timer.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+
+    /// # Errors
+    /// The system's own.
+    pub fn add(&self, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, token, flags(interest))
+    }
+
+    /// # Errors
+    /// The system's own.
+    pub fn modify(&self, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, token, flags(interest))
+    }
+
+    fn control(&self, operation: libc::c_int, fd: RawFd, token: u64, events: u32) -> io::Result<()> {
+        self.calls.add(1);
+        let mut event = libc::epoll_event { events, u64: token };
+        // SAFETY: both descriptors are open and `event` is valid.
+        checked(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) }).map(drop)
+    }
+
+    /// Waits for events: for ever, or for `milliseconds`. Returns how many there are.
+    ///
+    /// # Errors
+    /// The system's own.
+    #[inline]
+    pub fn wait(&mut self, milliseconds: Option<i32>) -> io::Result<usize> {
+        self.calls.add(1);
+        let capacity = self.events.len() as libc::c_int;
+        // SAFETY: the pointer and capacity are those of a live, writable vector.
+        let count = unsafe {
+            libc::epoll_wait(self.epoll.as_raw_fd(), self.events.as_mut_ptr(), capacity, milliseconds.unwrap_or(-1))
+        };
+        match checked(count) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            other => other.map(|count| count as usize),
+        }
+    }
+
+    /// The event at `index` of the last wait.
+    #[inline]
+    #[must_use]
+    pub fn event(&self, index: usize) -> Event {
+        let libc::epoll_event { events, u64: token } = self.events[index];
+        let closed = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
+        Event {
+            token,
+            readable: closed || events & libc::EPOLLIN as u32 != 0,
+            writable: events & libc::EPOLLOUT as u32 != 0,
+            closed,
+        }
+    }
+}
+
+fn flags(interest: Interest) -> u32 {
+    let read = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
+    match interest {
+        Interest::Read => read as u32,
+        Interest::ReadWrite => (read | libc::EPOLLOUT) as u32,
+    }
+}
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    let fd = checked(fd)?;
+    // SAFETY: the descriptor was created just now and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,120 @@
+//! A thread with its share of the connections. It takes trials from a channel and gives records back.
+
+use std::{
+    io,
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::{self, JoinHandle},
+};
+
+use super::{blocking::Blocking, epoll::Epoll};
+use crate::{
+    failure::Failure,
+    recorder::WorkerRecord,
+    result::ErrorClass,
+    spec::{Engine, Spec},
+    transport::Connector,
+    wire::TrialPhases,
+};
+
+pub struct Worker {
+    /// `None` once the worker is told to end.
+    trials: Option<Sender<TrialPhases>>,
+    opened: Receiver<Result<(), Failure>>,
+    records: Receiver<WorkerRecord>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts the thread, which opens its `connections` at once.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(spec: &Spec, connector: &Connector, engine: Engine, connections: u32) -> io::Result<Self> {
+        let (trials, take_trials) = channel();
+        let (tell_opened, opened) = channel();
+        let (give_records, records) = channel();
+        let (spec, connector) = (spec.clone(), connector.clone());
+        let body = move || match Loop::new(&spec, connector, engine, connections) {
+            Ok(mut own) => {
+                let result = own.open();
+                let failed = result.is_err();
+                if tell_opened.send(result).is_ok() && !failed {
+                    serve(&mut own, &take_trials, &give_records);
+                }
+            }
+            Err(failure) => drop(tell_opened.send(Err(failure))),
+        };
+        let thread = thread::Builder::new().name("lasthop-load".to_owned()).spawn(body)?;
+        Ok(Self { trials: Some(trials), opened, records, thread: Some(thread) })
+    }
+
+    /// Waits until the connections stand.
+    ///
+    /// # Errors
+    /// Why they do not.
+    pub fn opened(&mut self) -> Result<(), Failure> {
+        self.opened.recv().unwrap_or_else(|_| Err(Failure::new(ErrorClass::Os, "a worker thread died")))
+    }
+
+    pub fn begin(&self, phases: TrialPhases) {
+        if let Some(trials) = &self.trials {
+            // A dead worker is noticed when its record does not come.
+            let _ = trials.send(phases);
+        }
+    }
+
+    /// The record of the trial that was begun; `None` when the thread died.
+    #[must_use]
+    pub fn record(&self) -> Option<WorkerRecord> {
+        self.records.recv().ok()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.trials = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(own: &mut Loop, trials: &Receiver<TrialPhases>, records: &Sender<WorkerRecord>) {
+    for phases in trials {
+        if records.send(own.trial(phases)).is_err() {
+            return;
+        }
+    }
+}
+
+enum Loop {
+    /// A worker of this kind has one connection per loop.
+    Blocking(Box<Blocking>),
+    Epoll(Box<Epoll>),
+}
+
+impl Loop {
+    fn new(spec: &Spec, connector: Connector, engine: Engine, connections: u32) -> Result<Self, Failure> {
+        match engine {
+            Engine::Blocking => Ok(Self::Blocking(Box::new(Blocking::new(spec, connector)))),
+            Engine::Epoll | Engine::Auto => {
+                let epoll = Epoll::new(spec, connector, connections);
+                Ok(Self::Epoll(Box::new(epoll.map_err(|error| Failure::io("epoll", &error))?)))
+            }
+        }
+    }
+
+    fn open(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Blocking(blocking) => blocking.open(),
+            Self::Epoll(epoll) => epoll.open(),
+        }
+    }
+
+    fn trial(&mut self, phases: TrialPhases) -> WorkerRecord {
+        match self {
+            Self::Blocking(blocking) => blocking.trial(phases),
+            Self::Epoll(epoll) => epoll.trial(phases),
+        }
+    }
+}

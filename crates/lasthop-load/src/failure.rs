@@ -1,0 +1,81 @@
+//! Why a request failed: a class to count by, and words for the first of its kind.
+
+use std::io;
+
+use crate::result::ErrorClass;
+
+/// One failed request or connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub class: ErrorClass,
+    /// What happened, as a lower-case fragment.
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into() }
+    }
+
+    /// A system error while connecting. `EAGAIN` there means that a Unix socket's backlog stayed full.
+    #[must_use]
+    pub fn connect(error: &io::Error) -> Self {
+        let class = match error.raw_os_error() {
+            Some(libc::EAGAIN) => ErrorClass::BacklogFull,
+            Some(libc::EINPROGRESS) => ErrorClass::Timeout,
+            Some(libc::ENOENT) => ErrorClass::Refused,
+            _ => class_of(error),
+        };
+        let text = match class {
+            ErrorClass::BacklogFull => "connect: the listener's backlog is full".to_owned(),
+            ErrorClass::NoPort => "connect: no local port is left (EADDRNOTAVAIL)".to_owned(),
+            ErrorClass::Timeout => "connect: timed out".to_owned(),
+            _ => format!("connect: {error}"),
+        };
+        Self::new(class, text)
+    }
+
+    /// A system error on an established connection. `EAGAIN` there means that the socket's timeout ran out.
+    #[must_use]
+    pub fn io(during: &str, error: &io::Error) -> Self {
+        let class = match error.raw_os_error() {
+            Some(libc::EAGAIN) => ErrorClass::Timeout,
+            _ => class_of(error),
+        };
+        match class {
+            ErrorClass::Timeout => Self::timeout(during),
+            _ => Self::new(class, format!("{during}: {error}")),
+        }
+    }
+
+    #[must_use]
+    pub fn timeout(during: &str) -> Self {
+        Self::new(ErrorClass::Timeout, format!("{during}: timed out"))
+    }
+
+    #[must_use]
+    pub fn protocol(message: impl Into<String>) -> Self {
+        Self::new(ErrorClass::Protocol, message)
+    }
+
+    #[must_use]
+    pub fn content(message: impl Into<String>) -> Self {
+        Self::new(ErrorClass::WrongContent, message)
+    }
+}
+
+fn class_of(error: &io::Error) -> ErrorClass {
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => ErrorClass::Refused,
+        Some(libc::EADDRNOTAVAIL) => ErrorClass::NoPort,
+        Some(libc::ETIMEDOUT) => ErrorClass::Timeout,
+        Some(libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN | libc::ECONNABORTED) => ErrorClass::Reset,
+        Some(_) => ErrorClass::Os,
+        None => match error.kind() {
+            io::ErrorKind::InvalidData => ErrorClass::Tls,
+            io::ErrorKind::UnexpectedEof => ErrorClass::Reset,
+            _ => ErrorClass::Os,
+        },
+    }
+}

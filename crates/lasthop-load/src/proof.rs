@@ -1,0 +1,51 @@
+//! What a live connection turns out to be: asked from the kernel and from the TLS session.
+
+use std::io;
+
+use rustls::ProtocolVersion;
+use socket2::SockAddr;
+
+use crate::{result::Proof, transport::Stream};
+
+/// Reads the proof from a connected stream. `reused` is false: that takes two requests to know.
+///
+/// # Errors
+/// The socket is not connected any more.
+pub fn read(stream: &Stream) -> io::Result<Proof> {
+    let options = stream.socket().options();
+    let peer = options.peer_addr()?;
+    let (tls_version, tls_cipher) = session(stream);
+    let nodelay = if peer.is_unix() { None } else { Some(options.tcp_nodelay()?) };
+    Ok(Proof { family: family(&peer).to_owned(), peer: name(&peer), tls_version, tls_cipher, reused: false, nodelay })
+}
+
+fn family(peer: &SockAddr) -> &'static str {
+    match i32::from(peer.family()) {
+        libc::AF_UNIX => "unix",
+        libc::AF_INET => "inet",
+        libc::AF_INET6 => "inet6",
+        _ => "unknown",
+    }
+}
+
+/// An abstract name is written with a leading `@`, as `ss` does.
+fn name(peer: &SockAddr) -> String {
+    if let Some(tcp) = peer.as_socket() {
+        return tcp.to_string();
+    }
+    if let Some(name) = peer.as_abstract_namespace() {
+        return format!("@{}", name.escape_ascii());
+    }
+    peer.as_pathname().map_or_else(String::new, |path| path.display().to_string())
+}
+
+fn session(stream: &Stream) -> (Option<String>, Option<String>) {
+    let Stream::Tls(tls) = stream else { return (None, None) };
+    let version = tls.session().protocol_version().map(|version| match version {
+        ProtocolVersion::TLSv1_3 => "TLSv1.3".to_owned(),
+        ProtocolVersion::TLSv1_2 => "TLSv1.2".to_owned(),
+        other => format!("{other:?}"),
+    });
+    let suite = tls.session().negotiated_cipher_suite();
+    (version, suite.and_then(|suite| suite.suite().as_str()).map(str::to_owned))
+}

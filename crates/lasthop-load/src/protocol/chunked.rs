@@ -1,0 +1,116 @@
+//! The chunked transfer coding of HTTP/1.1 (RFC 9112, section 7.1), piece by piece.
+
+use super::excerpt;
+use crate::failure::Failure;
+
+/// Most bytes of a line with a chunk's size, extensions included.
+const LINE_MAX: usize = 1024;
+/// Most bytes of all trailer fields.
+const TRAILER_MAX: usize = 64 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Size,
+    Data {
+        left: u64,
+    },
+    /// The line end after a chunk's data.
+    DataEnd,
+    Trailer,
+}
+
+/// Decodes one chunked body.
+#[derive(Clone, Debug)]
+pub struct Chunked {
+    state: State,
+    line: Vec<u8>,
+    trailer: usize,
+}
+
+impl Default for Chunked {
+    fn default() -> Self {
+        Self { state: State::Size, line: Vec::new(), trailer: 0 }
+    }
+}
+
+impl Chunked {
+    pub fn reset(&mut self) {
+        self.state = State::Size;
+        self.line.clear();
+        self.trailer = 0;
+    }
+
+    /// Takes bytes of the body and hands the content to `content`. Returns how many bytes were used when the body is
+    /// whole, `None` when more must come.
+    ///
+    /// # Errors
+    /// The bytes are not of the coding, or a line is longer than the limits.
+    pub fn feed(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> Result<Option<usize>, Failure> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if let State::Data { left } = self.state {
+                let take = ((bytes.len() - at) as u64).min(left) as usize;
+                content(&bytes[at..at + take]);
+                at += take;
+                let left = left - take as u64;
+                self.state = if left == 0 { State::DataEnd } else { State::Data { left } };
+                continue;
+            }
+            let (used, whole) = self.collect_line(&bytes[at..])?;
+            at += used;
+            if whole && self.end_line()? {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Collects bytes up to and without the line end. The line stays in `self.line`.
+    fn collect_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+        let end = memchr::memchr(b'\n', bytes);
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        let limit = if self.state == State::Trailer { TRAILER_MAX - self.trailer } else { LINE_MAX };
+        if self.line.len() + part.len() > limit {
+            return Err(Failure::protocol("chunked coding: a line is too long"));
+        }
+        self.line.extend_from_slice(part);
+        Ok((part.len() + usize::from(end.is_some()), end.is_some()))
+    }
+
+    /// Acts on a whole line; true at the end of the body.
+    fn end_line(&mut self) -> Result<bool, Failure> {
+        if self.line.last() != Some(&b'\r') {
+            return Err(Failure::protocol(format!("chunked coding: {} does not end in CR LF", excerpt(&self.line))));
+        }
+        self.line.pop();
+        let mut whole = false;
+        self.state = match self.state {
+            State::Size => match chunk_size(&self.line)? {
+                0 => State::Trailer,
+                left => State::Data { left },
+            },
+            State::DataEnd if self.line.is_empty() => State::Size,
+            State::DataEnd => return Err(Failure::protocol("chunked coding: a chunk is longer than its size says")),
+            State::Trailer => {
+                whole = self.line.is_empty();
+                self.trailer += self.line.len();
+                State::Trailer
+            }
+            State::Data { .. } => unreachable!("data is not read by lines"),
+        };
+        self.line.clear();
+        Ok(whole)
+    }
+}
+
+/// The size at the beginning of a chunk's line: hexadecimal digits, then an optional `;extension`.
+fn chunk_size(line: &[u8]) -> Result<u64, Failure> {
+    let end = line.iter().position(|byte| matches!(byte, b';' | b' ' | b'\t')).unwrap_or(line.len());
+    let digits = &line[..end];
+    let bad = || Failure::protocol(format!("chunked coding: {} is not a chunk size", excerpt(line)));
+    if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return Err(bad());
+    }
+    let text = std::str::from_utf8(digits).map_err(|_| bad())?;
+    u64::from_str_radix(text, 16).map_err(|_| bad())
+}

@@ -1,0 +1,115 @@
+//! A message goes out and must come back byte for byte.
+//!
+//! Message of `size` bytes: 4 bytes `size` and 4 bytes sequence number, both little endian, then a fixed pattern. The
+//! length lets a server read a message whole; the number tells a reply from its neighbours. A server that merely
+//! sends back whatever it gets works as well.
+
+use super::{Done, Exchange, Progress};
+use crate::{failure::Failure, result::ErrorClass, spec::Echo};
+
+/// Bytes of the length and the sequence number.
+pub const HEADER: usize = 8;
+/// Most bytes of a message.
+pub const SIZE_MAX: u32 = 16 * 1024 * 1024;
+
+pub struct EchoExchange {
+    message: Vec<u8>,
+    received: usize,
+    sequence: u32,
+}
+
+impl EchoExchange {
+    /// `echo.size` is at least [`HEADER`].
+    #[must_use]
+    pub fn new(echo: &Echo) -> Self {
+        let mut message: Vec<u8> = (0..echo.size).map(|index| (index.wrapping_mul(31) >> 3) as u8).collect();
+        message[..4].copy_from_slice(&echo.size.to_le_bytes());
+        Self { message, received: 0, sequence: 0 }
+    }
+}
+
+impl Exchange for EchoExchange {
+    fn reset(&mut self) {
+        self.received = 0;
+    }
+
+    fn begin(&mut self) {
+        self.received = 0;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.message[4..HEADER].copy_from_slice(&self.sequence.to_le_bytes());
+    }
+
+    #[inline]
+    fn request(&self) -> &[u8] {
+        &self.message
+    }
+
+    #[inline]
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        let want = &self.message[self.received..];
+        let used = bytes.len().min(want.len());
+        if bytes[..used] != want[..used] {
+            return Err(self.differs(bytes));
+        }
+        self.received += used;
+        if self.received < self.message.len() {
+            return Ok(Progress::More);
+        }
+        Ok(Progress::Done(Done { used, keep: true, payload: self.message.len() as u64, fault: None }))
+    }
+
+    fn end(&mut self) -> Result<Done, Failure> {
+        let text = format!("the peer closed after {} of {} bytes", self.received, self.message.len());
+        Err(Failure::new(ErrorClass::Reset, text))
+    }
+}
+
+impl EchoExchange {
+    #[cold]
+    fn differs(&self, bytes: &[u8]) -> Failure {
+        let want = &self.message[self.received..];
+        let same = want.iter().zip(bytes).take_while(|(left, right)| left == right).count();
+        Failure::content(format!("the echo differs at byte {} of {}", self.received + same, self.message.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn only_the_message_itself_is_right(size in 8u32..200, wrong in proptest::option::of(0usize..200), cut in 0usize..200) {
+            let mut exchange = EchoExchange::new(&Echo { size });
+            exchange.begin();
+            let mut reply = exchange.request().to_vec();
+            let wrong = wrong.filter(|at| *at < reply.len());
+            if let Some(at) = wrong { reply[at] ^= 1; }
+            let (head, tail) = reply.split_at(cut.min(reply.len()));
+            let mut outcome = exchange.receive(head);
+            if outcome == Ok(Progress::More) { outcome = exchange.receive(tail); }
+            match wrong {
+                None => {
+                    let Ok(Progress::Done(done)) = outcome else { panic!("{outcome:?}") };
+                    prop_assert_eq!(done.payload, u64::from(size));
+                }
+                Some(at) => {
+                    let failure = outcome.unwrap_err();
+                    prop_assert_eq!(failure.class, ErrorClass::WrongContent);
+                    prop_assert!(failure.message.contains(&format!("at byte {at} of")), "{}", failure.message);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_earlier_message_is_not_an_answer_to_a_later_one() {
+        let mut exchange = EchoExchange::new(&Echo { size: 64 });
+        exchange.begin();
+        let first = exchange.request().to_vec();
+        exchange.begin();
+        assert_eq!(exchange.receive(&first).unwrap_err().class, ErrorClass::WrongContent);
+    }
+}

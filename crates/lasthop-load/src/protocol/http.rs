@@ -1,0 +1,561 @@
+//! HTTP/1.0 and 1.1 (RFC 9110, RFC 9112): one request, encoded once; replies parsed in place.
+
+use std::{cell::RefCell, fmt::Write as _, rc::Rc};
+
+use memchr::memmem;
+
+use super::{
+    Done, Exchange, Progress,
+    check::{BodyCheck, Expected},
+    chunked::Chunked,
+    excerpt,
+};
+use crate::{
+    failure::Failure,
+    result::ErrorClass,
+    spec::{Http, HttpVersion, Reuse},
+};
+
+/// Most bytes of a reply's status line and headers.
+pub const HEAD_MAX: usize = 64 * 1024;
+const HEADERS_MAX: usize = 128;
+/// Most bytes of a reply that is remembered for comparison.
+const VERIFIED_MAX: usize = 64 * 1024;
+/// Most bytes of the body of a wrong answer that are read to keep its connection.
+const FAULTY_BODY_MAX: u64 = 1024 * 1024;
+
+/// What all connections of a thread have in common.
+#[derive(Clone)]
+pub struct Shared(Rc<Common>);
+
+struct Common {
+    request: Vec<u8>,
+    status: u16,
+    expected: Expected,
+    /// A reply to this method has no body, whatever its headers say.
+    head_only: bool,
+    verified: RefCell<Verified>,
+}
+
+/// The last reply found right, as it came. The same bytes are right again; a header that changes (Date, once a
+/// second) costs one parse.
+#[derive(Default)]
+struct Verified {
+    bytes: Vec<u8>,
+    payload: u64,
+}
+
+impl Shared {
+    #[must_use]
+    pub fn new(http: &Http, reuse: Reuse) -> Self {
+        let expect = &http.expect;
+        let expected = Expected {
+            body: expect.body.clone().map(String::into_bytes),
+            contains: expect.contains.iter().map(|text| text.clone().into_bytes()).collect(),
+            length: expect.length,
+        };
+        Self(Rc::new(Common {
+            request: encode(http, reuse),
+            status: expect.status,
+            expected,
+            head_only: http.method == "HEAD",
+            verified: RefCell::default(),
+        }))
+    }
+}
+
+/// The bytes of the request. `Host`, `Connection` and `Content-Length` are added where the specification's own
+/// headers do not name them.
+#[must_use]
+pub fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
+    let version = match http.version {
+        HttpVersion::V10 => "1.0",
+        HttpVersion::V11 => "1.1",
+    };
+    let connection = match (http.version, reuse) {
+        (HttpVersion::V10, Reuse::KeepAlive) => Some("keep-alive"),
+        (HttpVersion::V11, Reuse::PerRequest) => Some("close"),
+        _ => None,
+    };
+    let given = |name: &str| http.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    let mut text = format!("{} {} HTTP/{version}\r\n", http.method, http.path);
+    let mut add = |name: &str, value: &str| write!(text, "{name}: {value}\r\n").expect("writing to a String");
+    if !given("Host") {
+        add("Host", &http.host);
+    }
+    if let Some(connection) = connection.filter(|_| !given("Connection")) {
+        add("Connection", connection);
+    }
+    for (name, value) in &http.headers {
+        add(name, value);
+    }
+    let wants_length = !http.body.is_empty() || matches!(http.method.as_str(), "POST" | "PUT" | "PATCH");
+    if wants_length && !given("Content-Length") && !given("Transfer-Encoding") {
+        add("Content-Length", &http.body.len().to_string());
+    }
+    text.push_str("\r\n");
+    text.push_str(&http.body);
+    text.into_bytes()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing of the reply has come.
+    Start,
+    Head,
+    Length {
+        left: u64,
+    },
+    Chunked,
+    UntilClose,
+    /// The reply is whole; nothing more may come before the next request.
+    Over,
+}
+
+/// What a head says about the rest of the reply.
+struct Head {
+    status: u16,
+    keep: bool,
+    chunked: bool,
+    length: Option<u64>,
+}
+
+pub struct HttpExchange {
+    shared: Shared,
+    state: State,
+    head: Vec<u8>,
+    chunked: Chunked,
+    body: BodyCheck,
+    keep: bool,
+    fault: Option<Box<Failure>>,
+}
+
+impl HttpExchange {
+    #[must_use]
+    pub fn new(shared: Shared) -> Self {
+        Self {
+            shared,
+            state: State::Start,
+            head: Vec::new(),
+            chunked: Chunked::default(),
+            body: BodyCheck::default(),
+            keep: true,
+            fault: None,
+        }
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        let mut at = 0;
+        loop {
+            match self.state {
+                State::Start | State::Head => match self.take_head(&bytes[at..])? {
+                    Some(used) => at += used,
+                    None => return Ok(Progress::More),
+                },
+                State::Over => return Ok(Progress::Done(self.done(at))),
+                _ if at == bytes.len() => return Ok(Progress::More),
+                _ => at += self.take_body(&bytes[at..])?,
+            }
+        }
+    }
+
+    /// Looks for the end of the head; the body's state is set when it is found. Returns the bytes used.
+    fn take_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        let kept = self.head.len();
+        // The empty line may lie across the border to the kept bytes.
+        let from = kept.saturating_sub(3);
+        if kept > 0 {
+            self.head.extend_from_slice(&bytes[..bytes.len().min(HEAD_MAX + 4 - kept)]);
+        }
+        let text = if kept > 0 { &self.head[..] } else { bytes };
+        match memmem::find(&text[from..], b"\r\n\r\n") {
+            Some(found) if from + found + 4 <= HEAD_MAX => {
+                let end = from + found + 4;
+                let head = parse_head(&text[..end])?;
+                self.head.clear();
+                self.enter(&head)?;
+                Ok(Some(end - kept))
+            }
+            None if text.len() < HEAD_MAX => {
+                let refused = refuse_early(text);
+                if kept == 0 {
+                    self.head.extend_from_slice(bytes);
+                }
+                self.state = State::Head;
+                refused.map(|()| None)
+            }
+            _ => Err(Failure::protocol(format!("the reply's head does not end within {} KiB", HEAD_MAX / 1024))),
+        }
+    }
+
+    /// Goes on to what follows a head.
+    fn enter(&mut self, head: &Head) -> Result<(), Failure> {
+        let common = &self.shared.0;
+        if (100..200).contains(&head.status) {
+            // An interim reply; 101 would end HTTP on this connection, and nobody asked for that.
+            self.state = State::Start;
+            return if head.status == 101 { Err(wrong_status(101, common.status)) } else { Ok(()) };
+        }
+        self.keep = head.keep;
+        if head.status != common.status {
+            self.fault = Some(Box::new(wrong_status(head.status, common.status)));
+        }
+        self.state = if common.head_only || matches!(head.status, 204 | 304) {
+            State::Over
+        } else if head.chunked {
+            self.chunked.reset();
+            State::Chunked
+        } else if let Some(left) = head.length {
+            self.check_length(left)?;
+            if left == 0 { State::Over } else { State::Length { left } }
+        } else {
+            self.keep = false;
+            State::UntilClose
+        };
+        Ok(())
+    }
+
+    /// A length that cannot be right is refused at once, however long the body would be.
+    fn check_length(&self, length: u64) -> Result<(), Failure> {
+        let expected = &self.shared.0.expected;
+        let want = expected.length.or(expected.body.as_ref().map(|body| body.len() as u64));
+        match (want, &self.fault) {
+            (_, Some(fault)) if length > FAULTY_BODY_MAX => Err((**fault).clone()),
+            (Some(want), None) if want != length && length > FAULTY_BODY_MAX => {
+                Err(Failure::content(format!("the body has {length} bytes, expected {want}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
+        let Self { chunked, body, shared, .. } = self;
+        let expected = &shared.0.expected;
+        let used = match &mut self.state {
+            State::Length { left } => {
+                let take = (bytes.len() as u64).min(*left) as usize;
+                body.feed(expected, &bytes[..take]);
+                *left -= take as u64;
+                if *left == 0 {
+                    self.state = State::Over;
+                }
+                take
+            }
+            State::Chunked => match chunked.feed(bytes, |content| body.feed(expected, content))? {
+                Some(used) => {
+                    self.state = State::Over;
+                    used
+                }
+                None => bytes.len(),
+            },
+            _ => {
+                body.feed(expected, bytes);
+                bytes.len()
+            }
+        };
+        self.bound_body()?;
+        Ok(used)
+    }
+
+    /// A wrong answer, or one longer than the expected body, is not read without end.
+    fn bound_body(&self) -> Result<(), Failure> {
+        let expected = &self.shared.0.expected;
+        let want = expected.length.or(expected.body.as_ref().map(|body| body.len() as u64));
+        let received = self.body.received();
+        match (&self.fault, want) {
+            (Some(fault), _) if received > FAULTY_BODY_MAX => Err((**fault).clone()),
+            (_, Some(want)) if received > want.saturating_add(FAULTY_BODY_MAX) => {
+                Err(Failure::content(format!("the body has more than {received} bytes, expected {want}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn done(&mut self, used: usize) -> Done {
+        let common = &self.shared.0;
+        if self.fault.is_none() && !common.head_only {
+            self.fault = self.body.finish(&common.expected).err().map(Box::new);
+        }
+        Done { used, keep: self.keep, payload: self.body.received(), fault: self.fault.take() }
+    }
+
+    /// Remembers a right reply that came in one piece and says itself where it ends.
+    fn remember(&self, bytes: &[u8], done: &Done) {
+        if done.fault.is_none() && done.keep && done.used <= VERIFIED_MAX {
+            let mut verified = self.shared.0.verified.borrow_mut();
+            verified.bytes.clear();
+            verified.bytes.extend_from_slice(&bytes[..done.used]);
+            verified.payload = done.payload;
+        }
+    }
+}
+
+impl Exchange for HttpExchange {
+    fn reset(&mut self) {
+        self.begin();
+    }
+
+    fn begin(&mut self) {
+        self.state = State::Start;
+        self.head.clear();
+        self.body.reset();
+        self.fault = None;
+        self.keep = true;
+    }
+
+    #[inline]
+    fn request(&self) -> &[u8] {
+        &self.shared.0.request
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        let fresh = self.state == State::Start && self.head.is_empty();
+        if fresh {
+            let verified = self.shared.0.verified.borrow();
+            if !verified.bytes.is_empty() && bytes.starts_with(&verified.bytes) {
+                self.state = State::Over;
+                let (used, payload) = (verified.bytes.len(), verified.payload);
+                return Ok(Progress::Done(Done { used, keep: true, payload, fault: None }));
+            }
+        }
+        let progress = self.parse(bytes)?;
+        if let (true, Progress::Done(done)) = (fresh, &progress) {
+            self.remember(bytes, done);
+        }
+        Ok(progress)
+    }
+
+    fn end(&mut self) -> Result<Done, Failure> {
+        match self.state {
+            State::UntilClose => {
+                self.state = State::Over;
+                Ok(self.done(0))
+            }
+            State::Start => Err(Failure::new(ErrorClass::Reset, "the peer closed without a reply")),
+            State::Head => Err(Failure::new(ErrorClass::Reset, "the peer closed within the reply's head")),
+            _ => {
+                let text = format!("the peer closed within the body, after {} bytes", self.body.received());
+                Err(Failure::new(ErrorClass::Reset, text))
+            }
+        }
+    }
+}
+
+fn wrong_status(got: u16, expected: u16) -> Failure {
+    Failure::new(ErrorClass::WrongStatus, format!("status {got}, expected {expected}"))
+}
+
+/// Bytes that cannot become a reply are refused before the head is whole.
+fn refuse_early(text: &[u8]) -> Result<(), Failure> {
+    let known = text.len().min(7);
+    if text[..known] == b"HTTP/1."[..known] { Ok(()) } else { Err(not_http(text)) }
+}
+
+fn not_http(text: &[u8]) -> Failure {
+    // Only what can be seen in every way of cutting the stream into pieces.
+    Failure::protocol(format!("the reply begins with {}, not with `HTTP/1.`", excerpt(&text[..text.len().min(1)])))
+}
+
+fn parse_head(text: &[u8]) -> Result<Head, Failure> {
+    refuse_early(text)?;
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut headers);
+    match response.parse(text) {
+        Ok(httparse::Status::Complete(_)) => {}
+        Ok(httparse::Status::Partial) => return Err(Failure::protocol("the reply's head is cut off")),
+        Err(error) => return Err(Failure::protocol(format!("the reply's head cannot be parsed: {error}"))),
+    }
+    let mut head =
+        Head { status: response.code.unwrap_or(0), keep: response.version == Some(1), chunked: false, length: None };
+    for header in response.headers.iter() {
+        read_header(&mut head, header)?;
+    }
+    Ok(head)
+}
+
+fn read_header(head: &mut Head, header: &httparse::Header<'_>) -> Result<(), Failure> {
+    if header.name.eq_ignore_ascii_case("content-length") {
+        let length = content_length(header.value)?;
+        if head.length.is_some_and(|other| other != length) {
+            return Err(Failure::protocol("two different values of Content-Length"));
+        }
+        head.length = Some(length);
+    } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+        if !header.value.eq_ignore_ascii_case(b"chunked") {
+            let text = format!("Transfer-Encoding {} is not supported", excerpt(header.value));
+            return Err(Failure::protocol(text));
+        }
+        head.chunked = true;
+    } else if header.name.eq_ignore_ascii_case("connection") {
+        for word in header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            if word.eq_ignore_ascii_case(b"close") {
+                head.keep = false;
+            } else if word.eq_ignore_ascii_case(b"keep-alive") {
+                head.keep = true;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn content_length(value: &[u8]) -> Result<u64, Failure> {
+    let digits = value.trim_ascii();
+    let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let length = text.and_then(|text| text.parse().ok());
+    length.ok_or_else(|| Failure::protocol(format!("Content-Length {} is not a length", excerpt(value))))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{super::testing::same_at_every_cut, *};
+    use crate::spec::HttpExpect;
+
+    fn get(expect: HttpExpect) -> Http {
+        Http {
+            method: "GET".into(),
+            path: "/".into(),
+            host: "localhost".into(),
+            headers: vec![],
+            body: String::new(),
+            version: HttpVersion::V11,
+            expect,
+        }
+    }
+
+    fn expect_body(body: &str) -> HttpExpect {
+        HttpExpect { status: 200, body: Some(body.into()), contains: vec![], length: None }
+    }
+
+    fn exchange(http: &Http) -> HttpExchange {
+        HttpExchange::new(Shared::new(http, Reuse::KeepAlive))
+    }
+
+    type Outcome = Result<(u64, bool, Option<ErrorClass>), ErrorClass>;
+
+    /// The outcome at every cut, with the fast path cold and warm.
+    fn outcome(http: &Http, reply: &str) -> Outcome {
+        let mut exchange = exchange(http);
+        let result = same_at_every_cut(&mut exchange, reply.as_bytes());
+        result
+            .map(|(payload, keep, fault)| (payload, keep, fault.map(|fault| fault.class)))
+            .map_err(|error| error.class)
+    }
+
+    #[test]
+    fn requests_are_encoded_with_what_they_need() {
+        let mut http = get(expect_body(""));
+        assert_eq!(encode(&http, Reuse::KeepAlive), b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(encode(&http, Reuse::PerRequest), b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        http.version = HttpVersion::V10;
+        http.method = "POST".into();
+        http.body = "a=b".into();
+        http.headers = vec![("host".into(), "other".into())];
+        assert_eq!(
+            encode(&http, Reuse::KeepAlive),
+            b"POST / HTTP/1.0\r\nConnection: keep-alive\r\nhost: other\r\nContent-Length: 3\r\n\r\na=b"
+        );
+    }
+
+    #[test]
+    fn every_framing_is_read_to_its_end() {
+        let http = get(expect_body("Hello"));
+        let right = Ok((5, true, None));
+        assert_eq!(outcome(&http, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello"), right);
+        assert_eq!(
+            outcome(
+                &http,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nHe\r\n3;x=y\r\nllo\r\n0\r\nA: b\r\n\r\n"
+            ),
+            right
+        );
+        let closed = Ok((5, false, None));
+        assert_eq!(outcome(&http, "HTTP/1.1 200 OK\r\n\r\nHello"), closed);
+        assert_eq!(outcome(&http, "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nHello"), closed);
+        assert_eq!(outcome(&http, "HTTP/1.1 200 OK\r\nconnection: Close\r\nContent-Length: 5\r\n\r\nHello"), closed);
+        let kept = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nHello";
+        assert_eq!(outcome(&http, kept), right);
+        let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
+        assert_eq!(outcome(&http, interim), right);
+    }
+
+    #[test]
+    fn wrong_answers_have_their_class() {
+        let http = get(expect_body("Hello"));
+        let cases: [(&str, Outcome); 14] = [
+            ("HTTP/1.1 502 Bad\r\nContent-Length: 5\r\n\r\nHello", Ok((5, true, Some(ErrorClass::WrongStatus)))),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nJello", Ok((5, true, Some(ErrorClass::WrongContent)))),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell", Ok((4, true, Some(ErrorClass::WrongContent)))),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nHello!", Ok((6, true, Some(ErrorClass::WrongContent)))),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nHello", Err(ErrorClass::Reset)),
+            ("HTTP/1.1 200 OK\r\nContent-Le", Err(ErrorClass::Reset)),
+            ("", Err(ErrorClass::Reset)),
+            ("+PONG\r\n", Err(ErrorClass::Protocol)),
+            ("HTTP/1.1 abc\r\n\r\n", Err(ErrorClass::Protocol)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nHello", Err(ErrorClass::Protocol)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nHello", Err(ErrorClass::Protocol)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", Err(ErrorClass::Protocol)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 9999999999999999999\r\n\r\n", Err(ErrorClass::WrongContent)),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", Err(ErrorClass::Protocol)),
+        ];
+        for (reply, expected) in cases {
+            assert_eq!(outcome(&http, reply), expected, "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn replies_without_a_body_end_with_their_head() {
+        let mut http = get(HttpExpect { status: 204, body: None, contains: vec![], length: None });
+        assert_eq!(outcome(&http, "HTTP/1.1 204 No Content\r\n\r\n"), Ok((0, true, None)));
+        http.method = "HEAD".into();
+        http.expect.status = 200;
+        assert_eq!(outcome(&http, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"), Ok((0, true, None)));
+    }
+
+    #[test]
+    fn a_head_without_end_is_refused() {
+        let http = get(expect_body("Hello"));
+        let mut exchange = exchange(&http);
+        exchange.begin();
+        let mut fed = exchange.receive(b"HTTP/1.1 200 OK\r\n").map(|_| 17);
+        while let Ok(bytes) = fed {
+            assert!(bytes < 2 * HEAD_MAX, "accepted {bytes} bytes of head");
+            fed = exchange.receive(b"A: b\r\n").map(|_| bytes + 6);
+        }
+        assert_eq!(fed.unwrap_err().class, ErrorClass::Protocol);
+        assert!(exchange.head.len() <= HEAD_MAX + 4);
+    }
+
+    #[test]
+    fn a_reply_that_was_right_once_is_compared_and_another_is_parsed() {
+        let http = get(expect_body("Hello"));
+        let mut exchange = exchange(&http);
+        let reply = |date: u8, body: &str| {
+            format!("HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+        };
+        for (date, body, right) in [(1, "Hello", true), (1, "Hello", true), (2, "Hello", true), (2, "Jello", false)] {
+            exchange.begin();
+            let Ok(Progress::Done(done)) = exchange.receive(&reply(date, body)) else { panic!("not whole") };
+            assert_eq!((done.payload, done.fault.is_none()), (5, right));
+        }
+        assert_eq!(exchange.shared.0.verified.borrow().bytes, reply(2, "Hello"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_one_outcome(reply in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let http = get(expect_body("Hello"));
+            let _ = same_at_every_cut(&mut exchange(&http), &reply);
+        }
+
+        #[test]
+        fn near_misses_have_one_outcome(at in 0usize..110, byte in any::<u8>()) {
+            let http = get(expect_body("Hello"));
+            let mut reply = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n2\r\nHe\r\n3\r\nllo\r\n0\r\n\r\n".to_vec();
+            let at = at % reply.len();
+            reply[at] = byte;
+            let _ = same_at_every_cut(&mut exchange(&http), &reply);
+        }
+    }
+}

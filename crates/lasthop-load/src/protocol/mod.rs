@@ -1,0 +1,134 @@
+//! What is said over a connection, without any socket: an [`Exchange`] yields the bytes of a request and judges the
+//! bytes of its reply, in whatever pieces they arrive.
+//!
+//! A protocol is one file here and one arm in [`Factory::new`].
+
+mod check;
+pub mod chunked;
+pub mod echo;
+pub mod hello;
+pub mod http;
+pub mod stream;
+
+use crate::{
+    failure::Failure,
+    spec::{Protocol, Reuse, Spec},
+};
+
+/// A whole reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Bytes of the last piece that belong to the reply.
+    pub used: usize,
+    /// Whether the connection can carry another request.
+    pub keep: bool,
+    /// Bytes of content in the reply.
+    pub payload: u64,
+    /// A wrong answer within an intact conversation: the connection lives on, the request is an error.
+    pub fault: Option<Box<Failure>>,
+}
+
+/// How far a reply has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All bytes are taken, and more must come.
+    More,
+    Done(Done),
+}
+
+/// One connection's side of a protocol. No call fails without a class to count it by, and none keeps more than a
+/// bounded number of bytes.
+pub trait Exchange {
+    /// Forgets everything about an earlier connection.
+    fn reset(&mut self);
+
+    /// Prepares the next request.
+    fn begin(&mut self);
+
+    /// The bytes of the request that was begun.
+    fn request(&self) -> &[u8];
+
+    /// Judges the next bytes of the reply.
+    ///
+    /// # Errors
+    /// The reply is wrong in a way after which the connection is of no use.
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure>;
+
+    /// The peer closed the connection: the end of a reply in some protocols, an error in others.
+    ///
+    /// # Errors
+    /// The reply was not whole.
+    fn end(&mut self) -> Result<Done, Failure>;
+}
+
+/// Makes the exchanges of one thread; they share what is equal among them.
+pub struct Factory {
+    make: Box<dyn Fn() -> Box<dyn Exchange>>,
+}
+
+impl Factory {
+    #[must_use]
+    pub fn new(spec: &Spec) -> Self {
+        let make: Box<dyn Fn() -> Box<dyn Exchange>> = match spec.protocol.clone() {
+            Protocol::Hello(hello) => Box::new(move || Box::new(hello::HelloExchange::new(&hello))),
+            Protocol::Echo(echo) => Box::new(move || Box::new(echo::EchoExchange::new(&echo))),
+            Protocol::Stream(stream) => Box::new(move || Box::new(stream::StreamExchange::new(&stream))),
+            Protocol::Http(http) => {
+                let shared = http::Shared::new(&http, spec.reuse);
+                Box::new(move || Box::new(http::HttpExchange::new(shared.clone())))
+            }
+        };
+        Self { make }
+    }
+
+    #[must_use]
+    pub fn exchange(&self) -> Box<dyn Exchange> {
+        (self.make)()
+    }
+}
+
+/// Whether a connection is to be closed after each reply. `Hello` knows no other way.
+#[must_use]
+pub fn closes_each_time(spec: &Spec) -> bool {
+    spec.reuse == Reuse::PerRequest || matches!(spec.protocol, Protocol::Hello(_))
+}
+
+/// The reply `bytes` in words, for messages: printable, cut after 60 bytes.
+fn excerpt(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(60)];
+    let dots = if cut.len() < bytes.len() { "…" } else { "" };
+    format!("\"{}{dots}\"", cut.escape_ascii())
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// The outcome of one reply fed in the given pieces, then the end of the stream: content and fault, or failure.
+    pub fn feed(exchange: &mut dyn Exchange, pieces: &[&[u8]]) -> Result<(u64, bool, Option<Failure>), Failure> {
+        exchange.reset();
+        exchange.begin();
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            if let Progress::Done(done) = exchange.receive(piece)? {
+                return Ok((done.payload, done.keep, done.fault.map(|fault| *fault)));
+            }
+        }
+        let done = exchange.end()?;
+        Ok((done.payload, done.keep, done.fault.map(|fault| *fault)))
+    }
+
+    /// Feeds `reply` in one piece, byte by byte, and cut once at every boundary: all must have the same outcome.
+    pub fn same_at_every_cut(
+        exchange: &mut dyn Exchange,
+        reply: &[u8],
+    ) -> Result<(u64, bool, Option<Failure>), Failure> {
+        let whole = feed(exchange, &[reply]);
+        let bytes: Vec<&[u8]> = reply.chunks(1).collect();
+        assert_eq!(feed(exchange, &bytes), whole, "byte by byte");
+        for cut in 0..=reply.len() {
+            let (head, tail) = reply.split_at(cut);
+            assert_eq!(feed(exchange, &[head, tail]), whole, "cut at {cut}");
+        }
+        whole
+    }
+}

@@ -1,0 +1,112 @@
+//! A number of bytes is asked for and must all arrive.
+//!
+//! Request: 8 bytes `size` and 4 bytes `chunk`, both little endian. The server sends `size` bytes of a fixed pattern in
+//! sends of `chunk`.
+
+use super::{Done, Exchange, Progress};
+use crate::{failure::Failure, result::ErrorClass, spec::Stream};
+
+/// Bytes of a request.
+pub const REQUEST: usize = 12;
+/// Most bytes of one transfer.
+pub const SIZE_MAX: u64 = 1 << 30;
+/// Most bytes of one send.
+pub const CHUNK_MAX: u32 = 16 * 1024 * 1024;
+
+/// The byte of the pattern at `position` of a transfer. It repeats every 256 bytes, so that a server can send the
+/// same buffer over and over.
+#[inline]
+#[must_use]
+pub fn pattern(position: u64) -> u8 {
+    position as u8
+}
+
+pub struct StreamExchange {
+    request: [u8; REQUEST],
+    size: u64,
+    received: u64,
+}
+
+impl StreamExchange {
+    #[must_use]
+    pub fn new(stream: &Stream) -> Self {
+        let mut request = [0; REQUEST];
+        request[..8].copy_from_slice(&stream.size.to_le_bytes());
+        request[8..].copy_from_slice(&stream.chunk.to_le_bytes());
+        Self { request, size: stream.size, received: 0 }
+    }
+
+    /// The first and last byte of a piece must be those of the pattern. Comparing every byte would make the check a
+    /// part of what is measured; a lost or doubled byte shifts all that follow and is found at the ends.
+    fn check(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let last = bytes.len() - 1;
+        for at in [0, last] {
+            let position = self.received + at as u64;
+            if bytes[at] != pattern(position) {
+                return Err(Failure::content(format!(
+                    "byte {position} of the transfer is {}, expected {}",
+                    bytes[at],
+                    pattern(position)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Exchange for StreamExchange {
+    fn reset(&mut self) {
+        self.received = 0;
+    }
+
+    fn begin(&mut self) {
+        self.received = 0;
+    }
+
+    fn request(&self) -> &[u8] {
+        &self.request
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        let used = (bytes.len() as u64).min(self.size - self.received) as usize;
+        self.check(&bytes[..used])?;
+        self.received += used as u64;
+        if self.received < self.size {
+            return Ok(Progress::More);
+        }
+        Ok(Progress::Done(Done { used, keep: true, payload: self.size, fault: None }))
+    }
+
+    fn end(&mut self) -> Result<Done, Failure> {
+        let text = format!("the peer closed after {} of {} bytes", self.received, self.size);
+        Err(Failure::new(ErrorClass::Reset, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::testing::same_at_every_cut, *};
+
+    fn exchange(size: u64) -> StreamExchange {
+        StreamExchange::new(&Stream { size, chunk: 4096 })
+    }
+
+    #[test]
+    fn all_bytes_must_arrive() {
+        let bytes: Vec<u8> = (0..600).map(pattern).collect();
+        assert_eq!(same_at_every_cut(&mut exchange(600), &bytes), Ok((600, true, None)));
+        let short = same_at_every_cut(&mut exchange(601), &bytes).unwrap_err();
+        assert_eq!(
+            (short.class, short.message.as_str()),
+            (ErrorClass::Reset, "the peer closed after 600 of 601 bytes")
+        );
+    }
+
+    #[test]
+    fn a_lost_byte_is_found() {
+        let bytes: Vec<u8> = (0..601).filter(|at| *at != 300).map(pattern).collect();
+        let mut exchange = exchange(600);
+        exchange.begin();
+        assert_eq!(exchange.receive(&bytes).unwrap_err().class, ErrorClass::WrongContent);
+    }
+}

@@ -1,0 +1,377 @@
+//! What one worker counts and times during one trial, and how the workers' records become one result.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    clock,
+    failure::Failure,
+    histogram::Histogram,
+    result::{DriverCost, ErrorClass, ErrorCount, Phases, TrialResult},
+    spec::Engine,
+    transport::Calls,
+    wire::TrialPhases,
+};
+
+/// Where a trial stands. The window runs from one completed request to another, so that it holds whole requests only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Window {
+    /// The first completion at or after `opens` opens the window.
+    WarmUp {
+        opens: u64,
+    },
+    /// The first completion at or after `until` shuts the window, and is the last that counts.
+    Open {
+        since: u64,
+        until: u64,
+    },
+    Shut {
+        since: u64,
+        at: u64,
+    },
+}
+
+/// One worker's record of one trial. It is made once and used again, so that no trial allocates.
+pub struct Recorder {
+    window: Window,
+    /// When a trial without any completion is over.
+    latest: u64,
+    measure_ns: u64,
+    requests: u64,
+    requests_total: u64,
+    bytes_received: u64,
+    opened: u64,
+    service: Histogram,
+    connect: Histogram,
+    tls: Histogram,
+    first_byte: Histogram,
+    errors: BTreeMap<ErrorClass, ErrorCount>,
+    calls: Calls,
+    before: CostSnapshot,
+    cost: DriverCost,
+}
+
+/// What one worker yields.
+#[derive(Clone, Debug)]
+pub struct WorkerRecord {
+    pub window_ns: u64,
+    pub requests: u64,
+    pub requests_total: u64,
+    pub bytes_received: u64,
+    pub opened: u64,
+    pub service: Histogram,
+    pub phases: Phases,
+    pub errors: BTreeMap<ErrorClass, ErrorCount>,
+    pub cost: DriverCost,
+}
+
+impl Recorder {
+    #[must_use]
+    pub fn new(calls: Calls) -> Self {
+        Self {
+            window: Window::Shut { since: 0, at: 0 },
+            latest: 0,
+            measure_ns: 0,
+            requests: 0,
+            requests_total: 0,
+            bytes_received: 0,
+            opened: 0,
+            service: Histogram::new(),
+            connect: Histogram::new(),
+            tls: Histogram::new(),
+            first_byte: Histogram::new(),
+            errors: BTreeMap::new(),
+            calls,
+            before: CostSnapshot::default(),
+            cost: DriverCost::default(),
+        }
+    }
+
+    /// Begins a trial at `now`.
+    pub fn start(&mut self, now: u64, phases: TrialPhases) {
+        let opens = now.saturating_add(phases.warm_up_ns);
+        self.window = Window::WarmUp { opens };
+        self.latest = opens.saturating_add(phases.measure_ns);
+        self.measure_ns = phases.measure_ns;
+        self.requests = 0;
+        self.requests_total = 0;
+        self.bytes_received = 0;
+        self.opened = 0;
+        for histogram in [&mut self.service, &mut self.connect, &mut self.tls, &mut self.first_byte] {
+            if !histogram.is_empty() {
+                histogram.clear();
+            }
+        }
+        self.errors.clear();
+        self.before = CostSnapshot::default();
+        self.cost = DriverCost::default();
+    }
+
+    /// A right answer: sent at `start`, first byte at `first`, whole at `end`.
+    #[inline]
+    pub fn complete(&mut self, start: u64, first: u64, end: u64, payload: u64) {
+        self.requests_total += 1;
+        match self.window {
+            Window::Open { since, until } => {
+                self.requests += 1;
+                self.bytes_received += payload;
+                self.service.record(end.saturating_sub(start));
+                self.first_byte.record(first.saturating_sub(start));
+                if end >= until {
+                    self.shut(since, end);
+                }
+            }
+            Window::WarmUp { opens } if end >= opens => {
+                self.window = Window::Open { since: end, until: end.saturating_add(self.measure_ns) };
+                self.before = CostSnapshot::take(&self.calls);
+            }
+            _ => {}
+        }
+    }
+
+    fn shut(&mut self, since: u64, at: u64) {
+        self.window = Window::Shut { since, at };
+        self.cost = CostSnapshot::take(&self.calls).since(&self.before);
+    }
+
+    /// A connection was opened.
+    pub fn opened(&mut self, connect_ns: u64, tls_ns: Option<u64>) {
+        self.opened += 1;
+        if matches!(self.window, Window::Open { .. }) {
+            self.connect.record(connect_ns);
+            if let Some(tls_ns) = tls_ns {
+                self.tls.record(tls_ns);
+            }
+        }
+    }
+
+    /// A request or a connection failed.
+    pub fn fail(&mut self, failure: &Failure) {
+        let entry = self.errors.entry(failure.class);
+        entry.or_insert_with(|| ErrorCount { count: 0, first: failure.message.clone() }).count += 1;
+    }
+
+    /// Whether the window is shut: no further request is sent.
+    #[inline]
+    #[must_use]
+    pub fn is_shut(&self) -> bool {
+        matches!(self.window, Window::Shut { .. })
+    }
+
+    /// Whether the time is over although no completion says so: asked where an answer failed to come.
+    #[must_use]
+    pub fn is_expired(&self, now: u64) -> bool {
+        match self.window {
+            Window::WarmUp { .. } => now >= self.latest,
+            Window::Open { until, .. } => now >= until,
+            Window::Shut { .. } => true,
+        }
+    }
+
+    /// When the time is over if nothing completes any more.
+    #[must_use]
+    pub fn expires_at(&self) -> u64 {
+        match self.window {
+            Window::WarmUp { .. } => self.latest,
+            Window::Open { until, .. } => until,
+            Window::Shut { .. } => 0,
+        }
+    }
+
+    /// Ends the trial at `now`. A window that no completion shut is shut here, and one that none opened is empty.
+    pub fn finish(&mut self, now: u64) -> WorkerRecord {
+        match self.window {
+            Window::Open { since, .. } => self.shut(since, now),
+            Window::WarmUp { .. } => self.window = Window::Shut { since: now, at: now },
+            Window::Shut { .. } => {}
+        }
+        let Window::Shut { since, at } = self.window else { unreachable!("shut just above") };
+        let present = |histogram: &Histogram| (!histogram.is_empty()).then(|| histogram.clone());
+        WorkerRecord {
+            window_ns: at - since,
+            requests: self.requests,
+            requests_total: self.requests_total,
+            bytes_received: self.bytes_received,
+            opened: self.opened,
+            service: self.service.clone(),
+            phases: Phases {
+                connect: present(&self.connect),
+                tls: present(&self.tls),
+                first_byte: present(&self.first_byte),
+            },
+            errors: std::mem::take(&mut self.errors),
+            cost: self.cost,
+        }
+    }
+}
+
+/// The workers' records as one result. Each worker has a window of its own, which begins and ends with its own
+/// completions; rates add up, so `elapsed_ns` is the number of requests divided by the sum of the rates. With one
+/// worker that is its window itself.
+///
+/// Returns `None` when no worker completed a request within its window: there is no rate then.
+#[must_use]
+pub fn merge(records: Vec<WorkerRecord>, engine: Engine) -> Option<TrialResult> {
+    let requests: u64 = records.iter().map(|record| record.requests).sum();
+    if requests == 0 {
+        return None;
+    }
+    let elapsed_ns = common_window(&records, requests);
+    let mut result = TrialResult {
+        elapsed_ns,
+        requests,
+        requests_total: 0,
+        bytes_received: 0,
+        service_time: None,
+        phases: Phases::default(),
+        errors: BTreeMap::new(),
+        connections_opened: 0,
+        cost: DriverCost::default(),
+        engine,
+    };
+    for record in records {
+        add(&mut result, record);
+    }
+    Some(result)
+}
+
+fn common_window(records: &[WorkerRecord], requests: u64) -> u64 {
+    if let [only] = records {
+        return only.window_ns.max(1);
+    }
+    let counted = records.iter().filter(|record| record.requests > 0);
+    let rate: f64 = counted.map(|record| record.requests as f64 / record.window_ns.max(1) as f64).sum();
+    (requests as f64 / rate).round().max(1.0) as u64
+}
+
+fn add(result: &mut TrialResult, record: WorkerRecord) {
+    result.requests_total += record.requests_total;
+    result.bytes_received += record.bytes_received;
+    result.connections_opened += record.opened;
+    join(&mut result.service_time, Some(record.service));
+    join(&mut result.phases.connect, record.phases.connect);
+    join(&mut result.phases.tls, record.phases.tls);
+    join(&mut result.phases.first_byte, record.phases.first_byte);
+    add_errors(&mut result.errors, record.errors);
+    result.cost.user_ns += record.cost.user_ns;
+    result.cost.system_ns += record.cost.system_ns;
+    result.cost.voluntary_switches += record.cost.voluntary_switches;
+    result.cost.involuntary_switches += record.cost.involuntary_switches;
+    result.cost.system_calls += record.cost.system_calls;
+}
+
+fn join(into: &mut Option<Histogram>, other: Option<Histogram>) {
+    match (into.as_mut(), other) {
+        (Some(own), Some(other)) => own.merge(&other),
+        (None, other) => *into = other,
+        (Some(_), None) => {}
+    }
+}
+
+/// Adds the counts; of several first examples the first stays.
+pub fn add_errors(into: &mut BTreeMap<ErrorClass, ErrorCount>, other: BTreeMap<ErrorClass, ErrorCount>) {
+    for (class, error) in other {
+        into.entry(class).and_modify(|own| own.count += error.count).or_insert(error);
+    }
+}
+
+/// What the calling thread has consumed so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct CostSnapshot {
+    cpu_ns: u64,
+    user_us: u64,
+    system_us: u64,
+    voluntary: u64,
+    involuntary: u64,
+    calls: u64,
+}
+
+impl CostSnapshot {
+    fn take(calls: &Calls) -> Self {
+        // SAFETY: all-zero is a valid rusage.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `usage` is valid for the call to fill.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+        let microseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        Self {
+            cpu_ns: clock::thread_cpu(),
+            user_us: microseconds(usage.ru_utime),
+            system_us: microseconds(usage.ru_stime),
+            voluntary: usage.ru_nvcsw as u64,
+            involuntary: usage.ru_nivcsw as u64,
+            calls: calls.get(),
+        }
+    }
+
+    /// The total is exact to the nanosecond (`CLOCK_THREAD_CPUTIME_ID`); how it divides into user and system time is
+    /// the kernel's own estimate, by ticks on most kernels and therefore coarse in a short trial.
+    fn since(&self, before: &Self) -> DriverCost {
+        let total = self.cpu_ns.saturating_sub(before.cpu_ns);
+        let user = self.user_us.saturating_sub(before.user_us);
+        let system = self.system_us.saturating_sub(before.system_us);
+        let share = if user + system == 0 { 0.5 } else { user as f64 / (user + system) as f64 };
+        let user_ns = ((total as f64 * share) as u64).min(total);
+        DriverCost {
+            user_ns,
+            system_ns: total - user_ns,
+            voluntary_switches: self.voluntary.saturating_sub(before.voluntary),
+            involuntary_switches: self.involuntary.saturating_sub(before.involuntary),
+            system_calls: self.calls.saturating_sub(before.calls),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHASES: TrialPhases = TrialPhases { warm_up_ns: 100, measure_ns: 1000 };
+
+    fn recorder(completions: &[u64]) -> Recorder {
+        let mut recorder = Recorder::new(Calls::default());
+        recorder.start(0, PHASES);
+        for end in completions {
+            recorder.complete(end - 10, end - 5, *end, 3);
+        }
+        recorder
+    }
+
+    #[test]
+    fn the_window_runs_from_completion_to_completion() {
+        let mut recorder = recorder(&[50, 120, 600, 1119, 1130]);
+        assert!(recorder.is_shut());
+        recorder.complete(1130, 1135, 1140, 3);
+        let record = recorder.finish(5000);
+        assert_eq!((record.window_ns, record.requests, record.requests_total), (1010, 3, 6));
+        assert_eq!((record.service.count(), record.bytes_received), (3, 9));
+    }
+
+    #[test]
+    fn a_window_that_nothing_shuts_ends_with_the_trial() {
+        let mut recorder = recorder(&[120, 600]);
+        assert!(!recorder.is_expired(1119));
+        assert!(recorder.is_expired(1120));
+        let record = recorder.finish(3120);
+        assert_eq!((record.window_ns, record.requests), (3000, 1));
+    }
+
+    #[test]
+    fn nothing_completed_is_no_rate() {
+        let mut recorder = recorder(&[50]);
+        recorder.fail(&Failure::timeout("reply"));
+        assert!(recorder.is_expired(1100));
+        let record = recorder.finish(1100);
+        assert_eq!((record.requests, record.requests_total), (0, 1));
+        assert!(merge(vec![record], Engine::Blocking).is_none());
+    }
+
+    #[test]
+    fn rates_of_workers_add_up() {
+        // 3 in 1010 ns and 1 in 3000 ns.
+        let records = vec![recorder(&[120, 600, 1119, 1130]).finish(5000), recorder(&[120, 600]).finish(3120)];
+        let result = merge(records, Engine::Epoll).unwrap();
+        let rate = 3.0 / 1010.0 + 1.0 / 3000.0;
+        assert_eq!(result.requests, 4);
+        assert!((result.throughput() / (rate * 1e9) - 1.0).abs() < 1e-3);
+        assert_eq!(result.service_time.unwrap().count(), 4);
+    }
+}

@@ -1,0 +1,164 @@
+//! Opens connections to one endpoint.
+
+use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
+
+use rustls::{ClientConfig, pki_types::ServerName};
+use socket2::{Domain, SockAddr, Type};
+
+use super::{Calls, Handshake, Socket, Stream, TlsError, TlsStream, client_config};
+use crate::{
+    clock, endpoint,
+    failure::Failure,
+    result::ErrorClass,
+    spec::{Endpoint, SocketOptions, Timeouts},
+};
+
+/// The endpoint cannot be connected to as it is specified.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectorError {
+    #[error(transparent)]
+    Address(#[from] endpoint::AddressError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// Everything needed to open one more connection, prepared once. Shared by all threads.
+#[derive(Clone)]
+pub struct Connector {
+    address: SockAddr,
+    domain: Domain,
+    options: SocketOptions,
+    timeouts: Timeouts,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+/// A connection, and how long its parts took.
+pub struct Opened {
+    pub stream: Stream,
+    pub connect_ns: u64,
+    pub tls_ns: Option<u64>,
+}
+
+impl Connector {
+    /// # Errors
+    /// The address is too long, or the certificate authority or the server's name cannot be used.
+    pub fn new(endpoint: &Endpoint, options: &SocketOptions, timeouts: Timeouts) -> Result<Self, ConnectorError> {
+        let tls = endpoint.tls.as_ref().map(client_config).transpose()?;
+        Ok(Self {
+            address: endpoint::resolve(&endpoint.address)?,
+            domain: endpoint::domain(&endpoint.address),
+            options: options.clone(),
+            timeouts,
+            tls,
+        })
+    }
+
+    #[must_use]
+    pub fn is_unix(&self) -> bool {
+        self.domain == Domain::UNIX
+    }
+
+    #[must_use]
+    pub fn timeouts(&self) -> &Timeouts {
+        &self.timeouts
+    }
+
+    /// Connects, and shakes hands where TLS is asked for, on a blocking socket.
+    ///
+    /// # Errors
+    /// By class: refused, backlog full, no port, timeout, TLS.
+    pub fn open(&self, calls: &Calls) -> Result<Opened, Failure> {
+        let begin = clock::now();
+        let socket = self.socket(Type::STREAM, calls).map_err(|error| Failure::connect(&error))?;
+        let limit = Duration::from_nanos(self.timeouts.connect_ns.max(1000));
+        calls.add(2);
+        socket.set_write_timeout(Some(limit)).map_err(|error| Failure::connect(&error))?;
+        connect_through_signals(&socket, &self.address).map_err(|error| Failure::connect(&error))?;
+        let connected = clock::now();
+        let socket = Socket::new(OwnedFd::from(socket), calls.clone());
+        let mut stream = self.wrap(socket)?;
+        let mut tls_ns = None;
+        if let Stream::Tls(tls) = &mut stream {
+            finish_handshake(tls, connected + self.timeouts.connect_ns)?;
+            tls_ns = Some(clock::now() - connected);
+        }
+        let timeout = stream.socket().set_receive_timeout(self.timeouts.request_ns);
+        timeout.map_err(|error| Failure::io("set a timeout", &error))?;
+        Ok(Opened { stream, connect_ns: connected - begin, tls_ns })
+    }
+
+    /// Starts to connect on a non-blocking socket; true when the connection stands already.
+    ///
+    /// # Errors
+    /// By class; a Unix socket with a full backlog fails at once.
+    pub fn start(&self, calls: &Calls) -> Result<(Socket, bool), Failure> {
+        let socket = self.socket(Type::STREAM.nonblocking(), calls).map_err(|error| Failure::connect(&error))?;
+        calls.add(1);
+        let connected = match socket.connect(&self.address) {
+            Ok(()) => true,
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => false,
+            Err(error) => return Err(Failure::connect(&error)),
+        };
+        Ok((Socket::new(OwnedFd::from(socket), calls.clone()), connected))
+    }
+
+    /// The stream over a connected socket; with TLS its handshake is still to be made.
+    ///
+    /// # Errors
+    /// TLS cannot begin.
+    pub fn wrap(&self, socket: Socket) -> Result<Stream, Failure> {
+        let Some((config, name)) = &self.tls else { return Ok(Stream::Plain(socket)) };
+        let tls = TlsStream::client(socket, Arc::clone(config), name.clone())
+            .map_err(|error| Failure::new(ErrorClass::Tls, format!("TLS: {error}")))?;
+        Ok(Stream::Tls(Box::new(tls)))
+    }
+
+    fn socket(&self, kind: Type, calls: &Calls) -> io::Result<socket2::Socket> {
+        calls.add(1);
+        let socket = socket2::Socket::new_raw(self.domain, kind.cloexec(), None)?;
+        if !self.is_unix() && self.options.nodelay {
+            calls.add(1);
+            socket.set_tcp_nodelay(true)?;
+        }
+        if let Some(size) = self.options.send_buffer {
+            calls.add(1);
+            socket.set_send_buffer_size(size as usize)?;
+        }
+        if let Some(size) = self.options.receive_buffer {
+            calls.add(1);
+            socket.set_recv_buffer_size(size as usize)?;
+        }
+        Ok(socket)
+    }
+}
+
+/// A signal interrupts a connect: one to a Unix socket has then to be made again, one over TCP goes on by itself.
+fn connect_through_signals(socket: &socket2::Socket, address: &SockAddr) -> io::Result<()> {
+    loop {
+        match socket.connect(address) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.raw_os_error() == Some(libc::EISCONN) => return Ok(()),
+            other => return other,
+        }
+    }
+}
+
+fn finish_handshake(tls: &mut TlsStream, deadline: u64) -> Result<(), Failure> {
+    loop {
+        let left = deadline.saturating_sub(clock::now());
+        if left == 0 {
+            return Err(Failure::timeout("TLS handshake"));
+        }
+        let timeout = tls.socket().set_receive_timeout(left);
+        timeout.map_err(|error| Failure::io("TLS handshake", &error))?;
+        match tls.handshake()? {
+            Handshake::Done => return Ok(()),
+            Handshake::WantsRead => return Err(Failure::timeout("TLS handshake")),
+            Handshake::WantsWrite => {
+                let waited = tls.socket().wait(super::Wait::Write, Some(left));
+                waited.map_err(|error| Failure::io("TLS handshake", &error))?;
+            }
+            Handshake::Progress => {}
+        }
+    }
+}

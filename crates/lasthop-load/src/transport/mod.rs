@@ -1,0 +1,115 @@
+//! The seam between the engines and the sockets: connect, send, receive, close. After `connect` every transport is
+//! driven by the same code.
+
+mod connector;
+mod socket;
+mod tls;
+
+use std::{io, os::fd::AsRawFd as _};
+
+pub use connector::{Connector, ConnectorError, Opened};
+pub use socket::{Calls, Socket, Wait};
+pub use tls::{Handshake, TlsError, TlsStream, client_config, server_config};
+
+use crate::failure::Failure;
+
+/// A connected byte stream, plain or encrypted.
+pub enum Stream {
+    Plain(Socket),
+    Tls(Box<TlsStream>),
+}
+
+impl Stream {
+    /// Hands over as many of `bytes` as the socket takes without waiting. Less than all of them means that the
+    /// socket is full; encrypted bytes may then still wait for [`Stream::flush`].
+    ///
+    /// # Errors
+    /// The system's own; never `WouldBlock`.
+    #[inline]
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = match self {
+            Self::Plain(socket) => socket.send(bytes),
+            Self::Tls(tls) => tls.send(bytes),
+        };
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            other => other,
+        }
+    }
+
+    /// Whether everything that [`Stream::send`] took has gone to the socket.
+    ///
+    /// # Errors
+    /// The system's own; never `WouldBlock`.
+    #[inline]
+    pub fn flush(&mut self) -> io::Result<bool> {
+        match self {
+            Self::Plain(_) => Ok(true),
+            Self::Tls(tls) => tls.flush(),
+        }
+    }
+
+    /// Fills the beginning of `buffer`; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// The system's own. `WouldBlock` on a non-blocking socket that has nothing, and on a blocking one whose
+    /// timeout ran out; `InvalidData` when TLS is violated.
+    #[inline]
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.receive(buffer),
+            Self::Tls(tls) => tls.receive(buffer),
+        }
+    }
+
+    /// Whether a receive that did not fill its buffer has emptied the socket, so that no second one is due.
+    #[inline]
+    #[must_use]
+    pub fn short_means_empty(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    #[must_use]
+    pub fn socket(&self) -> &Socket {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(tls) => tls.socket(),
+        }
+    }
+
+    #[must_use]
+    pub fn fd(&self) -> i32 {
+        self.socket().as_raw_fd()
+    }
+
+    /// Whether nobody closed an idle connection or spoke on it unasked.
+    #[must_use]
+    pub fn is_quiet(&mut self) -> bool {
+        match self {
+            Self::Plain(socket) => socket.is_quiet(),
+            Self::Tls(tls) => tls.is_quiet(),
+        }
+    }
+
+    /// Says goodbye where the transport has a word for it (TLS `close_notify`), without waiting for an answer.
+    pub fn farewell(&mut self) {
+        if let Self::Tls(tls) = self {
+            tls.farewell();
+        }
+    }
+
+    /// Sends all of `bytes`, waiting as long as it takes: what a blocking server does.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        loop {
+            let sent = self.send(bytes).map_err(|error| Failure::io("send", &error))?;
+            bytes = &bytes[sent..];
+            if bytes.is_empty() && self.flush().map_err(|error| Failure::io("send", &error))? {
+                return Ok(());
+            }
+            self.socket().wait(Wait::Write, None).map_err(|error| Failure::io("send", &error))?;
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A stream socket and the few calls that the loop makes on it, each counted.
+
+use std::{
+    cell::Cell,
+    io,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    rc::Rc,
+};
+
+/// How many system calls one thread's loop has made.
+#[derive(Clone, Debug, Default)]
+pub struct Calls(Rc<Cell<u64>>);
+
+impl Calls {
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.set(self.0.get() + count);
+    }
+
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// What to wait for on one socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Write,
+    ReadOrWrite,
+}
+
+/// What [`Socket::wait`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    pub readable: bool,
+    pub writable: bool,
+}
+
+pub struct Socket {
+    fd: OwnedFd,
+    calls: Calls,
+    send_flags: libc::c_int,
+}
+
+impl Socket {
+    /// A client's socket: sends never wait, so that a reply can be read while a long request is written.
+    #[must_use]
+    pub fn new(fd: OwnedFd, calls: Calls) -> Self {
+        Self { fd, calls, send_flags: libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT }
+    }
+
+    /// A server's socket: sends wait until the kernel has taken everything.
+    #[must_use]
+    pub fn waiting(fd: OwnedFd) -> Self {
+        Self { fd, calls: Calls::default(), send_flags: libc::MSG_NOSIGNAL }
+    }
+
+    #[must_use]
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// # Errors
+    /// The system's own.
+    #[inline]
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.calls.add(1);
+        loop {
+            // SAFETY: the pointer and length are those of a live slice; the descriptor is open while `self` lives.
+            let sent = unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), self.send_flags) };
+            if let Some(done) = finished(sent) {
+                return done;
+            }
+        }
+    }
+
+    /// Sends several slices with one call.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn send_vectored(&self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.calls.add(1);
+        // SAFETY: all-zero is a valid msghdr: no name, no control data.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        // `IoSlice` is guaranteed to have the layout of `iovec`; sendmsg does not write through the pointer.
+        message.msg_iov = slices.as_ptr().cast_mut().cast();
+        message.msg_iovlen = slices.len().min(1024) as _;
+        loop {
+            // SAFETY: `message` refers to `slices`, which outlives the call.
+            let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, self.send_flags) };
+            if let Some(done) = finished(sent) {
+                return done;
+            }
+        }
+    }
+
+    /// # Errors
+    /// The system's own; `WouldBlock` when nothing came (in time).
+    #[inline]
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive_with(buffer, 0)
+    }
+
+    #[inline]
+    fn receive_with(&self, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+        self.calls.add(1);
+        loop {
+            // SAFETY: the pointer and length are those of a live, writable slice.
+            let got = unsafe { libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+            if let Some(done) = finished(got) {
+                return done;
+            }
+        }
+    }
+
+    /// Receives what is there, also on a blocking socket.
+    ///
+    /// # Errors
+    /// The system's own; `WouldBlock` when nothing is there.
+    pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive_with(buffer, libc::MSG_DONTWAIT)
+    }
+
+    /// Whether an idle connection is open and silent.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let peeked = self.receive_with(&mut [0], libc::MSG_DONTWAIT | libc::MSG_PEEK);
+        matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Waits until the socket can be used, at most `nanoseconds` (`None`: for ever).
+    ///
+    /// # Errors
+    /// `WouldBlock` when the time is over.
+    pub fn wait(&self, what: Wait, nanoseconds: Option<u64>) -> io::Result<Ready> {
+        self.calls.add(1);
+        let events = match what {
+            Wait::Write => libc::POLLOUT,
+            Wait::ReadOrWrite => libc::POLLIN | libc::POLLOUT,
+        };
+        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events, revents: 0 };
+        let milliseconds = nanoseconds.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as libc::c_int);
+        loop {
+            // SAFETY: one valid pollfd.
+            let count = unsafe { libc::poll(&raw mut poll, 1, milliseconds) };
+            match finished(count as isize) {
+                Some(Ok(0)) => return Err(io::Error::from_raw_os_error(libc::EAGAIN)),
+                Some(Ok(_)) => break,
+                Some(Err(error)) => return Err(error),
+                None => {}
+            }
+        }
+        let broken = poll.revents & (libc::POLLERR | libc::POLLHUP) != 0;
+        Ok(Ready { readable: broken || poll.revents & libc::POLLIN != 0, writable: poll.revents & libc::POLLOUT != 0 })
+    }
+
+    /// The error of a connect that went on in the background.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn take_error(&self) -> io::Result<()> {
+        self.calls.add(1);
+        match socket2::SockRef::from(&self.fd).take_error()? {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// The longest that a blocking receive may take.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn set_receive_timeout(&self, nanoseconds: u64) -> io::Result<()> {
+        self.calls.add(1);
+        // A timeout of zero would mean none; a microsecond is the least that can be said.
+        let timeout = std::time::Duration::from_nanos(nanoseconds.max(1000));
+        socket2::SockRef::from(&self.fd).set_read_timeout(Some(timeout))
+    }
+
+    #[must_use]
+    pub fn options(&self) -> socket2::SockRef<'_> {
+        socket2::SockRef::from(&self.fd)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.calls.add(1);
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// The result of a call, or `None` when a signal interrupted it and it has to be made again.
+#[inline]
+fn finished(result: isize) -> Option<io::Result<usize>> {
+    if result >= 0 {
+        return Some(Ok(result as usize));
+    }
+    let error = io::Error::last_os_error();
+    (error.kind() != io::ErrorKind::Interrupted).then_some(Err(error))
+}

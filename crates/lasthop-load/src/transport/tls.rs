@@ -1,0 +1,284 @@
+//! TLS 1.2 and 1.3 over any socket, by rustls. Certificates are always verified.
+
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+    client::Resumption,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+};
+
+use super::Socket;
+use crate::{failure::Failure, result::ErrorClass, spec::Tls};
+
+/// Received bytes are taken from the socket in pieces of up to this size: four full records.
+const INCOMING: usize = 64 * 1024 + 512;
+
+/// Where distributions keep the authorities that they trust, in the order of the search.
+const SYSTEM_AUTHORITIES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("cannot read certificates from `{path}`: {cause}")]
+    Certificates { path: PathBuf, cause: String },
+    #[error("`{0}` contains no certificate")]
+    NoCertificate(PathBuf),
+    #[error("cannot read the private key `{path}`: {cause}")]
+    Key { path: PathBuf, cause: String },
+    #[error(
+        "the system's certificate authorities were not found (looked for {SYSTEM_AUTHORITIES:?}); give an authority"
+    )]
+    NoSystemAuthorities,
+    #[error("`{0}` is not a name that a certificate can carry")]
+    ServerName(String),
+    #[error("TLS configuration: {0}")]
+    Config(#[from] rustls::Error),
+}
+
+/// Configuration and server name for the client's side.
+///
+/// # Errors
+/// The authority cannot be read or is none, or the server's name is not one.
+pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static>), TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&authority(tls)?)? {
+        roots.add(certificate)?;
+    }
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    if !tls.resumption {
+        config.resumption = Resumption::disabled();
+    }
+    let name = ServerName::try_from(tls.server_name.clone());
+    Ok((Arc::new(config), name.map_err(|_| TlsError::ServerName(tls.server_name.clone()))?))
+}
+
+/// Configuration for the server's side from PEM files.
+///
+/// # Errors
+/// A file cannot be read, or key and certificate do not fit.
+pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let private = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| TlsError::Key { path: key.to_owned(), cause: error.to_string() })?;
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(certificates(certificate)?, private)?;
+    Ok(Arc::new(config))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn authority(tls: &Tls) -> Result<PathBuf, TlsError> {
+    if let Some(path) = &tls.authority {
+        return Ok(path.clone());
+    }
+    let found = SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|path| fs::metadata(path).is_ok());
+    found.ok_or(TlsError::NoSystemAuthorities)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let unreadable = |error: rustls::pki_types::pem::Error| TlsError::Certificates {
+        path: path.to_owned(),
+        cause: error.to_string(),
+    };
+    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(unreadable)?.collect();
+    let found = found.map_err(unreadable)?;
+    if found.is_empty() {
+        return Err(TlsError::NoCertificate(path.to_owned()));
+    }
+    Ok(found)
+}
+
+/// How far a handshake has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    Done,
+    /// Something arrived; go on.
+    Progress,
+    WantsRead,
+    WantsWrite,
+}
+
+/// A TLS session over a socket, for either side.
+pub struct TlsStream {
+    session: Connection,
+    socket: Socket,
+    /// Encrypted bytes received and not yet handed to the session: `incoming[taken..filled]`.
+    incoming: Box<[u8]>,
+    taken: usize,
+    filled: usize,
+}
+
+impl TlsStream {
+    /// # Errors
+    /// The configuration does not allow a session.
+    pub fn client(socket: Socket, config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, rustls::Error> {
+        Ok(Self::new(socket, Connection::Client(ClientConnection::new(config, name)?)))
+    }
+
+    /// # Errors
+    /// The configuration does not allow a session.
+    pub fn server(socket: Socket, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+        Ok(Self::new(socket, Connection::Server(ServerConnection::new(config)?)))
+    }
+
+    fn new(socket: Socket, session: Connection) -> Self {
+        Self { session, socket, incoming: vec![0; INCOMING].into_boxed_slice(), taken: 0, filled: 0 }
+    }
+
+    #[must_use]
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    #[must_use]
+    pub fn session(&self) -> &Connection {
+        &self.session
+    }
+
+    /// Takes the handshake one step further; the first call makes the first move.
+    ///
+    /// # Errors
+    /// Class `Tls` when the certificate or the protocol is not accepted, `Reset` when the peer hangs up.
+    pub fn handshake(&mut self) -> Result<Handshake, Failure> {
+        if !self.flush().map_err(|error| tls_failure(&error))? {
+            return Ok(Handshake::WantsWrite);
+        }
+        if !self.session.is_handshaking() {
+            return Ok(Handshake::Done);
+        }
+        match self.pull(false) {
+            Ok(0) => Err(Failure::new(ErrorClass::Reset, "TLS handshake: the peer closed the connection")),
+            Ok(_) => Ok(Handshake::Progress),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Handshake::WantsRead),
+            Err(error) => {
+                // The alert tells the peer why; whether it gets there does not matter any more.
+                let _ = self.flush();
+                Err(tls_failure(&error))
+            }
+        }
+    }
+
+    /// # Errors
+    /// The system's own.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut accepted = 0;
+        while accepted < bytes.len() {
+            accepted += self.session.writer().write(&bytes[accepted..])?;
+            if !self.flush()? {
+                break;
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// # Errors
+    /// The system's own; never `WouldBlock`.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut Outgoing(&self.socket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// # Errors
+    /// The system's own; `InvalidData` when TLS is violated, `UnexpectedEof` when the peer ends without saying so.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive_with(buffer, false)
+    }
+
+    fn receive_with(&mut self, buffer: &mut [u8], now: bool) -> io::Result<usize> {
+        loop {
+            match self.session.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            self.pull(now)?;
+        }
+    }
+
+    /// Hands received bytes to the session, after a receive when none are left over. 0 is the end of the stream.
+    fn pull(&mut self, now: bool) -> io::Result<usize> {
+        if self.taken == self.filled {
+            self.taken = 0;
+            self.filled = 0;
+            self.filled = if now {
+                self.socket.receive_now(&mut self.incoming)?
+            } else {
+                self.socket.receive(&mut self.incoming)?
+            };
+        }
+        let mut rest = &self.incoming[self.taken..self.filled];
+        let before = rest.len();
+        let mut pulled = 0;
+        // The session takes some 4 KiB at a time: give it everything before asking for plaintext.
+        loop {
+            let step = self.session.read_tls(&mut rest)?;
+            pulled += step;
+            let state = self.session.process_new_packets();
+            let state = state.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            if rest.is_empty() || step == 0 || state.plaintext_bytes_to_read() > 0 {
+                break;
+            }
+        }
+        self.taken += before - rest.len();
+        Ok(pulled)
+    }
+
+    /// Whether an idle session is open and silent; a server's late session tickets do not count as speaking.
+    #[must_use]
+    pub fn is_quiet(&mut self) -> bool {
+        let spoken = self.receive_with(&mut [0], true);
+        matches!(spoken, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    pub fn farewell(&mut self) {
+        self.session.send_close_notify();
+        let _ = self.flush();
+    }
+}
+
+fn tls_failure(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::InvalidData => Failure::new(ErrorClass::Tls, format!("TLS handshake: {error}")),
+        _ => Failure::io("TLS handshake", error),
+    }
+}
+
+/// The socket as rustls wants to write to it.
+struct Outgoing<'a>(&'a Socket);
+
+impl io::Write for Outgoing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.0.send_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! What the integration tests share: own servers on private addresses, and specifications for them.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::{
+    path::PathBuf,
+    thread::{self, JoinHandle},
+};
+
+use lasthop_load::{
+    engine::{Case, CaseError},
+    result::TrialResult,
+    serve::{Pattern, ServeSpec, ServeTls, Server, Stopper},
+    spec::{
+        Address, Echo, Endpoint, Engine, Hello, Model, Protocol, Reuse, SocketOptions, Spec, Stream, Timeouts, Tls,
+        Transport,
+    },
+    wire::TrialPhases,
+};
+
+pub const SHORT: TrialPhases = TrialPhases { warm_up_ns: 1_000_000, measure_ns: 10_000_000 };
+
+/// A certificate authority, and a certificate for `lasthop.test` signed by it.
+pub struct Certificates {
+    pub authority: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+pub fn certificates(folder: &std::path::Path) -> Certificates {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_key = rcgen::KeyPair::generate().unwrap();
+    let authority = params.self_signed(&authority_key).unwrap();
+    let issuer = rcgen::Issuer::new(params, authority_key);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let leaf =
+        rcgen::CertificateParams::new(vec!["lasthop.test".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    Certificates {
+        authority: write("ca.pem", authority.pem()),
+        certificate: write("cert.pem", leaf.pem()),
+        key: write("key.pem", key.serialize_pem()),
+    }
+}
+
+/// A running own server; dropping it ends it.
+pub struct Running {
+    pub endpoint: Endpoint,
+    pub folder: tempfile::TempDir,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    pub fn start(pattern: Pattern, transport: Transport) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = match transport {
+            Transport::Unix | Transport::TlsUnix => Address::Unix(folder.path().join("socket")),
+            Transport::Abstract => Address::Abstract(format!("lasthop-test{}", folder.path().display())),
+            Transport::Tcp | Transport::Tls => Address::Tcp("127.0.0.1:0".parse().unwrap()),
+            Transport::Tcp6 => Address::Tcp("[::1]:0".parse().unwrap()),
+        };
+        let files = transport.is_tls().then(|| certificates(folder.path()));
+        let tls =
+            files.as_ref().map(|files| ServeTls { certificate: files.certificate.clone(), key: files.key.clone() });
+        let server = Server::bind(&ServeSpec { pattern, address, tls, nodelay: true, backlog: 512 }).unwrap();
+        let tls = files.map(|files| Tls {
+            authority: Some(files.authority),
+            server_name: "lasthop.test".to_owned(),
+            resumption: false,
+        });
+        let endpoint = Endpoint { address: server.address().clone(), tls };
+        let stopper = server.stopper().unwrap();
+        let thread = Some(thread::spawn(move || server.run().unwrap()));
+        Self { endpoint, folder, stopper, thread }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+pub fn spec(endpoint: &Endpoint, protocol: Protocol) -> Spec {
+    Spec {
+        endpoint: endpoint.clone(),
+        protocol,
+        socket: SocketOptions::default(),
+        reuse: Reuse::KeepAlive,
+        model: Model::Closed,
+        engine: Engine::Auto,
+        connections: 1,
+        threads: 1,
+        timeouts: Timeouts { connect_ns: 3_000_000_000, request_ns: 3_000_000_000 },
+    }
+}
+
+pub fn hello() -> Protocol {
+    Protocol::Hello(Hello { expect: "Hello there!".to_owned() })
+}
+
+pub fn echo(size: u32) -> Protocol {
+    Protocol::Echo(Echo { size })
+}
+
+pub fn stream(size: u64, chunk: u32) -> Protocol {
+    Protocol::Stream(Stream { size, chunk })
+}
+
+pub fn run(spec: &Spec, phases: TrialPhases) -> Result<TrialResult, CaseError> {
+    Case::prepare(spec)?.trial(phases)
+}

@@ -1,0 +1,143 @@
+//! Every pattern over every transport, with every engine and both kinds of reuse, against lasthop's own server.
+
+mod common;
+
+use common::{Running, SHORT, echo, hello, run, spec, stream};
+use lasthop_load::{
+    engine::Case,
+    result::TrialResult,
+    serve::Pattern,
+    spec::{Engine, Protocol, Reuse, Spec, Transport},
+    wire::Stage,
+};
+
+/// What holds for every trial without an error.
+fn check(result: &TrialResult, spec: &Spec, payload: u64) {
+    assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+    assert!(result.requests > 0 && result.requests_total > result.requests);
+    assert_eq!(result.bytes_received, result.requests * payload);
+    assert_eq!(result.service_time.as_ref().unwrap().count(), result.requests);
+    assert_eq!(result.phases.first_byte.as_ref().unwrap().count(), result.requests);
+    assert!(result.elapsed_ns >= SHORT.measure_ns);
+    assert!(result.cost.cpu_ns() > 0 && result.cost.system_calls >= 2 * result.requests);
+    let own = spec.reuse == Reuse::PerRequest || matches!(spec.protocol, Protocol::Hello(_));
+    assert_eq!(result.phases.connect.is_some(), own);
+    assert_eq!(result.phases.tls.is_some(), own && spec.endpoint.tls.is_some());
+    if own {
+        assert!(result.connections_opened >= result.requests_total);
+    } else {
+        assert_eq!(result.connections_opened, 0);
+    }
+}
+
+fn engines(base: &Spec) -> Vec<Spec> {
+    let with = |engine, connections, threads| Spec { engine, connections, threads, ..base.clone() };
+    vec![
+        with(Engine::Blocking, 1, 1),
+        with(Engine::Epoll, 1, 1),
+        with(Engine::Auto, 7, 1),
+        with(Engine::Auto, 5, 2),
+        with(Engine::Auto, 2, 2),
+    ]
+}
+
+fn every_engine(pattern: Pattern, protocol: Protocol, payload: u64) {
+    for transport in Transport::ALL {
+        let server = Running::start(pattern, transport);
+        for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
+            let base = Spec { reuse, ..spec(&server.endpoint, protocol.clone()) };
+            for spec in engines(&base) {
+                let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{transport} {spec:?}: {error}"));
+                check(&result, &spec, payload);
+            }
+        }
+    }
+}
+
+#[test]
+fn hello_over_everything() {
+    every_engine(Pattern::Hello, hello(), 12);
+}
+
+#[test]
+fn echo_over_everything() {
+    every_engine(Pattern::Echo, echo(64), 64);
+}
+
+#[test]
+fn big_echoes_over_everything() {
+    every_engine(Pattern::Echo, echo(1 << 20), 1 << 20);
+}
+
+#[test]
+fn streams_over_everything() {
+    every_engine(Pattern::Stream, stream(300_001, 70_000), 300_001);
+}
+
+#[test]
+fn the_proof_is_of_the_live_connection() {
+    for transport in Transport::ALL {
+        let server = Running::start(Pattern::Echo, transport);
+        let spec = spec(&server.endpoint, echo(64));
+        let proof = Case::prepare(&spec).unwrap().proof().clone();
+        let family = match transport {
+            Transport::Tcp6 => "inet6",
+            other if other.is_unix() => "unix",
+            _ => "inet",
+        };
+        assert_eq!(proof.family, family);
+        assert_eq!(proof.tls_version.as_deref(), transport.is_tls().then_some("TLSv1.3"));
+        assert_eq!(proof.tls_cipher.is_some(), transport.is_tls());
+        assert_eq!(proof.nodelay, (!transport.is_unix()).then_some(true));
+        assert!(proof.reused);
+        assert!(!proof.peer.is_empty());
+    }
+}
+
+#[test]
+fn nodelay_off_and_reuse_off_are_proven_too() {
+    let server = Running::start(Pattern::Echo, Transport::Tcp);
+    let mut spec = spec(&server.endpoint, echo(64));
+    spec.socket.nodelay = false;
+    spec.reuse = Reuse::PerRequest;
+    let proof = Case::prepare(&spec).unwrap().proof().clone();
+    assert_eq!((proof.nodelay, proof.reused), (Some(false), false));
+}
+
+#[test]
+fn connections_live_on_from_trial_to_trial() {
+    let server = Running::start(Pattern::Echo, Transport::Tls);
+    let mut case = Case::prepare(&Spec { connections: 4, ..spec(&server.endpoint, echo(64)) }).unwrap();
+    for _ in 0..3 {
+        let result = case.trial(SHORT).unwrap();
+        assert_eq!((result.connections_opened, result.error_total()), (0, 0));
+    }
+}
+
+#[test]
+fn another_authority_or_name_is_not_trusted() {
+    let server = Running::start(Pattern::Echo, Transport::Tls);
+    let other = tempfile::tempdir().unwrap();
+    let mut wrong_authority = spec(&server.endpoint, echo(64));
+    wrong_authority.endpoint.tls.as_mut().unwrap().authority = Some(common::certificates(other.path()).authority);
+    let mut wrong_name = spec(&server.endpoint, echo(64));
+    wrong_name.endpoint.tls.as_mut().unwrap().server_name = "example.org".to_owned();
+    for spec in [wrong_authority, wrong_name] {
+        let error = Case::prepare(&spec).map(drop).unwrap_err();
+        assert_eq!(error.stage, Stage::Connect);
+        assert!(error.cause.contains("certificate"), "{error}");
+    }
+}
+
+#[test]
+fn a_socket_path_is_removed_in_the_end() {
+    let server = Running::start(Pattern::Echo, Transport::Unix);
+    let path = server.folder.path().join("socket");
+    assert!(path.exists());
+    let Running { .. } = &server;
+    let folder = {
+        let mut server = server;
+        std::mem::replace(&mut server.folder, tempfile::tempdir().unwrap())
+    };
+    assert!(!folder.path().join("socket").exists());
+}
