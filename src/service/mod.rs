@@ -1,1 +1,2 @@
 //! START: real servers, behind guards that outlive lasthop.
+pub mod bindings;
