@@ -181,7 +181,7 @@ fn victim() {
     let sandbox = Sandbox::create_in(Path::new(&std::env::var("LASTHOP_TEST_PARENT").unwrap())).unwrap();
     let guard = Guard::launch_from(Path::new(LASTHOP), &sandbox).unwrap();
     let child = guard.spawn(shell(&script).stdout(Output::Inherit).stop_signal(libc::SIGTERM)).unwrap();
-    eprintln!("guard {}", guard.pid());
+    writeln!(std::io::stderr(), "guard {}", guard.pid()).unwrap();
     child.wait(Duration::from_secs(1000)).unwrap();
 }
 
