@@ -1,1 +1,24 @@
 //! START: real servers, behind guards that outlive lasthop.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`home`] | the data folder |
+//! | [`locate`] | a recipe's program: path and version |
+//! | [`sandbox`], [`tls`] | the private directory of a run: sockets, ports, certificates |
+//! | [`bindings`] | what templates may refer to |
+//! | [`guard`] | the process that starts everything, and ends it |
+//! | [`stack`] | services prepared, started, ready, stopped |
+//! | [`readiness`], [`listener`] | whether a server answers, and whose it is |
+
+pub mod account;
+pub mod bindings;
+pub mod brief;
+pub mod guard;
+pub mod home;
+pub mod listener;
+pub mod locate;
+pub mod process;
+pub mod readiness;
+pub mod sandbox;
+pub mod stack;
+pub mod tls;

@@ -1,0 +1,86 @@
+//! Commands that end by themselves, with a deadline: version questions, set-up checks.
+
+use std::{
+    io::{self, Read},
+    os::unix::process::CommandExt,
+    process::{Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal};
+
+/// What a command that has ended left.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    /// Standard output and standard error, as they came, at most 64 KiB.
+    pub text: String,
+}
+
+/// Runs a command without input. It is killed with its group when the time is over, and dies with this thread.
+///
+/// # Errors
+/// It cannot be started, or did not end in time (`ErrorKind::TimedOut`).
+pub fn run(mut command: Command, timeout: Duration) -> io::Result<Ended> {
+    let (reader, writer) = io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    let die_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(die_with_us) };
+    let mut child = command.spawn()?;
+    // The command holds the writing end too; ours must go for the reader to see the end.
+    drop(command);
+    let (sender, text) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = reader.take(64 * 1024).read_to_end(&mut bytes);
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    let deadline = Instant::now() + timeout;
+    let mut pause = Duration::from_micros(500);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Ok(status);
+        }
+        if Instant::now() >= deadline {
+            break Err(io::Error::new(io::ErrorKind::TimedOut, format!("it did not end within {timeout:?}")));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    // A group whose leader was waited for may still have members that hold the pipe.
+    if let Some(group) = Pid::from_raw(child.id() as i32) {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+    if status.is_err() {
+        let _ = child.wait();
+    }
+    let status = status?;
+    // Something that left the group may hold the pipe for ever.
+    Ok(Ended { status, text: text.recv_timeout(Duration::from_secs(1)).unwrap_or_default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn both_outputs_and_the_status_are_kept() {
+        let ended = run(shell("echo out; echo err >&2; exit 4"), Duration::from_secs(20)).unwrap();
+        assert_eq!((ended.status.code(), ended.text.as_str()), (Some(4), "out\nerr\n"));
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_killed_with_its_children() {
+        let begin = Instant::now();
+        let error = run(shell("sleep 1000 & sleep 1000"), Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(begin.elapsed() < Duration::from_secs(100));
+    }
+}

@@ -1,0 +1,125 @@
+//! Who listens at an address, by the kernel's socket tables.
+
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
+
+use lasthop_load::spec::Address;
+
+use super::process;
+
+/// A process that holds a listening socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub pid: i32,
+    /// Its command, at most 15 bytes.
+    pub command: String,
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} (`{}`)", self.pid, self.command)
+    }
+}
+
+/// All processes that hold the listening socket of an address. Those of other users are seen by root only.
+#[must_use]
+pub fn owners(address: &Address) -> Vec<Owner> {
+    let inodes = match address {
+        Address::Tcp(address) => tcp_inodes(*address),
+        Address::Unix(path) => unix_inodes(&path.to_string_lossy()),
+        Address::Abstract(name) => unix_inodes(&format!("@{name}")),
+    };
+    let links: Vec<String> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
+    if links.is_empty() {
+        return Vec::new();
+    }
+    process::all().into_iter().filter(|pid| holds(*pid, &links)).map(owner).collect()
+}
+
+fn owner(pid: i32) -> Owner {
+    let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Owner { pid, command: command.trim_end().to_owned() }
+}
+
+fn holds(pid: i32, links: &[String]) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let is_one = |target: &Path| links.iter().any(|link| target.as_os_str() == link.as_str());
+    descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_one(&target)))
+}
+
+/// `/proc/net/tcp`: address and port in hexadecimal, the state (0A listens), the inode in the tenth column.
+fn tcp_inodes(address: SocketAddr) -> Vec<String> {
+    let file = if address.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+    let port = format!("{:04X}", address.port());
+    let accepted = [hexadecimal(address.ip()), if address.is_ipv4() { "0".repeat(8) } else { "0".repeat(32) }];
+    let listens = |line: &&str| {
+        let mut columns = line.split_ascii_whitespace().skip(1);
+        let local = columns.next().and_then(|local| local.split_once(':'));
+        let state = columns.nth(1);
+        local.is_some_and(|(ip, at)| at == port && accepted.iter().any(|known| known == ip)) && state == Some("0A")
+    };
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().filter(listens).filter_map(|line| line.split_ascii_whitespace().nth(9)).map(str::to_owned).collect()
+}
+
+/// The kernel prints each 32-bit word of an address in the machine's byte order.
+fn hexadecimal(ip: IpAddr) -> String {
+    let bytes = match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let words = bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+    words.map(|word| format!("{word:08X}")).collect()
+}
+
+/// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path.
+fn unix_inodes(path: &str) -> Vec<String> {
+    let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let listens = |line: &&str| {
+        let mut columns = line.split_ascii_whitespace();
+        columns.nth(3) == Some("00010000") && columns.nth(3) == Some(path)
+    };
+    text.lines().filter(listens).filter_map(|line| line.split_ascii_whitespace().nth(6)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::TcpListener,
+        os::{
+            linux::net::SocketAddrExt,
+            unix::net::{SocketAddr as UnixAddress, UnixListener},
+        },
+    };
+
+    use super::*;
+
+    fn found(address: &Address) -> bool {
+        owners(address).iter().any(|owner| owner.pid == std::process::id() as i32 && !owner.command.is_empty())
+    }
+
+    #[test]
+    fn this_process_is_found_by_each_kind_of_address() {
+        for ip in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0"] {
+            let listener = TcpListener::bind(ip).unwrap();
+            let mut address = listener.local_addr().unwrap();
+            if address.ip().is_unspecified() {
+                address.set_ip([127, 0, 0, 1].into());
+            }
+            assert!(found(&Address::Tcp(address)), "{ip}");
+            drop(listener);
+            assert!(!found(&Address::Tcp(address)), "{ip}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let _listener = UnixListener::bind(&path).unwrap();
+        assert!(found(&Address::Unix(path)));
+        let name = format!("lasthop-test-{}", std::process::id());
+        let address = UnixAddress::from_abstract_name(&name).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        assert!(found(&Address::Abstract(name)));
+    }
+}

@@ -1,0 +1,272 @@
+//! Where the program of a recipe is, and which version.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fmt::Write as _,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use regex::Regex;
+
+use super::{brief, home::Home};
+use crate::experiment::model::{Program, ProgramKind, Recipe};
+
+/// The longest that a program may take to say its version: a cold Python needs a second or two.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+#[derive(Debug, thiserror::Error)]
+pub enum LocateError {
+    #[error("{} was not found in {}; `lasthop setup {experiment}` installs it", either(names), places(looked))]
+    NotFound { names: Vec<String>, looked: Vec<PathBuf>, experiment: String },
+    #[error("{path}, given for `{name}`, is not an executable file")]
+    NotExecutable { name: String, path: PathBuf },
+    #[error("{path} does not tell its version: {cause}{}", quoted(output))]
+    Version { path: PathBuf, cause: String, output: String },
+    #[error(
+        "{path} has version {version}, but at least {minimum} is needed; `lasthop setup {experiment}` may install a newer one"
+    )]
+    TooOld { path: PathBuf, version: String, minimum: String, experiment: String },
+}
+
+fn either(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
+}
+
+fn places(looked: &[PathBuf]) -> String {
+    looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn quoted(output: &str) -> String {
+    output.trim_end().lines().take(20).fold(String::new(), |mut text, line| {
+        let _ = write!(text, "\n    {line}");
+        text
+    })
+}
+
+/// A program that can be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// Absolute. Symbolic links are kept: a virtual environment is known by the path of its links.
+    pub path: PathBuf,
+    pub version: String,
+}
+
+/// Where to look.
+#[derive(Clone, Debug)]
+pub struct Locator {
+    experiment: String,
+    /// By name of a recipe or of a program.
+    given: BTreeMap<String, PathBuf>,
+    /// lasthop's own environments, then `PATH`.
+    folders: Vec<PathBuf>,
+}
+
+impl Locator {
+    /// Looks in the environments of the experiment, then on `PATH`. `given` says for a recipe's or program's name
+    /// which file to take instead.
+    #[must_use]
+    pub fn new(home: &Home, experiment: &str, given: BTreeMap<String, PathBuf>) -> Self {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let own = [home.python(experiment).join("bin"), home.gems(experiment).join("bin")];
+        let folders = own.into_iter().chain(env::split_paths(&path).filter(|folder| folder.is_absolute())).collect();
+        Self { experiment: experiment.to_owned(), given, folders }
+    }
+
+    /// # Errors
+    /// The program is not there, does not tell its version, or is too old.
+    pub fn locate(&self, recipe: &Recipe) -> Result<Located, LocateError> {
+        let path = match &recipe.program.kind {
+            ProgramKind::Lasthop => return Ok(lasthop()),
+            ProgramKind::Named { names, folders } => self.find(&recipe.name, names, folders)?,
+        };
+        let version = version_of(&path, &recipe.program)?;
+        match &recipe.program.minimum {
+            Some(minimum) if is_older(&version, minimum) => Err(LocateError::TooOld {
+                path,
+                version,
+                minimum: minimum.clone(),
+                experiment: self.experiment.clone(),
+            }),
+            _ => Ok(Located { path, version }),
+        }
+    }
+
+    fn find(&self, recipe: &str, names: &[String], folders: &[PathBuf]) -> Result<PathBuf, LocateError> {
+        for name in std::iter::once(recipe).chain(names.iter().map(String::as_str)) {
+            if let Some(path) = self.given.get(name) {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                return match is_executable(&path) {
+                    true => Ok(path),
+                    false => Err(LocateError::NotExecutable { name: name.to_owned(), path }),
+                };
+            }
+        }
+        let mut looked: Vec<PathBuf> = Vec::new();
+        for folder in self.folders.iter().chain(folders) {
+            if !looked.contains(folder) {
+                looked.push(folder.clone());
+            }
+        }
+        let candidates = looked.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        let found = candidates.into_iter().find(|path| is_executable(path));
+        found.ok_or_else(|| LocateError::NotFound {
+            names: names.to_vec(),
+            looked,
+            experiment: self.experiment.clone(),
+        })
+    }
+}
+
+/// lasthop itself; by its link in `/proc` when the file was replaced since it started.
+fn lasthop() -> Located {
+    let path = env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| "/proc/self/exe".into());
+    Located { path, version: env!("CARGO_PKG_VERSION").to_owned() }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+fn version_of(path: &Path, program: &Program) -> Result<String, LocateError> {
+    let refused = |cause: String, output: String| LocateError::Version { path: path.to_owned(), cause, output };
+    let pattern = Regex::new(&program.version_pattern).map_err(|error| refused(error.to_string(), String::new()))?;
+    let mut command = Command::new(path);
+    command.args(&program.version_arguments).env("LC_ALL", "C");
+    let ended = brief::run(command, VERSION_TIMEOUT).map_err(|error| refused(error.to_string(), String::new()))?;
+    let version = pattern.captures(&ended.text).and_then(|groups| groups.get(1)).map(|group| group.as_str().to_owned());
+    version.ok_or_else(|| {
+        let arguments = program.version_arguments.join(" ");
+        let cause = format!("`{arguments}` ended with {} and nothing in its output is like `{pattern}`", ended.status);
+        refused(cause, ended.text)
+    })
+}
+
+/// Compares the numbers in two versions from left to right; a missing number counts as 0.
+#[must_use]
+pub fn is_older(version: &str, minimum: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u64> {
+        text.split(|character: char| !character.is_ascii_digit())
+            .filter(|word| !word.is_empty())
+            .map(|word| word.parse().unwrap_or(u64::MAX))
+            .collect()
+    };
+    let (mut have, mut need) = (numbers(version), numbers(minimum));
+    let length = have.len().max(need.len());
+    have.resize(length, 0);
+    need.resize(length, 0);
+    have < need
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use indexmap::IndexMap;
+
+    use super::*;
+    use crate::experiment::model::{Packages, Ready, ReadyCheck, Stop};
+
+    fn recipe(name: &str, version_arguments: &[&str], pattern: &str, minimum: Option<&str>) -> Recipe {
+        Recipe {
+            name: name.into(),
+            summary: String::new(),
+            program: Program {
+                kind: ProgramKind::Named { names: vec![name.into()], folders: vec!["/usr/sbin".into()] },
+                version_arguments: version_arguments.iter().map(ToString::to_string).collect(),
+                version_pattern: pattern.into(),
+                minimum: minimum.map(Into::into),
+                packages: Packages::default(),
+            },
+            listen: IndexMap::new(),
+            prepare: vec![],
+            arguments: vec![],
+            environment: IndexMap::new(),
+            config: IndexMap::new(),
+            ready: Ready { check: ReadyCheck::Connect, timeout: Duration::ZERO },
+            stop: Stop { signal: "TERM".into(), timeout: Duration::ZERO },
+        }
+    }
+
+    fn locator(home: &Path) -> Locator {
+        Locator { folders: vec![home.join("bin")], ..Locator::new(&Home::at(home), "exp", BTreeMap::new()) }
+    }
+
+    fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
+        let path = folder.join(name);
+        fs::create_dir_all(folder).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn nginx_is_found_in_the_folder_of_its_recipe() {
+        let home = tempfile::tempdir().unwrap();
+        let located = locator(home.path()).locate(&recipe("nginx", &["-v"], r"nginx/(\S+)", Some("1.0"))).unwrap();
+        assert_eq!(located.path, PathBuf::from("/usr/sbin/nginx"));
+        assert!(located.version.starts_with("1."), "{}", located.version);
+    }
+
+    #[test]
+    fn own_environments_come_before_the_path_and_a_given_file_before_all() {
+        let home = tempfile::tempdir().unwrap();
+        let mut locator = Locator::new(&Home::at(home.path()), "exp", BTreeMap::new());
+        let sh = recipe("sh", &["-v"], r"v(\d)", None);
+        program(&home.path().join("python/exp/bin"), "sh", "echo v7");
+        assert_eq!(locator.locate(&sh).unwrap().version, "7");
+        let given = program(home.path(), "mine", "echo v8");
+        locator.given.insert("sh".into(), given.clone());
+        assert_eq!(locator.locate(&sh).unwrap(), Located { path: given, version: "8".into() });
+        locator.given.insert("sh".into(), "/etc/passwd".into());
+        let error = locator.locate(&sh).unwrap_err().to_string();
+        assert_eq!(error, "/etc/passwd, given for `sh`, is not an executable file");
+    }
+
+    #[test]
+    fn a_missing_program_says_where_it_was_looked_for_and_how_to_get_it() {
+        let home = tempfile::tempdir().unwrap();
+        let error = locator(home.path()).locate(&recipe("frobd", &[], "", None)).unwrap_err().to_string();
+        let bin = home.path().join("bin");
+        let wanted = format!("`frobd` was not found in {}, /usr/sbin; `lasthop setup exp` installs it", bin.display());
+        assert_eq!(error, wanted);
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_read_shows_what_the_program_said() {
+        let home = tempfile::tempdir().unwrap();
+        let path = program(&home.path().join("bin"), "frobd", "echo usage: frobd; exit 3");
+        let error = locator(home.path()).locate(&recipe("frobd", &["-v"], r"frobd (\d+)", None)).unwrap_err();
+        let wanted = format!(
+            "{} does not tell its version: `-v` ended with exit status: 3 and nothing in its output is like \
+             `frobd (\\d+)`\n    usage: frobd",
+            path.display()
+        );
+        assert_eq!(error.to_string(), wanted);
+    }
+
+    #[test]
+    fn an_old_version_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        program(&home.path().join("bin"), "frobd", "echo frobd 1.9.3");
+        let error = locator(home.path()).locate(&recipe("frobd", &[], r"frobd (\S+)", Some("1.10"))).unwrap_err();
+        assert!(error.to_string().contains("has version 1.9.3, but at least 1.10 is needed"), "{error}");
+    }
+
+    #[test]
+    fn versions_compare_by_numbers() {
+        assert!(is_older("1.9", "1.10") && is_older("1", "1.0.1") && is_older("15.6 (Debian)", "16"));
+        assert!(!is_older("1.10", "1.9") && !is_older("1.0.0", "1") && !is_older("9.1p2", "9.1p2"));
+    }
+
+    #[test]
+    fn lasthop_is_itself() {
+        let mut own = recipe("lasthop", &[], "", None);
+        own.program.kind = ProgramKind::Lasthop;
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(locator(home.path()).locate(&own).unwrap().path, env::current_exe().unwrap());
+    }
+}

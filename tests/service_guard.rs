@@ -1,0 +1,298 @@
+//! The guard with real processes: what it starts runs, and nothing outlives lasthop.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use lasthop::service::{
+    guard::{Exit, Guard, Input, MARKER, Output, Spawn, sweep_in},
+    process::{Stat, all, descendants},
+    sandbox::Sandbox,
+};
+
+const LASTHOP: &str = env!("CARGO_BIN_EXE_lasthop");
+const LONG: Duration = Duration::from_secs(20);
+
+fn launch() -> (Guard, Sandbox) {
+    let sandbox = Sandbox::create().unwrap();
+    (Guard::launch_from(Path::new(LASTHOP), &sandbox).unwrap(), sandbox)
+}
+
+fn shell(script: &str) -> Spawn {
+    Spawn::new(["/bin/sh", "-c", script])
+}
+
+/// Waits for a condition that must come true soon; the deadline is only there to end a test that has failed.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn lives(pid: i32) -> bool {
+    Stat::of(pid).is_some_and(|stat| stat.state != b'Z')
+}
+
+fn read_pids(reader: impl Read, count: usize) -> Vec<i32> {
+    BufReader::new(reader).lines().take(count).map(|line| line.unwrap().trim().parse().unwrap()).collect()
+}
+
+#[test]
+fn a_child_reads_writes_and_its_end_is_reported() {
+    let (guard, sandbox) = launch();
+    let spawn = shell("read word; echo \"$word $PWD $WORD $LASTHOP_RUN\"; echo talk >&2; exit 7")
+        .env("WORD", "there")
+        .directory("/usr")
+        .stdin(Input::Pipe)
+        .stdout(Output::Pipe)
+        .stderr(Output::Same);
+    let mut child = guard.spawn(spawn).unwrap();
+    assert_eq!(child.exited(), None);
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, format!("hello /usr there {}\ntalk\n", sandbox.path().display()));
+    assert_eq!(child.wait(LONG).unwrap(), Some(Exit::Code(7)));
+    assert_eq!(child.exited().unwrap().to_string(), "ended with status 7");
+}
+
+#[test]
+fn a_child_has_its_own_group_its_cpus_and_the_guard_as_parent() {
+    let (guard, _sandbox) = launch();
+    let mut child = guard.spawn(Spawn::new(["/bin/cat"]).stdin(Input::Pipe).cpus([0])).unwrap();
+    let stat = Stat::of(child.pid).unwrap();
+    assert_eq!((stat.parent, stat.group, stat.session), (guard.pid(), child.pid, guard.pid()));
+    let status = fs::read_to_string(format!("/proc/{}/status", child.pid)).unwrap();
+    assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
+    drop(child.stdin.take());
+    assert_eq!(child.wait(LONG).unwrap(), Some(Exit::Code(0)));
+}
+
+#[test]
+fn a_program_that_is_missing_is_refused_with_its_name() {
+    let (guard, _sandbox) = launch();
+    let error = guard.spawn(Spawn::new(["/nowhere/server", "-x"])).unwrap_err().to_string();
+    assert_eq!(error, "cannot start `/nowhere/server`: No such file or directory (os error 2)");
+    assert!(guard.spawn(Spawn::new(["/bin/true"]).directory("/nowhere")).is_err());
+    assert_eq!(guard.spawn(Spawn::new(["/bin/true"])).unwrap().wait(LONG).unwrap(), Some(Exit::Code(0)));
+}
+
+#[test]
+fn stop_is_orderly_where_the_process_obeys() {
+    let (guard, _sandbox) = launch();
+    let script = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.01; done";
+    let mut child = guard.spawn(shell(script).stdout(Output::Pipe)).unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    reader.read_line(&mut String::new()).unwrap();
+    let stopped = child.stop(libc::SIGTERM, LONG).unwrap();
+    assert_eq!(stopped.exit, Some(Exit::Code(3)));
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "bye\n");
+}
+
+#[test]
+fn stop_kills_what_does_not_obey_with_all_its_descendants() {
+    let (guard, _sandbox) = launch();
+    // One grandchild stays in the group, one leaves it and the session, one is orphaned besides.
+    let script = "trap '' TERM; sleep 1000 & echo $!; setsid sleep 1000 & echo $!; \
+                  sh -c 'setsid sleep 1000 & echo $!'; echo $$; wait; wait; wait";
+    let mut child = guard.spawn(shell(script).stdout(Output::Pipe)).unwrap();
+    let other = guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap();
+    let pids = read_pids(child.stdout.take().unwrap(), 4);
+    assert_eq!(pids[3], child.pid);
+    let stopped = child.stop(libc::SIGTERM, Duration::from_millis(50)).unwrap();
+    assert!(stopped.forced);
+    assert_eq!(stopped.exit.unwrap().to_string(), "was ended by signal 9 (SIGKILL)");
+    assert!(!lives(pids[0]) && !lives(pids[1]) && !lives(pids[3]), "{pids:?}");
+    assert!(lives(other.pid), "another child was hit");
+    // The orphan belonged to nobody any more; it goes with the guard.
+    drop(guard);
+    assert!(!lives(pids[2]) && !lives(other.pid));
+}
+
+#[test]
+fn the_group_of_a_process_that_ends_by_itself_ends_too() {
+    let (guard, _sandbox) = launch();
+    let mut child = guard.spawn(shell("sleep 1000 & echo $!; exit 0").stdout(Output::Pipe)).unwrap();
+    let pids = read_pids(child.stdout.take().unwrap(), 1);
+    assert_eq!(child.wait(LONG).unwrap(), Some(Exit::Code(0)));
+    eventually("the rest of the group is gone", || !lives(pids[0]));
+}
+
+#[test]
+fn a_dropped_child_is_killed_and_a_dropped_guard_ends_all_and_removes_the_sandbox() {
+    let (guard, sandbox) = launch();
+    let dropped = guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap();
+    let pid = dropped.pid;
+    drop(dropped);
+    eventually("the dropped child is gone", || !lives(pid));
+    let mut daemon = guard.spawn(shell("setsid sh -c 'sleep 1000 & echo $!' ").stdout(Output::Pipe)).unwrap();
+    let pids = read_pids(daemon.stdout.take().unwrap(), 1);
+    let path = sandbox.path().to_owned();
+    let warden = guard.pid();
+    drop(guard);
+    assert!(!lives(pids[0]) && !lives(warden));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_signal_to_the_guard_ends_all_and_lasthop_is_told() {
+    let (guard, sandbox) = launch();
+    let child = guard.spawn(Spawn::new(["/bin/sleep", "1000"]).stop_signal(libc::SIGTERM)).unwrap();
+    kill(guard.pid(), libc::SIGTERM);
+    let error = child.wait(LONG);
+    assert!(error.is_err() || error.unwrap().is_some());
+    eventually("the guard is gone", || guard.spawn(Spawn::new(["/bin/true"])).is_err());
+    assert!(!lives(child.pid));
+    eventually("the sandbox is gone", || !sandbox.path().exists());
+}
+
+#[test]
+fn when_the_guard_is_killed_lasthop_kills_what_is_left() {
+    let (guard, _sandbox) = launch();
+    // `env -i` takes the mark away: the session still tells.
+    let script = "env -i /bin/sleep 1000 & echo $!; setsid sleep 1000 & echo $!; wait";
+    let mut child = guard.spawn(shell(script).stdout(Output::Pipe)).unwrap();
+    let pids = read_pids(child.stdout.take().unwrap(), 2);
+    kill(guard.pid(), libc::SIGKILL);
+    let error = child.stop(libc::SIGTERM, LONG).unwrap_err().to_string();
+    assert!(error.starts_with("lasthop's guard process has died"), "{error}");
+    eventually("all are gone", || !lives(pids[0]) && !lives(pids[1]) && !lives(child.pid));
+}
+
+fn kill(pid: i32, signal: i32) {
+    // SAFETY: kill has no memory effects; the process was started by this test.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+/// This test binary once more, as the lasthop that will be killed: only with the variable set it does anything.
+const VICTIM: &str = "LASTHOP_TEST_VICTIM";
+
+#[test]
+fn victim() {
+    let Ok(script) = std::env::var(VICTIM) else { return };
+    let sandbox = Sandbox::create_in(Path::new(&std::env::var("LASTHOP_TEST_PARENT").unwrap())).unwrap();
+    let guard = Guard::launch_from(Path::new(LASTHOP), &sandbox).unwrap();
+    let child = guard.spawn(shell(&script).stdout(Output::Inherit).stop_signal(libc::SIGTERM)).unwrap();
+    writeln!(std::io::stderr(), "guard {}", guard.pid()).unwrap();
+    child.wait(Duration::from_secs(1000)).unwrap();
+}
+
+struct Victim {
+    process: Child,
+    guard: i32,
+    lines: BufReader<std::process::ChildStderr>,
+    parent: tempfile::TempDir,
+}
+
+fn start_victim(script: &str) -> Victim {
+    let parent = tempfile::tempdir().unwrap();
+    let mut process = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "victim", "--nocapture", "--test-threads=1"])
+        .env(VICTIM, script)
+        .env("LASTHOP_TEST_PARENT", parent.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap());
+    let mut guard = 0;
+    while guard == 0 {
+        let mut line = String::new();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the victim ended early");
+        guard = line.strip_prefix("guard ").map_or(0, |pid| pid.trim().parse().unwrap());
+    }
+    Victim { process, guard, lines, parent }
+}
+
+impl Victim {
+    fn sandboxes(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.parent.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    fn marked(&self) -> Vec<i32> {
+        let mark = format!("{MARKER}={}", self.parent.path().display());
+        let is_marked = |pid: &i32| {
+            fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|text| text.windows(mark.len()).any(|window| window == mark.as_bytes()))
+        };
+        all().into_iter().filter(is_marked).filter(|pid| lives(*pid)).collect()
+    }
+}
+
+#[test]
+fn sigkill_of_lasthop_leaves_nothing() {
+    let mut victim = start_victim("sleep 1000 & setsid sleep 1000 & (setsid sleep 1000 &) ; wait");
+    eventually("all four run", || descendants(victim.guard).len() >= 4);
+    let family = descendants(victim.guard);
+    victim.process.kill().unwrap();
+    victim.process.wait().unwrap();
+    // The guard and its children hold the pipe open: its end means that they are gone.
+    victim.lines.read_to_string(&mut String::new()).unwrap();
+    eventually("the guard is gone", || !lives(victim.guard));
+    assert!(family.iter().all(|pid| !lives(*pid)), "{family:?}");
+    assert_eq!(victim.marked(), Vec::<i32>::new());
+    assert_eq!(victim.sandboxes(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn sigkill_of_lasthop_and_guard_leaves_what_the_next_sweep_takes_away() {
+    let mut victim = start_victim("env -i /bin/sleep 1000 & setsid sleep 1000 & wait");
+    eventually("all run", || descendants(victim.guard).len() >= 3);
+    let family = descendants(victim.guard);
+    assert_eq!(sweep_in(victim.parent.path()), [], "a living run was swept");
+    // The guard is stopped first, so that it cannot do its work between the two blows.
+    kill(victim.guard, libc::SIGSTOP);
+    victim.process.kill().unwrap();
+    victim.process.wait().unwrap();
+    kill(victim.guard, libc::SIGKILL);
+    eventually("the guard is gone", || !lives(victim.guard));
+    assert_eq!(victim.sandboxes().len(), 1);
+    eventually("the sandbox can be swept", || {
+        let swept = sweep_in(victim.parent.path());
+        swept.first().is_some_and(|swept| swept.killed.len() >= 2)
+    });
+    assert!(family.iter().all(|pid| !lives(*pid)), "{family:?}");
+    assert_eq!(victim.sandboxes(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn the_workers_of_nginx_end_with_a_killed_lasthop() {
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = directory.path().join("nginx.conf");
+    let root = directory.path().display();
+    let user = lasthop::service::account::current().user;
+    let text = format!(
+        "user {user}; worker_processes 2; daemon off; pid {root}/pid; error_log {root}/error;\n\
+         events {{}}\nhttp {{ access_log off; client_body_temp_path {root}/a; proxy_temp_path {root}/b;\n\
+         fastcgi_temp_path {root}/c; uwsgi_temp_path {root}/d; scgi_temp_path {root}/e;\n\
+         server {{ listen unix:{root}/socket; return 200; }} }}\n"
+    );
+    fs::write(&configuration, text).unwrap();
+    for killed_too in [false, true] {
+        let _ = fs::remove_file(directory.path().join("socket"));
+        let mut victim = start_victim(&format!("exec /usr/sbin/nginx -p {root} -c {}", configuration.display()));
+        eventually("master and both workers run", || descendants(victim.guard).len() >= 3);
+        let family = descendants(victim.guard);
+        if killed_too {
+            kill(victim.guard, libc::SIGSTOP);
+        }
+        victim.process.kill().unwrap();
+        victim.process.wait().unwrap();
+        if killed_too {
+            kill(victim.guard, libc::SIGKILL);
+            eventually("the guard is gone", || !lives(victim.guard));
+            eventually("the sandbox is swept", || !sweep_in(victim.parent.path()).is_empty());
+        }
+        eventually("the guard is gone", || !lives(victim.guard));
+        assert!(family.iter().all(|pid| !lives(*pid)), "{family:?}");
+        assert_eq!(victim.sandboxes(), Vec::<PathBuf>::new());
+    }
+}
