@@ -37,6 +37,8 @@ pub enum Block {
     Paragraph(Text),
     /// One entry of a list.
     Item(Text),
+    /// An entry under the entry before.
+    SubItem(Text),
     Table(Table),
     /// Lines of a foreign program, as they came.
     Log(String),

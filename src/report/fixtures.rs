@@ -352,7 +352,7 @@ pub fn twelve_cases() -> Summary {
         [("1", "close"), ("1", "keep-alive"), ("10", "close"), ("10", "keep-alive")].into_iter().enumerate()
     {
         let slowdown = 1.0 + at as f64;
-        for (transport, speed) in [("unix", 1.4 - 0.13 * at as f64), ("tcp", 1.0), ("tls", 0.4 + 0.15 * at as f64)] {
+        for (transport, speed) in [("unix", 1.4 - 0.125 * at as f64), ("tcp", 1.0), ("tls", 0.4 + 0.197 * at as f64)] {
             let roles = ROLES.map(|(role, cpu)| (role, cpu / speed));
             let figures = Figures {
                 rate: 1_210.0 * speed * slowdown,

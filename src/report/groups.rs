@@ -81,6 +81,17 @@ fn name_settings(groups: &mut [Group<'_>]) {
     }
 }
 
+/// A case by its short name and setting; a name that is unknown stays as it is.
+#[must_use]
+pub fn short_name(groups: &[Group<'_>], name: &str) -> String {
+    let found = groups.iter().find_map(|group| Some((group, group.cases.iter().find(|case| case.case == name)?)));
+    match found {
+        Some((group, case)) if group.setting.is_empty() => group.label(case),
+        Some((group, case)) => format!("{} ({})", group.label(case), group.setting),
+        None => name.to_owned(),
+    }
+}
+
 /// Levels that every case has, in words: said once for the whole run.
 #[must_use]
 pub fn constants(summary: &Summary) -> String {
@@ -127,8 +138,15 @@ impl<'a> Group<'a> {
     #[must_use]
     pub fn label(&self, case: &CaseSummary) -> String {
         let label = self.with_extras(case, case.levels.get(COMPARED).map_or(case.case.as_str(), String::as_str));
-        let twice = self.cases.iter().any(|other| other.case != case.case && other.levels == case.levels);
-        if twice { case.case.clone() } else { label }
+        let head = self.head();
+        if case.case == head.case || case.levels != head.levels {
+            return label;
+        }
+        // The same case under another name: what is added to the name tells them apart.
+        match case.case.strip_prefix(&head.case) {
+            Some(addition) => format!("{label}{addition}"),
+            None => case.case.clone(),
+        }
     }
 
     /// Name of a case within its group for a sentence.

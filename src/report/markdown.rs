@@ -43,7 +43,7 @@ fn section(page: &mut String, section: &Section) {
     }
     let mut in_list = false;
     for block in &section.blocks {
-        let item = matches!(block, Block::Item(_));
+        let item = matches!(block, Block::Item(_) | Block::SubItem(_));
         if !(item && in_list) {
             page.push('\n');
         }
@@ -59,6 +59,7 @@ fn block(block: &Block) -> String {
     match block {
         Block::Paragraph(text) => format!("{}\n", inline(text)),
         Block::Item(text) => format!("- {}\n", inline(text)),
+        Block::SubItem(text) => format!("  - {}\n", inline(text)),
         Block::Table(table) => self::table(table),
         Block::Log(log) => {
             let lines: Vec<String> = log.lines().map(clean).collect();

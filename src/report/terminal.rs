@@ -17,7 +17,8 @@ const NARROWEST: usize = 40;
 /// Space before everything but headings.
 const INDENT: usize = 2;
 const GAP: usize = 2;
-/// Longer names of rows stand on a line of their own.
+/// Names of rows get at least and at most so much room; longer ones stand on a line of their own.
+const SHORTEST_NAME: usize = 14;
 const LONGEST_NAME: usize = 28;
 /// Lines of a log that are shown.
 const LOG_LINES: usize = 6;
@@ -87,7 +88,8 @@ impl Page {
     pub(super) fn block(&mut self, block: &Block) {
         match block {
             Block::Paragraph(text) => self.wrapped(text, INDENT, INDENT),
-            Block::Item(text) => self.wrapped(text, INDENT, INDENT + 2),
+            Block::Item(text) => self.wrapped(text, INDENT, INDENT + 4),
+            Block::SubItem(text) => self.wrapped(text, INDENT + 2, INDENT + 4),
             Block::Table(table) => self.table(table),
             Block::Log(log) => self.log(log),
         }
@@ -125,17 +127,18 @@ impl Page {
     }
 
     pub(super) fn table(&mut self, table: &Table) {
-        let parts = split(table, self.terminal.width - INDENT);
+        let room = self.terminal.width - INDENT;
+        let parts = split(&indented(table), room);
         for (place, part) in parts.iter().enumerate() {
             if place > 0 {
                 self.blank();
             }
-            self.part(part);
+            self.part(part, room);
         }
     }
 
-    fn part(&mut self, table: &Table) {
-        let widths = widths(table);
+    fn part(&mut self, table: &Table, room: usize) {
+        let widths = widths(table, room);
         let head: Vec<Cell> = table.columns.iter().map(|column| Cell::new(Tone::Dim, &column.title)).collect();
         self.row(&head, &table.columns, &widths);
         for row in &table.rows {
@@ -197,28 +200,48 @@ fn style(tone: Tone) -> Style {
     }
 }
 
-/// Width of each column; a long name does not count.
-fn widths(table: &Table) -> Vec<usize> {
-    let mut widths: Vec<usize> = table.columns.iter().map(|column| display_width(&column.title)).collect();
-    for row in &table.rows {
-        let cells = match row {
-            Row::Group(_) => continue,
-            Row::Cells(cells) => cells.as_slice(),
-            Row::Note(name, _) => std::slice::from_ref(name),
-        };
-        for (place, (width, cell)) in widths.iter_mut().zip(cells).enumerate() {
-            let needed = display_width(&cell.text);
-            if place > 0 || needed <= LONGEST_NAME {
-                *width = (*width).max(needed);
+/// The table with the names of rows set in under the headings of their groups.
+fn indented(table: &Table) -> Table {
+    let mut table = table.clone();
+    if table.rows.iter().any(|row| matches!(row, Row::Group(_))) {
+        for row in &mut table.rows {
+            match row {
+                Row::Group(_) => {}
+                Row::Cells(cells) => cells[0].text.insert_str(0, "  "),
+                Row::Note(name, _) => name.text.insert_str(0, "  "),
             }
         }
+    }
+    table
+}
+
+/// Width of each column. A name for which there is no room does not count: it gets a line of its own.
+fn widths(table: &Table, room: usize) -> Vec<usize> {
+    let mut widths: Vec<usize> = table.columns.iter().map(|column| display_width(&column.title)).collect();
+    for row in &table.rows {
+        if let Row::Cells(cells) = row {
+            for (width, cell) in widths.iter_mut().zip(cells).skip(1) {
+                *width = (*width).max(display_width(&cell.text));
+            }
+        }
+    }
+    let others: usize = widths.iter().skip(1).map(|width| width + GAP).sum();
+    let limit = room.saturating_sub(others).clamp(SHORTEST_NAME, LONGEST_NAME);
+    let names = table.rows.iter().filter_map(|row| match row {
+        Row::Group(_) => None,
+        Row::Cells(cells) => cells.first(),
+        Row::Note(name, _) => Some(name),
+    });
+    let longest = names.map(|name| display_width(&name.text)).filter(|width| *width <= limit).max();
+    if let (Some(width), Some(longest)) = (widths.first_mut(), longest) {
+        *width = (*width).max(longest);
     }
     widths
 }
 
 /// A table that is too wide becomes several, each with the names of the rows.
 fn split(table: &Table, room: usize) -> Vec<Table> {
-    let widths = widths(table);
+    let widths = widths(table, room);
     let mut parts: Vec<Vec<usize>> = vec![vec![0]];
     let mut used = widths.first().copied().unwrap_or(0);
     for (place, width) in widths.iter().enumerate().skip(1) {

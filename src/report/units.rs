@@ -56,12 +56,20 @@ impl TimeUnit {
         }
     }
 
-    /// One unit for a whole column: the one that its smallest time needs, so that no row reads `0.00`.
+    /// One unit for whole columns: the one that the smallest time needs, so that no row reads `0.00`.
     #[must_use]
     pub fn of_column(micros: &[f64]) -> Self {
         let smallest =
             micros.iter().map(|value| value.abs()).filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
         if smallest.is_finite() { Self::of(smallest) } else { Self::Microsecond }
+    }
+
+    /// One unit for differences, which may come close to zero: the one that the middle one needs.
+    #[must_use]
+    pub fn of_differences(micros: &[f64]) -> Self {
+        let mut sizes: Vec<f64> = micros.iter().map(|value| value.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.get(sizes.len() / 2).map_or(Self::Microsecond, |middle| Self::of(*middle))
     }
 
     #[must_use]
@@ -174,11 +182,12 @@ fn parts(value: f64, large: f64, large_name: &str, small: f64, small_name: &str)
     if rest < 1.0 { head } else { format!("{head}{NBSP}{rest:.0}{NBSP}{small_name}") }
 }
 
-/// Decimal places that let an interval be seen: the fewest, from `least` on, at which its two ends differ by five or more
-/// units in the last place; `most` at most.
+/// Decimal places that let an interval be seen: the fewest, from `least` on, at which its two ends differ by `units` or
+/// more in the last place; `most` at most.
 #[must_use]
-pub fn decimals_for(width: f64, least: usize, most: usize) -> usize {
-    (least..most).find(|places| width.abs() * 10f64.powi(*places as i32) >= 5.0).unwrap_or(most)
+pub fn decimals_for(width: f64, units: f64, least: usize, most: usize) -> usize {
+    // An interval from 0.68 to 0.70 is two units wide, whatever binary fractions make of it.
+    (least..most).find(|places| width.abs() * 10f64.powi(*places as i32) + 1e-6 >= units).unwrap_or(most)
 }
 
 /// A ratio with a fixed number of places; three significant digits from 10 on.
@@ -268,6 +277,13 @@ fn separate(digits: &str) -> String {
     text
 }
 
+/// The text with a capital first letter, for the start of a sentence.
+#[must_use]
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
 /// `1 block`, `12 blocks`.
 #[must_use]
 pub fn plural(count: u64, word: &str) -> String {
@@ -328,6 +344,8 @@ mod tests {
         assert_eq!(TimeUnit::of_column(&[20.0, 5_000.0]), TimeUnit::Microsecond);
         assert_eq!(TimeUnit::of_column(&[2_000.0, 5_000_000.0]), TimeUnit::Millisecond);
         assert_eq!(TimeUnit::of_column(&[]), TimeUnit::Microsecond);
+        assert_eq!(TimeUnit::of_differences(&[-60.0, 0.4, 11.0]), TimeUnit::Microsecond);
+        assert_eq!(TimeUnit::of_differences(&[]), TimeUnit::Microsecond);
     }
 
     #[test]
@@ -374,10 +392,11 @@ mod tests {
 
     #[test]
     fn places_follow_the_width_of_the_interval() {
-        assert_eq!(decimals_for(0.08, 2, 4), 2);
-        assert_eq!(decimals_for(0.006, 2, 4), 3);
-        assert_eq!(decimals_for(0.0001, 2, 4), 4);
-        assert_eq!(decimals_for(0.0, 0, 2), 2);
+        assert_eq!(decimals_for(0.08, 5.0, 2, 4), 2);
+        assert_eq!(decimals_for(0.006, 5.0, 2, 4), 3);
+        assert_eq!(decimals_for(0.70 - 0.68, 2.0, 2, 4), 2);
+        assert_eq!(decimals_for(0.0001, 5.0, 2, 4), 4);
+        assert_eq!(decimals_for(0.0, 5.0, 0, 2), 2);
     }
 
     #[test]

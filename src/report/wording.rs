@@ -5,7 +5,7 @@
 
 use super::{
     document::{Text, Tone},
-    units::{NBSP, decimals_for, grouped, plural, ratio},
+    units::{NBSP, capital, decimals_for, grouped, plural, ratio},
 };
 use crate::analyse::summary::{Comparison, Verdict};
 
@@ -65,7 +65,7 @@ fn difference(claim: &Claim<'_>, terms: &Terms) -> Text {
     let tone = tone(comparison.verdict);
     let bound = bound(comparison);
     let effect = effect(comparison, claim.quantity);
-    let sentence = Text::from(format!("{case} is "));
+    let sentence = Text::from(format!("{} is ", capital(case)));
     let sentence = match (comparison.verdict, is_large(comparison.ratio)) {
         (Verdict::Faster, true) => sentence.and(tone, format!("{bound}{effect}")).plain(format!(" as {reference}")),
         (Verdict::Faster, false) => {
@@ -87,7 +87,7 @@ fn equivalent(claim: &Claim<'_>, terms: &Terms) -> Text {
     } else {
         ""
     };
-    Text::from(format!("{case} and {reference} are ")).and(tone(comparison.verdict), "equivalent").plain(format!(
+    Text::from(format!("{} and {reference} are ", capital(case))).and(tone(comparison.verdict), "equivalent").plain(format!(
         ": within {} of each other ({}{} {}).{hidden}",
         margin(terms.margin),
         explained(claim, terms),
@@ -98,7 +98,7 @@ fn equivalent(claim: &Claim<'_>, terms: &Terms) -> Text {
 
 fn undecided(claim: &Claim<'_>, terms: &Terms) -> Text {
     let Claim { case, reference, comparison, quantity, .. } = claim;
-    Text::from(format!("{case} against {reference} is ")).and(tone(comparison.verdict), "undecided").plain(format!(
+    Text::from(format!("{} against {reference} is ", capital(case))).and(tone(comparison.verdict), "undecided").plain(format!(
         ": {}; {}.",
         between(comparison, *quantity, terms),
         more_time(comparison.more_seconds, terms)
@@ -167,7 +167,7 @@ fn bound(comparison: &Comparison) -> &'static str {
 ///
 /// `latency` compares the 99th percentile.
 #[must_use]
-pub fn tail(rate: &Comparison, latency: &Comparison) -> Option<Text> {
+pub fn tail(case: &str, rate: &Comparison, latency: &Comparison) -> Option<Text> {
     let (word, tone) = match (rate.verdict, latency.verdict) {
         (Verdict::Faster | Verdict::Equivalent, Verdict::Slower) => ("longer", Tone::Bad),
         (Verdict::Slower | Verdict::Equivalent, Verdict::Faster) => ("shorter", Tone::Good),
@@ -179,7 +179,7 @@ pub fn tail(rate: &Comparison, latency: &Comparison) -> Option<Text> {
     } else {
         format!("{} {word}", percent((latency.ratio - 1.0).abs(), percent_places(latency)))
     };
-    Some(Text::from(" Its p99, though, is ").and(tone, effect).plain(format!(" ({}).", interval(latency))))
+    Some(Text::from(format!(" The p99 of {case}, though, is ")).and(tone, effect).plain(format!(" ({}).", interval(latency))))
 }
 
 /// A transport over several settings, shortest first: how often it is what, and how large the effect is.
@@ -189,7 +189,7 @@ pub fn tail(rate: &Comparison, latency: &Comparison) -> Option<Text> {
 pub fn across(case: &str, reference: &str, parts: &[(&str, &Comparison, Quantity)], failed: usize) -> Text {
     let all = parts.len() + failed;
     let order = [Verdict::Faster, Verdict::Slower, Verdict::Equivalent, Verdict::Undecided];
-    let mut sentence = Text::from(format!("{case} against {reference}, in {} settings: ", all));
+    let mut sentence = Text::from(format!("{} against {reference}, in {all} settings: ", capital(case)));
     let mut lead = "";
     for verdict in order {
         let mut same: Vec<_> = parts.iter().filter(|(_, comparison, _)| comparison.verdict == verdict).collect();
@@ -254,7 +254,7 @@ pub fn same_twice(claim: &Claim<'_>, terms: &Terms) -> Text {
     );
     let lead = Text::from(format!("The same case twice, {reference} and {case}: "));
     let resolution = (comparison.low - 1.0).abs().max((comparison.high - 1.0).abs());
-    let resolution = percent(resolution, decimals_for(resolution * 100.0, 0, 2));
+    let resolution = percent(resolution, decimals_for(resolution * 100.0, 2.0, 0, 2));
     match comparison.verdict {
         Verdict::Equivalent => lead
             .and(Tone::Good, "equivalent, as it must be")
@@ -339,11 +339,13 @@ fn is_large(ratio: f64) -> bool {
 /// Places at which the interval of a ratio can be seen.
 #[must_use]
 pub fn ratio_places(comparison: &Comparison) -> usize {
-    decimals_for(comparison.high - comparison.low, 2, 3)
+    decimals_for(comparison.high - comparison.low, 2.0, 2, 3)
 }
 
+/// Small effects get finer ends: whether they reach the margin must be seen.
 fn percent_places(comparison: &Comparison) -> usize {
-    decimals_for((comparison.high - comparison.low) * 100.0, 0, 2)
+    let units = if (comparison.ratio - 1.0).abs() < 0.1 { 5.0 } else { 2.0 };
+    decimals_for((comparison.high - comparison.low) * 100.0, units, 0, 2)
 }
 
 fn times(value: f64, places: usize) -> String {
@@ -534,10 +536,10 @@ mod tests {
     fn a_tail_speaks_only_when_it_disagrees() {
         let faster = comparison(Verdict::Faster, 1.83, 1.87, 1.91);
         let longer = comparison(Verdict::Slower, 1.12, 1.20, 1.28);
-        let text = tail(&faster, &longer).map(|text| text.to_string().replace(NBSP, " "));
-        assert_eq!(text.as_deref(), Some(" Its p99, though, is 20 % longer (12 % to 28 %)."));
-        assert_eq!(tail(&faster, &comparison(Verdict::Faster, 0.5, 0.6, 0.7)), None);
-        assert_eq!(tail(&faster, &comparison(Verdict::Undecided, 0.9, 1.0, 1.1)), None);
+        let text = tail("Unix socket", &faster, &longer).map(|text| text.to_string().replace(NBSP, " "));
+        assert_eq!(text.as_deref(), Some(" The p99 of Unix socket, though, is 20 % longer (12 % to 28 %)."));
+        assert_eq!(tail("Unix socket", &faster, &comparison(Verdict::Faster, 0.5, 0.6, 0.7)), None);
+        assert_eq!(tail("Unix socket", &faster, &comparison(Verdict::Undecided, 0.9, 1.0, 1.1)), None);
     }
 
     #[test]

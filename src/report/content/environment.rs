@@ -5,7 +5,7 @@ use crate::{
     record::schema::{Environment, Placement, Stopped},
     report::{
         document::{Block, Depth, Section, Text, Tone},
-        units::{Bytes, Seconds, plural},
+        units::{Bytes, NBSP, Seconds, plural},
         wording::margin,
     },
 };
@@ -27,7 +27,7 @@ fn machine(environment: &Environment) -> String {
         kind => format!(", under {kind}"),
     };
     format!(
-        "{}, {}, {} memory, {}, Linux {} {}{virtualization}",
+        "{}, {}, {} memory, {}, Linux{NBSP}{}{NBSP}{}{virtualization}",
         environment.cpu_model,
         plural(u64::from(environment.cpus), "CPU"),
         Bytes(environment.memory),
@@ -49,7 +49,7 @@ fn programs(summary: &Summary, environment: &Environment) -> String {
 fn placement(placement: &Placement) -> String {
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     match placement {
-        Placement::Free => "the scheduler places all processes".to_owned(),
+        Placement::Free => "CPUs chosen by the scheduler".to_owned(),
         Placement::Apart { driver, services } => {
             format!("driver on CPU {}, services on CPU {}", list(driver), list(services))
         }
@@ -61,12 +61,12 @@ fn run(summary: &Summary) -> String {
     let precision = margin(summary.settings.precision);
     let ended = match summary.stopped {
         _ if !summary.complete => "cut off".to_owned(),
-        Stopped::Precision => format!("ended when every interval was within ±{precision}"),
+        Stopped::Precision => format!("stopped: every interval within ±{precision}"),
         Stopped::Budget => {
-            format!("ended when its budget of {} was spent", Seconds(summary.settings.budget_seconds))
+            format!("stopped: budget of {} spent", Seconds(summary.settings.budget_seconds))
         }
         Stopped::Interrupted => "interrupted".to_owned(),
-        Stopped::Failed => "ended because no case worked".to_owned(),
+        Stopped::Failed => "stopped: no case worked".to_owned(),
     };
     format!("run {}, seed {}, {ended}", summary.run, summary.seed)
 }

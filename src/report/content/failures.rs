@@ -8,18 +8,19 @@ use crate::{
     record::schema::Failure,
     report::{
         document::{Block, Depth, Section, Text, Tone},
+        groups::{Group, short_name},
         units::plural,
     },
 };
 
-pub fn section(summary: &Summary) -> Option<Section> {
+pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let mut kinds: IndexMap<(&str, &str), Vec<&Failure>> = IndexMap::new();
     for failure in &summary.failures {
         kinds.entry((&failure.stage, &failure.cause)).or_default().push(failure);
     }
     let mut blocks = Vec::new();
     for failures in kinds.values() {
-        blocks.push(Block::Item(text(failures)));
+        blocks.push(Block::Item(text(failures, groups)));
         let log = failures.last().map_or("", |failure| failure.log.trim_end());
         if !log.is_empty() {
             blocks.push(Block::Log(log.to_owned()));
@@ -28,7 +29,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
     super::section("Failures", Depth::Open, blocks)
 }
 
-fn text(failures: &[&Failure]) -> Text {
+fn text(failures: &[&Failure], groups: &[Group<'_>]) -> Text {
     let first = failures[0];
     let mut cases: Vec<&str> = failures.iter().map(|failure| failure.case.as_str()).collect();
     cases.sort_unstable();
@@ -38,7 +39,8 @@ fn text(failures: &[&Failure]) -> Text {
     } else {
         String::new()
     };
-    Text::of(Tone::Strong, cases.join(", "))
+    let names: Vec<String> = cases.iter().map(|case| short_name(groups, case)).collect();
+    Text::of(Tone::Strong, names.join(", "))
         .and(Tone::Bad, format!(" failed at {}", first.stage))
         .plain(format!("{times}: {}", sentence(&first.cause)))
 }

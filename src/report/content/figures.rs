@@ -39,9 +39,7 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
         return None;
     }
     let columns = Columns::default().with(Column::left(case_title(summary.aa)), lines.iter().map(name));
-    let columns = rate_column(columns, &lines);
-    let columns = latency_column(columns, "p50", &lines, |metrics| metrics.latency_p50.as_ref());
-    let columns = latency_column(columns, "p99", &lines, |metrics| metrics.latency_p99.as_ref());
+    let columns = latency_columns(rate_column(columns, &lines), &lines);
     Some(assemble(summary, groups, ratio_columns(columns, &lines)))
 }
 
@@ -60,7 +58,7 @@ fn assemble(summary: &Summary, groups: &[&Group<'_>], columns: Columns) -> Table
 }
 
 fn why_missing(summary: &Summary, case: &CaseSummary) -> String {
-    failed_stage(summary, case).map_or_else(|| "not measured".to_owned(), |stage| format!("failed: {stage}"))
+    failed_stage(summary, case).map_or_else(|| "not measured".to_owned(), |stage| format!("failed at {stage}"))
 }
 
 fn name(line: &Line<'_>) -> Cell {
@@ -79,21 +77,18 @@ fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
     columns.with(Column::right("requests/s"), column(&rates))
 }
 
-fn latency_column<'a>(
-    columns: Columns,
-    title: &str,
-    lines: &[Line<'a>],
-    pick: fn(&'a Metrics) -> Option<&'a Measured>,
-) -> Columns {
-    let micros: Vec<Option<f64>> =
-        lines.iter().map(|line| pick(line.metrics).map(|measured| measured.estimate)).collect();
-    let known: Vec<f64> = micros.iter().flatten().copied().collect();
-    if known.is_empty() {
-        return columns;
-    }
+/// Median and 99th percentile in one unit.
+fn latency_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let of = |pick: fn(&Metrics) -> &Option<Measured>| -> Vec<Option<f64>> {
+        lines.iter().map(|line| pick(line.metrics).as_ref().map(|measured| measured.estimate)).collect()
+    };
+    let percentiles = [("p50", of(|metrics| &metrics.latency_p50)), ("p99", of(|metrics| &metrics.latency_p99))];
+    let known: Vec<f64> = percentiles.iter().flat_map(|(_, micros)| micros.iter().flatten().copied()).collect();
     let unit = TimeUnit::of_column(&known);
-    let scaled: Vec<Option<f64>> = micros.iter().map(|value| value.map(|value| value / unit.micros())).collect();
-    columns.with(Column::right(format!("{title} {}", unit.name())), column(&scaled))
+    percentiles.iter().filter(|(_, micros)| micros.iter().any(Option::is_some)).fold(columns, |columns, (title, micros)| {
+        let scaled: Vec<Option<f64>> = micros.iter().map(|value| value.map(|value| value / unit.micros())).collect();
+        columns.with(Column::right(format!("{title} {}", unit.name())), column(&scaled))
+    })
 }
 
 fn compared<'a>(line: &Line<'a>) -> Option<&'a Comparison> {

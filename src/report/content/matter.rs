@@ -6,7 +6,7 @@ use crate::{
     report::{
         document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
         groups::{Compared, Group},
-        units::{Micros, NONE, TimeUnit, column, grouped},
+        units::{Micros, NBSP, NONE, TimeUnit, column, grouped},
         wording::margin,
     },
 };
@@ -26,6 +26,11 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let lines: Vec<Line<'_>> = groups.iter().flat_map(|group| lines(group)).collect();
     if lines.is_empty() {
         return None;
+    }
+    let decided = lines.iter().any(|line| matches!(line.verdict, Verdict::Faster | Verdict::Slower));
+    if !decided {
+        let blocks = vec![Block::Paragraph(nothing_found(&lines).into())];
+        return super::section("Does it matter?", Depth::Open, blocks);
     }
     let (columns, rows) = columns(&lines).into_rows();
     let mut figures = rows.into_iter();
@@ -57,7 +62,7 @@ fn value_of<'a>(group: &Group<'a>, compared: Compared<'a>) -> Option<&'a Materia
 
 fn columns(lines: &[Line<'_>]) -> Columns {
     let saved: Vec<f64> = lines.iter().map(|line| line.materiality.saved_us).collect();
-    let unit = TimeUnit::of_column(&saved);
+    let unit = TimeUnit::of_differences(&saved);
     let scaled = |pick: fn(&Materiality) -> f64| -> Vec<String> {
         column(&lines.iter().map(|line| Some(pick(line.materiality) / unit.micros())).collect::<Vec<_>>())
     };
@@ -67,27 +72,37 @@ fn columns(lines: &[Line<'_>]) -> Columns {
     Columns::default()
         .with(Column::left(case_title(false)), lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)))
         .with(Column::right(format!("{} saved", unit.name())), scaled(|m| m.saved_us))
-        .with(Column::left("interval"), ends.map(|(low, high)| format!("{low} to {high}")))
-        .with(Column::right("handler up to"), lines.iter().map(handler))
+        .with(Column::left("95 % interval"), ends.map(|(low, high)| format!("{low} to {high}")))
+        .with(Column::right("matters below"), lines.iter().map(matters_below))
         .with(Column::right("cores saved"), cores)
 }
 
 /// Only a difference that was found can matter.
-fn handler(line: &Line<'_>) -> String {
+fn matters_below(line: &Line<'_>) -> String {
     match line.verdict {
         Verdict::Faster | Verdict::Slower => Micros(line.materiality.break_even_ms * 1e3).to_string(),
         Verdict::Equivalent | Verdict::Undecided => NONE.to_owned(),
     }
 }
 
+/// Where no difference was found, what it could be at most.
+fn nothing_found(lines: &[Line<'_>]) -> String {
+    let low = lines.iter().map(|line| line.materiality.saved_us_low).fold(f64::INFINITY, f64::min);
+    let high = lines.iter().map(|line| line.materiality.saved_us_high).fold(f64::NEG_INFINITY, f64::max);
+    format!(
+        "No difference was found. If there is one, a request takes between {} less and {} more than with the reference.",
+        Micros(high.max(0.0)),
+        Micros((-low).max(0.0))
+    )
+}
+
 fn legend(summary: &Summary, lines: &[Line<'_>]) -> Text {
     let costs = lines.iter().any(|line| line.materiality.saved_us < 0.0);
-    let minus = if costs { "; a minus is a cost" } else { "" };
+    let minus = if costs { " (a minus is a cost)" } else { "" };
     let text = format!(
-        "Time per request against the reference{minus}. With a handler that takes longer than \"handler up to\", it is less \
-         than {} of the response. Cores: driver and services together, at 1,000{}requests/s.",
+        "Saved per request against the reference{minus}. Matters below: with a handler that takes longer, it is under {} of \
+         the response. Cores saved at 1,000{NBSP}requests/s, driver and services together.",
         margin(summary.settings.margin),
-        crate::report::units::NBSP
     );
     Text::of(Tone::Dim, text)
 }

@@ -6,14 +6,15 @@ use crate::{
     analyse::summary::{Check, Severity, Summary},
     report::{
         document::{Block, Depth, Section, Text, Tone},
+        groups::{Group, short_name},
         units::{Count, NBSP},
     },
 };
 
-/// More cases than this under one check are counted, not told one by one.
+/// More findings than this under one check are counted, not told one by one.
 const MANY: usize = 3;
 
-pub fn section(summary: &Summary) -> Option<Section> {
+pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let has_figures = summary.cases.iter().any(|case| case.metrics.is_some());
     if summary.checks.is_empty() {
         let none = Text::of(Tone::Dim, "None of the checks found a reason to doubt this.");
@@ -24,35 +25,43 @@ pub fn section(summary: &Summary) -> Option<Section> {
         kinds.entry((check.severity, &check.id, &check.effect)).or_default().push(check);
     }
     let mut kinds: Vec<_> = kinds.into_iter().collect();
-    kinds.sort_by(|a, b| b.0.0.cmp(&a.0.0));
-    let blocks = kinds.iter().map(|((severity, id, effect), checks)| Block::Item(kind(*severity, id, effect, checks)));
+    kinds.sort_by_key(|((severity, ..), _)| std::cmp::Reverse(*severity));
     let only_notes = kinds.iter().all(|((severity, ..), _)| *severity == Severity::Note);
+    let blocks = kinds.iter().flat_map(|((severity, id, effect), checks)| {
+        let head = Block::Item(head(*severity, id, effect));
+        std::iter::once(head).chain(findings(checks, groups).into_iter().map(|text| Block::SubItem(text.into())))
+    });
     super::section(if only_notes { "Notes" } else { "Doubts" }, Depth::Open, blocks.collect())
 }
 
-/// A check with all cases that it fired for.
-fn kind(severity: Severity, id: &str, effect: &str, checks: &[&Check]) -> Text {
+/// What a check does to the result.
+fn head(severity: Severity, id: &str, effect: &str) -> Text {
     let (word, tone) = match severity {
         Severity::Invalid => ("invalid", Tone::Bad),
         Severity::Doubt => ("doubt", Tone::Warning),
         Severity::Note => ("note", Tone::Dim),
     };
-    let told = if checks.len() > MANY { 1 } else { checks.len() };
-    let mut seen: Vec<String> = checks[..told].iter().map(|check| evidence(check)).collect();
-    if let Some(rest) = checks.get(told..).filter(|rest| !rest.is_empty()) {
-        let names: Vec<&str> = rest.iter().filter_map(|check| check.case.as_deref()).collect();
-        seen.push(format!("likewise {} more{NBSP}cases: {}", Count(rest.len() as u64), names.join(", ")));
-    }
-    let evidence = super::verdicts::sentence(&seen.join("; "));
-    Text::of(tone, word)
-        .and(Tone::Strong, format!(" {id}"))
-        .plain(format!(": {evidence} {}", super::verdicts::sentence(effect)))
+    Text::of(tone, word).and(Tone::Strong, format!(" {id}")).plain(format!(": {}", fragment(effect)))
 }
 
-fn evidence(check: &Check) -> String {
-    let seen = check.evidence.trim_end_matches('.');
-    match &check.case {
-        Some(case) => format!("{case}: {seen}"),
-        None => seen.to_owned(),
+/// What was seen, for each case that the check fired for.
+fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
+    let name = |check: &Check| check.case.as_deref().map(|case| short_name(groups, case));
+    let told = if checks.len() > MANY { 1 } else { checks.len() };
+    let mut findings: Vec<String> = checks[..told]
+        .iter()
+        .map(|check| match name(check) {
+            Some(case) => format!("{case}: {}", fragment(&check.evidence)),
+            None => fragment(&check.evidence).to_owned(),
+        })
+        .collect();
+    let rest: Vec<String> = checks[told..].iter().filter_map(|check| name(check)).collect();
+    if told < checks.len() {
+        findings.push(format!("likewise {}{NBSP}more: {}", Count((checks.len() - told) as u64), rest.join("; ")));
     }
+    findings
+}
+
+fn fragment(text: &str) -> &str {
+    text.trim().trim_end_matches('.')
 }

@@ -8,8 +8,8 @@ use crate::{
     record::schema::Stopped,
     report::{
         document::{Block, Depth, Section, Text, Tone},
-        groups::{Compared, Group, groups},
-        units::{NBSP, Seconds, plural, ratio},
+        groups::{Compared, Group, groups, short_name},
+        units::{NBSP, Seconds, capital, plural, ratio},
         wording::{self, Claim, Quantity},
     },
 };
@@ -33,21 +33,21 @@ fn cut_off(summary: &Summary) -> Option<Text> {
     };
     let after = if summary.seconds > 0.0 { format!(" after {}", Seconds(summary.seconds)) } else { String::new() };
     let rests = if summary.blocks == 0 {
-        "no block was finished, so there is no result.".to_owned()
+        ", before any block was finished.".to_owned()
     } else {
         format!(
-            "what follows rests on {} in {}.",
+            ": what follows rests on {} in {}.",
             plural(u64::from(summary.blocks), "block"),
             plural(u64::from(summary.rounds), "round")
         )
     };
     let allowed = Seconds(summary.settings.budget_seconds);
-    Some(Text::of(Tone::Warning, format!("{why}{after}")).plain(format!(" of the {allowed} it was allowed: {rests}")))
+    Some(Text::of(Tone::Warning, format!("{why}{after}")).plain(format!(" of the {allowed} it was allowed{rests}")))
 }
 
 fn results(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     if summary.cases.iter().all(|case| case.metrics.is_none()) {
-        return vec![without_result(summary)];
+        return vec![without_result(summary, groups)];
     }
     let compared = groups.iter().any(|group| group.compared().next().is_some());
     if !compared {
@@ -56,12 +56,12 @@ fn results(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     if groups.len() >= MANY_GROUPS && !summary.aa { summed_up(summary, groups) } else { one_by_one(summary, groups) }
 }
 
-fn without_result(summary: &Summary) -> Text {
+fn without_result(summary: &Summary, groups: &[Group<'_>]) -> Text {
     let failed = match summary.failures.first() {
-        Some(first) => format!(" {} failed at {}: {}", first.case, first.stage, sentence(&first.cause)),
-        None => String::new(),
+        Some(first) => format!(": {} failed at {}, see Failures.", short_name(groups, &first.case), first.stage),
+        None => ".".to_owned(),
     };
-    Text::of(Tone::Bad, "No case has a result.").plain(failed)
+    Text::of(Tone::Bad, "No case has a result").plain(failed)
 }
 
 fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> Text {
@@ -104,18 +104,19 @@ fn one(summary: &Summary, group: &Group<'_>, compared: Compared<'_>, explain: bo
     let Compared { case, reference, comparison } = compared;
     let quantity = quantity(group);
     if summary.aa {
-        let claim = Claim { case: &case.case, reference: &reference.case, comparison, quantity, explain };
+        let (case, reference) = (group.label(case), group.label(reference));
+        let claim = Claim { case: &case, reference: &reference, comparison, quantity, explain };
         return wording::same_twice(&claim, &terms(summary));
     }
     let (case_name, reference_name) = (group.name(case), group.name(reference));
     let claim = Claim { case: &case_name, reference: &reference_name, comparison, quantity, explain };
-    let tail = group.comparison(case, Metric::LatencyP99).and_then(|p99| wording::tail(comparison, p99));
+    let tail = group.comparison(case, Metric::LatencyP99).and_then(|p99| wording::tail(&case_name, comparison, p99));
     wording::verdict(&claim, &terms(summary)).join(tail.unwrap_or_default())
 }
 
 fn failed(summary: &Summary, group: &Group<'_>, case: &CaseSummary) -> Text {
     let stage = failed_stage(summary, case).map(|stage| format!(" at {stage}")).unwrap_or_default();
-    Text::from(format!("{} ", super::full_name(group, case))).and(Tone::Bad, "has no result").plain(
+    Text::from(format!("{} ", capital(&super::full_name(group, case)))).and(Tone::Bad, "has no result").plain(
         match stage.as_str() {
             "" => ".".to_owned(),
             stage => format!(": it failed{stage}."),

@@ -6,7 +6,7 @@ use crate::{
     report::{
         document::{Block, Depth, Section, Text},
         groups::{Compared, Group},
-        units::{Micros, NBSP, grouped},
+        units::{Micros, NBSP, capital, grouped},
         wording::percent,
     },
 };
@@ -63,13 +63,13 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     if total == 0.0 {
         return None;
     }
-    let (verb, less) = if total > 0.0 { ("saves", "") } else { ("costs", " more") };
-    let share = percent(total.abs() / cpu_total(reference), 0);
+    let (verb, more, less) = if total > 0.0 { ("saves", "", "less") } else { ("costs", " more", "more") };
     let sentence = format!(
-        "{} {verb} {}{less} CPU per request against {} ({share}){}.",
-        names.0,
+        "{} {verb} {} of CPU{more} per request against {} ({} {less}){}.",
+        capital(&names.0),
         Micros(total.abs()),
         names.1,
+        percent(total.abs() / cpu_total(reference), 0),
         parts(case, reference, total)
     );
     Some(Text::from(format!("{sentence}{}", switches(case, reference))))
@@ -103,13 +103,14 @@ fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
                 (false, true) => " more",
                 (false, false) => " less",
             };
-            format!("{}{against} in {role}", Micros(micros.abs()))
+            format!("{}{against} in {}", Micros(micros.abs()), place(role))
         })
         .collect();
-    match said.as_slice() {
-        [one] => format!(", all {}", one.rsplit_once(" in ").map_or(String::new(), |(_, role)| format!("in {role}"))),
-        several => format!(": {}", several.join(", ")),
-    }
+    format!(": {}", said.join(", "))
+}
+
+fn place(role: &str) -> &str {
+    if role == "driver" { "the driver" } else { role }
 }
 
 /// Context switches, where they differ by a tenth of one or more.
