@@ -1,0 +1,155 @@
+//! What a run shows while it goes on: one line on a terminal, sentences where something fails.
+
+use std::{
+    io::{IsTerminal, Write},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::run::event::{ComparisonSoFar, Event};
+
+/// How much is said on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Talk {
+    /// A line that is rewritten.
+    Line,
+    /// A sentence a round, for logs.
+    Sentences,
+    /// Only what fails.
+    Warnings,
+}
+
+impl Talk {
+    #[must_use]
+    pub fn choose(quiet: bool, no_progress: bool) -> Self {
+        match (quiet, no_progress || !std::io::stderr().is_terminal()) {
+            (true, _) => Self::Warnings,
+            (false, true) => Self::Sentences,
+            (false, false) => Self::Line,
+        }
+    }
+}
+
+/// Shows events.
+pub struct Progress {
+    talk: Talk,
+    bar: ProgressBar,
+    budget: Duration,
+    so_far: String,
+    shown: Vec<String>,
+}
+
+impl Progress {
+    #[must_use]
+    pub fn new(talk: Talk) -> Self {
+        let target = if talk == Talk::Line { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        let style = ProgressStyle::with_template("{bar:16} {msg}").expect("the template is a constant");
+        bar.set_style(style.progress_chars("━╸ "));
+        Self { talk, bar, budget: Duration::ZERO, so_far: String::new(), shown: Vec::new() }
+    }
+
+    pub fn show(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Began { run, cases, budget, .. } => {
+                self.budget = *budget;
+                self.bar.set_length(milliseconds(*budget));
+                let of = if *cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") };
+                self.say(&format!("{run}: {of}, at most {}", seconds(*budget)));
+            }
+            Event::Starting { round, services } => {
+                self.bar.set_message(format!("round {}: starting {services} services", round + 1));
+            }
+            Event::Trial { round, case, elapsed, .. } => {
+                self.bar.set_position(milliseconds(*elapsed));
+                self.bar.set_message(line(*round, case, *elapsed, self.budget, &self.so_far));
+            }
+            Event::CaseFailed(failure) => self.warn(&failure.case, &failure.stage, &failure.cause),
+            Event::Progress { round, elapsed, comparisons } => {
+                self.so_far = narrowing(comparisons);
+                self.say(&format!("round {} done after {}: {}", round + 1, seconds(*elapsed), self.so_far));
+            }
+            Event::Ended { elapsed, .. } => {
+                self.bar.finish_and_clear();
+                self.say(&format!("ended after {}", seconds(*elapsed)));
+            }
+        }
+    }
+
+    /// Each cause once: a service that does not start fails every case and every round.
+    fn warn(&mut self, case: &str, stage: &str, cause: &str) {
+        if !self.shown.iter().any(|shown| shown == cause) {
+            self.shown.push(cause.to_owned());
+            self.bar.suspend(|| write(&format!("warning: {case} failed ({stage}): {cause}")));
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if self.talk == Talk::Sentences {
+            write(text);
+        }
+    }
+}
+
+fn write(text: &str) {
+    // Nothing is left to do when standard error is closed.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn line(round: u32, case: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String {
+    let time = format!("{:.0}/{:.0} s", elapsed.as_secs_f64(), budget.as_secs_f64());
+    if so_far.is_empty() {
+        format!("{time}  round {}  {case}", round + 1)
+    } else {
+        format!("{time}  {so_far}")
+    }
+}
+
+/// The widest interval leads: it decides when the run may stop.
+fn narrowing(comparisons: &[ComparisonSoFar]) -> String {
+    let Some(widest) = comparisons.iter().max_by(|a, b| half_width(a).total_cmp(&half_width(b))) else {
+        return "nothing to compare yet".to_owned();
+    };
+    let others = match comparisons.len() - 1 {
+        0 => String::new(),
+        more => format!(", {more} more narrower"),
+    };
+    format!("{} {:.3} ±{:.1} %{others}", widest.case, widest.ratio.estimate, half_width(widest) * 100.0)
+}
+
+fn half_width(comparison: &ComparisonSoFar) -> f64 {
+    comparison.ratio.log_half_width()
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    duration.as_millis() as u64
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.0} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_stats::Interval;
+
+    use super::*;
+
+    fn comparison(case: &str, low: f64, estimate: f64, high: f64) -> ComparisonSoFar {
+        ComparisonSoFar { case: case.to_owned(), ratio: Interval { estimate, low, high } }
+    }
+
+    #[test]
+    fn the_widest_interval_leads() {
+        let text = narrowing(&[comparison("unix", 1.8, 1.9, 2.0), comparison("tls", 0.69, 0.70, 0.71)]);
+        assert_eq!(text, "unix 1.900 ±5.3 %, 1 more narrower");
+        assert_eq!(narrowing(&[]), "nothing to compare yet");
+    }
+
+    #[test]
+    fn a_line_says_time_and_what_is_known() {
+        let line = line(0, "unix", Duration::from_secs(3), Duration::from_secs(25), "unix 1.9 ±5.3 %");
+        assert_eq!(line, "3/25 s  unix 1.9 ±5.3 %");
+    }
+}
