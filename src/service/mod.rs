@@ -1,1 +1,3 @@
 //! START: real servers, behind guards that outlive lasthop.
+
+pub mod bindings;
