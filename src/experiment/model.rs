@@ -51,6 +51,8 @@ pub struct Experiment {
     pub excludes: Vec<Exclude>,
     /// In start order: a service comes after those that it needs.
     pub services: IndexMap<String, Service>,
+    /// Every recipe that a case may use, by name.
+    pub recipes: IndexMap<String, Recipe>,
     pub load: Load,
     pub defaults: Defaults,
 }
@@ -118,12 +120,20 @@ pub struct Service {
     pub needs: Vec<String>,
     /// Values for the recipe's templates, by name.
     pub settings: IndexMap<String, Template>,
-    /// Configuration files: path in the service's directory → template text.
-    pub config: IndexMap<PathBuf, Template>,
+    /// Configuration files by path in the service's directory.
+    pub config: IndexMap<PathBuf, ConfigFile>,
     /// Folder of the experiment that is copied into the service's directory as `app`, if any.
     pub app: Option<PathBuf>,
     /// Further packages that this service needs beside its recipe's own.
     pub packages: Packages,
+}
+
+/// A configuration file before it is rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// The file that holds the template, as the user knows it.
+    pub source: String,
+    pub text: Template,
 }
 
 /// What package managers install.
@@ -144,8 +154,8 @@ pub struct Load {
     pub target: String,
     /// Name of a protocol; may depend on the case.
     pub protocol: Template,
-    /// The protocol's parameters by protocol name, templates inside.
-    pub parameters: IndexMap<String, toml::Table>,
+    /// The protocol's parameters by protocol name, as `lasthop_load::spec::Protocol` has them, templates inside.
+    pub parameters: IndexMap<String, serde_json::Value>,
     pub connections: Template,
     pub threads: Template,
     pub reuse: Template,
@@ -175,24 +185,44 @@ pub struct Recipe {
     pub name: String,
     pub summary: String,
     pub program: Program,
-    /// How it is told where to listen: arguments by transport. A transport that is missing cannot be served.
-    pub listen: IndexMap<Transport, Vec<Template>>,
+    /// How it is told where to listen, by transport. A transport that is missing cannot be served.
+    pub listen: IndexMap<Transport, Listen>,
+    /// Values that an experiment may set.
+    pub settings: IndexMap<String, Setting>,
     /// Commands that prepare the service's directory before the start, each run to its end.
     pub prepare: Vec<Vec<Template>>,
-    /// Arguments of the server in the foreground; `{{ listen }}` alone stands for the arguments of `listen`.
+    /// Arguments of the server in the foreground; `{{ listen }}` alone stands for the arguments of `listen`, and one
+    /// that renders to nothing is left out.
     pub arguments: Vec<Template>,
     pub environment: IndexMap<String, Template>,
     /// Configuration files of the recipe; an experiment's file of the same path replaces it.
-    pub config: IndexMap<PathBuf, Template>,
+    pub config: IndexMap<PathBuf, ConfigFile>,
     pub ready: Ready,
     pub stop: Stop,
+}
+
+/// Where to listen, said in the server's own way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listen {
+    /// Take the place of the argument `{{ listen }}`.
+    pub arguments: Vec<Template>,
+    /// Takes the place of `{{ listen }}` in configuration files.
+    pub config: Template,
+}
+
+/// A value that an experiment may set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    pub help: String,
+    /// Without it the experiment must set one.
+    pub default: Option<Template>,
 }
 
 /// The executable of a recipe.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub kind: ProgramKind,
-    /// Arguments that print the version.
+    /// Arguments that print the version; empty for lasthop itself.
     pub version_arguments: Vec<String>,
     /// Regular expression with one group: the version.
     pub version_pattern: String,

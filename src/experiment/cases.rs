@@ -1,0 +1,258 @@
+//! Which levels are chosen, and the cases that they make.
+
+use std::{collections::BTreeSet, str::FromStr};
+
+use indexmap::IndexMap;
+use lasthop_load::spec::Transport;
+use minijinja::value::Value;
+
+use super::{
+    diagnostics::suggest,
+    model::{Experiment, Factor, Level, Levels},
+    template::{self, TemplateError},
+};
+
+/// The factor that every experiment has.
+pub const TRANSPORT: &str = "transport";
+/// What the second name of a case ends with when it is compared with itself.
+pub const AGAIN: &str = "-again";
+
+/// What a run chooses among the factors of an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Keep these of all listed levels.
+    pub only: Vec<Choice>,
+    /// Use these levels; whole numbers within the factor's range need not be listed.
+    pub set: Vec<Choice>,
+    /// Run each reference case twice under two names, and nothing else.
+    pub aa: bool,
+}
+
+/// `factor=level,level`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub factor: String,
+    pub levels: Vec<String>,
+}
+
+impl FromStr for Choice {
+    type Err = SelectionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || SelectionError::Form(text.to_owned());
+        let (factor, levels) = text.split_once('=').ok_or_else(wrong)?;
+        let levels: Vec<String> = levels.split(',').map(|level| level.trim().to_owned()).collect();
+        if factor.trim().is_empty() || levels.iter().any(String::is_empty) {
+            return Err(wrong());
+        }
+        Ok(Self { factor: factor.trim().to_owned(), levels })
+    }
+}
+
+/// A choice that the experiment does not offer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    #[error("`{0}` does not choose levels: write factor=level,level, for example transport=unix,tcp")]
+    Form(String),
+    #[error("there is no factor `{factor}`; {help}")]
+    Factor { factor: String, help: String },
+    #[error("factor `{factor}` has no level `{level}`; {help}")]
+    Level { factor: String, level: String, help: String },
+    #[error("factor `{0}` is chosen twice")]
+    Twice(String),
+}
+
+/// The levels of each factor that a run uses.
+pub type Chosen = IndexMap<String, Vec<Level>>;
+
+/// Levels that a selection leaves, in the order of the factors. Without a choice a factor has its default levels.
+///
+/// # Errors
+/// When a factor or a level is not known, or a factor is chosen twice.
+pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, SelectionError> {
+    let mut chosen: Chosen =
+        experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.default.clone())).collect();
+    let mut seen = BTreeSet::new();
+    let choices = selection.only.iter().map(|choice| (choice, false)).chain(selection.set.iter().map(|c| (c, true)));
+    for (choice, free) in choices {
+        let Some(factor) = experiment.factors.get(&choice.factor) else {
+            let known = experiment.factors.keys().map(String::as_str);
+            let help = suggest(&choice.factor, known).unwrap_or_default();
+            return Err(SelectionError::Factor { factor: choice.factor.clone(), help });
+        };
+        if !seen.insert(&choice.factor) {
+            return Err(SelectionError::Twice(choice.factor.clone()));
+        }
+        let mut levels = Vec::new();
+        for text in &choice.levels {
+            let level = level(&choice.factor, factor, text, free)?;
+            if !levels.contains(&level) {
+                levels.push(level);
+            }
+        }
+        if !free {
+            levels.sort_by_key(|level| factor.levels.iter().position(|listed| listed == level));
+        }
+        chosen.insert(choice.factor.clone(), levels);
+    }
+    Ok(chosen)
+}
+
+fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, SelectionError> {
+    if let Some(level) = factor.levels.iter().find(|level| level.to_string() == text) {
+        return Ok(level.clone());
+    }
+    if let (true, Some((low, high)), Ok(number)) = (free, factor.range, text.parse::<i64>()) {
+        if (low..=high).contains(&number) {
+            return Ok(Level::Int(number));
+        }
+    }
+    let known: Vec<String> = factor.levels.iter().map(Level::to_string).collect();
+    let mut help = suggest(text, known.iter().map(String::as_str)).unwrap_or_default();
+    if let Some((low, high)) = factor.range {
+        help.push_str(&format!(" (--set takes any whole number from {low} to {high})"));
+    }
+    Err(SelectionError::Level { factor: name.to_owned(), level: text.to_owned(), help })
+}
+
+/// A combination that was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excluded {
+    pub levels: Levels,
+    pub because: String,
+}
+
+/// Every combination of the chosen levels, each with the factors that apply to it; and those that make no sense.
+///
+/// # Errors
+/// When an expression cannot be evaluated.
+pub fn combinations(
+    experiment: &Experiment,
+    chosen: &Chosen,
+) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
+    let mut all = vec![Levels::new()];
+    for (name, levels) in chosen {
+        let when = experiment.factors.get(name).and_then(|factor| factor.when.as_deref());
+        let mut next = Vec::with_capacity(all.len() * levels.len());
+        for combination in all {
+            let context = Value::from(template::levels_context(&combination));
+            let applies = when.map_or(Ok(true), |when| template::holds(&format!("factors.{name}.when"), when, &context));
+            if !applies? {
+                next.push(combination);
+                continue;
+            }
+            next.extend(levels.iter().map(|level| {
+                let mut longer = combination.clone();
+                longer.insert(name.clone(), level.clone());
+                longer
+            }));
+        }
+        all = next;
+    }
+    leave_out(experiment, all)
+}
+
+fn leave_out(experiment: &Experiment, all: Vec<Levels>) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
+    let (mut kept, mut excluded) = (Vec::new(), Vec::new());
+    'next: for levels in all {
+        let context = Value::from(template::levels_context(&levels));
+        for exclude in &experiment.excludes {
+            if template::holds("exclude.when", &exclude.when, &context)? {
+                excluded.push(Excluded { levels, because: exclude.because.clone() });
+                continue 'next;
+            }
+        }
+        kept.push(levels);
+    }
+    Ok((kept, excluded))
+}
+
+/// A case before its services are looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCase {
+    /// `unix/connections=10`: the transport, then the factors that vary in this run.
+    pub id: String,
+    pub levels: Levels,
+    pub transport: Transport,
+    /// Id of the case that it is compared with.
+    pub reference: Option<String>,
+    /// Whether it is the second name of a case that is compared with itself.
+    pub again: bool,
+}
+
+/// Names the combinations and finds the reference of each.
+///
+/// The reference of a case has the reference's transport and the same level of every factor that both have. Where the
+/// reference's transport was not chosen, or that combination is left out, the first transport that is there takes its
+/// place.
+#[must_use]
+pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Levels]) -> Vec<NamedCase> {
+    let varying: Vec<&String> = chosen.keys().filter(|name| *name != TRANSPORT && varies(name, combinations)).collect();
+    let references = references(combinations, &preference(experiment, chosen));
+    let id = |levels: &Levels| {
+        let varied = varying.iter().filter_map(|name| Some(format!("/{name}={}", levels.get(*name)?)));
+        std::iter::once(levels[TRANSPORT].to_string()).chain(varied).collect::<String>()
+    };
+    let name = |(levels, reference): (&Levels, &Option<usize>)| NamedCase {
+        id: id(levels),
+        levels: levels.clone(),
+        transport: transport(levels),
+        reference: reference.map(|at| id(&combinations[at])),
+        again: false,
+    };
+    combinations.iter().zip(&references).map(name).collect()
+}
+
+/// Keeps the references and puts a second case of the same levels beside each.
+#[must_use]
+pub fn against_themselves(cases: Vec<NamedCase>) -> Vec<NamedCase> {
+    let twins = cases.into_iter().filter(|case| case.reference.is_none()).flat_map(|case| {
+        let rest = case.id.find('/').unwrap_or(case.id.len());
+        let id = format!("{}{AGAIN}{}", &case.id[..rest], &case.id[rest..]);
+        let again = NamedCase { id, reference: Some(case.id.clone()), again: true, ..case.clone() };
+        [case, again]
+    });
+    twins.collect()
+}
+
+fn varies(name: &str, combinations: &[Levels]) -> bool {
+    combinations.iter().filter_map(|levels| levels.get(name)).collect::<BTreeSet<_>>().len() > 1
+}
+
+/// The chosen transports, the reference first.
+fn preference(experiment: &Experiment, chosen: &Chosen) -> Vec<Level> {
+    let reference = experiment.factors[TRANSPORT].reference.as_ref();
+    let mut transports = chosen[TRANSPORT].clone();
+    transports.sort_by_key(|transport| Some(transport) != reference);
+    transports
+}
+
+/// For each combination the index of its reference; `None` for a reference.
+fn references(combinations: &[Levels], preference: &[Level]) -> Vec<Option<usize>> {
+    let mut references = vec![None; combinations.len()];
+    let mut roots: Vec<usize> = Vec::new();
+    for transport in preference {
+        let earlier = roots.len();
+        for (at, levels) in combinations.iter().enumerate().filter(|(_, levels)| levels[TRANSPORT] == *transport) {
+            references[at] = roots[..earlier].iter().copied().find(|&root| agree(levels, &combinations[root]));
+            if references[at].is_none() {
+                roots.push(at);
+            }
+        }
+    }
+    references
+}
+
+/// Whether two combinations have the same level of every factor that both have, the transport aside.
+fn agree(one: &Levels, other: &Levels) -> bool {
+    one.iter().all(|(name, level)| name == TRANSPORT || other.get(name).is_none_or(|theirs| theirs == level))
+}
+
+/// The transport of a combination.
+///
+/// # Panics
+/// When `transport` is missing or not the name of one: a valid experiment has it.
+#[must_use]
+pub fn transport(levels: &Levels) -> Transport {
+    levels[TRANSPORT].to_string().parse().expect("levels of `transport` are checked when the experiment is read")
+}

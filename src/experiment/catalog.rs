@@ -1,0 +1,328 @@
+//! Which experiments and recipes there are, and where they are read from.
+//!
+//! An experiment is looked for by name in `<data>/experiments`, then among those in the binary; by path where the name has
+//! a slash or is a folder with an `experiment.toml`. A recipe is looked for in the experiment's own `services` folder,
+//! then in `<data>/services`, then in the binary.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use include_dir::{Dir, include_dir};
+
+use super::{
+    diagnostics::{Diagnostics, closest},
+    model::{Experiment, Recipe, Source},
+    validate::{self, Files, Recipes},
+};
+
+static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/experiments");
+static SERVICES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/services");
+
+/// What `lasthop new` copies.
+const TEMPLATE: &str = "_template";
+/// Stands for the new experiment's name in the template.
+const NAME: &str = "@name@";
+/// Makes a folder an experiment.
+const EXPERIMENT_FILE: &str = "experiment.toml";
+/// Makes a folder a recipe.
+const RECIPE_FILE: &str = "recipe.toml";
+
+/// An experiment that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("there is no experiment `{name}`{}; known: {}", did_you_mean(.name, .known), .known.join(", "))]
+    Unknown { name: String, known: Vec<String> },
+    #[error("{} has no {EXPERIMENT_FILE}", .0.display())]
+    NoExperiment(PathBuf),
+    #[error("there is no recipe `{name}`{}; known: {}", did_you_mean(.name, .known), .known.join(", "))]
+    UnknownRecipe { name: String, known: Vec<String> },
+    #[error("cannot read {}: {cause}", .path.display())]
+    Read { path: PathBuf, cause: io::Error },
+    #[error("{0}")]
+    Invalid(Diagnostics),
+}
+
+fn did_you_mean(name: &str, known: &[String]) -> String {
+    closest(name, known.iter().map(String::as_str)).map_or_else(String::new, |near| format!(", did you mean `{near}`?"))
+}
+
+/// An experiment that cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    #[error("`{0}` cannot be the name of an experiment: use lower-case words, digits and `-`")]
+    Name(String),
+    #[error("{} is there already; nothing was written", .0.display())]
+    Exists(PathBuf),
+    #[error("cannot write {}: {cause}", .path.display())]
+    Write { path: PathBuf, cause: io::Error },
+}
+
+/// An experiment as a list shows it.
+#[derive(Debug)]
+pub struct Entry {
+    pub name: String,
+    pub source: Source,
+    /// The experiment, or why it cannot be loaded.
+    pub experiment: Result<Experiment, LoadError>,
+}
+
+/// All experiments and recipes of this machine.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// lasthop's folder for the user's own experiments and recipes.
+    data: Option<PathBuf>,
+}
+
+impl Catalog {
+    /// `data` is lasthop's data folder; it need not exist.
+    #[must_use]
+    pub fn new(data: Option<PathBuf>) -> Self {
+        Self { data }
+    }
+
+    /// Names of all experiments, sorted: the user's own and those in the binary.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut names = embedded_names(&EXPERIMENTS, EXPERIMENT_FILE);
+        names.extend(self.own_names("experiments", EXPERIMENT_FILE));
+        names.into_iter().collect()
+    }
+
+    /// All experiments by name, also those that cannot be loaded.
+    #[must_use]
+    pub fn list(&self) -> Vec<Entry> {
+        let entry = |name: String| Entry {
+            source: self.own("experiments", &name, EXPERIMENT_FILE).map_or(Source::BuiltIn, Source::Folder),
+            experiment: self.load(&name),
+            name,
+        };
+        self.names().into_iter().map(entry).collect()
+    }
+
+    /// Loads an experiment by name or by path.
+    ///
+    /// # Errors
+    /// When there is none, its folder cannot be read, or its files are not valid: then with all that is wrong.
+    pub fn load(&self, name: &str) -> Result<Experiment, LoadError> {
+        if name.contains('/') {
+            return self.load_folder(Path::new(name));
+        }
+        if let Some(own) = self.own("experiments", name, EXPERIMENT_FILE) {
+            return self.load_folder(&own);
+        }
+        if let Some(files) = embedded(&EXPERIMENTS, name, EXPERIMENT_FILE) {
+            return self.check(name, &format!("built-in:experiments/{name}"), Source::BuiltIn, &files);
+        }
+        if Path::new(name).join(EXPERIMENT_FILE).is_file() {
+            return self.load_folder(Path::new(name));
+        }
+        Err(LoadError::Unknown { name: name.to_owned(), known: self.names() })
+    }
+
+    fn load_folder(&self, folder: &Path) -> Result<Experiment, LoadError> {
+        if !folder.join(EXPERIMENT_FILE).is_file() {
+            return Err(LoadError::NoExperiment(folder.to_owned()));
+        }
+        let absolute = folder.canonicalize().map_err(|cause| LoadError::Read { path: folder.to_owned(), cause })?;
+        let name = absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
+        let files = read_folder(&absolute)?;
+        let shown = folder.strip_prefix("./").unwrap_or(folder).display().to_string();
+        self.check(&name, &shown, Source::Folder(absolute), &files)
+    }
+
+    fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
+        let recipes = RecipeSearch { catalog: self, shown, files };
+        validate::experiment(name, shown, source, files, &recipes).map_err(LoadError::Invalid)
+    }
+
+    /// Names of all recipes that any experiment may use, sorted.
+    #[must_use]
+    pub fn recipe_names(&self) -> Vec<String> {
+        let mut names = embedded_names(&SERVICES, RECIPE_FILE);
+        names.extend(self.own_names("services", RECIPE_FILE));
+        names.into_iter().collect()
+    }
+
+    /// Loads a recipe of the user's own or of the binary by name.
+    ///
+    /// # Errors
+    /// When there is none, or it is not valid.
+    pub fn recipe(&self, name: &str) -> Result<Recipe, LoadError> {
+        let found = self.find_recipe(name);
+        let unknown = || LoadError::UnknownRecipe { name: name.to_owned(), known: self.recipe_names() };
+        found.ok_or_else(unknown)?.map_err(LoadError::Invalid)
+    }
+
+    fn find_recipe(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
+        if let Some(folder) = self.own("services", name, RECIPE_FILE) {
+            let files = read_folder(&folder).ok()?;
+            return Some(validate::recipe(name, &folder.display().to_string(), &files));
+        }
+        let files = embedded(&SERVICES, name, RECIPE_FILE)?;
+        Some(validate::recipe(name, &format!("built-in:services/{name}"), &files))
+    }
+
+    fn own(&self, kind: &str, name: &str, file: &str) -> Option<PathBuf> {
+        let folder = self.data.as_ref()?.join(kind).join(name);
+        folder.join(file).is_file().then_some(folder)
+    }
+
+    fn own_names(&self, kind: &str, file: &str) -> Vec<String> {
+        let Some(data) = &self.data else { return Vec::new() };
+        let entries = fs::read_dir(data.join(kind)).into_iter().flatten().flatten();
+        let names = entries.filter(|entry| entry.path().join(file).is_file());
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| is_listed(name)).collect()
+    }
+
+    /// Writes a new experiment that loads and runs as it is into `parent/name`.
+    ///
+    /// # Errors
+    /// When the name cannot be one, the folder is there already, or it cannot be written.
+    pub fn create(&self, name: &str, parent: &Path) -> Result<PathBuf, CreateError> {
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !name.split('-').all(is_word) {
+            return Err(CreateError::Name(name.to_owned()));
+        }
+        let folder = parent.join(name);
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| CreateError::Write { path, cause }
+        };
+        fs::create_dir(&folder).map_err(|cause| match cause.kind() {
+            io::ErrorKind::AlreadyExists => CreateError::Exists(folder.clone()),
+            _ => CreateError::Write { path: folder.clone(), cause },
+        })?;
+        let files = embedded(&EXPERIMENTS, TEMPLATE, EXPERIMENT_FILE).unwrap_or_default();
+        for (path, content) in files {
+            let path = folder.join(path);
+            let content = match String::from_utf8(content) {
+                Ok(text) => text.replace(NAME, name).into_bytes(),
+                Err(binary) => binary.into_bytes(),
+            };
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent).map_err(failed(parent))?;
+            }
+            fs::write(&path, content).map_err(failed(&path))?;
+        }
+        Ok(folder)
+    }
+}
+
+/// Finds the recipes of one experiment.
+struct RecipeSearch<'a> {
+    catalog: &'a Catalog,
+    shown: &'a str,
+    files: &'a Files,
+}
+
+impl Recipes for RecipeSearch<'_> {
+    fn names(&self) -> Vec<String> {
+        let mut names: BTreeSet<String> = self.catalog.recipe_names().into_iter().collect();
+        for path in self.files.keys() {
+            let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+            if let [services, name, file] = &parts[..] {
+                if services == "services" && file == RECIPE_FILE {
+                    names.insert(name.to_string());
+                }
+            }
+        }
+        names.into_iter().collect()
+    }
+
+    fn get(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
+        let folder = Path::new("services").join(name);
+        let inner = |(path, content): (&PathBuf, &Vec<u8>)| {
+            Some((path.strip_prefix(&folder).ok()?.to_owned(), content.clone()))
+        };
+        let own: Files = self.files.iter().filter_map(inner).collect();
+        if own.contains_key(Path::new(RECIPE_FILE)) {
+            return Some(validate::recipe(name, &format!("{}/services/{name}", self.shown), &own));
+        }
+        self.catalog.find_recipe(name)
+    }
+}
+
+/// A folder whose name begins with `_` is there to be copied, one with `.` is not meant to be seen.
+fn is_listed(name: &str) -> bool {
+    !name.starts_with(['_', '.'])
+}
+
+/// What a build or an editor leaves beside the files of an experiment.
+fn is_part(name: &str) -> bool {
+    !name.starts_with('.') && name != "__pycache__" && !name.ends_with('~')
+}
+
+fn embedded_names(root: &Dir<'static>, file: &str) -> BTreeSet<String> {
+    let is_one = |dir: &&Dir<'static>| dir.get_file(dir.path().join(file)).is_some();
+    let name = |dir: &Dir<'static>| dir.path().display().to_string();
+    root.dirs().filter(is_one).map(name).filter(|name| is_listed(name)).collect()
+}
+
+fn embedded(root: &'static Dir<'static>, name: &str, file: &str) -> Option<Files> {
+    let folder = root.get_dir(name).filter(|folder| folder.path() == Path::new(name))?;
+    folder.get_file(Path::new(name).join(file))?;
+    let mut files = BTreeMap::new();
+    collect_embedded(folder, folder.path(), &mut files);
+    Some(files)
+}
+
+fn collect_embedded(folder: &Dir<'static>, base: &Path, files: &mut Files) {
+    let part = |path: &Path| path.file_name().is_some_and(|name| is_part(&name.to_string_lossy()));
+    for file in folder.files().filter(|file| part(file.path())) {
+        let path = file.path().strip_prefix(base).unwrap_or(file.path());
+        files.insert(path.to_owned(), file.contents().to_vec());
+    }
+    folder.dirs().filter(|dir| part(dir.path())).for_each(|dir| collect_embedded(dir, base, files));
+}
+
+fn read_folder(folder: &Path) -> Result<Files, LoadError> {
+    let mut files = Files::new();
+    collect_folder(folder, folder, &mut files)?;
+    Ok(files)
+}
+
+/// Links to folders are not followed: they may lead in a circle.
+fn collect_folder(folder: &Path, base: &Path, files: &mut Files) -> Result<(), LoadError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| LoadError::Read { path, cause }
+    };
+    for entry in fs::read_dir(folder).map_err(failed(folder))? {
+        let path = entry.map_err(failed(folder))?.path();
+        if !path.file_name().is_some_and(|name| is_part(&name.to_string_lossy())) {
+            continue;
+        }
+        if path.is_dir() && !path.is_symlink() {
+            collect_folder(&path, base, files)?;
+        } else if path.is_file() {
+            let content = fs::read(&path).map_err(failed(&path))?;
+            files.insert(path.strip_prefix(base).unwrap_or(&path).to_owned(), content);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_loads() {
+        let catalog = Catalog::default();
+        let entries = catalog.list();
+        assert!(entries.len() >= 2, "{entries:?}");
+        for entry in entries {
+            if let Err(error) = entry.experiment {
+                panic!("{}: {error}", entry.name);
+            }
+        }
+        for name in catalog.recipe_names() {
+            catalog.recipe(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Services and load of a case with everything filled in.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use lasthop_load::spec::{Address, Protocol, Reuse, SocketOptions, Spec, Transport};
+use minijinja::value::Value;
+use serde_json::Value as Json;
+
+use super::{
+    model::{ConfigFile, Experiment, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
+    template::{self, Named, TemplateError},
+};
+use crate::service::bindings::{Bindings, ServiceBinding};
+
+/// A service or a load that cannot be filled in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error("service {service}: there is no recipe `{recipe}` (known: {known})")]
+    Recipe { service: String, recipe: String, known: String },
+    #[error("service {service}: recipe {recipe} cannot listen on {transport} (it can on: {known})")]
+    Listen { service: String, recipe: String, transport: Transport, known: String },
+    #[error("service {service}: recipe {recipe} needs the setting `{setting}`")]
+    Setting { service: String, recipe: String, setting: String },
+    #[error("service {0} has no address in this run")]
+    Unbound(String),
+    #[error("load: `{key}` renders to `{text}`, expected {expected}")]
+    Load { key: &'static str, text: String, expected: &'static str },
+    #[error("load: the parameters of protocol {protocol} are wrong: {cause}")]
+    Protocol { protocol: String, cause: String },
+}
+
+/// What a driver is told for one case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RenderedLoad {
+    pub spec: Spec,
+    /// Name of the protocol.
+    pub protocol: String,
+    /// Command of a driver of the experiment's own; `None` where lasthop drives.
+    pub driver: Option<Vec<String>>,
+}
+
+/// What the link of a case must be proven to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenderedProof {
+    /// HTTP path, asked through the target.
+    pub path: String,
+    pub reuse: Reuse,
+}
+
+/// Fills in the templates of one combination of levels.
+pub(super) struct Renderer<'a> {
+    pub experiment: &'a Experiment,
+    pub levels: &'a Levels,
+    pub bindings: &'a Bindings,
+    /// Put the same symbol in the place of how the link's server is told to listen, whatever the transport: for the
+    /// comparison of cases.
+    pub symbolic: bool,
+}
+
+/// Takes the place of the listening end of the link in a symbolic rendering.
+pub(super) const LISTEN: &str = "@listen@";
+
+impl Renderer<'_> {
+    /// The services in start order.
+    pub(super) fn services(&self) -> Result<Vec<RenderedService>, RenderError> {
+        self.experiment.services.iter().map(|(name, service)| self.service(name, service)).collect()
+    }
+
+    fn service(&self, name: &str, service: &Service) -> Result<RenderedService, RenderError> {
+        let binding = self.binding(name)?;
+        let recipe = self.recipe(name, service)?;
+        let context = self.service_context(name, service, recipe, binding)?;
+        let context = Value::from(context);
+        let at = |part: &str| format!("{name}: {part} of recipe {}", recipe.name);
+        let list = |part: &str, items: &[Template]| self.list(&at(part), items, &context);
+        let mut command = vec![binding.program.display().to_string()];
+        command.extend(self.arguments(name, recipe, binding, &context)?);
+        Ok(RenderedService {
+            name: name.to_owned(),
+            recipe: recipe.name.clone(),
+            command,
+            prepare: recipe.prepare.iter().map(|words| list("start.prepare", words)).collect::<Result<_, _>>()?,
+            environment: recipe
+                .environment
+                .iter()
+                .map(|(key, text)| Ok((key.clone(), template::render(&at("start.environment"), text, &context)?)))
+                .collect::<Result<_, TemplateError>>()?,
+            files: self.files(service, recipe, &context)?,
+            ready: Ready { check: self.ready(&at("ready"), recipe, &context)?, timeout: recipe.ready.timeout },
+            stop: recipe.stop.clone(),
+            endpoint: binding.endpoint(),
+        })
+    }
+
+    fn binding(&self, name: &str) -> Result<&ServiceBinding, RenderError> {
+        self.bindings.services.get(name).ok_or_else(|| RenderError::Unbound(name.to_owned()))
+    }
+
+    /// Name of the recipe that a service has in this case.
+    pub(super) fn recipe_name(&self, name: &str, service: &Service) -> Result<String, RenderError> {
+        let context = Value::from(template::levels_context(self.levels));
+        Ok(template::render(&format!("services.{name}.recipe"), &service.recipe, &context)?.trim().to_owned())
+    }
+
+    fn recipe(&self, name: &str, service: &Service) -> Result<&Recipe, RenderError> {
+        let recipe = self.recipe_name(name, service)?;
+        self.experiment.recipes.get(&recipe).ok_or_else(|| {
+            let known: Vec<&str> = self.experiment.recipes.keys().map(String::as_str).collect();
+            RenderError::Recipe { service: name.to_owned(), recipe: recipe.clone(), known: known.join(", ") }
+        })
+    }
+
+    /// Levels and the addresses of all services.
+    fn context(&self) -> BTreeMap<String, Value> {
+        let mut context = template::levels_context(self.levels);
+        for (name, binding) in &self.bindings.services {
+            context.insert(name.clone(), address_value(binding, address_text(&binding.address)));
+        }
+        context
+    }
+
+    fn service_context(
+        &self,
+        name: &str,
+        service: &Service,
+        recipe: &Recipe,
+        binding: &ServiceBinding,
+    ) -> Result<BTreeMap<String, Value>, RenderError> {
+        let mut context = self.context();
+        let account = &self.bindings.account;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        context.insert("directory".to_owned(), binding.directory.display().to_string().into());
+        context.insert("runtime".to_owned(), binding.runtime.display().to_string().into());
+        context.insert("program".to_owned(), binding.program.display().to_string().into());
+        context.insert("user".to_owned(), account.user.as_str().into());
+        context.insert("group".to_owned(), account.group.as_str().into());
+        context.insert("is_root".to_owned(), account.is_root.into());
+        context.insert("cpus".to_owned(), cpus.into());
+        if let Some(tls) = tls_value(binding) {
+            context.insert("tls".to_owned(), tls);
+        }
+        self.add_settings(name, service, recipe, &mut context)?;
+        let listen = self.listen_text(name, recipe, binding, &context)?;
+        context.insert("listen".to_owned(), address_value(binding, listen));
+        Ok(context)
+    }
+
+    fn add_settings(
+        &self,
+        name: &str,
+        service: &Service,
+        recipe: &Recipe,
+        context: &mut BTreeMap<String, Value>,
+    ) -> Result<(), RenderError> {
+        let outer = Value::from(context.clone());
+        for (key, setting) in &recipe.settings {
+            let Some(text) = service.settings.get(key).or(setting.default.as_ref()) else {
+                let (service, recipe, setting) = (name.to_owned(), recipe.name.clone(), key.clone());
+                return Err(RenderError::Setting { service, recipe, setting });
+            };
+            context.insert(key.clone(), template::typed(&format!("services.{name}.settings.{key}"), text, &outer)?);
+        }
+        for (key, text) in service.settings.iter().filter(|(key, _)| !recipe.settings.contains_key(*key)) {
+            context.insert(key.clone(), template::typed(&format!("services.{name}.settings.{key}"), text, &outer)?);
+        }
+        Ok(())
+    }
+
+    fn is_link(&self, name: &str) -> bool {
+        self.symbolic && self.experiment.link.to == name
+    }
+
+    fn listen_text(
+        &self,
+        name: &str,
+        recipe: &Recipe,
+        binding: &ServiceBinding,
+        context: &BTreeMap<String, Value>,
+    ) -> Result<String, RenderError> {
+        let listen = recipe.listen.get(&binding.transport).ok_or_else(|| RenderError::Listen {
+            service: name.to_owned(),
+            recipe: recipe.name.clone(),
+            transport: binding.transport,
+            known: recipe.listen.keys().map(|transport| transport.name()).collect::<Vec<_>>().join(", "),
+        })?;
+        if self.is_link(name) {
+            return Ok(LISTEN.to_owned());
+        }
+        let mut context = context.clone();
+        context.insert("listen".to_owned(), address_value(binding, address_text(&binding.address)));
+        let place = format!("{name}: listen.{} of recipe {}", binding.transport, recipe.name);
+        Ok(template::render(&place, &listen.config, &Value::from(context))?)
+    }
+
+    fn arguments(
+        &self,
+        name: &str,
+        recipe: &Recipe,
+        binding: &ServiceBinding,
+        context: &Value,
+    ) -> Result<Vec<String>, RenderError> {
+        let mut arguments = Vec::new();
+        for item in &recipe.arguments {
+            let (part, items) = match recipe.listen.get(&binding.transport) {
+                Some(_) if template::is_listen(item) && self.is_link(name) => {
+                    arguments.push(LISTEN.to_owned());
+                    continue;
+                }
+                Some(listen) if template::is_listen(item) => ("listen", &listen.arguments[..]),
+                _ => ("start.arguments", std::slice::from_ref(item)),
+            };
+            arguments.extend(self.list(&format!("{name}: {part} of recipe {}", recipe.name), items, context)?);
+        }
+        Ok(arguments)
+    }
+
+    /// Renders each item; what renders to nothing is left out.
+    fn list(&self, place: &str, items: &[Template], context: &Value) -> Result<Vec<String>, RenderError> {
+        let mut words = Vec::new();
+        for item in items {
+            let word = template::render(place, item, context)?;
+            if !word.is_empty() {
+                words.push(word);
+            }
+        }
+        Ok(words)
+    }
+
+    /// Configuration files, the experiment's before the recipe's, and the application.
+    fn files(
+        &self,
+        service: &Service,
+        recipe: &Recipe,
+        context: &Value,
+    ) -> Result<Vec<(PathBuf, Vec<u8>)>, RenderError> {
+        let mut config: BTreeMap<&PathBuf, &ConfigFile> = recipe.config.iter().collect();
+        config.extend(service.config.iter());
+        let mut files = Vec::new();
+        for (path, file) in config {
+            files.push((path.clone(), template::render(&file.source, &file.text, context)?.into_bytes()));
+        }
+        let Some(app) = &service.app else { return Ok(files) };
+        for (path, content) in &self.experiment.files {
+            if let Ok(inner) = path.strip_prefix(app) {
+                files.push((PathBuf::from("app").join(inner), content.clone()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn ready(&self, place: &str, recipe: &Recipe, context: &Value) -> Result<ReadyCheck, RenderError> {
+        Ok(match &recipe.ready.check {
+            ReadyCheck::Connect => ReadyCheck::Connect,
+            ReadyCheck::Http { path, status } => {
+                ReadyCheck::Http { path: template::render(place, path, context)?, status: *status }
+            }
+            ReadyCheck::Command(words) => ReadyCheck::Command(self.list(place, words, context)?),
+        })
+    }
+
+    /// The specification of the load on the target's endpoint.
+    pub(super) fn load(&self) -> Result<RenderedLoad, RenderError> {
+        let load = &self.experiment.load;
+        let context = Value::from(self.context());
+        let text = |key: &'static str, text: &str| template::render(&format!("load.{key}"), text, &context);
+        let number = |key: &'static str, template: &str| -> Result<u32, RenderError> {
+            let text = text(key, template)?;
+            let positive = text.trim().parse().ok().filter(|&number: &u32| number > 0);
+            positive.ok_or(RenderError::Load { key, text, expected: "a whole number from 1" })
+        };
+        let protocol = text("protocol", &load.protocol)?.trim().to_owned();
+        let nodelay = text("nodelay", &load.nodelay)?;
+        let nodelay = nodelay.trim().to_lowercase().parse().map_err(|_| RenderError::Load {
+            key: "nodelay",
+            text: nodelay,
+            expected: "true or false",
+        })?;
+        let spec = Spec {
+            endpoint: self.binding(&load.target)?.endpoint(),
+            protocol: self.protocol(&protocol, &context)?,
+            socket: SocketOptions { nodelay, ..SocketOptions::default() },
+            reuse: reuse("reuse", &text("reuse", &load.reuse)?)?,
+            model: lasthop_load::spec::Model::default(),
+            engine: lasthop_load::spec::Engine::default(),
+            connections: number("connections", &load.connections)?,
+            threads: number("threads", &load.threads)?,
+            timeouts: lasthop_load::spec::Timeouts::default(),
+        };
+        Ok(RenderedLoad { spec, protocol, driver: self.driver(&context)? })
+    }
+
+    fn driver(&self, context: &Value) -> Result<Option<Vec<String>>, RenderError> {
+        let driver = &self.experiment.load.driver;
+        let Some(first) = driver.first() else { return Ok(None) };
+        if template::render("load.driver", first, context)?.is_empty() {
+            return Ok(None);
+        }
+        self.list("load.driver", driver, context).map(Some)
+    }
+
+    fn protocol(&self, name: &str, context: &Value) -> Result<Protocol, RenderError> {
+        let wrong = |cause: String| RenderError::Protocol { protocol: name.to_owned(), cause };
+        let parameters = self.experiment.load.parameters.get(name);
+        let parameters = parameters.ok_or_else(|| wrong(format!("there is no `[load.{name}]`")))?;
+        let rendered = render_json(&format!("load.{name}"), parameters, context)?;
+        serde_json::from_value(serde_json::json!({ name: rendered })).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// What the live link must turn out to be.
+    pub(super) fn proof(&self) -> Result<Option<RenderedProof>, RenderError> {
+        let Some(proof) = &self.experiment.link.proof else { return Ok(None) };
+        let context = Value::from(self.context());
+        let text = template::render("link.proof.reuse", &proof.reuse, &context)?;
+        Ok(Some(RenderedProof { path: proof.path.clone(), reuse: reuse("reuse", &text)? }))
+    }
+}
+
+fn reuse(key: &'static str, text: &str) -> Result<Reuse, RenderError> {
+    match text.trim() {
+        "keep-alive" => Ok(Reuse::KeepAlive),
+        "per-request" => Ok(Reuse::PerRequest),
+        _ => Err(RenderError::Load { key, text: text.to_owned(), expected: "keep-alive or per-request" }),
+    }
+}
+
+/// Renders every text of a JSON value.
+fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, RenderError> {
+    Ok(match value {
+        Json::String(text) => {
+            let typed = template::typed(place, text, context)?;
+            serde_json::to_value(&typed).unwrap_or_else(|_| Json::String(typed.to_string()))
+        }
+        Json::Array(items) => {
+            Json::Array(items.iter().map(|item| render_json(place, item, context)).collect::<Result<_, _>>()?)
+        }
+        Json::Object(map) => {
+            let render = |(key, item): (&String, &Json)| {
+                Ok((key.clone(), render_json(&format!("{place}.{key}"), item, context)?))
+            };
+            Json::Object(map.iter().map(render).collect::<Result<_, RenderError>>()?)
+        }
+        other => other.clone(),
+    })
+}
+
+/// An address in the form that nginx and gunicorn take: `127.0.0.1:8000`, `[::1]:8000`, `unix:/path`, `unix:@name`.
+pub(super) fn address_text(address: &Address) -> String {
+    match address {
+        Address::Unix(path) => format!("unix:{}", path.display()),
+        Address::Abstract(name) => format!("unix:@{name}"),
+        Address::Tcp(address) => address.to_string(),
+    }
+}
+
+/// The URL in the form that nginx takes: `http://127.0.0.1:8000`, `https://…`, `http://unix:/path`.
+pub(super) fn url_text(binding: &ServiceBinding) -> String {
+    let scheme = if binding.transport.is_tls() { "https" } else { "http" };
+    format!("{scheme}://{}", address_text(&binding.address))
+}
+
+/// Attributes of a service's address in templates.
+pub(super) const ADDRESS_ATTRIBUTES: [&str; 10] =
+    ["address", "host", "port", "path", "name", "url", "transport", "directory", "runtime", "tls"];
+
+fn address_value(binding: &ServiceBinding, text: String) -> Value {
+    let mut attributes = BTreeMap::from([
+        ("address", Value::from(address_text(&binding.address))),
+        ("url", Value::from(url_text(binding))),
+        ("transport", Value::from(binding.transport.name())),
+        ("directory", Value::from(binding.directory.display().to_string())),
+        ("runtime", Value::from(binding.runtime.display().to_string())),
+    ]);
+    match &binding.address {
+        Address::Unix(path) => drop(attributes.insert("path", path.display().to_string().into())),
+        Address::Abstract(name) => drop(attributes.insert("name", name.as_str().into())),
+        Address::Tcp(address) => {
+            attributes.insert("host", address.ip().to_string().into());
+            attributes.insert("port", address.port().into());
+        }
+    }
+    if let Some(tls) = tls_value(binding) {
+        attributes.insert("tls", tls);
+    }
+    Value::from_object(Named { text, attributes })
+}
+
+/// Attributes of `tls` in templates.
+pub(super) const TLS_ATTRIBUTES: [&str; 3] = ["authority", "certificate", "key"];
+
+fn tls_value(binding: &ServiceBinding) -> Option<Value> {
+    let files = binding.tls.as_ref()?;
+    let paths = [&files.authority, &files.certificate, &files.key];
+    let attributes = TLS_ATTRIBUTES.into_iter().zip(paths.map(|path| Value::from(path.display().to_string()))).collect();
+    Some(Value::from_object(Named { text: files.certificate.display().to_string(), attributes }))
+}
+
+/// Names that the templates of a service find beside factors, services and settings.
+pub(super) const SERVICE_NAMES: [&str; 9] =
+    ["listen", "directory", "runtime", "program", "user", "group", "is_root", "cpus", "tls"];

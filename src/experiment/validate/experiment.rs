@@ -1,0 +1,470 @@
+//! Experiments.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
+
+use indexmap::IndexMap;
+use lasthop_load::spec::Transport;
+use minijinja::value::Value;
+use serde_json::Value as Json;
+
+use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
+use crate::experiment::{
+    cases::{self, TRANSPORT},
+    definition::{ExperimentFile, FactorFile, LevelValue, ServiceFile},
+    model::{
+        Defaults, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source,
+    },
+    render::SERVICE_NAMES,
+    schema, template,
+};
+
+/// The file that makes a folder an experiment.
+pub(in crate::experiment) const FILE: &str = "experiment.toml";
+/// The end of a link that is the load generator.
+const DRIVER: &str = "driver";
+/// Protocols that the load may name.
+const PROTOCOLS: [&str; 4] = ["hello", "echo", "stream", "http"];
+
+/// Where recipes come from.
+pub(in crate::experiment) trait Recipes {
+    /// Names of all recipes.
+    fn names(&self) -> Vec<String>;
+    /// The recipe of that name; `None` where there is none.
+    fn get(&self, name: &str) -> Option<Result<Recipe, Diagnostics>>;
+}
+
+/// Reads an experiment from the files of its folder.
+///
+/// # Errors
+/// Everything that is wrong with it, its templates and the recipes that it uses.
+pub(in crate::experiment) fn experiment(
+    name: &str,
+    folder: &str,
+    source: Source,
+    files: &Files,
+    recipes: &dyn Recipes,
+) -> Result<Experiment, Diagnostics> {
+    let (mut checker, file) = read::<ExperimentFile>(folder, FILE, files, schema::experiment_schema());
+    let Some(file) = file else { return Err(checker.found) };
+    let mut experiment = checker.build(name, source, &file);
+    if checker.found.is_empty() {
+        checker.check_combinations(&file, &mut experiment, recipes);
+    }
+    if checker.found.is_empty() { Ok(experiment) } else { Err(checker.found) }
+}
+
+impl Checker<'_> {
+    fn build(&mut self, name: &str, source: Source, file: &ExperimentFile) -> Experiment {
+        self.check_names(file);
+        self.check_link(file);
+        let factors = self.factors(file);
+        let factor_scope = Scope::default().add(file.factors.keys());
+        for (at, exclude) in file.exclude.iter().enumerate() {
+            self.expression(&format!("/exclude/{at}/when"), &exclude.when, &factor_scope);
+        }
+        // What only conditions ask for changes nothing that is measured.
+        self.used.clear();
+        let services = self.services(file, &factor_scope);
+        let load = self.load(file, &factor_scope.add_services(file.services.keys()));
+        self.check_use(file);
+        let mut own = self.files.clone();
+        own.remove(&PathBuf::from(FILE));
+        Experiment {
+            name: name.to_owned(),
+            title: file.title.clone(),
+            question: file.question.clone(),
+            source,
+            files: own,
+            link: link(file),
+            factors,
+            excludes: file
+                .exclude
+                .iter()
+                .map(|exclude| Exclude { when: exclude.when.clone(), because: exclude.because.clone() })
+                .collect(),
+            services,
+            recipes: IndexMap::new(),
+            load,
+            defaults: self.defaults(file),
+        }
+    }
+
+    fn check_names(&mut self, file: &ExperimentFile) {
+        let reserved: Vec<&str> = SERVICE_NAMES.into_iter().chain([DRIVER]).collect();
+        for (what, table, names) in [
+            ("factor", "/factors", file.factors.keys().collect::<Vec<_>>()),
+            ("service", "/services", file.services.keys().collect()),
+        ] {
+            for name in names {
+                let pointer = join(table, name);
+                self.must_be_name(&pointer, what, name);
+                if reserved.contains(&name.as_str()) {
+                    self.key_error(&pointer, format!("`{name}` has a meaning of its own in templates"), None);
+                }
+            }
+        }
+        for name in file.services.keys().filter(|name| file.factors.contains_key(*name)) {
+            self.key_error(&join("/services", name), format!("`{name}` is also the name of a factor"), None);
+        }
+    }
+
+    fn check_link(&mut self, file: &ExperimentFile) {
+        let services: Vec<&str> = file.services.keys().map(String::as_str).collect();
+        let ends = services.iter().copied().chain([DRIVER]);
+        self.must_be_known("/link/from", "service", &file.link.from, ends);
+        self.must_be_known("/link/to", "service", &file.link.to, services.iter().copied());
+        let known = self.must_be_known("/load/target", "service", &file.load.target, services.iter().copied());
+        if file.link.from == file.link.to {
+            self.error("/link/to", "a link has two different ends");
+        }
+        if known && file.link.from == DRIVER && file.load.target != file.link.to {
+            let help = Some(format!("the link goes from the driver to `{}`", file.link.to));
+            self.error_with_help("/load/target", "the driver must talk over the link", help);
+        }
+        if let Some(proof) = &file.link.proof {
+            self.must_be_reuse("/link/proof/reuse", &proof.reuse);
+        }
+    }
+
+    fn must_be_reuse(&mut self, pointer: &str, text: &str) {
+        if !text.contains("{{") {
+            self.must_be_known(pointer, "way to use connections called", text, ["keep-alive", "per-request"]);
+        }
+    }
+
+    fn factors(&mut self, file: &ExperimentFile) -> IndexMap<String, Factor> {
+        let mut above = Scope::default();
+        let mut factors = IndexMap::new();
+        for (name, factor) in &file.factors {
+            let pointer = join("/factors", name);
+            if let Some(when) = &factor.when {
+                self.expression(&join(&pointer, "when"), when, &above);
+            }
+            above = above.add([name]);
+            factors.insert(name.clone(), self.factor(&pointer, name, factor));
+        }
+        if let Some(at) = factors.get_index_of(TRANSPORT) {
+            factors.move_index(at, 0);
+        } else {
+            self.key_error("/factors", "the factor `transport` is missing: the transport of the link", None);
+        }
+        factors
+    }
+
+    fn factor(&mut self, pointer: &str, name: &str, file: &FactorFile) -> Factor {
+        let plain = |levels: &[LevelValue]| levels.iter().map(|level| level.0.clone()).collect::<Vec<Level>>();
+        let levels = plain(&file.levels);
+        for (at, level) in levels.iter().enumerate().filter(|(at, level)| levels[..*at].contains(level)) {
+            self.error(&format!("{pointer}/levels/{at}"), format!("the level `{level}` is listed twice"));
+        }
+        let default = file.default.as_deref().map_or_else(|| levels.clone(), plain);
+        for (at, level) in default.iter().enumerate() {
+            self.must_be_level(&format!("{pointer}/default/{at}"), level, &levels);
+        }
+        if default.is_empty() {
+            self.error(&format!("{pointer}/default"), "at least one level is needed");
+        }
+        self.reference(pointer, name, file, &levels);
+        self.range(pointer, file, &levels);
+        Factor {
+            help: file.help.clone(),
+            levels,
+            default,
+            reference: file.reference.clone().map(|level| level.0),
+            when: file.when.clone(),
+            range: file.range.map(|[low, high]| (low, high)),
+        }
+    }
+
+    fn must_be_level(&mut self, pointer: &str, level: &Level, levels: &[Level]) {
+        let known: Vec<String> = levels.iter().map(Level::to_string).collect();
+        if !levels.contains(level) {
+            let help = suggest(&level.to_string(), known.iter().map(String::as_str));
+            self.error_with_help(pointer, format!("`{level}` is not one of the levels"), help);
+        }
+    }
+
+    fn reference(&mut self, pointer: &str, name: &str, file: &FactorFile, levels: &[Level]) {
+        let place = format!("{pointer}/reference");
+        match &file.reference {
+            Some(level) if name == TRANSPORT => self.must_be_level(&place, &level.0, levels),
+            Some(_) => self.key_error(&place, "only `transport` is compared and has a reference", None),
+            None if name == TRANSPORT => {
+                self.key_error(pointer, "`reference` is missing: the transport that others are compared with", None);
+            }
+            None => {}
+        }
+        if name != TRANSPORT {
+            return;
+        }
+        for (at, level) in levels.iter().enumerate() {
+            let known = Transport::ALL.map(Transport::name);
+            self.must_be_known(&format!("{pointer}/levels/{at}"), "transport", &level.to_string(), known);
+        }
+        if file.when.is_some() {
+            self.key_error(&format!("{pointer}/when"), "every case has a transport", None);
+        }
+    }
+
+    fn range(&mut self, pointer: &str, file: &FactorFile, levels: &[Level]) {
+        let Some([low, high]) = file.range else { return };
+        let place = format!("{pointer}/range");
+        if low > high {
+            self.error(&place, "the lower end comes first");
+        }
+        let outside = |level: &&Level| !matches!(level, Level::Int(number) if (low..=high).contains(number));
+        if let Some(level) = levels.iter().find(outside) {
+            self.error(&place, format!("the level `{level}` is not a whole number from {low} to {high}"));
+        }
+    }
+
+    fn services(&mut self, file: &ExperimentFile, factors: &Scope) -> IndexMap<String, Service> {
+        let order = self.start_order(file);
+        let mut services: BTreeMap<&String, Service> = BTreeMap::new();
+        for (name, service) in &file.services {
+            services.insert(name, self.service(file, name, service, factors));
+        }
+        order.into_iter().filter_map(|name| Some((name.clone(), services.remove(name)?))).collect()
+    }
+
+    fn service(&mut self, file: &ExperimentFile, name: &str, service: &ServiceFile, factors: &Scope) -> Service {
+        let pointer = join("/services", name);
+        let at = |key: &str| join(&pointer, key);
+        let is_link = file.link.to == *name;
+        if is_link && service.listen.is_some() {
+            let help = Some("leave `listen` out: the case decides".to_owned());
+            self.key_error(&at("listen"), "the link goes to this service", help);
+        } else if !is_link && service.listen.is_none() {
+            let help = Some(format!("only `{}`, where the link goes to, listens on the transport of the case", file.link.to));
+            self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
+        }
+        self.template(&at("recipe"), &service.recipe, factors);
+        let outer = factors.clone().add_services(file.services.keys()).add_own();
+        self.template_tree(&at("settings"), &outer);
+        for key in service.settings.keys() {
+            self.must_be_name(&join(&at("settings"), key), "setting", key);
+        }
+        let scope = outer.add(service.settings.keys());
+        if let Some(app) = &service.app {
+            if !self.files.keys().any(|path| path.starts_with(app)) {
+                self.error(&at("app"), format!("there is no folder `{app}` in {}", self.folder));
+            }
+        }
+        Service {
+            recipe: service.recipe.clone(),
+            listen: service.listen,
+            needs: service.needs.clone(),
+            settings: service.settings.iter().map(|(key, value)| (key.clone(), value.0.clone())).collect(),
+            config: self.config(&at("config"), &service.config, &scope),
+            app: service.app.as_ref().map(PathBuf::from),
+            packages: packages(&service.packages),
+        }
+    }
+
+    /// Services so that each comes after those that it needs; otherwise in the order of the file.
+    fn start_order<'b>(&mut self, file: &'b ExperimentFile) -> Vec<&'b String> {
+        let names: Vec<&str> = file.services.keys().map(String::as_str).collect();
+        for (name, service) in &file.services {
+            for (at, need) in service.needs.iter().enumerate() {
+                let pointer = format!("{}/{at}", join(&join("/services", name), "needs"));
+                self.must_be_known(&pointer, "service", need, names.iter().copied());
+            }
+        }
+        let mut order: Vec<&String> = Vec::new();
+        let mut waiting: Vec<(&String, &ServiceFile)> = file.services.iter().collect();
+        while !waiting.is_empty() {
+            let ready = |service: &ServiceFile| {
+                service.needs.iter().all(|need| order.contains(&need) || !file.services.contains_key(need))
+            };
+            let Some(at) = waiting.iter().position(|(_, service)| ready(service)) else {
+                let circle: Vec<&str> = waiting.iter().map(|(name, _)| name.as_str()).collect();
+                let pointer = join(&join("/services", waiting[0].0), "needs");
+                self.key_error(&pointer, format!("these services wait for each other: {}", circle.join(", ")), None);
+                break;
+            };
+            order.push(waiting.remove(at).0);
+        }
+        order
+    }
+
+    fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
+        let load = &file.load;
+        for key in ["protocol", "connections", "threads", "reuse", "nodelay", "driver", "hello", "echo", "stream", "http"] {
+            self.template_tree(&join("/load", key), scope);
+        }
+        self.template_tree("/link/proof/reuse", scope);
+        self.must_be_reuse("/load/reuse", &load.reuse);
+        if !load.protocol.contains("{{") {
+            self.must_be_known("/load/protocol", "protocol", &load.protocol, PROTOCOLS);
+        }
+        let given = |name: &&str| self.document.tree.pointer(&join("/load", name)).is_some();
+        let parameters = PROTOCOLS.into_iter().filter(given);
+        Load {
+            target: load.target.clone(),
+            protocol: load.protocol.clone(),
+            parameters: parameters.map(|name| (name.to_owned(), parameters_of(&self.document.tree, name))).collect(),
+            connections: load.connections.0.clone(),
+            threads: load.threads.0.clone(),
+            reuse: load.reuse.clone(),
+            nodelay: load.nodelay.0.clone(),
+            driver: load.driver.clone(),
+        }
+    }
+
+    /// A factor that no service and no load mentions only multiplies the cases.
+    fn check_use(&mut self, file: &ExperimentFile) {
+        let used: BTreeSet<&str> = self.used.iter().map(|name| name.split('.').next().unwrap_or(name)).collect();
+        let unused: Vec<String> =
+            file.factors.keys().filter(|name| *name != TRANSPORT && !used.contains(name.as_str())).cloned().collect();
+        for name in unused {
+            let help = Some(format!("write {{{{ {name} }}}} where it has its effect, or remove it"));
+            self.key_error(&join("/factors", &name), format!("no service and no load uses the factor `{name}`"), help);
+        }
+    }
+
+    fn defaults(&mut self, file: &ExperimentFile) -> Defaults {
+        let defaults = &file.defaults;
+        Defaults {
+            trial: self.duration("/defaults/trial", defaults.trial.as_ref(), "100ms"),
+            budget: self.duration("/defaults/budget", defaults.budget.as_ref(), "30s"),
+            precision: self.share("/defaults/precision", defaults.precision.as_ref()),
+            margin: self.share("/defaults/margin", defaults.margin.as_ref()),
+            blocks: defaults.blocks.unwrap_or(10),
+        }
+    }
+
+    /// What only shows when levels are put in: recipes, transports and protocols of every combination of all levels.
+    fn check_combinations(&mut self, file: &ExperimentFile, experiment: &mut Experiment, recipes: &dyn Recipes) {
+        let all = experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.levels.clone())).collect();
+        let combinations = match cases::combinations(experiment, &all) {
+            Ok((combinations, _)) => combinations,
+            Err(error) => return self.error("/factors", error.to_string()),
+        };
+        for (name, service) in &file.services {
+            self.check_recipes(file, name, service, &combinations, experiment, recipes);
+        }
+        self.check_protocols(&combinations, experiment);
+    }
+
+    fn check_recipes(
+        &mut self,
+        file: &ExperimentFile,
+        name: &str,
+        service: &ServiceFile,
+        combinations: &[Levels],
+        experiment: &mut Experiment,
+        recipes: &dyn Recipes,
+    ) {
+        let pointer = join(&join("/services", name), "recipe");
+        let mut wanted: BTreeMap<String, BTreeSet<Transport>> = BTreeMap::new();
+        for levels in combinations {
+            let context = Value::from(template::levels_context(levels));
+            match template::render(&pointer, &service.recipe, &context) {
+                Ok(recipe) => {
+                    let transport = service.listen.unwrap_or_else(|| cases::transport(levels));
+                    wanted.entry(recipe.trim().to_owned()).or_default().insert(transport);
+                }
+                Err(error) => return self.error(&pointer, error.message),
+            }
+        }
+        for (recipe, transports) in wanted {
+            match recipes.get(&recipe) {
+                None => {
+                    let names = recipes.names();
+                    self.must_be_known(&pointer, "recipe", &recipe, names.iter().map(String::as_str));
+                }
+                Some(Err(errors)) => self.found.extend(errors),
+                Some(Ok(found)) => {
+                    self.check_transports(file, &pointer, &found, &transports);
+                    self.check_settings(name, service, &found);
+                    experiment.recipes.insert(recipe, found);
+                }
+            }
+        }
+    }
+
+    fn check_transports(
+        &mut self,
+        file: &ExperimentFile,
+        pointer: &str,
+        recipe: &Recipe,
+        transports: &BTreeSet<Transport>,
+    ) {
+        let known: Vec<&str> = recipe.listen.keys().map(|transport| transport.name()).collect();
+        for transport in transports.iter().filter(|transport| !recipe.listen.contains_key(*transport)) {
+            let message = format!("recipe `{}` cannot listen on {transport}", recipe.name);
+            let help = if file.exclude.is_empty() { "" } else { ", or exclude the combination" };
+            self.error_with_help(pointer, message, Some(format!("it can on: {}{help}", known.join(", "))));
+        }
+    }
+
+    /// A setting belongs to the recipe or to a configuration file of the experiment.
+    fn check_settings(&mut self, name: &str, service: &ServiceFile, recipe: &Recipe) {
+        let pointer = join(&join("/services", name), "settings");
+        let several = service.recipe.contains("{{");
+        for key in service.settings.keys() {
+            let mentioned = service.config.values().any(|file| self.mentions(file, key));
+            if !recipe.settings.contains_key(key) && !mentioned && !several {
+                let help = suggest(key, recipe.settings.keys().map(String::as_str));
+                self.key_error(&join(&pointer, key), format!("recipe `{}` has no setting `{key}`", recipe.name), help);
+            }
+        }
+        for (key, _) in recipe.settings.iter().filter(|(key, setting)| {
+            setting.default.is_none() && !service.settings.contains_key(*key)
+        }) {
+            let pointer = join("/services", name);
+            self.key_error(&pointer, format!("recipe `{}` needs the setting `{key}`", recipe.name), None);
+        }
+    }
+
+    fn mentions(&self, file: &str, name: &str) -> bool {
+        let text = self.files.get(&PathBuf::from(file)).map(|bytes| String::from_utf8_lossy(bytes));
+        text.and_then(|text| template::names(&text).ok()).is_some_and(|names| names.contains(name))
+    }
+
+    fn check_protocols(&mut self, combinations: &[Levels], experiment: &Experiment) {
+        let mut names = BTreeSet::new();
+        for levels in combinations {
+            let context = Value::from(template::levels_context(levels));
+            match template::render("load.protocol", &experiment.load.protocol, &context) {
+                Ok(name) => drop(names.insert(name.trim().to_owned())),
+                Err(error) => return self.error("/load/protocol", error.message),
+            }
+        }
+        for name in names {
+            if self.must_be_known("/load/protocol", "protocol", &name, PROTOCOLS)
+                && !experiment.load.parameters.contains_key(&name)
+            {
+                self.error("/load/protocol", format!("there is no `[load.{name}]` with the protocol's parameters"));
+            }
+        }
+    }
+}
+
+fn link(file: &ExperimentFile) -> Link {
+    let proof = file.link.proof.as_ref();
+    Link {
+        from: file.link.from.clone(),
+        to: file.link.to.clone(),
+        proof: proof.map(|proof| LinkProof { path: proof.path.clone(), reuse: proof.reuse.clone() }),
+    }
+}
+
+/// The protocol's parameters as the load generator takes them.
+fn parameters_of(tree: &Json, protocol: &str) -> Json {
+    let mut parameters = tree.pointer(&join("/load", protocol)).cloned().unwrap_or_default();
+    if protocol != "http" {
+        return parameters;
+    }
+    if let Some(table) = parameters.as_object_mut() {
+        table.entry("host").or_insert_with(|| "localhost".into());
+        if let Some(Json::Object(headers)) = table.get("headers") {
+            let pairs = headers.iter().map(|(name, value)| serde_json::json!([name, value])).collect();
+            table.insert("headers".to_owned(), Json::Array(pairs));
+        }
+    }
+    parameters
+}

@@ -1,0 +1,141 @@
+//! Recipes.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{Checker, Files, Scope, join, packages, read};
+use crate::experiment::{
+    definition::{ProgramFile, ReadyName, RecipeFile},
+    diagnostics::Diagnostics,
+    model::{Listen, Program, ProgramKind, Ready, ReadyCheck, Recipe, Setting, Stop},
+    schema,
+};
+
+/// The file that makes a folder a recipe.
+pub(in crate::experiment) const FILE: &str = "recipe.toml";
+
+/// Reads a recipe from the files of its folder.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(in crate::experiment) fn recipe(name: &str, folder: &str, files: &Files) -> Result<Recipe, Diagnostics> {
+    let (mut checker, file) = read::<RecipeFile>(folder, FILE, files, schema::recipe_schema());
+    let recipe = file.map(|file| checker.recipe(name, &file));
+    match recipe {
+        Some(recipe) if checker.found.is_empty() => Ok(recipe),
+        _ => Err(checker.found),
+    }
+}
+
+impl Checker<'_> {
+    fn recipe(&mut self, name: &str, file: &RecipeFile) -> Recipe {
+        for setting in file.settings.keys() {
+            self.must_be_name(&join("/settings", setting), "setting", setting);
+        }
+        // A recipe serves many experiments: it knows its settings and nothing of their factors.
+        let scope = Scope::default().add(file.settings.keys()).add_own();
+        self.templates("/start/arguments", &file.start.arguments, &scope);
+        self.template_tree("/start/environment", &scope);
+        self.template_tree("/start/prepare", &scope);
+        self.template_tree("/listen", &scope);
+        self.template_tree("/ready/path", &scope);
+        self.template_tree("/ready/command", &scope);
+        if file.listen.is_empty() {
+            self.key_error("/listen", "a server must listen on at least one transport", None);
+        }
+        let listen = |listen: &super::super::definition::ListenFile| Listen {
+            arguments: listen.arguments.clone(),
+            config: listen.config.clone(),
+        };
+        let setting = |setting: &super::super::definition::SettingFile| Setting {
+            help: setting.help.clone(),
+            default: setting.default.as_ref().map(|value| value.0.clone()),
+        };
+        Recipe {
+            name: name.to_owned(),
+            summary: file.summary.clone(),
+            program: self.program(&file.program),
+            listen: file.listen.iter().map(|(transport, file)| (*transport, listen(file))).collect(),
+            settings: file.settings.iter().map(|(name, file)| (name.clone(), setting(file))).collect(),
+            prepare: file.start.prepare.clone(),
+            arguments: file.start.arguments.clone(),
+            environment: file.start.environment.clone(),
+            config: self.config("/config", &file.config, &scope),
+            ready: self.ready(file),
+            stop: self.stop(file),
+        }
+    }
+
+    fn program(&mut self, file: &ProgramFile) -> Program {
+        let version = file.version.as_ref();
+        if file.lasthop {
+            if !file.names.is_empty() || version.is_some() {
+                self.key_error("/program", "`lasthop = true` leaves no room for `names` and `version`", None);
+            }
+        } else {
+            if file.names.is_empty() {
+                self.key_error("/program", "`names` is missing: how is the executable called?", None);
+            }
+            if version.is_none() {
+                self.key_error("/program", "`version` is missing: how is the version found out?", None);
+            }
+        }
+        let pattern = version.map(|version| version.pattern.clone()).unwrap_or_default();
+        if version.is_some() {
+            self.version_pattern(&pattern);
+        }
+        let folders = file.folders.iter().map(PathBuf::from).collect();
+        Program {
+            kind: match file.lasthop {
+                true => ProgramKind::Lasthop,
+                false => ProgramKind::Named { names: file.names.clone(), folders },
+            },
+            version_arguments: version.map(|version| version.arguments.clone()).unwrap_or_default(),
+            version_pattern: pattern,
+            minimum: version.and_then(|version| version.minimum.clone()),
+            packages: packages(&file.packages),
+        }
+    }
+
+    fn version_pattern(&mut self, pattern: &str) {
+        match regex::Regex::new(pattern) {
+            Ok(regex) if regex.captures_len() == 2 => {}
+            Ok(_) => self.error("/program/version/pattern", "expected exactly one group: the version"),
+            Err(error) => {
+                let last = error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                self.error("/program/version/pattern", format!("regular expression: {last}"));
+            }
+        }
+    }
+
+    fn ready(&mut self, file: &RecipeFile) -> Ready {
+        let ready = &file.ready;
+        let check = ready.check.unwrap_or_default();
+        let allowed: &[&str] = match check {
+            ReadyName::Connect => &["check", "timeout"],
+            ReadyName::Http => &["check", "timeout", "path", "status"],
+            ReadyName::Command => &["check", "timeout", "command"],
+        };
+        let given = [("path", ready.path.is_some()), ("status", ready.status.is_some()), ("command", ready.command.is_some())];
+        for (key, _) in given.iter().filter(|(key, given)| *given && !allowed.contains(key)) {
+            let help = Some(format!("this check knows {}", allowed.join(", ")));
+            self.key_error(&join("/ready", key), format!("`{key}` does not belong to this check"), help);
+        }
+        let check = match check {
+            ReadyName::Connect => ReadyCheck::Connect,
+            ReadyName::Http => ReadyCheck::Http {
+                path: ready.path.clone().unwrap_or_else(|| "/".to_owned()),
+                status: ready.status.unwrap_or(200),
+            },
+            ReadyName::Command => ReadyCheck::Command(ready.command.clone().unwrap_or_default()),
+        };
+        if check == ReadyCheck::Command(Vec::new()) {
+            self.key_error("/ready", "`command` is missing", None);
+        }
+        Ready { check, timeout: self.duration("/ready/timeout", ready.timeout.as_ref(), "10s") }
+    }
+
+    fn stop(&mut self, file: &RecipeFile) -> Stop {
+        let timeout: Duration = self.duration("/stop/timeout", file.stop.timeout.as_ref(), "5s");
+        Stop { signal: file.stop.signal.map_or("TERM", |signal| signal.name()).to_owned(), timeout }
+    }
+}
