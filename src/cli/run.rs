@@ -1,0 +1,110 @@
+//! `lasthop run`
+
+use std::{
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::{
+    CliError, FAILED, INTERRUPTED, args, catalog, deliver, home, locator,
+    progress::{Progress, Talk},
+    summarise, talk,
+};
+use crate::{
+    experiment::{cases::Selection, model::Defaults, plan::Plan},
+    record::schema::{Settings, Stopped},
+    run::{
+        self, Job,
+        placement::{self, Wish},
+    },
+    service::guard,
+};
+
+pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
+    let options = &arguments.options;
+    let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
+    let plan = Plan::new(experiment, &selection(&options.select)).map_err(CliError::usage)?;
+    let settings = settings(&plan, options)?;
+    let home = home()?;
+    let locator = locator(&home, &plan.experiment.name, &options.programs);
+    for swept in guard::sweep() {
+        talk(&format!("a killed run had left {}; it is removed", swept.sandbox.display()));
+    }
+    let interrupt = watch_signals()?;
+    let mut progress = Progress::new(Talk::choose(options.quiet, options.no_progress));
+    let job = Job {
+        plan: &plan,
+        settings,
+        locator: &locator,
+        home: &home,
+        command: std::env::args().collect(),
+        interrupt: &interrupt,
+    };
+    let outcome = run::execute(&job, &mut |event| progress.show(event)).map_err(CliError::failed)?;
+    let summary = summarise(&outcome.record)?;
+    deliver(&summary, &options.output)?;
+    Ok(match outcome.stopped {
+        Stopped::Interrupted => ExitCode::from(INTERRUPTED),
+        _ if summary.failures.is_empty() => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
+    })
+}
+
+pub fn selection(select: &args::Select) -> Selection {
+    Selection { only: select.only.clone(), set: select.set.clone(), aa: select.aa }
+}
+
+/// What was asked for, the experiment's defaults, and a seed.
+fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliError> {
+    let Defaults { trial, budget, precision, margin, blocks } = plan.experiment.defaults.clone();
+    let schedule = &options.schedule;
+    let trial = schedule.trial.unwrap_or(trial);
+    let budget = schedule.budget.unwrap_or(budget);
+    let services = plan.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
+    let placement =
+        placement::place(wish(schedule.placement), &placement::allowed(), services).map_err(CliError::usage)?;
+    Ok(Settings {
+        seed: schedule.seed.unwrap_or_else(drawn_seed),
+        precision: schedule.precision.unwrap_or(precision),
+        budget_ns: budget.as_nanos() as u64,
+        margin: schedule.margin.unwrap_or(margin),
+        trial_ns: trial.as_nanos() as u64,
+        // Long enough for caches and the scheduler to settle on the case after another one's turn.
+        warm_up_ns: (trial / 10).as_nanos() as u64,
+        blocks: schedule.blocks.unwrap_or(blocks),
+        aa: options.select.aa,
+        placement,
+    })
+}
+
+fn wish(choice: args::PlacementChoice) -> Wish {
+    match choice {
+        args::PlacementChoice::Auto => Wish::Auto,
+        args::PlacementChoice::Apart => Wish::Apart,
+        args::PlacementChoice::Same => Wish::Same,
+        args::PlacementChoice::Free => Wish::Free,
+    }
+}
+
+/// Any number will do, as long as it is recorded; short ones are easier to type again.
+fn drawn_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish() % 1_000_000
+}
+
+/// The first signal asks for an end in order, the second ends lasthop at once: its guard ends everything else.
+fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&interrupt))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt)))
+            .map_err(|error| CliError::failed(format!("cannot watch for signals: {error}")))?;
+    }
+    debug_assert!(!interrupt.load(Ordering::Relaxed));
+    Ok(interrupt)
+}
