@@ -160,10 +160,9 @@ impl Blocking {
             let waited = stream.socket().wait(Wait::ReadOrWrite, Some(self.request_ns));
             let ready = waited.map_err(|error| Failure::io("send", &error))?;
             if ready.readable {
-                match self.connection.receive(&mut self.buffer, &mut self.recorder)? {
-                    Step::Finished(reply) => return Ok(Some(reply)),
-                    Step::Blocked => return Err(Failure::timeout("reply")),
-                    Step::More { .. } => {}
+                let step = self.connection.receive_now(&mut self.buffer, &mut self.recorder)?;
+                if let Step::Finished(reply) = step {
+                    return Ok(Some(reply));
                 }
             }
             if ready.writable && self.connection.send_more()? {

@@ -112,8 +112,25 @@ impl Connection {
     /// The connection broke or its conversation is not to be trusted any more; it must be closed.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
-        let Self { stream: Some(stream), exchange, .. } = self else { return Ok(Step::Blocked) };
-        let count = match stream.receive(buffer) {
+        let Some(stream) = &mut self.stream else { return Ok(Step::Blocked) };
+        let received = stream.receive(buffer);
+        self.judge(received, buffer, recorder)
+    }
+
+    /// As [`Connection::receive`], but never waits, on a blocking socket either.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn receive_now(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
+        let Some(stream) = &mut self.stream else { return Ok(Step::Blocked) };
+        let received = stream.receive_now(buffer);
+        self.judge(received, buffer, recorder)
+    }
+
+    #[inline]
+    fn judge(&mut self, received: io::Result<usize>, buffer: &[u8], recorder: &mut Recorder) -> Result<Step, Failure> {
+        let exchange = &mut self.exchange;
+        let count = match received {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Blocked),
             Err(error) => return Err(Failure::io("receive", &error)),

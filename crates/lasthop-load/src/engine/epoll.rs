@@ -345,17 +345,24 @@ impl Slot {
 
     #[inline]
     fn advance(&mut self, event: Event, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
-        match self.phase {
-            Phase::Busy { sent } => self.exchange(sent, event, common, connector),
+        let step = match self.phase {
+            Phase::Busy { sent } => return self.exchange(sent, event, common, connector),
             Phase::Connecting { .. } if event.writable || event.closed => {
                 let Phase::Connecting { socket, since } = std::mem::replace(&mut self.phase, Phase::Closed) else {
                     unreachable!("matched just above")
                 };
                 socket.take_error().map_err(|error| Failure::connect(&error))?;
-                self.connected(socket, since, event.token, common, connector)
+                self.connected(socket, since, event.token, common, connector)?
             }
-            Phase::Handshaking { since, connect_ns } => self.handshake(since, connect_ns, event.token, common),
-            _ => Ok(None),
+            Phase::Handshaking { since, connect_ns } => self.handshake(since, connect_ns, event.token, common)?,
+            _ => return Ok(None),
+        };
+        match self.phase {
+            // A reply may have come together with the end of the connect or of the handshake; no event tells again.
+            Phase::Busy { sent } if event.readable || common.tls => {
+                self.exchange(sent, Event { readable: true, ..event }, common, connector)
+            }
+            _ => Ok(step),
         }
     }
 

@@ -10,7 +10,6 @@ mod worker;
 use std::{collections::BTreeMap, thread};
 
 use crate::{
-    failure::Failure,
     recorder::{self, WorkerRecord},
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
     spec::{Engine, Spec},

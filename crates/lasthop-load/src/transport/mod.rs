@@ -62,6 +62,17 @@ impl Stream {
         }
     }
 
+    /// As [`Stream::receive`], but never waits.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.receive_now(buffer),
+            Self::Tls(tls) => tls.receive_now(buffer),
+        }
+    }
+
     /// Whether a receive that did not fill its buffer has emptied the socket, so that no second one is due.
     #[inline]
     #[must_use]

@@ -208,6 +208,12 @@ impl TlsStream {
         self.receive_with(buffer, false)
     }
 
+    /// # Errors
+    /// As [`TlsStream::receive`].
+    pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive_with(buffer, true)
+    }
+
     fn receive_with(&mut self, buffer: &mut [u8], now: bool) -> io::Result<usize> {
         loop {
             match self.session.reader().read(buffer) {
@@ -249,7 +255,7 @@ impl TlsStream {
     /// Whether an idle session is open and silent; a server's late session tickets do not count as speaking.
     #[must_use]
     pub fn is_quiet(&mut self) -> bool {
-        let spoken = self.receive_with(&mut [0], true);
+        let spoken = self.receive_now(&mut [0]);
         matches!(spoken, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
