@@ -1,5 +1,10 @@
 //! OBSERVE: what the machine did during a trial, and what machine it is.
 
+pub mod machine;
+pub mod network;
+pub mod observer;
+pub mod procfs;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +38,7 @@ pub struct RoleUsage {
 pub struct MachineUsage {
     /// Monotonic nanoseconds between the readings.
     pub wall_ns: u64,
-    /// CPU time spent on anything.
+    /// CPU time spent on anything: neither idle nor stolen.
     pub busy_ns: u64,
     /// CPU time in software interrupts.
     pub softirq_ns: u64,

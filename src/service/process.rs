@@ -13,6 +13,8 @@ pub struct Stat {
     pub session: i32,
     /// CPU time of its children that have ended and were waited for, and of theirs: user and system.
     pub ended_children_ticks: u64,
+    /// Its threads that are alive.
+    pub threads: u32,
     /// Ticks between boot and its start. Together with the number it names a process for ever.
     pub start_ticks: u64,
 }
@@ -33,12 +35,13 @@ impl Stat {
         let parent = fields.next()?.parse().ok()?;
         let group = fields.next()?.parse().ok()?;
         let session = fields.next()?.parse().ok()?;
-        // Fields of proc_pid_stat(5): session is 6, cutime 16, cstime 17, starttime 22.
+        // Fields of proc_pid_stat(5): session is 6, cutime 16, cstime 17, num_threads 20, starttime 22.
         let mut fields = fields.skip(9);
         let user: u64 = fields.next()?.parse().ok()?;
         let system: u64 = fields.next()?.parse().ok()?;
-        let start_ticks = fields.nth(4)?.parse().ok()?;
-        Some(Self { pid, state, parent, group, session, ended_children_ticks: user + system, start_ticks })
+        let threads = fields.nth(2)?.parse().ok()?;
+        let start_ticks = fields.nth(1)?.parse().ok()?;
+        Some(Self { pid, state, parent, group, session, ended_children_ticks: user + system, threads, start_ticks })
     }
 }
 
@@ -112,10 +115,10 @@ mod tests {
 
     #[test]
     fn a_command_with_spaces_and_parentheses_does_not_confuse() {
-        let text = "77 (a) (b c) S 5 77 70 0 -1 4194560 1 2 0 0 10 20 3 4 20 0 1 0 9999 1 1 1";
+        let text = "77 (a) (b c) S 5 77 70 0 -1 4194560 1 2 0 0 10 20 3 4 20 0 6 0 9999 1 1 1";
         let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.pid, stat.state, stat.parent, stat.group, stat.session), (77, b'S', 5, 77, 70));
-        assert_eq!((stat.ended_children_ticks, stat.start_ticks), (7, 9999));
+        assert_eq!((stat.ended_children_ticks, stat.threads, stat.start_ticks), (7, 6, 9999));
     }
 
     #[test]
