@@ -1,3 +1,4 @@
 //! KEEP: the directory that a run leaves, and that every report is made from.
 
+pub mod data;
 pub mod schema;
