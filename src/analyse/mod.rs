@@ -1,3 +1,98 @@
 //! ANALYSE: from a run record to estimates, comparisons, checks and verdicts.
+//!
+//! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
+//! - [`progress`], [`precision_reached`]: the throughput ratios so far, for the progress line and the precision stop.
+//! - [`checks`]: what speaks against the result.
 
+mod cases;
+pub mod checks;
+mod comparisons;
+mod materiality;
+mod progress;
 pub mod summary;
+#[cfg(test)]
+mod testing;
+mod trials;
+
+pub use progress::{ProgressLine, precision_reached, progress};
+
+use indexmap::IndexMap;
+
+use self::{
+    comparisons::Compared,
+    summary::{LinkEnds, SCHEMA, SettingsSummary, Summary, Verdict},
+    trials::Trials,
+};
+use crate::record::{
+    data::RunData,
+    schema::{RunHeader, Stopped},
+};
+
+/// What a run amounts to so far.
+#[must_use]
+pub fn summarise(data: &RunData) -> Summary {
+    let trials = Trials::new(data);
+    let compared = comparisons::compare_all(&trials);
+    let checks = checks::all(&checks::Evidence { trials: &trials, compared: &compared });
+    let mut comparisons: Vec<_> = compared.into_iter().map(|Compared { comparison, .. }| comparison).collect();
+    checks::driver::mark_lower_bounds(&trials, &mut comparisons);
+    let header = &data.header;
+    Summary {
+        schema: SCHEMA.to_owned(),
+        experiment: header.experiment.name.clone(),
+        title: header.experiment.title.clone(),
+        question: header.experiment.question.clone(),
+        link: LinkEnds { from: header.experiment.from.clone(), to: header.experiment.to.clone() },
+        run: header.run.clone(),
+        lasthop: header.lasthop.clone(),
+        command: header.command.clone(),
+        started: header.started.to_string(),
+        seconds: trials.seconds(),
+        seed: header.settings.seed,
+        stopped: data.end.as_ref().map_or(Stopped::Interrupted, |end| end.stopped),
+        complete: data.end.is_some(),
+        aa: header.settings.aa,
+        settings: settings(header),
+        rounds: trials.rounds(),
+        blocks: trials.blocks(),
+        factors: factors(header),
+        environment: data.environment.clone(),
+        cases: cases::summarise_all(&trials),
+        comparisons,
+        checks,
+        failures: trials.failures().cloned().collect(),
+    }
+}
+
+fn settings(header: &RunHeader) -> SettingsSummary {
+    let settings = &header.settings;
+    SettingsSummary {
+        precision: settings.precision,
+        budget_seconds: settings.budget_ns as f64 / 1e9,
+        margin: settings.margin,
+        trial_seconds: settings.trial_ns as f64 / 1e9,
+        blocks_per_round: settings.blocks,
+        confidence: lasthop_stats::CONFIDENCE,
+        placement: settings.placement.clone(),
+    }
+}
+
+fn factors(header: &RunHeader) -> IndexMap<String, Vec<String>> {
+    let levels =
+        |factor: &crate::record::schema::FactorSummary| factor.levels.iter().map(ToString::to_string).collect();
+    header.factors.iter().map(|(name, factor)| (name.clone(), levels(factor))).collect()
+}
+
+impl From<lasthop_stats::Verdict> for Verdict {
+    fn from(word: lasthop_stats::Verdict) -> Self {
+        match word {
+            lasthop_stats::Verdict::Faster => Self::Faster,
+            lasthop_stats::Verdict::Slower => Self::Slower,
+            lasthop_stats::Verdict::Equivalent => Self::Equivalent,
+            lasthop_stats::Verdict::Undecided => Self::Undecided,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! Each case by itself.
+
+use indexmap::IndexMap;
+use lasthop_stats::{
+    Estimate, Grouped,
+    quantile::{self, Bins},
+    totals::{self, Totals},
+};
+
+use super::{
+    summary::{CaseSummary, CpuPerRequest, Measured, Metrics, ProofSummary},
+    trials::{self, Trials, grouped},
+};
+use crate::record::schema::{CasePlan, CaseProof, MeasuredTrial};
+
+/// Standard error of reading a value from a bin of a histogram with three significant digits: the bins are at most
+/// 1/1024 wide, and a value is anywhere within.
+pub const BIN_ERROR: f64 = 1.0 / 1_024.0 / 3.464_101_6;
+
+pub fn summarise_all(trials: &Trials) -> Vec<CaseSummary> {
+    trials.cases().iter().map(|plan| summarise(trials, plan)).collect()
+}
+
+fn summarise(trials: &Trials, plan: &CasePlan) -> CaseSummary {
+    let case = plan.case.as_str();
+    CaseSummary {
+        case: case.to_owned(),
+        levels: plan.levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect(),
+        transport: plan.transport,
+        reference: trials.cases().iter().any(|other| other.reference.as_deref() == Some(case)),
+        load: plan.load.clone(),
+        trials: u32::try_from(trials.count(case)).unwrap_or(u32::MAX),
+        failed_trials: trials.failed(case),
+        requests: trials.of(case).map(|trial| trial.result.requests).sum(),
+        errors: errors(trials, case),
+        metrics: metrics(trials, plan),
+        proof: trials.proofs(case).last().map(proof),
+    }
+}
+
+/// Errors by class, of trials without a right answer too.
+pub fn errors(trials: &Trials, case: &str) -> IndexMap<String, u64> {
+    let mut errors = std::collections::BTreeMap::new();
+    for (class, error) in trials.every().filter(|trial| trial.case == case).flat_map(|trial| &trial.result.errors) {
+        *errors.entry(*class).or_insert(0) += error.count;
+    }
+    errors.into_iter().map(|(class, count)| (class_name(class), count)).collect()
+}
+
+/// The name of an error class as records and JSON spell it.
+pub fn class_name(class: lasthop_load::result::ErrorClass) -> String {
+    serde_json::to_value(class).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn proof(seen: &CaseProof) -> ProofSummary {
+    ProofSummary {
+        family: seen.driver.family.clone(),
+        tls_version: seen.driver.tls_version.clone(),
+        tls_cipher: seen.driver.tls_cipher.clone(),
+        reused: seen.driver.reused,
+        link: seen.link.clone(),
+    }
+}
+
+fn metrics(trials: &Trials, plan: &CasePlan) -> Option<Metrics> {
+    let throughput = throughput(trials, &plan.case)?;
+    let latencies = latencies(trials, &plan.case);
+    let percentile = |share, name| latencies.as_ref().and_then(|bins| latency(trials, &plan.case, bins, share, name));
+    let bandwidth = plan.load.bytes.map(|bytes| times(&throughput, bytes as f64, "bytes/s"));
+    Some(Metrics {
+        latency_p50: percentile(0.5, "latency_p50"),
+        latency_p99: percentile(0.99, "latency_p99"),
+        latency_max: slowest(trials, &plan.case),
+        cpu_per_request: cpu_per_request(trials, &plan.case),
+        switches_per_request: switches(trials, &plan.case),
+        driver_system_calls_per_request: per(trials, &plan.case, |t| t.result.cost.system_calls, answered),
+        driver_load: driver_load(trials, plan),
+        throughput,
+        bandwidth,
+    })
+}
+
+fn throughput(trials: &Trials, case: &str) -> Option<Measured> {
+    let blocks: Grouped<Totals> = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
+    let estimate = totals::log_quotient(&blocks, trials.resampling(case, "throughput"));
+    measured("1/s", estimate, totals::point(&blocks), trials.confidence(), 1.0)
+}
+
+fn latencies(trials: &Trials, case: &str) -> Option<Grouped<Bins>> {
+    grouped(trials.of(case).filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))
+}
+
+fn latency(trials: &Trials, case: &str, blocks: &Grouped<Bins>, share: f64, name: &str) -> Option<Measured> {
+    let estimate = quantile::log_quantile(blocks, share, trials.quantile_resampling(case, name));
+    let estimate = estimate.map(|estimate| estimate.with_rounding(BIN_ERROR));
+    measured("us", estimate, quantile::point(blocks, share), trials.confidence(), 1e-3)
+}
+
+/// One block gives no interval: `low` and `high` then repeat the estimate, and the check `no-interval` says so.
+fn measured(unit: &str, log: Option<Estimate>, point: Option<f64>, confidence: f64, factor: f64) -> Option<Measured> {
+    let (estimate, low, high) = match (log, point) {
+        (Some(log), _) => {
+            let interval = log.exponential(confidence);
+            (interval.estimate, interval.low, interval.high)
+        }
+        (None, Some(point)) => (point, point, point),
+        (None, None) => return None,
+    };
+    Some(Measured { unit: unit.to_owned(), estimate: estimate * factor, low: low * factor, high: high * factor })
+}
+
+fn times(measured: &Measured, factor: f64, unit: &str) -> Measured {
+    Measured {
+        unit: unit.to_owned(),
+        estimate: measured.estimate * factor,
+        low: measured.low * factor,
+        high: measured.high * factor,
+    }
+}
+
+/// The slowest right answer, in microseconds.
+fn slowest(trials: &Trials, case: &str) -> Option<f64> {
+    let histograms = trials.of(case).filter_map(|trial| trial.result.service_time.as_ref());
+    histograms.filter(|histogram| !histogram.is_empty()).map(|histogram| histogram.max() as f64 / 1e3).reduce(f64::max)
+}
+
+fn answered(trial: &MeasuredTrial) -> f64 {
+    trial.result.requests as f64
+}
+
+/// A total divided by a total over all trials of a case.
+fn per(
+    trials: &Trials,
+    case: &str,
+    numerator: impl Fn(&MeasuredTrial) -> u64,
+    denominator: impl Fn(&MeasuredTrial) -> f64,
+) -> f64 {
+    let sum: u64 = trials.of(case).map(numerator).sum();
+    sum as f64 / trials.of(case).map(denominator).sum::<f64>()
+}
+
+/// Names of the services that were observed with a case.
+fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in trials.of(case).flat_map(|trial| trial.observations.roles.keys()) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn cpu_per_request(trials: &Trials, case: &str) -> CpuPerRequest {
+    let role = |name: &str| {
+        let cpu = |trial: &MeasuredTrial| trial.observations.roles.get(name).map_or(0, |role| role.cpu_ns);
+        per(trials, case, cpu, trials::served) / 1e3
+    };
+    CpuPerRequest {
+        unit: "us".to_owned(),
+        driver: per(trials, case, |trial| trial.result.cost.cpu_ns(), answered) / 1e3,
+        roles: roles(trials, case).into_iter().map(|name| (name.to_owned(), role(name))).collect(),
+    }
+}
+
+fn switches(trials: &Trials, case: &str) -> IndexMap<String, f64> {
+    let driver = |trial: &MeasuredTrial| trial.result.cost.voluntary_switches + trial.result.cost.involuntary_switches;
+    let role = |name: &str| {
+        let usage = |trial: &MeasuredTrial| trial.observations.roles.get(name).copied().unwrap_or_default();
+        let count = |trial: &MeasuredTrial| usage(trial).voluntary_switches + usage(trial).involuntary_switches;
+        per(trials, case, count, trials::served)
+    };
+    let services = roles(trials, case).into_iter().map(|name| (name.to_owned(), role(name)));
+    std::iter::once(("driver".to_owned(), per(trials, case, driver, answered))).chain(services).collect()
+}
+
+/// The driver's CPU time as a share of a core per thread; 0 for a case without trials.
+pub fn driver_load(trials: &Trials, plan: &CasePlan) -> f64 {
+    let threads = f64::from(plan.load.threads.max(1));
+    let load = per(trials, &plan.case, |trial| trial.result.cost.cpu_ns(), |trial| trial.result.elapsed_ns as f64);
+    if load.is_finite() { load / threads } else { 0.0 }
+}

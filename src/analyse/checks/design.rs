@@ -1,0 +1,96 @@
+//! Whether there are enough data, and what their number allows to say.
+
+use lasthop_stats::{Interval, holm, stopping::LEAST_ROUNDS, verdict};
+
+use super::{Evidence, of_case, of_run, percent};
+use crate::{
+    analyse::{
+        comparisons::{Compared, Pairs},
+        summary::{Check, Metric, Severity, Verdict},
+    },
+    record::schema::{CasePlan, Stopped},
+};
+
+const LEAST_BLOCKS: usize = 10;
+
+pub fn run_cut_off(evidence: &Evidence) -> Vec<Check> {
+    let effect = "everything up to there is in the report; the end of a run that is broken off by hand is not chosen \
+                  by chance";
+    let text = match &evidence.trials.data.end {
+        None => "the record has no end: lasthop was killed, crashed, or is still at it",
+        Some(end) if end.stopped == Stopped::Interrupted => "a signal ended the run before its budget or precision",
+        Some(_) => return vec![],
+    };
+    vec![of_run("run-cut-off", Severity::Doubt, text.to_owned(), effect)]
+}
+
+pub fn no_interval(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &CasePlan| {
+        let effect = "nothing is known of its scatter: `low` and `high` repeat the estimate, and nothing is compared";
+        let text = "one trial only".to_owned();
+        (trials.count(&plan.case) == 1).then(|| of_case("no-interval", Severity::Invalid, &plan.case, text, effect))
+    };
+    trials.cases().iter().filter_map(check).collect()
+}
+
+pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
+    let check = |pairs: Pairs| {
+        let (rounds, blocks) = (pairs.rounds(), pairs.blocks.len());
+        let text = format!(
+            "{blocks} blocks in {rounds} rounds have both {} and {}; at least {LEAST_BLOCKS} in {LEAST_ROUNDS} are wanted",
+            pairs.case.case, pairs.reference.case
+        );
+        let effect = match rounds {
+            0 | 1 => "the luck of one start of the processes is not in the interval: repeat with a larger budget",
+            _ => "the interval rests on few restarts and is wide",
+        };
+        let few = blocks > 0 && (rounds < LEAST_ROUNDS || blocks < LEAST_BLOCKS);
+        few.then(|| of_case("too-few-blocks", Severity::Doubt, &pairs.case.case, text, effect))
+    };
+    let trials = evidence.trials;
+    trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
+}
+
+fn throughputs<'a>(evidence: &'a Evidence) -> Vec<&'a Compared> {
+    evidence.compared.iter().filter(|compared| compared.comparison.metric == Metric::Throughput).collect()
+}
+
+/// Verdicts of difference that do not outlast Holm's adjustment over the run's throughput comparisons.
+pub fn multiplicity(evidence: &Evidence) -> Vec<Check> {
+    let family = throughputs(evidence);
+    let probabilities: Vec<f64> = family.iter().map(|compared| compared.log_ratio.p_value()).collect();
+    let adjusted = holm::adjust(&probabilities);
+    let limit = 1.0 - lasthop_stats::CONFIDENCE;
+    let check = |(compared, adjusted): (&&Compared, f64)| {
+        let comparison = &compared.comparison;
+        let differs = matches!(comparison.verdict, Verdict::Faster | Verdict::Slower);
+        let text = format!("one of {} comparisons; by Holm's adjustment p = {adjusted:.2}", family.len());
+        let effect =
+            "of that many comparisons one may differ by chance alone: take the verdict as a hint, or repeat it alone";
+        (differs && adjusted > limit).then(|| of_case("multiplicity", Severity::Doubt, &comparison.case, text, effect))
+    };
+    family.iter().zip(adjusted).filter_map(check).collect()
+}
+
+/// In a run that compares cases with themselves: the smallest difference that this design sees here.
+pub fn resolution(evidence: &Evidence) -> Vec<Check> {
+    if !evidence.trials.data.header.settings.aa {
+        return vec![];
+    }
+    let interval = |compared: &&Compared| {
+        let comparison = &compared.comparison;
+        Interval { estimate: comparison.ratio, low: comparison.low, high: comparison.high }
+    };
+    let same: Vec<Interval> = throughputs(evidence).iter().map(interval).collect();
+    let check = |smallest: f64| {
+        let text = format!(
+            "{} comparisons of a case with itself: no interval reaches farther than {} from 1",
+            same.len(),
+            percent(smallest)
+        );
+        let effect = "throughput differences smaller than this cannot be told from none by a run of this length here";
+        of_run("resolution", Severity::Note, text, effect)
+    };
+    verdict::resolution(&same).map(check).into_iter().collect()
+}

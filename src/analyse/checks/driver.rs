@@ -1,0 +1,37 @@
+//! Whether the driver was the bottleneck.
+
+use super::{Evidence, of_case, percent};
+use crate::analyse::{
+    cases,
+    summary::{Check, Comparison, Metric, Severity},
+    trials::Trials,
+};
+
+/// Share of a core per thread from which on the driver counts as saturated.
+const SATURATED: f64 = 0.85;
+
+pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &crate::record::schema::CasePlan| {
+        let load = cases::driver_load(trials, plan);
+        let text = format!("the driver used {} of a core per thread ({} threads)", percent(load), plan.load.threads);
+        let effect = "the driver is the bottleneck: the case's throughput is a lower bound of what the servers can do, \
+                      and a ratio in its favour is one too";
+        (load >= SATURATED).then(|| of_case("driver-saturated", Severity::Doubt, &plan.case, text, effect))
+    };
+    trials.cases().iter().filter_map(check).collect()
+}
+
+/// Marks the ratios that a saturated driver pulls towards 1: those where it limits the better of the two cases. Where it
+/// limits only the worse one the ratio may as well be too large, and the check alone speaks. CPU per request is exact.
+pub fn mark_lower_bounds(trials: &Trials, comparisons: &mut [Comparison]) {
+    let saturated = |case: &str| {
+        let plan = trials.cases().iter().find(|plan| plan.case == case);
+        plan.is_some_and(|plan| cases::driver_load(trials, plan) >= SATURATED)
+    };
+    for comparison in comparisons.iter_mut().filter(|comparison| comparison.metric != Metric::CpuPerRequest) {
+        let case_is_better = (comparison.ratio > 1.0) == (comparison.metric == Metric::Throughput);
+        let better = if case_is_better { &comparison.case } else { &comparison.reference };
+        comparison.lower_bound = saturated(better);
+    }
+}

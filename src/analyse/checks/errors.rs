@@ -1,0 +1,74 @@
+//! Requests without a right answer.
+
+use super::{Evidence, of_case, percent};
+use crate::analyse::{
+    cases,
+    summary::{Check, Severity},
+};
+
+/// Above this share of requests a case has no valid result.
+const INVALID_SHARE: f64 = 0.001;
+
+/// Errors of a case by class, with the first example of each.
+fn found(evidence: &Evidence, case: &str) -> Vec<(String, u64, String)> {
+    let trials = evidence.trials;
+    let first = |class: &str| {
+        let mut errors = trials.every().filter(|trial| trial.case == case).flat_map(|trial| &trial.result.errors);
+        errors.find(|(found, _)| cases::class_name(**found) == class).map(|(_, error)| error.first.clone())
+    };
+    let errors = cases::errors(trials, case).into_iter().filter(|(_, count)| *count > 0);
+    errors.map(|(class, count)| (class.clone(), count, first(&class).unwrap_or_default())).collect()
+}
+
+/// Any error. Errors are never fast requests, but the requests that failed are missing from the latencies.
+pub fn errors(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |case: &str| {
+        let found = found(evidence, case);
+        let errors: u64 = found.iter().map(|error| error.1).sum();
+        let answers: f64 = trials.of(case).map(crate::analyse::trials::served).sum();
+        let share = errors as f64 / (errors as f64 + answers);
+        let list: Vec<String> =
+            found.iter().map(|(class, count, first)| format!("{count} × {class} (first: {first})")).collect();
+        let text = format!("{} of requests: {}", percent(share), list.join(", "));
+        let (severity, effect) = if share > INVALID_SHARE {
+            (Severity::Invalid, "more than 0.1 % of requests failed; the case's figures describe the survivors only")
+        } else {
+            (Severity::Doubt, "failed requests are missing from throughput and latencies")
+        };
+        (errors > 0).then(|| of_case("errors", severity, case, text, effect))
+    };
+    trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+}
+
+/// Unix sockets refuse at once where TCP drops and repeats the SYN.
+pub fn backlog_full(evidence: &Evidence) -> Vec<Check> {
+    let effect = "a full backlog refuses at once on a Unix socket and costs a second or more on TCP; compare errors and \
+                  slow requests together, or raise the backlog of both sides";
+    of_class(evidence, "backlog-full", "backlog-full", effect)
+}
+
+pub fn ports_exhausted(evidence: &Evidence) -> Vec<Check> {
+    let effect = "no local port was left for TCP; the case measures the port range and TIME_WAIT, not the transport";
+    of_class(evidence, "no-port", "ports-exhausted", effect)
+}
+
+fn of_class(evidence: &Evidence, class: &str, id: &str, effect: &str) -> Vec<Check> {
+    let check = |case: &str| {
+        let (_, count, first) = found(evidence, case).into_iter().find(|error| error.0 == class)?;
+        Some(of_case(id, Severity::Doubt, case, format!("{count} connects failed (first: {first})"), effect))
+    };
+    evidence.trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+}
+
+/// Trials that yielded no number, of a case that otherwise works.
+pub fn failed_trials(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |case: &str| {
+        let (failed, worked) = (trials.failed(case), trials.count(case));
+        let text = format!("{failed} failed, {worked} worked");
+        let effect = "the blocks in question are left out; if they fail for a reason, the rest flatters the case";
+        (failed > 0 && worked > 0).then(|| of_case("failed-trials", Severity::Doubt, case, text, effect))
+    };
+    trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+}

@@ -1,0 +1,84 @@
+//! Whether results depend on when a trial ran.
+
+use lasthop_stats::rank;
+
+use super::{Evidence, of_case};
+use crate::{
+    analyse::{
+        comparisons::Pairs,
+        summary::{Check, Severity},
+        trials::Trials,
+    },
+    record::schema::CasePlan,
+};
+
+/// Fewer trials than this show no trend.
+const LEAST_TRIALS: usize = 12;
+/// Weaker correlations are not worth a note, also where they are certain.
+const LEAST_CORRELATION: f64 = 0.3;
+/// Level of one test; some dozen of them are made in a run.
+const LEVEL: f64 = 0.001;
+
+/// Spearman's correlation if it is certain and strong enough to speak of.
+fn trend(x: &[f64], y: &[f64]) -> Option<f64> {
+    let correlation = (x.len() >= LEAST_TRIALS).then(|| rank::spearman(x, y)).flatten()?;
+    let certain = rank::spearman_p_value(correlation, x.len()) < LEVEL;
+    (certain && correlation.abs() >= LEAST_CORRELATION).then_some(correlation)
+}
+
+/// A ratio that moves with time, and a reference's throughput that does.
+pub fn drift(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    trials
+        .cases()
+        .iter()
+        .filter_map(|plan| ratio_drift(trials, plan).or_else(|| throughput_drift(trials, plan)))
+        .collect()
+}
+
+fn ratio_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+    let pairs = Pairs::of(trials, plan)?;
+    let times: Vec<f64> = pairs.blocks.iter().map(|(_, trial, _)| trial.at_ns as f64).collect();
+    let ratio = |case: &lasthop_load::TrialResult, reference: &lasthop_load::TrialResult| {
+        case.throughput() / reference.throughput()
+    };
+    let ratios: Vec<f64> =
+        pairs.blocks.iter().map(|(_, case, reference)| ratio(&case.result, &reference.result)).collect();
+    let correlation = trend(&times, &ratios)?;
+    let text = format!(
+        "the ratio to {} {} in the course of the run (Spearman's ρ = {correlation:.2}, {} blocks)",
+        pairs.reference.case,
+        if correlation > 0.0 { "rises" } else { "falls" },
+        ratios.len()
+    );
+    let effect = "the ratio is a mean over a state that changes: run longer, or find what fills up or warms up";
+    Some(of_case("drift", Severity::Doubt, &plan.case, text, effect))
+}
+
+fn throughput_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+    if plan.reference.is_some() {
+        return None;
+    }
+    let times: Vec<f64> = trials.of(&plan.case).map(|trial| trial.at_ns as f64).collect();
+    let rates: Vec<f64> = trials.of(&plan.case).map(|trial| trial.result.throughput()).collect();
+    let correlation = trend(&times, &rates)?;
+    let way = if correlation > 0.0 { "rises" } else { "falls" };
+    let text = format!("its throughput {way} in the course of the run (Spearman's ρ = {correlation:.2})");
+    let effect = "the machine or the service changes; ratios are taken within blocks and stay fair";
+    Some(of_case("drift", Severity::Note, &plan.case, text, effect))
+}
+
+/// Trials early in a block against late ones.
+pub fn position(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &CasePlan| {
+        let places: Vec<f64> = trials.of(&plan.case).map(|trial| f64::from(trial.position)).collect();
+        let rates: Vec<f64> = trials.of(&plan.case).map(|trial| trial.result.throughput()).collect();
+        let correlation = trend(&places, &rates)?;
+        let way = if correlation > 0.0 { "faster" } else { "slower" };
+        let text = format!("it is {way} late in a block (Spearman's ρ = {correlation:.2}, {} trials)", rates.len());
+        let effect = "a case leaves something to its successor; the random order makes it scatter and not bias";
+        Some(of_case("position", Severity::Note, &plan.case, text, effect))
+    };
+    trials.cases().iter().filter_map(check).collect()
+}

@@ -1,0 +1,124 @@
+//! Each case against its reference, within blocks.
+//!
+//! The throughput is the comparison that was declared beforehand and that verdict sentences speak of; the other metrics
+//! describe. Each interval is at 95 % for its own comparison; the check `multiplicity` names verdicts that do not outlast
+//! Holm's adjustment over the run's throughput comparisons.
+
+use lasthop_stats::{
+    Better, Estimate, Interval, mean,
+    quantile::{self, PairedBins},
+    stopping,
+    totals::{self, PairedTotals},
+    verdict,
+};
+
+use super::{
+    cases::BIN_ERROR,
+    materiality,
+    summary::{Comparison, Metric, Verdict},
+    trials::{self, Place, Trials, grouped},
+};
+use crate::record::schema::{CasePlan, MeasuredTrial};
+
+/// Trials of a case and of its reference in the same blocks.
+pub struct Pairs<'a> {
+    pub case: &'a CasePlan,
+    pub reference: &'a CasePlan,
+    pub blocks: Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)>,
+}
+
+/// A comparison, and the logarithm of its ratio with its scatter.
+pub struct Compared {
+    pub comparison: Comparison,
+    pub log_ratio: Estimate,
+}
+
+impl<'a> Pairs<'a> {
+    /// `None` for a reference.
+    pub fn of(trials: &Trials<'a>, case: &'a CasePlan) -> Option<Self> {
+        let name = case.reference.as_deref()?;
+        let reference = trials.cases().iter().find(|plan| plan.case == name)?;
+        Some(Self { case, reference, blocks: trials.pairs(&case.case, name) })
+    }
+
+    pub fn rounds(&self) -> usize {
+        self.blocks.chunk_by(|a, b| a.0.0 == b.0.0).count()
+    }
+
+    pub fn totals(
+        &self,
+        case: impl Fn(&MeasuredTrial) -> totals::Totals,
+        reference: impl Fn(&MeasuredTrial) -> totals::Totals,
+    ) -> Option<lasthop_stats::Grouped<PairedTotals>> {
+        let pair = |ours, theirs| PairedTotals { case: case(ours), reference: reference(theirs) };
+        grouped(self.blocks.iter().map(|&(place, ours, theirs)| (place.0, pair(ours, theirs))))
+    }
+
+    pub fn latencies(&self) -> Option<lasthop_stats::Grouped<PairedBins>> {
+        let pair =
+            |ours, theirs| Some(PairedBins { case: trials::latencies(ours)?, reference: trials::latencies(theirs)? });
+        grouped(self.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?))))
+    }
+}
+
+/// All comparisons that two or more blocks speak of, in the order of cases, then metrics.
+pub fn compare_all(trials: &Trials) -> Vec<Compared> {
+    let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan));
+    pairs.flat_map(|pairs| compare(trials, &pairs)).collect()
+}
+
+fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
+    let case = &pairs.case.case;
+    let latencies = pairs.latencies();
+    let latency = |share, name| {
+        let log_ratio = quantile::log_ratio(latencies.as_ref()?, share, trials.quantile_resampling(case, name))?;
+        // Both readings are rounded.
+        Some(log_ratio.with_rounding(BIN_ERROR * std::f64::consts::SQRT_2))
+    };
+    let cpu = || totals::log_ratio(&pairs.totals(trials::cpu, trials::cpu)?, trials.resampling(case, "cpu"));
+    let found = [
+        (Metric::Throughput, throughput(trials, pairs)),
+        (Metric::LatencyP50, latency(0.5, "latency_p50")),
+        (Metric::LatencyP99, latency(0.99, "latency_p99")),
+        (Metric::CpuPerRequest, cpu()),
+    ];
+    let with_word = |(metric, log_ratio): (Metric, Option<Estimate>)| Some(judge(trials, pairs, metric, log_ratio?));
+    found.into_iter().filter_map(with_word).collect()
+}
+
+/// Logarithm of the throughputs' ratio: the mean over blocks.
+pub fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
+    let log =
+        |ours: &MeasuredTrial, theirs: &MeasuredTrial| (ours.result.throughput() / theirs.result.throughput()).ln();
+    let ratios = grouped(pairs.blocks.iter().map(|&(place, ours, theirs)| (place.0, log(ours, theirs))))?;
+    mean::mean(&ratios, trials.resampling(&pairs.case.case, "throughput ratio"))
+}
+
+fn better(metric: Metric) -> Better {
+    match metric {
+        Metric::Throughput => Better::More,
+        Metric::LatencyP50 | Metric::LatencyP99 | Metric::CpuPerRequest => Better::Less,
+    }
+}
+
+fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, log_ratio: Estimate) -> Compared {
+    let margin = trials.data.header.settings.margin;
+    let Interval { estimate, low, high } = log_ratio.exponential(trials.confidence());
+    let verdict: Verdict = verdict::verdict(&Interval { estimate, low, high }, margin, better(metric)).into();
+    let more = || stopping::more_data(&log_ratio, margin, trials.confidence());
+    let more_seconds = (verdict == Verdict::Undecided).then(more).flatten().map(|more| more * trials.seconds());
+    let comparison = Comparison {
+        case: pairs.case.case.clone(),
+        reference: pairs.reference.case.clone(),
+        metric,
+        ratio: estimate,
+        low,
+        high,
+        verdict,
+        lower_bound: false,
+        blocks: u32::try_from(pairs.blocks.len()).unwrap_or(u32::MAX),
+        more_seconds,
+        materiality: materiality::of(trials, pairs, metric),
+    };
+    Compared { comparison, log_ratio }
+}

@@ -1,0 +1,74 @@
+//! The throughput ratios so far. Called between rounds, while nothing is measured.
+
+use lasthop_stats::{
+    Estimate, Interval,
+    stopping::{LOOKS_CONFIDENCE, precise_enough},
+    totals,
+};
+
+use super::{
+    comparisons::{self, Pairs},
+    summary::Metric,
+    trials::{self, Trials, grouped},
+};
+use crate::record::data::RunData;
+
+/// A comparison as far as it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgressLine {
+    pub case: String,
+    pub reference: String,
+    /// Always the throughput.
+    pub metric: Metric,
+    /// Case by reference; `None` before the second common block. At the level that decides about stopping
+    /// ([`LOOKS_CONFIDENCE`]), so somewhat wider than the report of a run that ends with its budget.
+    pub ratio: Option<Interval>,
+    pub rounds: usize,
+    pub blocks: usize,
+}
+
+/// One line for each case that has a reference.
+#[must_use]
+pub fn progress(data: &RunData) -> Vec<ProgressLine> {
+    let trials = Trials::new(data);
+    let line = |pairs: Pairs| ProgressLine {
+        case: pairs.case.case.clone(),
+        reference: pairs.reference.case.clone(),
+        metric: Metric::Throughput,
+        ratio: comparisons::throughput(&trials, &pairs).map(|log| log.exponential(LOOKS_CONFIDENCE)),
+        rounds: pairs.rounds(),
+        blocks: pairs.blocks.len(),
+    };
+    trials.cases().iter().filter_map(|plan| Pairs::of(&trials, plan)).map(line).collect()
+}
+
+/// Whether every throughput ratio is known to the precision asked for; in a run without a comparison, every throughput.
+/// Cases that never worked are not waited for.
+#[must_use]
+pub fn precision_reached(data: &RunData) -> bool {
+    let trials = Trials::new(data);
+    let mut looks = ratios(&trials);
+    if looks.is_empty() {
+        looks = throughputs(&trials);
+    }
+    let precision = data.header.settings.precision;
+    let precise = |look: &Look| look.1.is_some_and(|log| precise_enough(&log, look.0, precision));
+    !looks.is_empty() && looks.iter().all(precise)
+}
+
+/// Rounds, and what is known of the logarithm.
+type Look = (usize, Option<Estimate>);
+
+fn ratios(trials: &Trials) -> Vec<Look> {
+    let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan));
+    let with_data = pairs.filter(|pairs| !pairs.blocks.is_empty());
+    with_data.map(|pairs| (pairs.rounds(), comparisons::throughput(trials, &pairs))).collect()
+}
+
+fn throughputs(trials: &Trials) -> Vec<Look> {
+    let look = |case: &str| {
+        let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
+        Some((blocks.rounds(), totals::log_quotient(&blocks, trials.resampling(case, "throughput"))))
+    };
+    trials.cases().iter().filter_map(|plan| look(&plan.case)).collect()
+}

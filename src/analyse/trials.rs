@@ -1,0 +1,178 @@
+//! The trials of a record, found by case, round and block.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use lasthop_stats::{
+    Grouped, Resampling,
+    grouped::BlockValue,
+    quantile::Bins,
+    random,
+    stopping::LOOKS_CONFIDENCE,
+    totals::{Fraction, Totals},
+};
+
+use crate::record::{
+    data::RunData,
+    schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
+};
+
+/// Round and block.
+pub type Place = (u32, u32);
+
+/// Trials of one case that yielded a number, in order.
+pub type CaseTrials<'a> = BTreeMap<Place, &'a MeasuredTrial>;
+
+/// Resamples for percentiles, each of which merges histograms.
+const QUANTILE_RESAMPLES: u32 = 1_000;
+
+/// An index over a record.
+pub struct Trials<'a> {
+    pub data: &'a RunData,
+    usable: HashMap<&'a str, CaseTrials<'a>>,
+    /// Trials without a single right answer.
+    empty: HashMap<&'a str, u32>,
+}
+
+impl<'a> Trials<'a> {
+    pub fn new(data: &'a RunData) -> Self {
+        let mut trials = Self { data, usable: HashMap::new(), empty: HashMap::new() };
+        for trial in data.records.iter().filter_map(measured) {
+            if trial.result.requests > 0 && trial.result.elapsed_ns > 0 {
+                trials.usable.entry(&trial.case).or_default().insert((trial.round, trial.block), trial);
+            } else {
+                *trials.empty.entry(&trial.case).or_default() += 1;
+            }
+        }
+        trials
+    }
+
+    pub fn cases(&self) -> &'a [CasePlan] {
+        &self.data.header.cases
+    }
+
+    /// Trials of a case with at least one right answer.
+    pub fn of(&self, case: &str) -> impl Iterator<Item = &'a MeasuredTrial> + '_ {
+        self.usable.get(case).into_iter().flat_map(|trials| trials.values().copied())
+    }
+
+    pub fn count(&self, case: &str) -> usize {
+        self.usable.get(case).map_or(0, BTreeMap::len)
+    }
+
+    /// All trials, also those without a right answer.
+    pub fn every(&self) -> impl Iterator<Item = &'a MeasuredTrial> + use<'a> {
+        self.data.records.iter().filter_map(measured)
+    }
+
+    /// Blocks in which both cases have a number.
+    pub fn pairs(&self, case: &str, reference: &str) -> Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)> {
+        let (Some(ours), Some(theirs)) = (self.usable.get(case), self.usable.get(reference)) else { return vec![] };
+        ours.iter().filter_map(|(place, trial)| Some((*place, *trial, *theirs.get(place)?))).collect()
+    }
+
+    pub fn failures(&self) -> impl Iterator<Item = &'a Failure> + use<'a> {
+        self.data.records.iter().filter_map(|record| match record {
+            TrialRecord::Failure(failure) => Some(failure),
+            _ => None,
+        })
+    }
+
+    /// Trials and starts of a case that yielded no number.
+    pub fn failed(&self, case: &str) -> u32 {
+        let recorded = self.failures().filter(|failure| failure.case == case).count();
+        u32::try_from(recorded).unwrap_or(u32::MAX) + self.empty.get(case).copied().unwrap_or(0)
+    }
+
+    pub fn round_records(&self) -> impl Iterator<Item = &'a RoundRecord> + use<'a> {
+        self.data.records.iter().filter_map(|record| match record {
+            TrialRecord::Round(round) => Some(round),
+            _ => None,
+        })
+    }
+
+    /// What each round's verification saw of a case.
+    pub fn proofs<'b>(&self, case: &'b str) -> impl Iterator<Item = &'a CaseProof> + use<'a, 'b> {
+        self.round_records().filter_map(move |round| round.cases.get(case))
+    }
+
+    pub fn rounds(&self) -> u32 {
+        let seen: BTreeSet<u32> =
+            self.round_records().map(|round| round.round).chain(self.every().map(|trial| trial.round)).collect();
+        u32::try_from(seen.len()).unwrap_or(u32::MAX)
+    }
+
+    pub fn blocks(&self) -> u32 {
+        let seen: BTreeSet<Place> = self.every().map(|trial| (trial.round, trial.block)).collect();
+        u32::try_from(seen.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Seconds that the run took, or has taken up to its last trial.
+    pub fn seconds(&self) -> f64 {
+        let last = || self.every().map(|trial| trial.at_ns + trial.result.elapsed_ns).max().unwrap_or(0);
+        self.data.end.as_ref().map_or_else(last, |end| end.took_ns) as f64 / 1e9
+    }
+
+    /// The level at which intervals are computed: higher for a run that stopped at its own intervals, so that they cover
+    /// the truth in 95 % of runs all the same.
+    pub fn confidence(&self) -> f64 {
+        match &self.data.end {
+            Some(end) if end.stopped == Stopped::Precision => LOOKS_CONFIDENCE,
+            _ => lasthop_stats::CONFIDENCE,
+        }
+    }
+
+    /// Draws of its own for each case and quantity.
+    pub fn resampling(&self, case: &str, quantity: &str) -> Resampling {
+        Resampling::new(random::seed_for(self.data.header.settings.seed, &[case, quantity]))
+    }
+
+    pub fn quantile_resampling(&self, case: &str, quantity: &str) -> Resampling {
+        Resampling { resamples: QUANTILE_RESAMPLES, ..self.resampling(case, quantity) }
+    }
+}
+
+fn measured(record: &TrialRecord) -> Option<&MeasuredTrial> {
+    match record {
+        TrialRecord::Trial(trial) => Some(trial),
+        _ => None,
+    }
+}
+
+/// Values by round; `None` when there is none or one is not usable.
+pub fn grouped<T: BlockValue>(values: impl IntoIterator<Item = (u32, T)>) -> Option<Grouped<T>> {
+    let mut rounds: BTreeMap<u32, Vec<T>> = BTreeMap::new();
+    for (round, value) in values {
+        rounds.entry(round).or_default().push(value);
+    }
+    Grouped::new(rounds.into_values().collect()).ok()
+}
+
+/// Right answers by seconds.
+pub fn rate(trial: &MeasuredTrial) -> Totals {
+    Totals::of(trial.result.requests as f64, trial.result.elapsed_ns as f64 / 1e9)
+}
+
+/// Microseconds that a request took, on average: the time of all connections by right answers.
+pub fn mean_time(trial: &MeasuredTrial, connections: u32) -> Totals {
+    let microseconds = trial.result.elapsed_ns as f64 / 1e3 * f64::from(connections.max(1));
+    Totals::of(microseconds, trial.result.requests as f64)
+}
+
+/// Requests that the services answered in the whole trial.
+pub fn served(trial: &MeasuredTrial) -> f64 {
+    trial.result.requests_total.max(trial.result.requests) as f64
+}
+
+/// Microseconds of CPU time per request: the driver's in the measure phase, the services' in the whole trial.
+pub fn cpu(trial: &MeasuredTrial) -> Totals {
+    let services: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
+    let part = |cpu_ns: u64, denominator: f64| Fraction { numerator: cpu_ns as f64 / 1e3, denominator };
+    Totals(vec![part(trial.result.cost.cpu_ns(), trial.result.requests as f64), part(services, served(trial))])
+}
+
+/// The latencies, in nanoseconds; `None` when the driver has none.
+pub fn latencies(trial: &MeasuredTrial) -> Option<Bins> {
+    let histogram = trial.result.service_time.as_ref().filter(|histogram| !histogram.is_empty())?;
+    // The lowest bin's middle may be 0 ns.
+    Some(Bins(histogram.bins().map(|(value, count)| (value.max(1), count)).collect()))
+}
