@@ -6,7 +6,7 @@
 use indexmap::IndexMap;
 
 use super::units::{Bytes, Count, NBSP};
-use crate::analyse::summary::{CaseSummary, Comparison, Metric, Summary};
+use crate::analyse::summary::{CaseSummary, Check, Comparison, Metric, Severity, Summary};
 
 /// The factor under comparison.
 pub const COMPARED: &str = "transport";
@@ -117,6 +117,14 @@ impl<'a> Group<'a> {
     #[must_use]
     pub fn comparison(&self, case: &CaseSummary, metric: Metric) -> Option<&'a Comparison> {
         self.summary.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
+    }
+
+    /// Whether a check forbids to use what is said of a case, by itself or by its reference.
+    #[must_use]
+    pub fn is_invalid(&self, case: &CaseSummary) -> bool {
+        let head = self.head();
+        let concerns = |check: &&Check| check.case.as_ref().is_none_or(|name| *name == case.case || *name == head.case);
+        self.summary.checks.iter().filter(concerns).any(|check| check.severity == Severity::Invalid)
     }
 
     /// Cases that have a comparison, in order.
