@@ -135,11 +135,13 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// Whether bytes per second say more than requests per second.
+    /// Whether bytes per second say more than requests per second: all measured cases stream, or move payloads of
+    /// 64 KiB and more.
     #[must_use]
     pub fn is_bulk(&self) -> bool {
-        let mut measured = self.cases.iter().filter_map(|case| case.metrics.as_ref()).peekable();
-        measured.peek().is_some() && measured.all(|metrics| metrics.bandwidth.is_some())
+        let bulk = |case: &CaseSummary| case.load.protocol == "stream" || case.load.bytes.is_some_and(|b| b >= 1 << 16);
+        let mut measured = self.cases.iter().filter_map(|case| Some((case, case.metrics.as_ref()?))).peekable();
+        measured.peek().is_some() && measured.all(|(case, metrics)| metrics.bandwidth.is_some() && bulk(case))
     }
 
     /// Short name of a case within its group, in the words of the command line.
@@ -150,10 +152,10 @@ impl<'a> Group<'a> {
         if case.case == head.case || case.levels != head.levels {
             return label;
         }
-        // The same case under another name: what is added to the name tells them apart.
-        match case.case.strip_prefix(&head.case) {
-            Some(addition) => format!("{label}{addition}"),
-            None => case.case.clone(),
+        // The same case under another name: the first part of the name is what tells them apart.
+        match case.case.split('/').next() {
+            Some(first) if head.case.split('/').next() != Some(first) => self.with_extras(case, first),
+            _ => case.case.clone(),
         }
     }
 

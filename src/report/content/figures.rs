@@ -66,9 +66,9 @@ fn name(line: &Line<'_>) -> Cell {
 }
 
 fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let bandwidths: Vec<f64> =
-        lines.iter().filter_map(|line| line.metrics.bandwidth.as_ref()).map(|measured| measured.estimate).collect();
-    if bandwidths.len() == lines.len() {
+    if lines.iter().all(|line| line.group.is_bulk()) {
+        let bandwidths: Vec<f64> =
+            lines.iter().filter_map(|line| line.metrics.bandwidth.as_ref()).map(|measured| measured.estimate).collect();
         let unit = ByteRateUnit::of_column(&bandwidths);
         let values = bandwidths.iter().map(|rate| significant(rate / unit.bytes(), 3));
         return columns.with(Column::right(unit.name()), values);
