@@ -25,7 +25,7 @@ pub fn metrics(figures: &Figures<'_>) -> Metrics {
     let switches = ["driver"].into_iter().chain(figures.roles.iter().map(|(role, _)| *role));
     Metrics {
         throughput: measured("1/s", figures.rate),
-        bandwidth: None,
+        bandwidth: Some(measured("bytes/s", figures.rate * 64.0)),
         latency_p50: Some(measured("us", figures.p50)),
         latency_p99: Some(measured("us", figures.p99)),
         latency_max: Some(figures.p99 * 4.0),
@@ -332,7 +332,7 @@ pub fn without_result() -> Summary {
 
 /// A reference against itself.
 pub fn same_twice() -> Summary {
-    let again = CaseSummary { case: "tcp/pattern=echo/size=64 (again)".into(), ..echo("tcp", false, &TCP) };
+    let again = CaseSummary { case: "tcp-again/pattern=echo/size=64".into(), ..echo("tcp", false, &TCP) };
     let cases = vec![echo("tcp", true, &TCP), again];
     let (reference, again) = (cases[0].case.clone(), cases[1].case.clone());
     let comparison = compare(&again, &reference, [0.994, 1.003, 1.012], Verdict::Equivalent);
@@ -399,7 +399,10 @@ pub fn stream() -> Summary {
         let mut metrics = metrics(figures);
         (metrics.latency_p50, metrics.latency_p99) = (None, None);
         metrics.bandwidth = Some(measured("bytes/s", rate));
-        case(&[("transport", transport), ("pattern", "stream"), ("size", "1048576")], reference, Some(metrics))
+        let mut case =
+            case(&[("transport", transport), ("pattern", "stream"), ("size", "1048576")], reference, Some(metrics));
+        (case.load.protocol, case.load.bytes) = ("stream".into(), Some(1 << 20));
+        case
     };
     let cases = vec![bulk("unix", false, &UNIX, 5.32e9), bulk("tcp", true, &TCP, 4.88e9)];
     let (unix, tcp) = (cases[0].case.clone(), cases[1].case.clone());

@@ -6,7 +6,7 @@
 use indexmap::IndexMap;
 
 use super::units::{Bytes, Count, NBSP};
-use crate::analyse::summary::{CaseSummary, Comparison, Metric, Summary};
+use crate::analyse::summary::{CaseSummary, Check, Comparison, Metric, Severity, Summary};
 
 /// The factor under comparison.
 pub const COMPARED: &str = "transport";
@@ -119,6 +119,14 @@ impl<'a> Group<'a> {
         self.summary.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
     }
 
+    /// Whether a check forbids to use what is said of a case, by itself or by its reference.
+    #[must_use]
+    pub fn is_invalid(&self, case: &CaseSummary) -> bool {
+        let head = self.head();
+        let concerns = |check: &&Check| check.case.as_ref().is_none_or(|name| *name == case.case || *name == head.case);
+        self.summary.checks.iter().filter(concerns).any(|check| check.severity == Severity::Invalid)
+    }
+
     /// Cases that have a comparison, in order.
     pub fn compared(&self) -> impl Iterator<Item = Compared<'a>> {
         self.cases.iter().filter_map(|&case| {
@@ -127,11 +135,13 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// Whether bytes per second say more than requests per second.
+    /// Whether bytes per second say more than requests per second: all measured cases stream, or move payloads of
+    /// 64 KiB and more.
     #[must_use]
     pub fn is_bulk(&self) -> bool {
-        let mut measured = self.cases.iter().filter_map(|case| case.metrics.as_ref()).peekable();
-        measured.peek().is_some() && measured.all(|metrics| metrics.bandwidth.is_some())
+        let bulk = |case: &CaseSummary| case.load.protocol == "stream" || case.load.bytes.is_some_and(|b| b >= 1 << 16);
+        let mut measured = self.cases.iter().filter_map(|case| Some((case, case.metrics.as_ref()?))).peekable();
+        measured.peek().is_some() && measured.all(|(case, metrics)| metrics.bandwidth.is_some() && bulk(case))
     }
 
     /// Short name of a case within its group, in the words of the command line.
@@ -142,10 +152,10 @@ impl<'a> Group<'a> {
         if case.case == head.case || case.levels != head.levels {
             return label;
         }
-        // The same case under another name: what is added to the name tells them apart.
-        match case.case.strip_prefix(&head.case) {
-            Some(addition) => format!("{label}{addition}"),
-            None => case.case.clone(),
+        // The same case under another name: the first part of the name is what tells them apart.
+        match case.case.split('/').next() {
+            Some(first) if head.case.split('/').next() != Some(first) => self.with_extras(case, first),
+            _ => case.case.clone(),
         }
     }
 

@@ -105,7 +105,11 @@ impl Page {
     pub(super) fn wrapped(&mut self, text: &Text, first: usize, hanging: usize) {
         let styled: String = text.0.iter().map(|(tone, part)| self.terminal.paint(*tone, &clean(part))).collect();
         let (first, hanging) = (" ".repeat(first), " ".repeat(hanging));
-        let options = textwrap::Options::new(self.terminal.width).initial_indent(&first).subsequent_indent(&hanging);
+        let options = textwrap::Options::new(self.terminal.width)
+            .initial_indent(&first)
+            .subsequent_indent(&hanging)
+            .word_separator(textwrap::WordSeparator::AsciiSpace)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
         for line in textwrap::wrap(&styled, options) {
             self.line(&line);
         }

@@ -55,6 +55,29 @@ fn no_terminal_line_is_wider_than_asked() {
     }
 }
 
+proptest::proptest! {
+    /// Whatever the figures, the page stays within its width and no figure is lost to formatting.
+    #[test]
+    fn any_figures_fit(scale in -4.0f64..7.0, low in 0.01f64..4.0, up in 0.0f64..1.0, further in 0.0f64..1.0) {
+        let mut summary = fixtures::three_transports();
+        for metrics in summary.cases.iter_mut().filter_map(|case| case.metrics.as_mut()) {
+            metrics.throughput.estimate *= 10f64.powf(-scale);
+            metrics.cpu_per_request.driver *= 10f64.powf(scale);
+            for latency in [&mut metrics.latency_p50, &mut metrics.latency_p99].into_iter().flatten() {
+                latency.estimate *= 10f64.powf(scale);
+            }
+        }
+        for comparison in &mut summary.comparisons {
+            (comparison.low, comparison.ratio, comparison.high) = (low, low + up, low + up + further);
+        }
+        let page = text(&summary, Format::Terminal);
+        for line in page.lines() {
+            proptest::prop_assert!(display_width(line) <= 80, "{line}");
+        }
+        proptest::prop_assert!(!page.contains("NaN") && !page.contains("inf"));
+    }
+}
+
 #[test]
 fn escape_sequences_appear_only_when_colour_is_asked_for() {
     for (name, summary) in fixtures::all() {
@@ -135,9 +158,9 @@ fn terminal_and_markdown_say_the_numbers_of_the_json() {
         let (terminal, markdown) =
             (numbers(&text(&summary, Format::Terminal)), numbers(&text(&summary, Format::Markdown)));
         for metrics in summary.cases.iter().filter_map(|case| case.metrics.as_ref()) {
-            let rate = match &metrics.bandwidth {
-                Some(bandwidth) => units::significant(bandwidth.estimate / 1e6, 3),
-                None => units::significant(metrics.throughput.estimate, 3),
+            let rate = match name {
+                "stream" => units::significant(metrics.bandwidth.as_ref().unwrap().estimate / 1e6, 3),
+                _ => units::significant(metrics.throughput.estimate, 3),
             };
             let rate = rate.replace(',', "");
             assert!(terminal.contains(&rate) && markdown.contains(&rate), "{name}: {rate} of {terminal:?}");
@@ -226,4 +249,25 @@ fn lists() {
     let options = Options::default();
     let text = [runs_table(&runs, &options), experiments_table(&experiments, &options)].concat();
     insta::assert_snapshot!(String::from_utf8(text).unwrap());
+}
+
+#[test]
+fn a_run_that_died_before_its_first_case_renders() {
+    let summary = Summary { cases: vec![], comparisons: vec![], failures: vec![], ..fixtures::without_result() };
+    for format in Format::ALL {
+        assert!(!render(&summary, format, &Options::default()).is_empty());
+    }
+    assert!(text(&summary, Format::Terminal).contains("No case has a result."));
+    assert_eq!(text(&summary, Format::Csv).lines().count(), 1);
+}
+
+/// The page as a terminal shows it: `cargo test --lib report::tests::show -- --ignored --nocapture`.
+#[test]
+#[ignore = "for the eye"]
+#[expect(clippy::print_stdout, reason = "the only purpose of this test")]
+fn show() {
+    for (_, summary) in fixtures::all() {
+        let page = render(&summary, Format::Terminal, &Options { color: true, width: 80 });
+        println!("{}", String::from_utf8(page).unwrap());
+    }
 }

@@ -87,22 +87,22 @@ fn equivalent(claim: &Claim<'_>, terms: &Terms) -> Text {
     } else {
         ""
     };
-    Text::from(format!("{} and {reference} are ", capital(case))).and(tone(comparison.verdict), "equivalent").plain(format!(
-        ": within {} of each other ({}{} {}).{hidden}",
-        margin(terms.margin),
-        explained(claim, terms),
-        signed_interval(comparison),
-        quantity.word()
-    ))
+    Text::from(format!("{} and {reference} are ", capital(case))).and(tone(comparison.verdict), "equivalent").plain(
+        format!(
+            ": within {} of each other ({}{} {}).{hidden}",
+            margin(terms.margin),
+            explained(claim, terms),
+            signed_interval(comparison),
+            quantity.word()
+        ),
+    )
 }
 
 fn undecided(claim: &Claim<'_>, terms: &Terms) -> Text {
     let Claim { case, reference, comparison, quantity, .. } = claim;
-    Text::from(format!("{} against {reference} is ", capital(case))).and(tone(comparison.verdict), "undecided").plain(format!(
-        ": {}; {}.",
-        between(comparison, *quantity, terms),
-        more_time(comparison.more_seconds, terms)
-    ))
+    Text::from(format!("{} against {reference} is ", capital(case)))
+        .and(tone(comparison.verdict), "undecided")
+        .plain(format!(": {}; {}.", between(comparison, *quantity, terms), more_time(comparison.more_seconds, terms)))
 }
 
 /// Where an undecided ratio may lie.
@@ -179,21 +179,33 @@ pub fn tail(case: &str, rate: &Comparison, latency: &Comparison) -> Option<Text>
     } else {
         format!("{} {word}", percent((latency.ratio - 1.0).abs(), percent_places(latency)))
     };
-    Some(Text::from(format!(" The p99 of {case}, though, is ")).and(tone, effect).plain(format!(" ({}).", interval(latency))))
+    Some(
+        Text::from(format!(" The p99 of {case}, though, is "))
+            .and(tone, effect)
+            .plain(format!(" ({}).", interval(latency))),
+    )
 }
 
-/// A transport over several settings, shortest first: how often it is what, and how large the effect is.
+/// A comparison among several of one transport.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    pub setting: &'a str,
+    pub comparison: &'a Comparison,
+    pub quantity: Quantity,
+}
+
+/// A transport over several settings, weakest effect first: how often it is what, and how large the effect is.
 ///
 /// `parts` has the setting of each comparison; it must not be empty.
 #[must_use]
-pub fn across(case: &str, reference: &str, parts: &[(&str, &Comparison, Quantity)], failed: usize) -> Text {
+pub fn across(case: &str, reference: &str, parts: &[Part<'_>], failed: usize) -> Text {
     let all = parts.len() + failed;
     let order = [Verdict::Faster, Verdict::Slower, Verdict::Equivalent, Verdict::Undecided];
     let mut sentence = Text::from(format!("{} against {reference}, in {all} settings: ", capital(case)));
     let mut lead = "";
     for verdict in order {
-        let mut same: Vec<_> = parts.iter().filter(|(_, comparison, _)| comparison.verdict == verdict).collect();
-        same.sort_by(|a, b| strength(a.1).total_cmp(&strength(b.1)));
+        let mut same: Vec<_> = parts.iter().filter(|part| part.comparison.verdict == verdict).collect();
+        same.sort_by(|a, b| strength(a.comparison).total_cmp(&strength(b.comparison)));
         let (Some(least), Some(most)) = (same.first(), same.last()) else { continue };
         let count = if same.len() == all { "all".to_owned() } else { same.len().to_string() };
         sentence = sentence.plain(lead).and(tone(verdict), format!("{} in {count}", word(verdict)));
@@ -207,16 +219,15 @@ pub fn across(case: &str, reference: &str, parts: &[(&str, &Comparison, Quantity
 }
 
 /// From the weakest to the strongest effect of one verdict.
-fn extent(verdict: Verdict, least: &(&str, &Comparison, Quantity), most: &(&str, &Comparison, Quantity)) -> String {
-    let bounded = |part: &(&str, &Comparison, Quantity)| format!("{}{}", bound(part.1), effect(part.1, part.2));
+fn extent(verdict: Verdict, least: &Part<'_>, most: &Part<'_>) -> String {
+    let bounded = |part: &Part<'_>| format!("{}{}", bound(part.comparison), effect(part.comparison, part.quantity));
+    let one = std::ptr::eq(least, most);
     match verdict {
-        Verdict::Faster | Verdict::Slower if std::ptr::eq(least.1, most.1) => {
-            format!(": {} ({})", bounded(most), most.0)
-        }
+        Verdict::Faster | Verdict::Slower if one => format!(": {} ({})", bounded(most), most.setting),
         Verdict::Faster | Verdict::Slower => {
-            format!(", from {} ({}) to {} ({})", bounded(least), least.0, bounded(most), most.0)
+            format!(", from {} ({}) to {} ({})", bounded(least), least.setting, bounded(most), most.setting)
         }
-        Verdict::Equivalent | Verdict::Undecided if std::ptr::eq(least.1, most.1) => format!(" ({})", most.0),
+        Verdict::Equivalent | Verdict::Undecided if one => format!(" ({})", most.setting),
         Verdict::Equivalent | Verdict::Undecided => String::new(),
     }
 }
@@ -339,13 +350,17 @@ fn is_large(ratio: f64) -> bool {
 /// Places at which the interval of a ratio can be seen.
 #[must_use]
 pub fn ratio_places(comparison: &Comparison) -> usize {
-    decimals_for(comparison.high - comparison.low, 2.0, 2, 3)
+    decimals_for(comparison.high - comparison.low, units(comparison), 2, 3)
 }
 
-/// Small effects get finer ends: whether they reach the margin must be seen.
 fn percent_places(comparison: &Comparison) -> usize {
-    let units = if (comparison.ratio - 1.0).abs() < 0.1 { 5.0 } else { 2.0 };
-    decimals_for((comparison.high - comparison.low) * 100.0, units, 0, 2)
+    decimals_for((comparison.high - comparison.low) * 100.0, units(comparison), 0, 2)
+}
+
+/// How many units of the last place an interval spans at least. Small effects get finer ends: whether they reach the
+/// margin must be seen.
+fn units(comparison: &Comparison) -> f64 {
+    if (comparison.ratio - 1.0).abs() < 0.1 { 5.0 } else { 2.0 }
 }
 
 fn times(value: f64, places: usize) -> String {
@@ -542,16 +557,16 @@ mod tests {
         assert_eq!(tail("Unix socket", &faster, &comparison(Verdict::Undecided, 0.9, 1.0, 1.1)), None);
     }
 
+    fn part<'a>(setting: &'a str, comparison: &'a Comparison) -> Part<'a> {
+        Part { setting, comparison, quantity: Quantity::Requests }
+    }
+
     #[test]
     fn settings_are_counted_by_verdict() {
         let (weak, strong) =
             (comparison(Verdict::Faster, 1.06, 1.09, 1.12), comparison(Verdict::Faster, 1.83, 1.87, 1.91));
         let same = comparison(Verdict::Equivalent, 0.99, 1.0, 1.01);
-        let parts = [
-            ("1 connection", &strong, Quantity::Requests),
-            ("10 connections", &weak, Quantity::Requests),
-            ("64 KiB", &same, Quantity::Requests),
-        ];
+        let parts = [part("1 connection", &strong), part("10 connections", &weak), part("64 KiB", &same)];
         assert_eq!(
             across("Unix socket", "TCP", &parts, 1).to_string().replace(NBSP, " "),
             "Unix socket against TCP, in 4 settings: faster in 2, from 9 % more requests/s (10 connections) to 1.87 times as \

@@ -66,9 +66,9 @@ fn name(line: &Line<'_>) -> Cell {
 }
 
 fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let bandwidths: Vec<f64> =
-        lines.iter().filter_map(|line| line.metrics.bandwidth.as_ref()).map(|measured| measured.estimate).collect();
-    if bandwidths.len() == lines.len() {
+    if lines.iter().all(|line| line.group.is_bulk()) {
+        let bandwidths: Vec<f64> =
+            lines.iter().filter_map(|line| line.metrics.bandwidth.as_ref()).map(|measured| measured.estimate).collect();
         let unit = ByteRateUnit::of_column(&bandwidths);
         let values = bandwidths.iter().map(|rate| significant(rate / unit.bytes(), 3));
         return columns.with(Column::right(unit.name()), values);
@@ -85,10 +85,14 @@ fn latency_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
     let percentiles = [("p50", of(|metrics| &metrics.latency_p50)), ("p99", of(|metrics| &metrics.latency_p99))];
     let known: Vec<f64> = percentiles.iter().flat_map(|(_, micros)| micros.iter().flatten().copied()).collect();
     let unit = TimeUnit::of_column(&known);
-    percentiles.iter().filter(|(_, micros)| micros.iter().any(Option::is_some)).fold(columns, |columns, (title, micros)| {
-        let scaled: Vec<Option<f64>> = micros.iter().map(|value| value.map(|value| value / unit.micros())).collect();
-        columns.with(Column::right(format!("{title} {}", unit.name())), column(&scaled))
-    })
+    percentiles.iter().filter(|(_, micros)| micros.iter().any(Option::is_some)).fold(
+        columns,
+        |columns, (title, micros)| {
+            let scaled: Vec<Option<f64>> =
+                micros.iter().map(|value| value.map(|value| value / unit.micros())).collect();
+            columns.with(Column::right(format!("{title} {}", unit.name())), column(&scaled))
+        },
+    )
 }
 
 fn compared<'a>(line: &Line<'a>) -> Option<&'a Comparison> {
@@ -111,6 +115,7 @@ fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
         compared(line).map_or(String::new(), |c| format!("{} to {}", ratio(c.low, places), ratio(c.high, places)))
     });
     let verdicts = lines.iter().map(|line| match compared(line) {
+        Some(_) if line.group.is_invalid(line.case) => Cell::new(Tone::Bad, "invalid"),
         Some(comparison) => Cell::new(tone(comparison.verdict), word(comparison.verdict)),
         None if line.case.reference => Cell::new(Tone::Dim, "reference"),
         None => Cell::default(),

@@ -53,11 +53,10 @@ fn lines<'a>(group: &Group<'a>) -> Vec<Line<'a>> {
     group.compared().filter_map(line).collect()
 }
 
-/// The value by the median latency where there is one: with several connections, time between replies is not what a
-/// request waits.
+/// By the mean time of a request, as the verdict is, or by its median where that is not known.
 fn value_of<'a>(group: &Group<'a>, compared: Compared<'a>) -> Option<&'a Materiality> {
     let by = |metric| group.comparison(compared.case, metric).and_then(|c: &Comparison| c.materiality.as_ref());
-    by(Metric::LatencyP50).or_else(|| by(Metric::Throughput))
+    by(Metric::Throughput).or_else(|| by(Metric::LatencyP50))
 }
 
 fn columns(lines: &[Line<'_>]) -> Columns {
@@ -79,9 +78,13 @@ fn columns(lines: &[Line<'_>]) -> Columns {
 
 /// Only a difference that was found can matter.
 fn matters_below(line: &Line<'_>) -> String {
-    match line.verdict {
-        Verdict::Faster | Verdict::Slower => Micros(line.materiality.break_even_ms * 1e3).to_string(),
-        Verdict::Equivalent | Verdict::Undecided => NONE.to_owned(),
+    /// No handler takes a year.
+    const YEAR_MS: f64 = 3.2e10;
+    match (line.verdict, line.materiality.break_even_ms) {
+        (Verdict::Equivalent | Verdict::Undecided, _) => NONE.to_owned(),
+        (_, 0.0) => "never".to_owned(),
+        (_, ms) if ms < YEAR_MS => Micros(ms * 1e3).to_string(),
+        _ => "always".to_owned(),
     }
 }
 

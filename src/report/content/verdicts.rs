@@ -10,7 +10,7 @@ use crate::{
         document::{Block, Depth, Section, Text, Tone},
         groups::{Compared, Group, groups, short_name},
         units::{NBSP, Seconds, capital, plural, ratio},
-        wording::{self, Claim, Quantity},
+        wording::{self, Claim, Part, Quantity},
     },
 };
 
@@ -111,7 +111,8 @@ fn one(summary: &Summary, group: &Group<'_>, compared: Compared<'_>, explain: bo
     let (case_name, reference_name) = (group.name(case), group.name(reference));
     let claim = Claim { case: &case_name, reference: &reference_name, comparison, quantity, explain };
     let tail = group.comparison(case, Metric::LatencyP99).and_then(|p99| wording::tail(&case_name, comparison, p99));
-    wording::verdict(&claim, &terms(summary)).join(tail.unwrap_or_default())
+    let invalid = group.is_invalid(case).then(|| Text::of(Tone::Bad, " This must not be used, see Doubts."));
+    wording::verdict(&claim, &terms(summary)).join(tail.unwrap_or_default()).join(invalid.unwrap_or_default())
 }
 
 fn failed(summary: &Summary, group: &Group<'_>, case: &CaseSummary) -> Text {
@@ -131,19 +132,29 @@ pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a 
 
 /// A sentence per transport over all groups.
 fn summed_up(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
-    let mut pairs: IndexMap<(String, String), Vec<(&str, &Comparison, Quantity)>> = IndexMap::new();
+    let mut pairs: IndexMap<(String, String), Vec<Part<'_>>> = IndexMap::new();
     for group in groups {
         for Compared { case, reference, comparison } in group.compared() {
             let names = (group.name(case), group.name(reference));
-            pairs.entry(names).or_default().push((&group.setting, comparison, quantity(group)));
+            pairs.entry(names).or_default().push(Part {
+                setting: &group.setting,
+                comparison,
+                quantity: quantity(group),
+            });
         }
     }
-    let comparisons: Vec<&Comparison> = pairs.values().flatten().map(|part| part.1).collect();
+    let invalid: usize =
+        groups.iter().map(|group| group.compared().filter(|compared| group.is_invalid(compared.case)).count()).sum();
+    let comparisons: Vec<&Comparison> = pairs.values().flatten().map(|part| part.comparison).collect();
     let mut texts: Vec<Text> = pairs
         .iter()
         .map(|((case, reference), parts)| wording::across(case, reference, parts, count_failed(groups, case)))
         .collect();
     texts.extend(wording::undecided_count(&comparisons, &terms(summary)));
+    if invalid > 0 {
+        let count = plural(invalid as u64, "comparison");
+        texts.push(Text::of(Tone::Bad, format!("Of these, {count} must not be used, see Doubts.")));
+    }
     if comparisons.iter().any(|comparison| comparison.lower_bound) {
         texts.push(Text::from("\"At least\" marks a lower bound, see Doubts."));
     }
@@ -181,11 +192,13 @@ pub fn headline(summary: &Summary) -> String {
         return if summary.cases.iter().all(|case| case.metrics.is_none()) { "no result" } else { "nothing compared" }
             .into();
     }
+    let invalid = groups.iter().any(|group| group.compared().any(|compared| group.is_invalid(compared.case)));
     let parts: Vec<String> = by_label
         .iter()
         .map(|(label, all)| if several { counted(label, all) } else { single(label, &groups[0], all[0]) })
         .collect();
-    parts.join(", ").replace(NBSP, " ")
+    let note = if invalid { " (partly invalid)" } else { "" };
+    format!("{}{note}", parts.join(", ")).replace(NBSP, " ")
 }
 
 fn single(label: &str, group: &Group<'_>, compared: Compared<'_>) -> String {

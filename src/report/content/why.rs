@@ -18,6 +18,9 @@ const MANY: usize = 4;
 const SMALL_PART: f64 = 0.05;
 
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
+    if groups.first().is_some_and(|group| group.summary().aa) {
+        return None;
+    }
     let mut found: Vec<(&Group<'_>, Compared<'_>)> = Vec::new();
     for group in groups {
         found.extend(group.compared().map(|compared| (group, compared)));
@@ -63,9 +66,9 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     if total == 0.0 {
         return None;
     }
-    let (verb, more, less) = if total > 0.0 { ("saves", "", "less") } else { ("costs", " more", "more") };
+    let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
     let sentence = format!(
-        "{} {verb} {} of CPU{more} per request against {} ({} {less}){}.",
+        "{} takes {} {less} CPU per request than {} ({sign}{}){}.",
         capital(&names.0),
         Micros(total.abs()),
         names.1,
