@@ -60,7 +60,11 @@ fn ctrl_c_ends_in_order_and_keeps_what_was_measured() {
     let mut child = lasthop.start(["run", "sockets", "--budget", "60s", "--trial", "10ms", "--blocks", "2"]);
     let deadline = Instant::now() + Duration::from_secs(30);
     let trials = |lasthop: &Lasthop| {
-        lasthop.runs().first().and_then(|run| std::fs::read_to_string(run.join("trials.jsonl")).ok()).unwrap_or_default()
+        lasthop
+            .runs()
+            .first()
+            .and_then(|run| std::fs::read_to_string(run.join("trials.jsonl")).ok())
+            .unwrap_or_default()
     };
     while trials(&lasthop).lines().count() < 12 && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(20));

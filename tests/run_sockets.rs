@@ -20,8 +20,10 @@ fn cases(summary: &Value) -> Vec<&str> {
 #[test]
 fn every_pattern_answers_on_every_transport() {
     let lasthop = Lasthop::new();
-    let summary =
-        run(&lasthop, &["--set", "transport=unix,abstract,tcp,tcp6,tls,tls-unix", "--set", "pattern=hello,echo,stream"]);
+    let summary = run(
+        &lasthop,
+        &["--set", "transport=unix,abstract,tcp,tcp6,tls,tls-unix", "--set", "pattern=hello,echo,stream"],
+    );
     assert_eq!(cases(&summary).len(), 18, "{:?}", cases(&summary));
     assert_eq!(summary["failures"], Value::Array(vec![]));
     for case in summary["cases"].as_array().unwrap() {
@@ -69,10 +71,8 @@ fn the_programs_of_the_study_run_as_python() {
 #[test]
 fn nagle_is_a_factor() {
     let lasthop = Lasthop::new();
-    let summary = run(
-        &lasthop,
-        &["--set", "nodelay=true,false", "--set", "pattern=echo", "--only", "transport=unix,tcp"],
-    );
+    let summary =
+        run(&lasthop, &["--set", "nodelay=true,false", "--set", "pattern=echo", "--only", "transport=unix,tcp"]);
     assert_eq!(cases(&summary).len(), 3, "one unix case, two tcp cases: {:?}", cases(&summary));
     lasthop.assert_nothing_left();
 }

@@ -80,7 +80,8 @@ fn describe(plan: &Plan) -> String {
     }
     let _ = writeln!(text, "\nCases: {}, on {} stacks of services", plan.cases.len(), plan.stacks.len());
     for case in &plan.cases {
-        let against = case.reference.as_ref().map_or("reference".to_owned(), |reference| format!("against {reference}"));
+        let against =
+            case.reference.as_ref().map_or("reference".to_owned(), |reference| format!("against {reference}"));
         let _ = writeln!(text, "  {:<40} {against}", case.case);
     }
     let defaults = &experiment.defaults;

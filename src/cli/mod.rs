@@ -5,6 +5,7 @@
 mod args;
 mod generate;
 mod install;
+
 mod list;
 mod progress;
 mod run;
@@ -27,11 +28,7 @@ use crate::{
     experiment::catalog::Catalog,
     record::{Store, store},
     report,
-    service::{
-        guard,
-        home::Home,
-        locate::Locator,
-    },
+    service::{guard, home::Home, locate::Locator},
 };
 
 /// A case failed or a program is missing.
@@ -157,7 +154,7 @@ fn width() -> usize {
     if !io::stdout().is_terminal() {
         return WIDTH;
     }
-    indicatif::TermLike::width(&indicatif::ProgressDrawTarget::stdout()).clamp(60, 100).into()
+    rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| usize::from(size.ws_col)).clamp(60, 100)
 }
 
 /// Writes to standard output. A reader who has seen enough (`| head`) is no error.

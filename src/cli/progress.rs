@@ -7,7 +7,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::run::event::{ComparisonSoFar, Event};
+use crate::{analyse::ProgressLine, run::event::Event};
 
 /// How much is said on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,27 +99,20 @@ fn write(text: &str) {
 
 fn line(round: u32, case: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String {
     let time = format!("{:.0}/{:.0} s", elapsed.as_secs_f64(), budget.as_secs_f64());
-    if so_far.is_empty() {
-        format!("{time}  round {}  {case}", round + 1)
-    } else {
-        format!("{time}  {so_far}")
-    }
+    if so_far.is_empty() { format!("{time}  round {}  {case}", round + 1) } else { format!("{time}  {so_far}") }
 }
 
 /// The widest interval leads: it decides when the run may stop.
-fn narrowing(comparisons: &[ComparisonSoFar]) -> String {
-    let Some(widest) = comparisons.iter().max_by(|a, b| half_width(a).total_cmp(&half_width(b))) else {
+fn narrowing(comparisons: &[ProgressLine]) -> String {
+    let known = comparisons.iter().filter_map(|line| Some((&line.case, line.ratio?)));
+    let Some((case, ratio)) = known.max_by(|a, b| a.1.log_half_width().total_cmp(&b.1.log_half_width())) else {
         return "nothing to compare yet".to_owned();
     };
     let others = match comparisons.len() - 1 {
         0 => String::new(),
         more => format!(", {more} more narrower"),
     };
-    format!("{} {:.3} ±{:.1} %{others}", widest.case, widest.ratio.estimate, half_width(widest) * 100.0)
-}
-
-fn half_width(comparison: &ComparisonSoFar) -> f64 {
-    comparison.ratio.log_half_width()
+    format!("{case} {:.3} ±{:.1} %{others}", ratio.estimate, ratio.log_half_width() * 100.0)
 }
 
 fn milliseconds(duration: Duration) -> u64 {
@@ -135,9 +128,17 @@ mod tests {
     use lasthop_stats::Interval;
 
     use super::*;
+    use crate::analyse::summary::Metric;
 
-    fn comparison(case: &str, low: f64, estimate: f64, high: f64) -> ComparisonSoFar {
-        ComparisonSoFar { case: case.to_owned(), ratio: Interval { estimate, low, high } }
+    fn comparison(case: &str, low: f64, estimate: f64, high: f64) -> ProgressLine {
+        ProgressLine {
+            case: case.to_owned(),
+            reference: "tcp".to_owned(),
+            metric: Metric::Throughput,
+            ratio: Some(Interval { estimate, low, high }),
+            rounds: 4,
+            blocks: 20,
+        }
     }
 
     #[test]

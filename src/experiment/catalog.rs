@@ -127,7 +127,8 @@ impl Catalog {
             return Err(LoadError::NoExperiment(folder.to_owned()));
         }
         let absolute = folder.canonicalize().map_err(|cause| LoadError::Read { path: folder.to_owned(), cause })?;
-        let name = absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
+        let name =
+            absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
         let files = read_folder(&absolute)?;
         let shown = folder.strip_prefix("./").unwrap_or(folder).display().to_string();
         self.check(&name, &shown, Source::Folder(absolute), &files)

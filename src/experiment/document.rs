@@ -69,10 +69,8 @@ impl Document {
     pub(super) fn check(&mut self, schema: &Value, broken: bool, found: &mut Diagnostics) {
         let validator = jsonschema::validator_for(schema).expect("a generated schema is a schema");
         self.mend_keys(schema, &validator, found);
-        let errors: Vec<_> = validator
-            .iter_errors(&self.tree)
-            .filter_map(|error| self.explain(schema, &error, broken))
-            .collect();
+        let errors: Vec<_> =
+            validator.iter_errors(&self.tree).filter_map(|error| self.explain(schema, &error, broken)).collect();
         found.extend(errors);
     }
 
@@ -128,8 +126,9 @@ impl Document {
             Kind::Enum { options } => {
                 let known: Vec<String> = options.as_array().into_iter().flatten().map(plain).collect();
                 let written = plain(error.instance());
-                self.at_value(pointer, format!("`{written}` is not one of {}", known.join(", ")))
-                    .with_help(closest(&written, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?")))
+                self.at_value(pointer, format!("`{written}` is not one of {}", known.join(", "))).with_help(
+                    closest(&written, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?")),
+                )
             }
             Kind::Type { .. } | Kind::Pattern { .. } => {
                 self.at_value(pointer, format!("expected {}, found {}", expected(), kind_of(error.instance())))
@@ -235,5 +234,9 @@ fn plain(value: &Value) -> String {
 }
 
 fn within(pointer: &str) -> String {
-    if pointer.is_empty() { String::new() } else { format!(" in `{}`", pointer[1..].replace('/', ".").replace("~1", "/")) }
+    if pointer.is_empty() {
+        String::new()
+    } else {
+        format!(" in `{}`", pointer[1..].replace('/', ".").replace("~1", "/"))
+    }
 }

@@ -95,8 +95,8 @@ impl Plan {
         let mut plans = Vec::new();
         let mut portraits = BTreeMap::new();
         for case in &named {
-            let (portrait, load) = portray(&experiment, case)
-                .map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
+            let (portrait, load) =
+                portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
             let stack = stack_for(&experiment, &mut stacks, case, &portrait);
             plans.push(case_plan(&experiment, case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
@@ -281,7 +281,7 @@ fn link_forms(binding: &ServiceBinding) -> Vec<String> {
 
 /// Bindings that no run has, the same for every case but for the link's address.
 fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, RenderError> {
-    let none = Bindings { round: 0, stack: 0, services: IndexMap::new(), account: account() };
+    let none = Bindings { round: 0, stack: 0, services: IndexMap::new(), account: account(), cpus: Vec::new() };
     let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
     let mut services = IndexMap::new();
     for (at, (name, service)) in experiment.services.iter().enumerate() {

@@ -392,7 +392,8 @@ pub(super) const TLS_ATTRIBUTES: [&str; 3] = ["authority", "certificate", "key"]
 fn tls_value(binding: &ServiceBinding) -> Option<Value> {
     let files = binding.tls.as_ref()?;
     let paths = [&files.authority, &files.certificate, &files.key];
-    let attributes = TLS_ATTRIBUTES.into_iter().zip(paths.map(|path| Value::from(path.display().to_string()))).collect();
+    let attributes =
+        TLS_ATTRIBUTES.into_iter().zip(paths.map(|path| Value::from(path.display().to_string()))).collect();
     Some(Value::from_object(Named { text: files.certificate.display().to_string(), attributes }))
 }
 

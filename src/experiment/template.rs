@@ -8,8 +8,8 @@ use std::{
 };
 
 use minijinja::{
-    AutoEscape, Environment, Error, UndefinedBehavior,
-    value::{Object, ObjectRepr, Value},
+    AutoEscape, Environment, Error, UndefinedBehavior, escape_formatter,
+    value::{Object, ObjectRepr, Value, ValueKind},
 };
 
 use super::model::{Level, Levels};
@@ -22,6 +22,11 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.set_debug(true);
+    environment.set_formatter(|output, state, value| match bool::try_from(value.clone()) {
+        // Configuration files and options want `true`; minijinja writes Python's `True`.
+        Ok(truth) if value.kind() == ValueKind::Bool => output.write_str(if truth { "true" } else { "false" }).map_err(Into::into),
+        _ => escape_formatter(output, state, value),
+    });
     environment
 });
 

@@ -161,7 +161,12 @@ impl Checker<'_> {
     }
 
     /// Reads the configuration files that a table names: path in the service's directory = template file.
-    fn config(&mut self, pointer: &str, table: &IndexMap<String, String>, scope: &Scope) -> IndexMap<PathBuf, ConfigFile> {
+    fn config(
+        &mut self,
+        pointer: &str,
+        table: &IndexMap<String, String>,
+        scope: &Scope,
+    ) -> IndexMap<PathBuf, ConfigFile> {
         let mut config = IndexMap::new();
         for (path, file) in table {
             let pointer = join(pointer, path);

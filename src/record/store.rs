@@ -79,8 +79,10 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(ReadError::Io { path: self.runs.clone(), source }),
         };
-        let mut found: Vec<PathBuf> =
-            entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.join("run.json").is_file()).collect();
+        let mut found: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.join("run.json").is_file())
+            .collect();
         found.sort();
         Ok(found)
     }

@@ -40,8 +40,11 @@ impl Writer {
         lock.lock().map_err(|source| WriteError { path: directory.join("lock"), source })?;
         write_whole(&directory.join("run.json"), header)?;
         let path = directory.join("trials.jsonl");
-        let trials =
-            OpenOptions::new().create_new(true).append(true).open(&path).map_err(|source| WriteError { path, source })?;
+        let trials = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .open(&path)
+            .map_err(|source| WriteError { path, source })?;
         Ok(Self { directory, trials, _lock: lock })
     }
 
@@ -69,9 +72,7 @@ impl Writer {
     pub fn append(&mut self, record: &TrialRecord) -> Result<(), WriteError> {
         let mut line = serde_json::to_vec(record).expect("records hold no maps with keys other than text");
         line.push(b'\n');
-        self.trials
-            .write_all(&line)
-            .map_err(|source| WriteError { path: self.directory.join("trials.jsonl"), source })
+        self.trials.write_all(&line).map_err(|source| WriteError { path: self.directory.join("trials.jsonl"), source })
     }
 
     /// # Errors

@@ -21,6 +21,8 @@ pub struct RunEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
     Complete,
+    /// Its lasthop is alive.
+    Running,
     /// Stopped by a signal, with its end recorded.
     Interrupted,
     /// Without an end: the run was killed.
@@ -69,6 +71,7 @@ pub fn runs_table(runs: &[RunEntry], options: &Options) -> Vec<u8> {
 fn state(state: &RunState) -> (&'static str, Tone) {
     match state {
         RunState::Complete => ("complete", Tone::Good),
+        RunState::Running => ("running", Tone::Good),
         RunState::Interrupted => ("interrupted", Tone::Warning),
         RunState::CutOff => ("cut off", Tone::Warning),
         RunState::Failed => ("failed", Tone::Bad),

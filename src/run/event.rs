@@ -2,9 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use lasthop_stats::Interval;
-
-use crate::record::schema::{Failure, Stopped};
+use crate::{
+    analyse::ProgressLine,
+    record::schema::{Failure, Stopped},
+};
 
 /// One thing that happened, in one linear order.
 #[derive(Debug)]
@@ -18,14 +19,7 @@ pub enum Event<'a> {
     /// A case yields no numbers in this round.
     CaseFailed(&'a Failure),
     /// A round is over: this is what is known by now.
-    Progress { round: u32, elapsed: Duration, comparisons: &'a [ComparisonSoFar] },
+    Progress { round: u32, elapsed: Duration, comparisons: &'a [ProgressLine] },
     /// No further trial will be made.
     Ended { stopped: Stopped, record: PathBuf, elapsed: Duration },
-}
-
-/// The ratio of a case to its reference (throughput), as known by now.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ComparisonSoFar {
-    pub case: String,
-    pub ratio: Interval,
 }

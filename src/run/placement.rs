@@ -18,7 +18,9 @@ pub enum Wish {
 
 /// The wish cannot be had.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("driver and services cannot be placed apart: only {cpus} CPU is allowed to this process; use --placement same or free")]
+#[error(
+    "driver and services cannot be placed apart: only {cpus} CPU is allowed to this process; use --placement same or free"
+)]
 pub struct TooFewCpus {
     cpus: usize,
 }

@@ -16,11 +16,8 @@ use super::{
     nanoseconds, placement, probe,
 };
 use crate::{
-    experiment::{
-        plan::Stack as PlannedStack,
-        render::RenderedLoad,
-    },
-    observe::procfs::Meter,
+    experiment::{plan::Stack as PlannedStack, render::RenderedLoad},
+    observe::{observer::Observer, procfs::Role},
     record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
     service::{
         bindings::Bindings,
@@ -42,14 +39,13 @@ pub struct Round {
     drivers: BTreeMap<String, RunningDriver>,
     /// By index of the case: the name of its driver, where the case works.
     ready: Vec<Option<String>>,
-    blocks: u32,
+    observer: Observer,
 }
 
 /// A stack that is up.
 struct Up {
     stack: Stack,
     bindings: Bindings,
-    meter: Meter,
 }
 
 struct RunningDriver {
@@ -96,9 +92,10 @@ impl Round {
             stacks: plan.stacks.iter().map(|_| None).collect(),
             drivers: BTreeMap::new(),
             ready: plan.cases.iter().map(|_| None).collect(),
-            blocks: 0,
+            observer: Observer::new(Vec::new()),
         };
         round.start_stacks(runner)?;
+        round.observer = Observer::new(round.roles());
         runner.keep_environment()?;
         let mut proofs = IndexMap::new();
         for index in 0..plan.cases.len() {
@@ -134,9 +131,7 @@ impl Round {
             let number = plan.bindings.stack;
             match started {
                 Ok(stack) => {
-                    let roles = stack.instances.iter().map(|one| (one.name.clone(), one.pid));
-                    let meter = Meter::new(roles);
-                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, meter });
+                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings });
                 }
                 Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
             }
@@ -192,12 +187,16 @@ impl Round {
     /// Starts the driver of a case unless it runs already.
     fn driver(&mut self, runner: &Runner<'_>, name: &str, load: &RenderedLoad) -> Result<(), Trouble> {
         if !self.drivers.contains_key(name) {
-            let log = runner.writer.services().join(self.number.to_string()).join(format!(
-                "driver-{}.log",
-                self.drivers.len()
-            ));
-            let running = start_driver(runner, load, &log)
-                .map_err(|cause| Trouble { stage: "start".to_owned(), cause, log: crate::service::stack::tail(&log) })?;
+            let log = runner
+                .writer
+                .services()
+                .join(self.number.to_string())
+                .join(format!("driver-{}.log", self.drivers.len()));
+            let running = start_driver(runner, load, &log).map_err(|cause| Trouble {
+                stage: "start".to_owned(),
+                cause,
+                log: crate::service::stack::tail(&log),
+            })?;
             self.drivers.insert(name.to_owned(), running);
         }
         Ok(())
@@ -217,7 +216,6 @@ impl Round {
                 }
                 self.trial(runner, block, position)?;
             }
-            self.blocks += 1;
             longest = longest.max(begun.elapsed());
             if !runner.time_for(longest) {
                 return Ok((block + 1 < runner.job.settings.blocks).then_some(Stopped::Budget));
@@ -226,19 +224,23 @@ impl Round {
         Ok(None)
     }
 
-    fn trial(&mut self, runner: &mut Runner<'_>, block: u32, (position, index): (usize, usize)) -> Result<(), RunError> {
+    fn trial(
+        &mut self,
+        runner: &mut Runner<'_>,
+        block: u32,
+        (position, index): (usize, usize),
+    ) -> Result<(), RunError> {
         let case = &runner.job.plan.cases[index];
         let Some(name) = self.ready[index].clone() else { return Ok(()) };
         let elapsed = runner.begun.elapsed();
         (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
-        let up = self.stacks[case.stack].as_mut().expect("a ready case has its stack");
         let running = self.drivers.get_mut(&name).expect("a ready case has its driver");
-        up.meter.begin();
+        let before = self.observer.snapshot();
         let result = running.driver.trial(&case.case, runner.phases());
+        let after = self.observer.snapshot();
         match result.map_err(|error| self.trouble(&name, case, &error)).and_then(answered) {
             Ok(result) => {
-                let up = self.stacks[case.stack].as_mut().expect("a ready case has its stack");
-                let observations = up.meter.end(result.cost.cpu_ns());
+                let observations = self.observer.between(&before, &after, case.stack);
                 runner.append(TrialRecord::Trial(Box::new(MeasuredTrial {
                     round: self.number,
                     block,
@@ -275,6 +277,12 @@ impl Round {
             }
         }
         Ok(())
+    }
+
+    fn roles(&self) -> Vec<Role> {
+        let up = self.stacks.iter().flatten().flat_map(|up| &up.stack.instances);
+        let stacks = self.stacks.iter().flatten().flat_map(|up| up.stack.instances.iter().map(|_| up.bindings.stack));
+        up.zip(stacks).map(|(one, stack)| Role { stack, name: one.name.clone(), pid: one.pid }).collect()
     }
 
     fn failure(&self, block: Option<u32>, case: &CasePlan, trouble: Trouble) -> Failure {
@@ -328,8 +336,10 @@ fn answered(result: TrialResult) -> Result<TrialResult, Trouble> {
 }
 
 fn start_driver(runner: &Runner<'_>, load: &RenderedLoad, log: &std::path::Path) -> Result<RunningDriver, String> {
-    let own = || Ok(vec![own_executable()?, "drive".to_owned()]);
-    let command = load.driver.clone().map_or_else(own, Ok)?;
+    let command = match &load.driver {
+        Some(command) => command.clone(),
+        None => vec![own_executable()?, "drive".to_owned()],
+    };
     let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
     let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
     let (cpus, _) = placement::cpus(&runner.job.settings.placement);
@@ -376,11 +386,12 @@ impl Runner<'_> {
             })
             .collect();
         let record = self.writer.services();
-        let bindings =
+        let mut bindings =
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
         let services = self.job.plan.services(stack, &bindings).map_err(|error| Trouble::plan(&error))?;
         let (_, cpus) = placement::cpus(&self.job.settings.placement);
-        Ok(StackPlan { bindings, services, cpus: cpus.unwrap_or_default() })
+        bindings.cpus = cpus.unwrap_or_default();
+        Ok(StackPlan { bindings, services })
     }
 
     /// A failure row for each case of a stack.

@@ -27,6 +27,8 @@ pub struct Bindings {
     /// By service name, in start order.
     pub services: IndexMap<String, ServiceBinding>,
     pub account: Account,
+    /// CPUs that the services may run on; empty means all.
+    pub cpus: Vec<u32>,
 }
 
 /// The user that services run as.

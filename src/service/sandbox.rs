@@ -154,7 +154,7 @@ impl Sandbox {
             };
             services.insert(service.name.clone(), binding);
         }
-        Ok(Bindings { round, stack, services, account: account::current() })
+        Ok(Bindings { round, stack, services, account: account::current(), cpus: Vec::new() })
     }
 
     fn address(&self, runtime: &Path, transport: Transport, name: &str) -> Result<Address, SandboxError> {

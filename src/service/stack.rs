@@ -244,7 +244,10 @@ fn start_service(guard: &Guard, bindings: &Bindings, service: &RenderedService) 
     prepare(guard, binding, service, &log).map_err(at(Stage::Prepare))?;
     let stop_signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
     nobody_answers(&service.endpoint.address).map_err(at(Stage::Start))?;
-    let spawn = spawn(binding, service, &service.command, &log).map_err(at(Stage::Start))?.stop_signal(stop_signal);
+    let spawn = spawn(binding, service, &service.command, &log)
+        .map_err(at(Stage::Start))?
+        .stop_signal(stop_signal)
+        .cpus(bindings.cpus.iter().map(|cpu| *cpu as usize));
     let child = guard.spawn(spawn).map_err(StartCause::from).map_err(at(Stage::Start))?;
     let ready_after = readiness::wait_until_ready(&service.ready, &service.endpoint, guard, || child.exited())
         .map_err(|cause| {

@@ -71,10 +71,8 @@ impl Lasthop {
 
     /// Panics when a process, a sandbox or a socket of this home is left.
     pub fn assert_nothing_left(&self) {
-        let left: Vec<String> = fs::read_dir(self.sandboxes())
-            .unwrap()
-            .map(|entry| entry.unwrap().path().display().to_string())
-            .collect();
+        let left: Vec<String> =
+            fs::read_dir(self.sandboxes()).unwrap().map(|entry| entry.unwrap().path().display().to_string()).collect();
         assert!(left.is_empty(), "sandboxes left: {left:?}");
         let processes = self.processes();
         assert!(processes.is_empty(), "processes left: {processes:?}");
@@ -150,9 +148,7 @@ impl Ran {
 #[must_use]
 pub fn have(program: &str) -> bool {
     let found = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path)
-            .chain([PathBuf::from("/usr/sbin")])
-            .any(|folder| folder.join(program).is_file())
+        std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).any(|folder| folder.join(program).is_file())
     });
     found || skip(&format!("{program} is not installed; script/setup installs it"))
 }

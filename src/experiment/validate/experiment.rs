@@ -14,9 +14,7 @@ use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
 use crate::experiment::{
     cases::{self, TRANSPORT},
     definition::{ExperimentFile, FactorFile, LevelValue, ServiceFile},
-    model::{
-        Defaults, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source,
-    },
+    model::{Defaults, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source},
     render::SERVICE_NAMES,
     schema, template,
 };
@@ -238,7 +236,8 @@ impl Checker<'_> {
             let help = Some("leave `listen` out: the case decides".to_owned());
             self.key_error(&at("listen"), "the link goes to this service", help);
         } else if !is_link && service.listen.is_none() {
-            let help = Some(format!("only `{}`, where the link goes to, listens on the transport of the case", file.link.to));
+            let help =
+                Some(format!("only `{}`, where the link goes to, listens on the transport of the case", file.link.to));
             self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
         }
         self.template(&at("recipe"), &service.recipe, factors);
@@ -292,7 +291,9 @@ impl Checker<'_> {
 
     fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
         let load = &file.load;
-        for key in ["protocol", "connections", "threads", "reuse", "nodelay", "driver", "hello", "echo", "stream", "http"] {
+        for key in
+            ["protocol", "connections", "threads", "reuse", "nodelay", "driver", "hello", "echo", "stream", "http"]
+        {
             self.template_tree(&join("/load", key), scope);
         }
         self.template_tree("/link/proof/reuse", scope);
@@ -412,9 +413,11 @@ impl Checker<'_> {
                 self.key_error(&join(&pointer, key), format!("recipe `{}` has no setting `{key}`", recipe.name), help);
             }
         }
-        for (key, _) in recipe.settings.iter().filter(|(key, setting)| {
-            setting.default.is_none() && !service.settings.contains_key(*key)
-        }) {
+        for (key, _) in recipe
+            .settings
+            .iter()
+            .filter(|(key, setting)| setting.default.is_none() && !service.settings.contains_key(*key))
+        {
             let pointer = join("/services", name);
             self.key_error(&pointer, format!("recipe `{}` needs the setting `{key}`", recipe.name), None);
         }

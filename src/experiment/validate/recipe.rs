@@ -101,7 +101,8 @@ impl Checker<'_> {
             Ok(regex) if regex.captures_len() == 2 => {}
             Ok(_) => self.error("/program/version/pattern", "expected exactly one group: the version"),
             Err(error) => {
-                let last = error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                let last =
+                    error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
                 self.error("/program/version/pattern", format!("regular expression: {last}"));
             }
         }
@@ -115,7 +116,8 @@ impl Checker<'_> {
             ReadyName::Http => &["check", "timeout", "path", "status"],
             ReadyName::Command => &["check", "timeout", "command"],
         };
-        let given = [("path", ready.path.is_some()), ("status", ready.status.is_some()), ("command", ready.command.is_some())];
+        let given =
+            [("path", ready.path.is_some()), ("status", ready.status.is_some()), ("command", ready.command.is_some())];
         for (key, _) in given.iter().filter(|(key, given)| *given && !allowed.contains(key)) {
             let help = Some(format!("this check knows {}", allowed.join(", ")));
             self.key_error(&join("/ready", key), format!("`{key}` does not belong to this check"), help);

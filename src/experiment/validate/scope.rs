@@ -64,9 +64,7 @@ pub(super) fn place_of(name: &str, text: &str) -> Range<usize> {
     text.match_indices(name)
         .map(|(at, _)| at..at + name.len())
         .find(|range| {
-            within(range.start)
-                && !text[..range.start].ends_with(is_word)
-                && !text[range.end..].starts_with(is_word)
+            within(range.start) && !text[..range.start].ends_with(is_word) && !text[range.end..].starts_with(is_word)
         })
         .unwrap_or(0..0)
 }
