@@ -45,10 +45,17 @@ pub const UNIX: Truth = Truth { transport: Transport::Unix, rate: 26_000.0, serv
 /// A run of each truth, the first being the reference of the others. Luck of a round is 0.5 %, noise of a trial 1 %, and
 /// the neighbours' noise that a block's trials share 5 %.
 pub fn run(truths: &[Truth], rounds: u32, blocks: u32) -> RunData {
-    seeded_run(truths, rounds, blocks, 2_017)
+    let mut data = counting_run(truths, rounds, blocks, 2_017);
+    let mut draws = Draws::new(2_018);
+    for truth in 0..truths.len() {
+        let case = name(truths, truth);
+        each_trial(&mut data, &case, |trial| trial.result.service_time = Some(latencies(&mut draws, &trial.result)));
+    }
+    data
 }
 
-pub fn seeded_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64) -> RunData {
+/// A run whose driver has no latencies.
+pub fn counting_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64) -> RunData {
     let cases: Vec<CasePlan> = (0..truths.len()).map(|index| plan(truths, index)).collect();
     let mut draws = Draws::new(seed);
     let mut records = Vec::new();
@@ -68,7 +75,7 @@ pub fn seeded_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64) -> RunD
                     position,
                     case: cases[index].case.clone(),
                     at_ns,
-                    result: result(&mut draws, &truths[index], speed),
+                    result: result(&truths[index], speed),
                     observations: observations(&truths[index], speed),
                 };
                 records.push(TrialRecord::Trial(Box::new(trial)));
@@ -204,19 +211,24 @@ fn proof(transport: Transport) -> CaseProof {
     CaseProof { spec, driver, link: None }
 }
 
-fn result(draws: &mut Draws, truth: &Truth, speed: f64) -> TrialResult {
-    let requests = (truth.rate * speed * TRIAL_NS as f64 / 1e9) as u64;
-    let mean_ns = 1e9 / (truth.rate * speed);
+/// 300 latencies about the mean time of a request on one connection.
+fn latencies(draws: &mut Draws, result: &TrialResult) -> Histogram {
+    let mean_ns = 1e9 / result.throughput();
     let mut latencies = Histogram::new();
     for _ in 0..300 {
         latencies.record((mean_ns * noise(draws, 0.2)) as u64);
     }
+    latencies
+}
+
+fn result(truth: &Truth, speed: f64) -> TrialResult {
+    let requests = (truth.rate * speed * TRIAL_NS as f64 / 1e9) as u64;
     TrialResult {
         elapsed_ns: TRIAL_NS,
         requests,
         requests_total: requests + requests / 10,
         bytes_received: requests * 64,
-        service_time: Some(latencies),
+        service_time: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,

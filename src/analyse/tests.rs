@@ -4,7 +4,7 @@ use lasthop_stats::stopping::LEAST_ROUNDS;
 use super::{
     precision_reached, progress, summarise,
     summary::{Metric, Summary, Verdict},
-    testing::{TCP, Truth, UNIX, comparison, each_trial, fail, healthy, run, seeded_run},
+    testing::{TCP, Truth, UNIX, comparison, counting_run, each_trial, fail, healthy, run},
 };
 use crate::record::{
     data::RunData,
@@ -249,7 +249,7 @@ fn progress_narrows_from_nothing() {
 #[test]
 fn same_cases_differ_by_chance_as_often_as_promised() {
     let differs = |seed: &u64| {
-        let mut data = seeded_run(&[TCP, TCP], 4, 3, *seed);
+        let mut data = counting_run(&[TCP, TCP], 4, 3, *seed);
         data.header.settings.margin = 0.0;
         let word = comparison(&summarise(&data), "tcp#2", Metric::Throughput).unwrap().verdict;
         matches!(word, Verdict::Faster | Verdict::Slower)
@@ -271,7 +271,8 @@ mod checks {
             summarise,
             summary::{Metric, Severity, Verdict},
             testing::{
-                TCP, Truth, UNIX, add_errors, comparison, each_proof, each_trial, fail, finding, findings, healthy, run,
+                TCP, Truth, UNIX, add_errors, comparison, counting_run, each_proof, each_trial, fail, finding,
+                findings, healthy, run,
             },
         },
         record::{
@@ -506,11 +507,8 @@ mod checks {
     /// A difference that just excludes 1 for itself, among three comparisons.
     #[test]
     fn a_difference_that_many_comparisons_would_yield_by_chance() {
-        let mut data = run(&[TCP, Truth { rate: 26_000.0, ..TCP }, TCP, TCP], 5, 4);
+        let mut data = counting_run(&[TCP, Truth { rate: 26_000.0, ..TCP }, TCP, TCP], 5, 4, 1);
         data.header.settings.margin = 0.0;
-        for plan in data.header.cases.clone() {
-            each_trial(&mut data, &plan.case, |trial| trial.result.service_time = None);
-        }
         let differs = |data: &RunData| {
             let found = comparison(&summarise(data), "tcp#3", Metric::Throughput).unwrap();
             matches!(found.verdict, Verdict::Faster | Verdict::Slower)
@@ -524,6 +522,18 @@ mod checks {
         let check = finding(&barely, "multiplicity");
         assert_eq!(check.case.as_deref(), Some("tcp#3"), "the real difference, of tcp#2, outlasts");
         assert!(check.evidence.starts_with("one of 3 comparisons"), "{}", check.evidence);
+    }
+
+    #[test]
+    fn rounds_that_differ_more_than_their_blocks() {
+        let mut data = run(&[TCP, UNIX], 8, 6);
+        assert_eq!(findings(&data, "process-luck"), []);
+        each_trial(&mut data, "unix", |trial| {
+            trial.result.requests = trial.result.requests * (100 + 7 * u64::from(trial.round % 3)) / 100;
+        });
+        let check = finding(&data, "process-luck");
+        assert_eq!((check.severity, check.case.as_deref()), (Severity::Note, Some("unix")));
+        assert!(check.evidence.contains("of the ratio's variance"), "{}", check.evidence);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! | [`bootstrap`], [`interval`], [`student`] | from a statistic to its interval |
 //! | [`verdict`], [`stopping`], [`holm`] | from intervals to decisions |
 //! | [`rank`] | drift |
+//! | [`variance`] | how much rounds differ beyond their blocks |
 //! | [`random`] | reproducible draws |
 
 pub mod bootstrap;
@@ -28,6 +29,7 @@ pub mod rank;
 pub mod stopping;
 pub mod student;
 pub mod totals;
+pub mod variance;
 pub mod verdict;
 
 pub use bootstrap::Resampling;

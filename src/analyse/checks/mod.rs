@@ -45,6 +45,7 @@ const CHECKS: &[CheckFunction] = &[
     design::too_few_blocks,
     design::multiplicity,
     design::resolution,
+    design::process_luck,
     machine::steal,
     machine::foreign_load,
     machine::placement,
