@@ -10,7 +10,7 @@
 //! | [`mean`] | log ratios and paired differences |
 //! | [`totals`] | quantities per request: CPU time, elapsed time |
 //! | [`quantile`] | percentiles of merged histograms, their ratio and their difference |
-//! | [`line`] | slope of a straight line |
+//! | [`mod@line`] | slope of a straight line |
 //! | [`bootstrap`], [`interval`], [`student`] | from a statistic to its interval |
 //! | [`verdict`], [`stopping`], [`holm`] | from intervals to decisions |
 //! | [`rank`] | drift |
