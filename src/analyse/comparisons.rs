@@ -5,7 +5,7 @@
 //! Holm's adjustment over the run's throughput comparisons.
 
 use lasthop_stats::{
-    Better, Estimate, Interval, mean,
+    Better, Estimate, Grouped, Interval, mean,
     quantile::{self, PairedBins},
     stopping,
     totals::{self, PairedTotals},
@@ -45,16 +45,23 @@ impl<'a> Pairs<'a> {
         self.blocks.chunk_by(|a, b| a.0.0 == b.0.0).count()
     }
 
+    /// Logarithms of the throughputs' ratios.
+    pub fn log_throughputs(&self) -> Option<Grouped<f64>> {
+        let log =
+            |ours: &MeasuredTrial, theirs: &MeasuredTrial| (ours.result.throughput() / theirs.result.throughput()).ln();
+        grouped(self.blocks.iter().map(|&(place, ours, theirs)| (place.0, log(ours, theirs))))
+    }
+
     pub fn totals(
         &self,
         case: impl Fn(&MeasuredTrial) -> totals::Totals,
         reference: impl Fn(&MeasuredTrial) -> totals::Totals,
-    ) -> Option<lasthop_stats::Grouped<PairedTotals>> {
+    ) -> Option<Grouped<PairedTotals>> {
         let pair = |ours, theirs| PairedTotals { case: case(ours), reference: reference(theirs) };
         grouped(self.blocks.iter().map(|&(place, ours, theirs)| (place.0, pair(ours, theirs))))
     }
 
-    pub fn latencies(&self) -> Option<lasthop_stats::Grouped<PairedBins>> {
+    pub fn latencies(&self) -> Option<Grouped<PairedBins>> {
         let pair =
             |ours, theirs| Some(PairedBins { case: trials::latencies(ours)?, reference: trials::latencies(theirs)? });
         grouped(self.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?))))
@@ -88,10 +95,7 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
 
 /// Logarithm of the throughputs' ratio: the mean over blocks.
 pub fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
-    let log =
-        |ours: &MeasuredTrial, theirs: &MeasuredTrial| (ours.result.throughput() / theirs.result.throughput()).ln();
-    let ratios = grouped(pairs.blocks.iter().map(|&(place, ours, theirs)| (place.0, log(ours, theirs))))?;
-    mean::mean(&ratios, trials.resampling(&pairs.case.case, "throughput ratio"))
+    mean::mean(&pairs.log_throughputs()?, trials.resampling(&pairs.case.case, "throughput ratio"))
 }
 
 fn better(metric: Metric) -> Better {

@@ -1,1 +1,260 @@
+use lasthop_load::spec::Transport;
+use lasthop_stats::stopping::LEAST_ROUNDS;
 
+use super::{
+    precision_reached, progress, summarise,
+    summary::{Metric, Summary, Verdict},
+    testing::{TCP, Truth, UNIX, comparison, counting_run, each_trial, fail, healthy, run},
+};
+use crate::record::{
+    data::RunData,
+    schema::{Stopped, TrialRecord},
+};
+
+fn known(summary: &Summary, metric: Metric) -> (f64, f64, f64) {
+    let found = comparison(summary, "unix", metric).unwrap();
+    (found.ratio, found.low, found.high)
+}
+
+#[test]
+fn a_known_ratio_is_found_and_judged() {
+    let summary = summarise(&healthy());
+    for (metric, truth) in [
+        (Metric::Throughput, 1.3),
+        (Metric::LatencyP50, 1.0 / 1.3),
+        (Metric::LatencyP99, 1.0 / 1.3),
+        (Metric::CpuPerRequest, 0.8),
+    ] {
+        let (ratio, low, high) = known(&summary, metric);
+        assert!(low < ratio && ratio < high, "{metric:?} {low} {ratio} {high}");
+        assert!(low - 1e-3 <= truth && truth <= high + 1e-3, "{metric:?} {low} {high} misses {truth}");
+        assert!((high / low).ln() < 0.2, "{metric:?} {low} {high} says nothing");
+        let found = comparison(&summary, "unix", metric).unwrap();
+        assert_eq!((found.verdict, found.blocks, found.more_seconds), (Verdict::Faster, 30, None), "{metric:?}");
+    }
+    assert_eq!(summary.checks, [], "a healthy run has no doubts");
+}
+
+#[test]
+fn a_case_is_described_by_totals() {
+    let summary = summarise(&healthy());
+    let unix = summary.cases.iter().find(|case| case.case == "unix").unwrap();
+    let metrics = unix.metrics.as_ref().unwrap();
+    assert!((metrics.throughput.estimate / 26_000.0 - 1.0).abs() < 0.05);
+    assert!((metrics.latency_p50.as_ref().unwrap().estimate / (1e6 / 26_000.0) - 1.0).abs() < 0.05);
+    assert!(metrics.latency_p99.as_ref().unwrap().estimate > metrics.latency_p50.as_ref().unwrap().estimate);
+    assert!((metrics.bandwidth.as_ref().unwrap().estimate / metrics.throughput.estimate - 64.0).abs() < 1e-9);
+    assert!((metrics.cpu_per_request.driver - 10.0).abs() < 1e-9);
+    assert!((metrics.cpu_per_request.roles["server"] - 14.0).abs() < 0.02);
+    assert!((metrics.switches_per_request["driver"] - 1.0).abs() < 1e-9);
+    assert!((metrics.driver_system_calls_per_request - 2.0).abs() < 1e-9);
+    assert!((metrics.driver_load - 0.26).abs() < 0.02);
+    assert_eq!((unix.trials, unix.failed_trials, unix.reference), (30, 0, false));
+    assert!(summary.cases[0].reference);
+    assert_eq!((summary.rounds, summary.blocks), (6, 30));
+}
+
+/// 50 µs of a request become 38.5; the CPU time of 30 µs becomes 24.
+#[test]
+fn materiality_is_in_microseconds_and_cores() {
+    let summary = summarise(&healthy());
+    for metric in [Metric::Throughput, Metric::LatencyP50] {
+        let matter = comparison(&summary, "unix", metric).unwrap().materiality.unwrap();
+        assert!(matter.saved_us_low < matter.saved_us && matter.saved_us < matter.saved_us_high);
+        assert!((matter.saved_us - 11.54).abs() < 1.0, "{matter:?}");
+        // 11.54 / 0.02 − 50 = 527 µs.
+        assert!((matter.break_even_ms - 0.527).abs() < 0.05, "{matter:?}");
+        assert!((matter.cores_saved_at_1000_per_second - 0.006).abs() < 1e-4, "{matter:?}");
+    }
+    assert!(comparison(&summary, "unix", Metric::LatencyP99).unwrap().materiality.is_none());
+}
+
+#[test]
+fn a_case_that_costs_saves_less_than_nothing() {
+    let summary = summarise(&run(&[UNIX, TCP], 6, 5));
+    let found = comparison(&summary, "tcp", Metric::Throughput).unwrap();
+    assert_eq!(found.verdict, Verdict::Slower);
+    let matter = found.materiality.unwrap();
+    assert!(matter.saved_us < -10.0 && matter.cores_saved_at_1000_per_second < 0.0 && matter.break_even_ms > 0.0);
+}
+
+#[test]
+fn the_same_case_twice_is_equivalent() {
+    let mut data = run(&[TCP, TCP], 10, 8);
+    data.header.settings.aa = true;
+    let summary = summarise(&data);
+    let found = comparison(&summary, "tcp#2", Metric::Throughput).unwrap();
+    assert_eq!(found.verdict, Verdict::Equivalent, "{found:?}");
+    let note = summary.checks.iter().find(|check| check.id == "resolution").unwrap();
+    assert!(note.evidence.contains('%'), "{}", note.evidence);
+}
+
+#[test]
+fn few_rounds_leave_the_same_case_undecided_or_equivalent() {
+    for rounds in [2, 3, 4] {
+        let found = comparison(&summarise(&run(&[TCP, TCP], rounds, 3)), "tcp#2", Metric::Throughput).unwrap();
+        assert!(matches!(found.verdict, Verdict::Undecided | Verdict::Equivalent), "{rounds} {found:?}");
+        assert_eq!(found.more_seconds.is_some(), found.verdict == Verdict::Undecided, "{rounds} {found:?}");
+    }
+}
+
+#[test]
+fn equal_records_and_seeds_give_equal_summaries() {
+    let data = healthy();
+    assert_eq!(summarise(&data), summarise(&data));
+    let mut other = data.clone();
+    other.header.settings.seed = 2;
+    let (one, two) = (known(&summarise(&data), Metric::Throughput), known(&summarise(&other), Metric::Throughput));
+    assert_eq!(one.0, two.0, "the seed moves the ends only");
+    assert_ne!(one.1, two.1);
+}
+
+/// A further case has draws of its own: the others' figures stay.
+#[test]
+fn figures_do_not_depend_on_other_cases() {
+    let tls = Truth { transport: Transport::Tls, ..TCP };
+    let mut three = run(&[TCP, UNIX, tls], 6, 5);
+    let all = summarise(&three);
+    three.header.cases.truncate(2);
+    let two = summarise(&three);
+    assert_eq!(known(&all, Metric::Throughput), known(&two, Metric::Throughput));
+    assert_eq!(known(&all, Metric::LatencyP99), known(&two, Metric::LatencyP99));
+}
+
+#[test]
+fn a_case_that_never_works_has_failures_and_no_metrics() {
+    let mut data = healthy();
+    fail(&mut data, "unix", |_| true);
+    let summary = summarise(&data);
+    let unix = &summary.cases[1];
+    assert!(unix.metrics.is_none());
+    assert_eq!((unix.trials, unix.failed_trials, summary.failures.len()), (0, 30, 30));
+    assert!(summary.comparisons.is_empty());
+    assert!(summary.cases[0].metrics.is_some(), "the other case is as it was");
+}
+
+#[test]
+fn blocks_in_which_one_case_failed_are_left_out_of_its_comparison_only() {
+    let mut data = run(&[TCP, UNIX, Truth { transport: Transport::Tls, ..TCP }], 6, 5);
+    // What fails would have been the slow trials of TCP: kept, the pair would be wildly off.
+    each_trial(&mut data, "tcp", |trial| trial.result.requests /= if trial.block == 0 { 100 } else { 1 });
+    fail(&mut data, "unix", |trial| trial.block == 0);
+    let summary = summarise(&data);
+    let unix = comparison(&summary, "unix", Metric::Throughput).unwrap();
+    assert_eq!(unix.blocks, 24);
+    assert!((unix.ratio / 1.3 - 1.0).abs() < 0.03, "{unix:?}");
+    assert_eq!(comparison(&summary, "tls", Metric::Throughput).unwrap().blocks, 30);
+}
+
+#[test]
+fn a_trial_without_a_right_answer_is_a_failed_one() {
+    let mut data = healthy();
+    each_trial(&mut data, "unix", |trial| trial.result.requests *= u64::from(trial.round > 0));
+    let unix = &summarise(&data).cases[1];
+    assert_eq!((unix.trials, unix.failed_trials), (25, 5));
+}
+
+#[test]
+fn a_record_cut_off_in_a_block_keeps_what_it_has() {
+    let mut data = healthy();
+    data.records.truncate(1 + 2 * 5 + 1 + 2 * 3 + 1);
+    data.end = None;
+    let summary = summarise(&data);
+    assert_eq!((summary.complete, summary.stopped), (false, Stopped::Interrupted));
+    assert_eq!((summary.rounds, summary.blocks), (2, 9));
+    assert_eq!(comparison(&summary, "unix", Metric::Throughput).unwrap().blocks, 8);
+    assert!(summary.seconds > 1.0 && summary.seconds < 3.0, "{}", summary.seconds);
+}
+
+#[test]
+fn records_with_next_to_nothing_have_a_summary() {
+    let full = healthy();
+    for length in 0..6 {
+        let mut data = RunData { end: None, environment: None, ..full.clone() };
+        data.records.truncate(length);
+        let summary = summarise(&data);
+        assert_eq!(summary.comparisons.is_empty(), length < 5, "{length}");
+        let text = serde_json::to_string(&summary).unwrap();
+        assert!(!text.contains(":null,\"low\""), "numbers are finite: {text}");
+        assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary);
+    }
+}
+
+#[test]
+fn a_driver_without_latencies_still_compares_throughput() {
+    let mut data = healthy();
+    each_trial(&mut data, "unix", |trial| trial.result.service_time = None);
+    let summary = summarise(&data);
+    assert!(comparison(&summary, "unix", Metric::LatencyP50).is_none());
+    assert!(comparison(&summary, "unix", Metric::Throughput).is_some());
+    assert!(summary.cases[1].metrics.as_ref().unwrap().latency_p50.is_none());
+}
+
+/// A run that stopped at its own interval gets wider ones, for the looks that it took.
+#[test]
+fn a_precision_stop_is_paid_for() {
+    let mut data = healthy();
+    let plain = known(&summarise(&data), Metric::Throughput);
+    data.end.as_mut().unwrap().stopped = Stopped::Precision;
+    let stopped = known(&summarise(&data), Metric::Throughput);
+    assert_eq!(plain.0, stopped.0);
+    assert!(stopped.1 < plain.1 && stopped.2 > plain.2);
+}
+
+/// The record as it was after so many rounds.
+fn after(data: &RunData, rounds: u32) -> RunData {
+    let within = |record: &&TrialRecord| match record {
+        TrialRecord::Round(round) => round.round < rounds,
+        TrialRecord::Trial(trial) => trial.round < rounds,
+        TrialRecord::Failure(failure) => failure.round < rounds,
+    };
+    RunData { records: data.records.iter().filter(within).cloned().collect(), end: None, ..data.clone() }
+}
+
+#[test]
+fn the_stop_waits_for_rounds_and_for_width() {
+    let mut data = run(&[TCP, UNIX], 12, 5);
+    assert!(precision_reached(&data));
+    assert!(!precision_reached(&after(&data, LEAST_ROUNDS as u32 - 1)), "too few rounds, however narrow");
+    let line = &progress(&data)[0];
+    let width = line.ratio.unwrap().log_half_width().exp_m1();
+    data.header.settings.precision = width * 1.01;
+    assert!(precision_reached(&data));
+    data.header.settings.precision = width * 0.99;
+    assert!(!precision_reached(&data));
+}
+
+#[test]
+fn the_stop_does_not_wait_for_a_case_that_never_worked() {
+    let mut data = run(&[TCP, UNIX, Truth { transport: Transport::Tls, ..TCP }], 12, 5);
+    fail(&mut data, "tls", |_| true);
+    assert!(precision_reached(&data));
+    fail(&mut data, "unix", |_| true);
+    assert_eq!(precision_reached(&data), precision_reached(&run(&[TCP], 12, 5)), "then the throughput alone decides");
+    fail(&mut data, "tcp", |_| true);
+    assert!(!precision_reached(&data));
+}
+
+#[test]
+fn progress_narrows_from_nothing() {
+    let data = run(&[TCP, UNIX], 10, 5);
+    assert_eq!(progress(&after(&data, 0))[0].ratio, None);
+    let width = |rounds| progress(&after(&data, rounds))[0].ratio.unwrap().log_half_width();
+    assert!(width(10) < width(4));
+    let last = &progress(&data)[0];
+    assert_eq!((last.rounds, last.blocks, last.case.as_str(), last.reference.as_str()), (10, 50, "unix", "tcp"));
+}
+
+/// Of runs that compare a case with itself, one in twenty finds a difference by chance when no margin forgives it.
+#[test]
+fn same_cases_differ_by_chance_as_often_as_promised() {
+    let differs = |seed: &u64| {
+        let mut data = counting_run(&[TCP, TCP], 4, 3, *seed);
+        data.header.settings.margin = 0.0;
+        let word = comparison(&summarise(&data), "tcp#2", Metric::Throughput).unwrap().verdict;
+        matches!(word, Verdict::Faster | Verdict::Slower)
+    };
+    let found = (0..300).filter(differs).count();
+    // 15 are expected, with a standard deviation of 3.8.
+    assert!((5..=26).contains(&found), "{found} of 300");
+}

@@ -10,10 +10,11 @@
 //! | [`mean`] | log ratios and paired differences |
 //! | [`totals`] | quantities per request: CPU time, elapsed time |
 //! | [`quantile`] | percentiles of merged histograms, their ratio and their difference |
-//! | [`line`] | slope of a straight line |
+//! | [`mod@line`] | slope of a straight line |
 //! | [`bootstrap`], [`interval`], [`student`] | from a statistic to its interval |
 //! | [`verdict`], [`stopping`], [`holm`] | from intervals to decisions |
 //! | [`rank`] | drift |
+//! | [`variance`] | how much rounds differ beyond their blocks |
 //! | [`random`] | reproducible draws |
 
 pub mod bootstrap;
@@ -28,6 +29,7 @@ pub mod rank;
 pub mod stopping;
 pub mod student;
 pub mod totals;
+pub mod variance;
 pub mod verdict;
 
 pub use bootstrap::Resampling;

@@ -1,4 +1,4 @@
-//! Student's t distribution for any positive, also fractional, degrees of freedom.
+//! Student's t distribution for any positive, also fractional, degrees of freedom, and the F distribution.
 
 /// Natural logarithm of the gamma function for `x` > 0, to about 15 digits.
 ///
@@ -68,6 +68,12 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
     2.0 * upper_tail(t.abs(), freedom)
 }
 
+/// Probability that an F variable with these degrees of freedom exceeds `f`, for `f` ≥ 0.
+#[must_use]
+pub fn f_upper_tail(f: f64, above: f64, below: f64) -> f64 {
+    incomplete_beta(below / 2.0, above / 2.0, below / (below + above * f))
+}
+
 /// The t that is exceeded with probability (1 − `confidence`)/2: the half width of an interval in standard errors.
 ///
 /// # Panics
@@ -134,6 +140,15 @@ mod tests {
             close(upper_tail(t, 1.0), 0.5 - t.atan() / std::f64::consts::PI, 1e-13);
             close(upper_tail(t, 2.0), 0.5 * (1.0 - t / (2.0 + t * t).sqrt()), 1e-13);
         }
+    }
+
+    /// NIST/SEMATECH e-Handbook, table 1.3.6.7.3, upper 5 %; and F(1, n) is the square of t(n).
+    #[test]
+    fn the_f_distribution_has_its_published_values() {
+        for (f, above, below) in [(4.965, 1.0, 10.0), (3.326, 5.0, 10.0), (2.711, 5.0, 20.0), (2.165, 10.0, 30.0)] {
+            close(f_upper_tail(f, above, below), 0.05, 5e-5);
+        }
+        close(f_upper_tail(6.25, 1.0, 7.0), two_sided(2.5, 7.0), 1e-12);
     }
 
     #[test]

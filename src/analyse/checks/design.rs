@@ -1,6 +1,6 @@
 //! Whether there are enough data, and what their number allows to say.
 
-use lasthop_stats::{Interval, holm, stopping::LEAST_ROUNDS, verdict};
+use lasthop_stats::{Interval, holm, stopping::LEAST_ROUNDS, variance, verdict};
 
 use super::{Evidence, of_case, of_run, percent};
 use crate::{
@@ -12,6 +12,9 @@ use crate::{
 };
 
 const LEAST_BLOCKS: usize = 10;
+/// Level at which rounds count as different, and the share of the variance from which on it matters.
+const LUCK_LEVEL: f64 = 0.001;
+const LUCK_SHARE: f64 = 0.5;
 
 pub fn run_cut_off(evidence: &Evidence) -> Vec<Check> {
     let effect = "everything up to there is in the report; the end of a run that is broken off by hand is not chosen \
@@ -93,4 +96,19 @@ pub fn resolution(evidence: &Evidence) -> Vec<Check> {
         of_run("resolution", Severity::Note, text, effect)
     };
     verdict::resolution(&same).map(check).into_iter().collect()
+}
+
+/// Rounds that differ more than their blocks do: restarting the services moves the ratio.
+pub fn process_luck(evidence: &Evidence) -> Vec<Check> {
+    let check = |pairs: Pairs| {
+        let found = variance::components(&pairs.log_throughputs()?)?;
+        let share = found.share_between();
+        let text = format!("{} of the ratio's variance lies between rounds", percent(share));
+        let effect = "each start of the processes has luck of its own, which the interval contains: more rounds narrow it, \
+                      longer ones do not";
+        let matters = found.p_value < LUCK_LEVEL && share >= LUCK_SHARE;
+        matters.then(|| of_case("process-luck", Severity::Note, &pairs.case.case, text, effect))
+    };
+    let trials = evidence.trials;
+    trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
 }

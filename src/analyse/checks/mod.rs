@@ -1,7 +1,7 @@
 //! Checks of trust: what speaks against a result, each with its evidence and its effect.
 //!
 //! A check is a function from [`Evidence`] to the findings that it has; ids are stable. To add one, write the function and
-//! put it into [`CHECKS`].
+//! put it into `CHECKS`.
 
 mod configuration;
 mod design;
@@ -12,6 +12,8 @@ mod link;
 mod machine;
 mod network;
 mod order;
+#[cfg(test)]
+mod tests;
 
 use super::{
     comparisons::Compared,
@@ -45,6 +47,7 @@ const CHECKS: &[CheckFunction] = &[
     design::too_few_blocks,
     design::multiplicity,
     design::resolution,
+    design::process_luck,
     machine::steal,
     machine::foreign_load,
     machine::placement,
