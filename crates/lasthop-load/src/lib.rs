@@ -7,6 +7,7 @@
 //! - [`spec`]: what to do. Serialisable, validated before anything is opened.
 //! - [`endpoint`], [`transport`]: sockets, plain or TLS; after `connect` all are the same.
 //! - [`protocol`]: what is said, without sockets; every reply is checked.
+//! - [`pacer`]: when the requests of an open loop are due.
 //! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; [`proof`]: what it ran over.
 //! - [`result`]: what happened in one trial, with mergeable histograms.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
@@ -18,6 +19,7 @@ pub mod endpoint;
 pub mod engine;
 pub mod failure;
 pub mod histogram;
+pub mod pacer;
 pub mod proof;
 pub mod protocol;
 pub mod recorder;

@@ -6,8 +6,8 @@ use crate::{
     clock,
     failure::Failure,
     histogram::Histogram,
-    result::{DriverCost, ErrorClass, ErrorCount, Phases, TrialResult},
-    spec::Engine,
+    result::{DriverCost, ErrorClass, ErrorCount, Offered, Phases, TrialResult},
+    spec::{Engine, Model},
     transport::Calls,
     wire::TrialPhases,
 };
@@ -28,6 +28,11 @@ enum Window {
         since: u64,
         at: u64,
     },
+    /// Open loop: what counts is due at or after `opens` and before `ends`, whenever it completes.
+    Scheduled {
+        opens: u64,
+        ends: u64,
+    },
 }
 
 /// One worker's record of one trial. It is made once and used again, so that no trial allocates.
@@ -44,6 +49,10 @@ pub struct Recorder {
     connect: Histogram,
     tls: Histogram,
     first_byte: Histogram,
+    response: Histogram,
+    lag: Histogram,
+    scheduled: u64,
+    sent: u64,
     errors: BTreeMap<ErrorClass, ErrorCount>,
     calls: Calls,
     before: CostSnapshot,
@@ -59,6 +68,12 @@ pub struct WorkerRecord {
     pub bytes_received: u64,
     pub opened: u64,
     pub service: Histogram,
+    /// Open loop only.
+    pub response: Option<Histogram>,
+    /// Open loop only.
+    pub lag: Option<Histogram>,
+    pub scheduled: u64,
+    pub sent: u64,
     pub phases: Phases,
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     pub cost: DriverCost,
@@ -79,6 +94,10 @@ impl Recorder {
             connect: Histogram::new(),
             tls: Histogram::new(),
             first_byte: Histogram::new(),
+            response: Histogram::new(),
+            lag: Histogram::new(),
+            scheduled: 0,
+            sent: 0,
             errors: BTreeMap::new(),
             calls,
             before: CostSnapshot::default(),
@@ -96,7 +115,10 @@ impl Recorder {
         self.requests_total = 0;
         self.bytes_received = 0;
         self.opened = 0;
-        for histogram in [&mut self.service, &mut self.connect, &mut self.tls, &mut self.first_byte] {
+        self.scheduled = 0;
+        self.sent = 0;
+        let Self { service, connect, tls, first_byte, response, lag, .. } = self;
+        for histogram in [service, connect, tls, first_byte, response, lag] {
             if !histogram.is_empty() {
                 histogram.clear();
             }
@@ -128,6 +150,49 @@ impl Recorder {
         }
     }
 
+    /// Begins a trial of an open loop whose schedule counts from `now`. Returns when its measure phase ends.
+    pub fn start_scheduled(&mut self, now: u64, phases: TrialPhases) -> u64 {
+        self.start(now, phases);
+        let opens = now.saturating_add(phases.warm_up_ns);
+        let ends = opens.saturating_add(phases.measure_ns);
+        self.window = Window::Scheduled { opens, ends };
+        ends
+    }
+
+    /// A right answer to a request that was due at `due` and sent at `start`.
+    pub fn complete_due(&mut self, due: u64, start: u64, first: u64, end: u64, payload: u64) {
+        self.requests_total += 1;
+        if self.is_counted(due) {
+            self.requests += 1;
+            self.bytes_received += payload;
+            self.service.record(end.saturating_sub(start));
+            self.first_byte.record(first.saturating_sub(start));
+            self.response.record(end.saturating_sub(due));
+        }
+    }
+
+    /// A request that was due at `due` is sent at `now`.
+    pub fn sent(&mut self, due: u64, now: u64) {
+        if self.is_counted(due) {
+            if self.scheduled == 0 {
+                self.before = CostSnapshot::take(&self.calls);
+            }
+            self.scheduled += 1;
+            self.sent += 1;
+            self.lag.record(now.saturating_sub(due));
+        }
+    }
+
+    /// The measure phase of an open loop is over; so many requests that were due within it were never sent.
+    pub fn missed(&mut self, count: u64) {
+        self.scheduled += count;
+        self.cost = CostSnapshot::take(&self.calls).since(&self.before);
+    }
+
+    fn is_counted(&self, due: u64) -> bool {
+        matches!(self.window, Window::Scheduled { opens, ends } if (opens..ends).contains(&due))
+    }
+
     fn shut(&mut self, since: u64, at: u64) {
         self.window = Window::Shut { since, at };
         self.cost = CostSnapshot::take(&self.calls).since(&self.before);
@@ -136,7 +201,7 @@ impl Recorder {
     /// A connection was opened.
     pub fn opened(&mut self, connect_ns: u64, tls_ns: Option<u64>) {
         self.opened += 1;
-        if matches!(self.window, Window::Open { .. }) {
+        if matches!(self.window, Window::Open { .. } | Window::Scheduled { .. }) {
             self.connect.record(connect_ns);
             if let Some(tls_ns) = tls_ns {
                 self.tls.record(tls_ns);
@@ -144,10 +209,10 @@ impl Recorder {
         }
     }
 
-    /// A request or a connection failed.
-    pub fn fail(&mut self, failure: &Failure) {
+    /// So many requests failed together, or a connection did.
+    pub fn fail(&mut self, failure: &Failure, count: u64) {
         let entry = self.errors.entry(failure.class);
-        entry.or_insert_with(|| ErrorCount { count: 0, first: failure.message.clone() }).count += 1;
+        entry.or_insert_with(|| ErrorCount { count: 0, first: failure.message.clone() }).count += count;
     }
 
     /// Whether the window is shut: no further request is sent.
@@ -162,7 +227,7 @@ impl Recorder {
     pub fn is_expired(&self, now: u64) -> bool {
         match self.window {
             Window::WarmUp { .. } => now >= self.latest,
-            Window::Open { until, .. } => now >= until,
+            Window::Open { until, .. } | Window::Scheduled { ends: until, .. } => now >= until,
             Window::Shut { .. } => true,
         }
     }
@@ -172,7 +237,7 @@ impl Recorder {
     pub fn expires_at(&self) -> u64 {
         match self.window {
             Window::WarmUp { .. } => self.latest,
-            Window::Open { until, .. } => until,
+            Window::Open { until, .. } | Window::Scheduled { ends: until, .. } => until,
             Window::Shut { .. } => 0,
         }
     }
@@ -182,6 +247,7 @@ impl Recorder {
         match self.window {
             Window::Open { since, .. } => self.shut(since, now),
             Window::WarmUp { .. } => self.window = Window::Shut { since: now, at: now },
+            Window::Scheduled { opens, ends } => self.window = Window::Shut { since: opens, at: ends },
             Window::Shut { .. } => {}
         }
         let Window::Shut { since, at } = self.window else { unreachable!("shut just above") };
@@ -193,6 +259,10 @@ impl Recorder {
             bytes_received: self.bytes_received,
             opened: self.opened,
             service: self.service.clone(),
+            response: present(&self.response),
+            lag: present(&self.lag),
+            scheduled: self.scheduled,
+            sent: self.sent,
             phases: Phases {
                 connect: present(&self.connect),
                 tls: present(&self.tls),
@@ -210,7 +280,7 @@ impl Recorder {
 ///
 /// Returns `None` when no worker completed a request within its window: there is no rate then.
 #[must_use]
-pub fn merge(records: Vec<WorkerRecord>, engine: Engine) -> Option<TrialResult> {
+pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> Option<TrialResult> {
     let requests: u64 = records.iter().map(|record| record.requests).sum();
     if requests == 0 {
         return None;
@@ -222,6 +292,9 @@ pub fn merge(records: Vec<WorkerRecord>, engine: Engine) -> Option<TrialResult> 
         requests_total: 0,
         bytes_received: 0,
         service_time: None,
+        response_time: None,
+        lag: None,
+        offered: offered(&records, model),
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,
@@ -234,9 +307,17 @@ pub fn merge(records: Vec<WorkerRecord>, engine: Engine) -> Option<TrialResult> 
     Some(result)
 }
 
+fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
+    let Model::Open(open) = model else { return None };
+    let sum = |count: fn(&WorkerRecord) -> u64| records.iter().map(count).sum();
+    Some(Offered { rate: open.rate, scheduled: sum(|record| record.scheduled), sent: sum(|record| record.sent) })
+}
+
 fn common_window(records: &[WorkerRecord], requests: u64) -> u64 {
-    if let [only] = records {
-        return only.window_ns.max(1);
+    if let [first, others @ ..] = records
+        && others.iter().all(|other| other.window_ns == first.window_ns)
+    {
+        return first.window_ns.max(1);
     }
     let counted = records.iter().filter(|record| record.requests > 0);
     let rate: f64 = counted.map(|record| record.requests as f64 / record.window_ns.max(1) as f64).sum();
@@ -248,6 +329,8 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.bytes_received += record.bytes_received;
     result.connections_opened += record.opened;
     join(&mut result.service_time, Some(record.service));
+    join(&mut result.response_time, record.response);
+    join(&mut result.lag, record.lag);
     join(&mut result.phases.connect, record.phases.connect);
     join(&mut result.phases.tls, record.phases.tls);
     join(&mut result.phases.first_byte, record.phases.first_byte);
@@ -357,21 +440,38 @@ mod tests {
     #[test]
     fn nothing_completed_is_no_rate() {
         let mut recorder = recorder(&[50]);
-        recorder.fail(&Failure::timeout("reply"));
+        recorder.fail(&Failure::timeout("reply"), 1);
         assert!(recorder.is_expired(1100));
         let record = recorder.finish(1100);
         assert_eq!((record.requests, record.requests_total), (0, 1));
-        assert!(merge(vec![record], Engine::Blocking).is_none());
+        assert!(merge(vec![record], Engine::Blocking, Model::Closed).is_none());
     }
 
     #[test]
     fn rates_of_workers_add_up() {
         // 3 in 1010 ns and 1 in 3000 ns.
         let records = vec![recorder(&[120, 600, 1119, 1130]).finish(5000), recorder(&[120, 600]).finish(3120)];
-        let result = merge(records, Engine::Epoll).unwrap();
+        let result = merge(records, Engine::Epoll, Model::Closed).unwrap();
         let rate = 3.0 / 1010.0 + 1.0 / 3000.0;
         assert_eq!(result.requests, 4);
         assert!((result.throughput() / (rate * 1e9) - 1.0).abs() < 1e-3);
         assert_eq!(result.service_time.unwrap().count(), 4);
+    }
+
+    #[test]
+    fn an_open_loop_counts_what_was_due_within_the_phase() {
+        let mut recorder = Recorder::new(Calls::default());
+        assert_eq!(recorder.start_scheduled(1000, PHASES), 2100);
+        // Due, sent, completed: before the phase, in it, in it but late, after it.
+        for (due, sent, end) in [(1099, 1100, 1150), (1100, 1110, 1300), (2099, 2150, 2500), (2100, 2100, 2200)] {
+            recorder.sent(due, sent);
+            recorder.complete_due(due, sent, sent + 1, end, 2);
+        }
+        recorder.missed(3);
+        let record = recorder.finish(9000);
+        assert_eq!((record.requests, record.requests_total, record.bytes_received), (2, 4, 4));
+        assert_eq!((record.scheduled, record.sent, record.window_ns), (5, 2, 1000));
+        let max = |histogram: Option<Histogram>| histogram.unwrap().max();
+        assert_eq!((record.service.max(), max(record.response), max(record.lag)), (350, 401, 51));
     }
 }

@@ -79,14 +79,37 @@ impl DriverCost {
     }
 }
 
+/// Whether an open loop kept its schedule during the measure phase.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offered {
+    /// Requests per second that were asked for.
+    pub rate: f64,
+    /// Requests that were due.
+    pub scheduled: u64,
+    /// Those of them that were sent before the phase was over; the others found no free connection.
+    pub sent: u64,
+}
+
+impl Offered {
+    /// Whether at least 99 % of the scheduled requests were sent. A rate that was not reached is a failed check: the
+    /// latencies are then those of an overloaded case.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.sent as f64 >= 0.99 * self.scheduled as f64
+    }
+}
+
 /// The record of one trial on one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrialResult {
-    /// Monotonic nanoseconds of the measure phase, from one completed request to another: exactly the time that
-    /// `requests` took.
+    /// Monotonic nanoseconds of the measure phase. Closed loop: from the first completed request after the warm-up to
+    /// the first one after the phase's length has passed, so exactly the time that `requests` took; if nothing
+    /// completes any more, until the worker gave up. Several threads have a window each: their rates are summed, and
+    /// this is `requests` divided by that sum. Open loop: the length asked for.
     pub elapsed_ns: u64,
-    /// Requests with a right answer within `elapsed_ns`.
+    /// Requests with a right answer within `elapsed_ns`; open loop: those that were due within it.
     pub requests: u64,
     /// Requests with a right answer in the whole trial, warm-up and drain included: what the servers' CPU time is
     /// divided by.
@@ -96,6 +119,15 @@ pub struct TrialResult {
     /// Time from the actual send to the last byte of the reply (connect included where each request has its own
     /// connection). `None` when the driver has no latencies (a foreign driver that only counts).
     pub service_time: Option<Histogram>,
+    /// Open loop only: time from the scheduled send to the last byte of the reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_time: Option<Histogram>,
+    /// Open loop only: actual send minus scheduled send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag: Option<Histogram>,
+    /// Open loop only: what was to be sent and what was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Offered>,
     pub phases: Phases,
     /// Errors of the whole trial.
     pub errors: BTreeMap<ErrorClass, ErrorCount>,

@@ -223,6 +223,31 @@ pub enum Model {
     /// The next request follows the reply.
     #[default]
     Closed,
+    /// Requests are due at scheduled times, whatever became of earlier ones.
+    Open(OpenLoop),
+}
+
+/// A rate, and how the requests are spread over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenLoop {
+    /// Requests per second over all connections, 0.001 to 100 million.
+    pub rate: f64,
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Seed of random arrivals.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// The same gap between any two requests.
+    #[default]
+    Constant,
+    /// Independent requests: exponentially distributed gaps.
+    Poisson,
 }
 
 /// The way a worker waits for its sockets.
@@ -279,6 +304,10 @@ pub struct Spec {
     /// Worker threads, 1 to 1,024, no more than connections.
     #[serde(default = "one")]
     pub threads: u32,
+    /// Requests sent at once on a connection, before any of their replies is awaited: 1 to 1,024. More than one needs
+    /// connections that are kept, a closed loop, and a protocol that allows it (echo, HTTP/1.1).
+    #[serde(default = "one")]
+    pub pipeline: u32,
     #[serde(default)]
     pub timeouts: Timeouts,
 }
@@ -296,6 +325,12 @@ pub enum SpecError {
     IdleThreads { threads: u32, connections: u32 },
     #[error("the blocking engine drives one connection per thread, but there are {connections} for {threads} threads")]
     TooManyForBlocking { connections: u32, threads: u32 },
+    #[error("the open loop needs the epoll engine; the blocking one cannot send while it waits for a reply")]
+    BlockingOpenLoop,
+    #[error("the rate is {0} requests per second, must be 0.001 to 100,000,000")]
+    Rate(f64),
+    #[error("{depth} requests in a pipeline: {why}")]
+    Pipeline { depth: u32, why: &'static str },
     #[error("the request target `{0}` does not begin with `/`")]
     Target(String),
     #[error("{what} `{text}` contains a line break or another character that HTTP does not allow there")]
@@ -321,12 +356,46 @@ impl Spec {
         if self.engine == Engine::Blocking && connections != threads {
             return Err(SpecError::TooManyForBlocking { connections, threads });
         }
+        self.validate_model()?;
+        self.validate_pipeline()?;
         match &self.protocol {
             Protocol::Hello(hello) => within("length of the expected text", hello.expect.len() as u64, 1, 1 << 20),
             Protocol::Echo(echo) => within("size of a message", echo.size.into(), 8, 16 << 20),
             Protocol::Stream(stream) => within("size of a transfer", stream.size, 1, 1 << 30)
                 .and_then(|()| within("chunk of a transfer", stream.chunk.into(), 1, 16 << 20)),
             Protocol::Http(http) => http.validate(),
+        }
+    }
+}
+
+impl Spec {
+    fn validate_model(&self) -> Result<(), SpecError> {
+        let Model::Open(open) = self.model else { return Ok(()) };
+        if self.engine == Engine::Blocking {
+            return Err(SpecError::BlockingOpenLoop);
+        }
+        if (0.001..=1e8).contains(&open.rate) { Ok(()) } else { Err(SpecError::Rate(open.rate)) }
+    }
+
+    fn validate_pipeline(&self) -> Result<(), SpecError> {
+        within("depth of the pipeline", self.pipeline.into(), 1, 1024)?;
+        let depth = self.pipeline;
+        let refuse = |why| Err(SpecError::Pipeline { depth, why });
+        if depth == 1 {
+            return Ok(());
+        }
+        if self.reuse == Reuse::PerRequest {
+            return refuse("a connection for each request has room for one only");
+        }
+        if self.model != Model::Closed {
+            return refuse("an open loop releases requests one by one");
+        }
+        match &self.protocol {
+            Protocol::Hello(_) => refuse("the server closes after its first word"),
+            Protocol::Stream(_) => refuse("transfers follow each other"),
+            Protocol::Http(http) if http.version == HttpVersion::V10 => refuse("HTTP/1.0 knows no pipelining"),
+            Protocol::Echo(echo) => within("bytes of a pipeline", u64::from(echo.size) * u64::from(depth), 1, 64 << 20),
+            Protocol::Http(_) => Ok(()),
         }
     }
 }

@@ -36,7 +36,7 @@ impl Blocking {
         let calls = Calls::default();
         Self {
             connector,
-            connection: Connection::new(Factory::new(spec).exchange()),
+            connection: Connection::new(Factory::new(spec).exchange(), spec.pipeline),
             buffer: vec![0; BUFFER],
             recorder: Recorder::new(calls.clone()),
             calls,
@@ -96,7 +96,7 @@ impl Blocking {
                 }
                 Err(failure) => {
                     self.connection.close();
-                    self.recorder.fail(&failure);
+                    self.recorder.fail(&failure, self.connection.lost());
                     now = self.pause(backoff.next());
                     false
                 }

@@ -5,8 +5,9 @@ use std::io;
 use crate::{
     clock,
     failure::Failure,
-    protocol::{Exchange, Progress},
+    protocol::{Done, Exchange, Progress},
     recorder::Recorder,
+    result::ErrorClass,
     transport::Stream,
 };
 
@@ -19,8 +20,13 @@ pub struct Connection {
     flushed: bool,
     /// When the request began, in monotonic nanoseconds.
     started: u64,
+    /// When the request was due, in an open loop; 0 in a closed one.
+    due: u64,
     /// When the first byte of the reply came; 0 before.
     first: u64,
+    /// Requests of a batch, and those of them whose replies have not come.
+    depth: u32,
+    awaited: u32,
 }
 
 /// What a receive led to.
@@ -47,8 +53,8 @@ pub struct Reply {
 
 impl Connection {
     #[must_use]
-    pub fn new(exchange: Box<dyn Exchange>) -> Self {
-        Self { stream: None, exchange, sent: 0, flushed: true, started: 0, first: 0 }
+    pub fn new(exchange: Box<dyn Exchange>, depth: u32) -> Self {
+        Self { stream: None, exchange, sent: 0, flushed: true, started: 0, due: 0, first: 0, depth, awaited: 0 }
     }
 
     /// Puts a fresh stream under the exchange.
@@ -71,6 +77,16 @@ impl Connection {
         self.started
     }
 
+    /// Requests without an answer that are lost with the connection; one that failed to open loses one.
+    pub fn lost(&mut self) -> u64 {
+        u64::from(std::mem::take(&mut self.awaited).max(1))
+    }
+
+    /// The next request counts its response time from `due`.
+    pub fn set_due(&mut self, due: u64) {
+        self.due = due;
+    }
+
     /// Closes an idle connection that the peer has closed or spoken on meanwhile.
     pub fn close_if_stale(&mut self) {
         if self.stream.as_mut().is_some_and(|stream| !stream.is_quiet()) {
@@ -88,6 +104,7 @@ impl Connection {
         self.started = start;
         self.first = 0;
         self.sent = 0;
+        self.awaited = self.depth;
         self.send_more()
     }
 
@@ -135,23 +152,43 @@ impl Connection {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Blocked),
             Err(error) => return Err(Failure::io("receive", &error)),
         };
-        let progress = if count == 0 { Progress::Done(exchange.end()?) } else { exchange.receive(&buffer[..count])? };
+        let mut progress =
+            if count == 0 { Progress::Done(exchange.end()?) } else { exchange.receive(&buffer[..count])? };
         let now = clock::now();
         if self.first == 0 {
             self.first = now;
         }
-        match progress {
-            Progress::More => Ok(Step::More { filled: count == buffer.len() }),
-            Progress::Done(done) if done.used < count => {
-                Err(Failure::protocol(format!("{} bytes follow the reply", count - done.used)))
+        let mut used = 0;
+        loop {
+            let Progress::Done(done) = progress else { return Ok(Step::More { filled: count == buffer.len() }) };
+            used += done.used;
+            let last = self.awaited == 1;
+            if last && used < count {
+                return Err(Failure::protocol(format!("{} bytes follow the reply", count - used)));
             }
-            Progress::Done(done) => {
-                match &done.fault {
-                    None => recorder.complete(self.started, self.first, now, done.payload),
-                    Some(fault) => recorder.fail(fault),
-                }
-                Ok(Step::Finished(Reply { at: now, keep: done.keep && self.flushed, right: done.fault.is_none() }))
+            self.awaited -= 1;
+            self.record(&done, now, recorder);
+            if last {
+                let keep = done.keep && self.flushed;
+                return Ok(Step::Finished(Reply { at: now, keep, right: done.fault.is_none() }));
             }
+            if !done.keep {
+                return Err(Failure::new(ErrorClass::Reset, "the peer ended the connection before its last reply"));
+            }
+            self.exchange.next_reply();
+            if used == count {
+                return Ok(Step::More { filled: count == buffer.len() });
+            }
+            progress = self.exchange.receive(&buffer[used..count])?;
+        }
+    }
+
+    #[inline]
+    fn record(&self, done: &Done, now: u64, recorder: &mut Recorder) {
+        match &done.fault {
+            Some(fault) => recorder.fail(fault, 1),
+            None if self.due == 0 => recorder.complete(self.started, self.first, now, done.payload),
+            None => recorder.complete_due(self.due, self.started, self.first, now, done.payload),
         }
     }
 }

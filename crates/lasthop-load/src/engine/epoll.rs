@@ -1,6 +1,6 @@
 //! Many connections on one thread. One send and one receive a request, and one wait for as many replies as are there.
 
-use std::io;
+use std::{collections::VecDeque, io};
 
 use super::{
     backoff::Backoff,
@@ -11,6 +11,7 @@ use super::{
 use crate::{
     clock,
     failure::Failure,
+    pacer::Pacer,
     protocol::{Factory, closes_each_time},
     recorder::{Recorder, WorkerRecord},
     result::ErrorClass,
@@ -54,11 +55,14 @@ struct Slot {
 pub struct Epoll {
     connector: Connector,
     slots: Vec<Slot>,
+    pacer: Option<Pacer>,
     shared: Common,
 }
 
 /// What all connections of the thread use.
 struct Common {
+    /// Open loop only: connections that wait for the next request that is due, the longest waiting one first.
+    free: Option<VecDeque<usize>>,
     poller: Poller,
     buffer: Vec<u8>,
     calls: Calls,
@@ -74,14 +78,23 @@ struct Common {
     only_open: bool,
 }
 
+impl Common {
+    /// The queue of free connections while a schedule runs.
+    #[inline]
+    fn free_for_schedule(&mut self) -> Option<&mut VecDeque<usize>> {
+        self.free.as_mut().filter(|_| !self.only_open)
+    }
+}
+
 impl Epoll {
     /// # Errors
     /// No epoll instance could be made.
-    pub fn new(spec: &Spec, connector: Connector, connections: u32) -> io::Result<Self> {
+    pub fn new(spec: &Spec, connector: Connector, connections: u32, pacer: Option<Pacer>) -> io::Result<Self> {
+        let free = pacer.as_ref().map(|_| VecDeque::with_capacity(connections as usize));
         let calls = Calls::default();
         let factory = Factory::new(spec);
         let slot = |_| Slot {
-            connection: Connection::new(factory.exchange()),
+            connection: Connection::new(factory.exchange(), spec.pipeline),
             phase: Phase::Closed,
             backoff: Backoff::default(),
             writable_asked: false,
@@ -89,7 +102,9 @@ impl Epoll {
         Ok(Self {
             connector,
             slots: (0..connections).map(slot).collect(),
+            pacer,
             shared: Common {
+                free,
                 poller: Poller::new(calls.clone())?,
                 buffer: vec![0; BUFFER],
                 recorder: Recorder::new(calls.clone()),
@@ -129,34 +144,106 @@ impl Epoll {
         for slot in &mut self.slots {
             slot.connection.close_if_stale();
         }
-        self.run(phases)
+        match self.pacer.take() {
+            Some(mut pacer) => {
+                let record = self.run_scheduled(&mut pacer, phases);
+                self.pacer = Some(pacer);
+                record
+            }
+            None => self.run(phases),
+        }
     }
 
-    fn run(&mut self, phases: TrialPhases) -> WorkerRecord {
+    /// An open loop: whenever a request is due, the connection that has been free for longest sends it. When none is
+    /// free, the request stays due and its lag grows.
+    fn run_scheduled(&mut self, pacer: &mut Pacer, phases: TrialPhases) -> WorkerRecord {
+        let begin = clock::now();
+        let ends = self.shared.recorder.start_scheduled(begin, phases);
+        self.start_ticking();
+        self.shared.active = 0;
+        if let Some(free) = &mut self.shared.free {
+            free.clear();
+            free.extend(0..self.slots.len());
+        }
+        pacer.restart();
+        let mut now = begin;
+        let mut warm = false;
+        while now < ends {
+            if !warm && now >= begin + phases.warm_up_ns {
+                warm = true;
+                // What the warm-up left unsent is dropped, so that an overload begins anew with what is counted.
+                pacer.release_before(phases.warm_up_ns);
+            }
+            self.release_due(pacer, begin, now, ends);
+            let next = if self.is_anyone_free() { ends.min(begin + pacer.due()) } else { ends };
+            let left = next.saturating_sub(clock::now());
+            if let Err(error) = self.turn(Some(left)) {
+                self.shared.recorder.fail(&Failure::io("wait", &error), 1);
+                break;
+            }
+            now = clock::now();
+        }
+        self.shared.recorder.missed(pacer.release_before(ends - begin));
+        self.drain();
+        self.shared.recorder.finish(clock::now())
+    }
+
+    fn is_anyone_free(&self) -> bool {
+        self.shared.free.as_ref().is_some_and(|free| !free.is_empty())
+    }
+
+    fn release_due(&mut self, pacer: &mut Pacer, begin: u64, mut now: u64, ends: u64) {
+        loop {
+            let due = begin + pacer.due();
+            if due > now || due >= ends {
+                return;
+            }
+            let Some(index) = self.shared.free.as_mut().and_then(VecDeque::pop_front) else { return };
+            pacer.release();
+            self.shared.recorder.sent(due, now);
+            self.slots[index].connection.set_due(due);
+            self.shared.active += 1;
+            self.launch(index, now);
+            now = clock::now();
+        }
+    }
+
+    fn start_ticking(&mut self) {
         let common = &mut self.shared;
-        common.recorder.start(clock::now(), phases);
         let tick = TICK_NS.min(common.connect_ns / 10).min(common.request_ns / 10).max(1_000_000);
         if let Err(error) = common.poller.tick_every(tick) {
-            common.recorder.fail(&Failure::io("set a timer", &error));
+            common.recorder.fail(&Failure::io("set a timer", &error), 1);
         }
-        common.active = self.slots.len();
-        for index in 0..self.slots.len() {
-            self.launch(index);
-        }
+    }
+
+    /// Goes on until no connection owes anything.
+    fn drain(&mut self) {
         while self.shared.active > 0 {
-            if let Err(error) = self.turn() {
-                self.shared.recorder.fail(&Failure::io("wait", &error));
+            let left = self.pause_left();
+            if let Err(error) = self.turn(left) {
+                self.shared.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
             }
         }
         let _ = self.shared.poller.tick_every(0);
+    }
+
+    /// A closed loop.
+    fn run(&mut self, phases: TrialPhases) -> WorkerRecord {
+        self.shared.recorder.start(clock::now(), phases);
+        self.start_ticking();
+        self.shared.active = self.slots.len();
+        for index in 0..self.slots.len() {
+            self.launch(index, clock::now());
+        }
+        self.drain();
         self.shared.recorder.finish(clock::now())
     }
 
-    /// One wait and what follows from it.
+    /// One wait, for at most `nanoseconds`, and what follows from it.
     #[inline]
-    fn turn(&mut self) -> io::Result<()> {
-        let count = self.shared.poller.wait(self.pause_left())?;
+    fn turn(&mut self, nanoseconds: Option<u64>) -> io::Result<()> {
+        let count = self.shared.poller.wait(nanoseconds)?;
         for index in 0..count {
             let event = self.shared.poller.event(index);
             if event.token == TICK {
@@ -164,7 +251,7 @@ impl Epoll {
                 self.tick();
             } else {
                 let index = event.token as usize;
-                let Self { slots, shared, connector } = self;
+                let Self { slots, shared, connector, .. } = self;
                 let step = slots[index].advance(event, shared, connector);
                 self.settle(index, step);
             }
@@ -176,16 +263,16 @@ impl Epoll {
     }
 
     /// Begins with a connection: its request, or its connect.
-    fn launch(&mut self, index: usize) {
-        let Self { slots, shared, connector } = self;
-        let step = slots[index].launch(clock::now(), index as u64, shared, connector);
+    fn launch(&mut self, index: usize, now: u64) {
+        let Self { slots, shared, connector, .. } = self;
+        let step = slots[index].launch(now, index as u64, shared, connector);
         self.settle(index, step);
     }
 
     /// Goes on after a step until the connection waits for something.
     #[inline]
     fn settle(&mut self, index: usize, mut step: Result<Option<Reply>, Failure>) {
-        let Self { slots, shared, connector } = self;
+        let Self { slots, shared, connector, .. } = self;
         let slot = &mut slots[index];
         loop {
             step = match step {
@@ -196,13 +283,17 @@ impl Epoll {
                     if !usable {
                         slot.connection.close();
                     }
+                    if let Some(free) = shared.free_for_schedule() {
+                        free.push_back(index);
+                        return slot.retire(shared);
+                    }
                     if shared.recorder.is_shut() || (!reply.right && shared.recorder.is_expired(reply.at)) {
                         return slot.retire(shared);
                     }
                     let now = if usable { reply.at } else { clock::now() };
                     slot.launch(now, index as u64, shared, connector)
                 }
-                Err(failure) => return slot.fail(&failure, shared),
+                Err(failure) => return slot.fail(index, &failure, shared),
             }
         }
     }
@@ -210,21 +301,20 @@ impl Epoll {
     /// Looks for what takes too long.
     fn tick(&mut self) {
         let now = clock::now();
-        for slot in &mut self.slots {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
             if let Some(failure) = slot.overdue(now, &self.shared) {
-                slot.fail(&failure, &mut self.shared);
+                slot.fail(index, &failure, &mut self.shared);
             }
         }
     }
 
-    /// Milliseconds until the first pause is over; `None` when nobody pauses.
-    fn pause_left(&self) -> Option<i32> {
+    /// Nanoseconds until the first pause is over; `None` when nobody pauses.
+    fn pause_left(&self) -> Option<u64> {
         if self.shared.pausing == 0 {
             return None;
         }
         let first = self.slots.iter().filter_map(Slot::pauses_until).min()?;
-        let left = first.saturating_sub(clock::now()).div_ceil(1_000_000);
-        Some(i32::try_from(left).unwrap_or(i32::MAX))
+        Some(first.saturating_sub(clock::now()))
     }
 
     fn end_pauses(&mut self) {
@@ -237,7 +327,7 @@ impl Epoll {
                 self.slots[index].retire(&mut self.shared);
             } else if now >= until {
                 self.shared.pausing -= 1;
-                self.launch(index);
+                self.launch(index, now);
             }
         }
     }
@@ -416,10 +506,15 @@ impl Slot {
 
     /// Counts a failure, and opens the connection again after a pause unless the time is over.
     #[cold]
-    fn fail(&mut self, failure: &Failure, common: &mut Common) {
-        common.recorder.fail(failure);
+    fn fail(&mut self, index: usize, failure: &Failure, common: &mut Common) {
+        common.recorder.fail(failure, self.connection.lost());
         self.connection.close();
         self.phase = Phase::Closed;
+        if let Some(free) = common.free_for_schedule() {
+            // The schedule itself paces what comes next.
+            free.push_back(index);
+            return self.retire(common);
+        }
         let now = clock::now();
         let hopeless = common.only_open && failure.class != ErrorClass::BacklogFull;
         if hopeless || common.recorder.is_expired(now) {

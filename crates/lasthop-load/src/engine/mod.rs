@@ -10,9 +10,10 @@ mod worker;
 use std::{collections::BTreeMap, thread};
 
 use crate::{
+    pacer::Pacer,
     recorder::{self, WorkerRecord},
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
-    spec::{Engine, Spec},
+    spec::{Engine, Model, Spec},
     transport::Connector,
     wire::{Stage, TrialPhases},
 };
@@ -39,6 +40,7 @@ impl CaseError {
 pub struct Case {
     workers: Vec<Worker>,
     engine: Engine,
+    model: Model,
     proof: Proof,
 }
 
@@ -57,13 +59,17 @@ impl Case {
         let mut workers = Vec::with_capacity(spec.threads as usize);
         for index in 0..spec.threads {
             let share = spec.connections / spec.threads + u32::from(index < spec.connections % spec.threads);
-            let worker = Worker::start(spec, &connector, engine, share);
+            let pacer = match &spec.model {
+                Model::Closed => None,
+                Model::Open(open) => Some(Pacer::new(open, index, spec.threads)),
+            };
+            let worker = Worker::start(spec, &connector, engine, share, pacer);
             workers.push(worker.map_err(|error| CaseError::new(Stage::Connect, error))?);
         }
         for worker in &mut workers {
             worker.opened().map_err(|failure| CaseError::new(Stage::Connect, failure))?;
         }
-        Ok(Self { workers, engine, proof })
+        Ok(Self { workers, engine, model: spec.model, proof })
     }
 
     #[must_use]
@@ -91,7 +97,7 @@ impl Case {
         for record in &records {
             recorder::add_errors(&mut errors, record.errors.clone());
         }
-        let merged = recorder::merge(records, self.engine);
+        let merged = recorder::merge(records, self.engine, self.model);
         merged.ok_or_else(|| CaseError::new(Stage::Trial, nothing_right(phases, &errors)))
     }
 }
@@ -115,7 +121,7 @@ fn verify(spec: &Spec, connector: &Connector) -> Result<Proof, CaseError> {
 
 fn chosen_engine(spec: &Spec) -> Engine {
     match spec.engine {
-        Engine::Auto if spec.connections == spec.threads => Engine::Blocking,
+        Engine::Auto if spec.connections == spec.threads && spec.model == Model::Closed => Engine::Blocking,
         Engine::Auto => Engine::Epoll,
         forced => forced,
     }

@@ -33,6 +33,8 @@ pub struct Poller {
     timer: OwnedFd,
     events: Vec<libc::epoll_event>,
     calls: Calls,
+    /// Whether the kernel has waits in nanoseconds.
+    fine: bool,
 }
 
 impl Poller {
@@ -44,7 +46,8 @@ impl Poller {
         // SAFETY: the call has no preconditions.
         let timer =
             owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
-        let poller = Self { epoll, timer, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS], calls };
+        let poller =
+            Self { epoll, timer, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS], calls, fine: true };
         let timer = poller.timer.as_raw_fd();
         poller.control(libc::EPOLL_CTL_ADD, timer, TICK, libc::EPOLLIN as u32)?;
         Ok(poller)
@@ -94,21 +97,56 @@ impl Poller {
         checked(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) }).map(drop)
     }
 
-    /// Waits for events: for ever, or for `milliseconds`. Returns how many there are.
+    /// Waits for events: for ever, or for `nanoseconds`. Returns how many there are.
     ///
     /// # Errors
     /// The system's own.
     #[inline]
-    pub fn wait(&mut self, milliseconds: Option<i32>) -> io::Result<usize> {
+    pub fn wait(&mut self, nanoseconds: Option<u64>) -> io::Result<usize> {
         self.calls.add(1);
-        let capacity = self.events.len() as libc::c_int;
-        // SAFETY: the pointer and capacity are those of a live, writable vector.
-        let count = unsafe {
-            libc::epoll_wait(self.epoll.as_raw_fd(), self.events.as_mut_ptr(), capacity, milliseconds.unwrap_or(-1))
+        let waited = match nanoseconds {
+            None => self.wait_milliseconds(-1),
+            Some(nanoseconds) if self.fine => self.wait_finely(nanoseconds),
+            Some(nanoseconds) => self.wait_milliseconds(coarse(nanoseconds)),
         };
-        match checked(count) {
+        match waited {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
             other => other.map(|count| count as usize),
+        }
+    }
+
+    #[inline]
+    fn wait_milliseconds(&mut self, milliseconds: libc::c_int) -> io::Result<libc::c_int> {
+        let capacity = self.events.len() as libc::c_int;
+        // SAFETY: the pointer and capacity are those of a live, writable vector.
+        checked(unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), self.events.as_mut_ptr(), capacity, milliseconds) })
+    }
+
+    /// `epoll_pwait2` (Linux 5.11); the first refusal makes all further waits coarse.
+    fn wait_finely(&mut self, nanoseconds: u64) -> io::Result<libc::c_int> {
+        let timeout = libc::timespec {
+            tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+            tv_nsec: (nanoseconds % 1_000_000_000) as _,
+        };
+        let no_mask = std::ptr::null::<libc::sigset_t>();
+        // SAFETY: the vector and the timeout are live; no signal mask is given.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                self.events.len() as libc::c_int,
+                &raw const timeout,
+                no_mask,
+                0_usize,
+            )
+        };
+        match checked(count as libc::c_int) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                self.fine = false;
+                self.wait_milliseconds(coarse(nanoseconds))
+            }
+            other => other,
         }
     }
 
@@ -125,6 +163,11 @@ impl Poller {
             closed,
         }
     }
+}
+
+/// Whole milliseconds, rounded down: whoever must be on time rather asks again than sleeps too long.
+fn coarse(nanoseconds: u64) -> libc::c_int {
+    libc::c_int::try_from(nanoseconds / 1_000_000).unwrap_or(libc::c_int::MAX)
 }
 
 fn flags(interest: Interest) -> u32 {

@@ -13,18 +13,22 @@ pub const HEADER: usize = 8;
 pub const SIZE_MAX: u32 = 16 * 1024 * 1024;
 
 pub struct EchoExchange {
-    message: Vec<u8>,
+    /// The messages of one batch, one after the other.
+    messages: Vec<u8>,
+    size: usize,
+    /// Where the awaited message begins, and how much of it has come.
+    at: usize,
     received: usize,
     sequence: u32,
 }
 
 impl EchoExchange {
-    /// `echo.size` is at least [`HEADER`].
+    /// `echo.size` is at least [`HEADER`]; `depth` messages make a batch.
     #[must_use]
-    pub fn new(echo: &Echo) -> Self {
+    pub fn new(echo: &Echo, depth: u32) -> Self {
         let mut message: Vec<u8> = (0..echo.size).map(|index| (index.wrapping_mul(31) >> 3) as u8).collect();
         message[..4].copy_from_slice(&echo.size.to_le_bytes());
-        Self { message, received: 0, sequence: 0 }
+        Self { messages: message.repeat(depth as usize), size: echo.size as usize, at: 0, received: 0, sequence: 0 }
     }
 }
 
@@ -34,42 +38,55 @@ impl Exchange for EchoExchange {
     }
 
     fn begin(&mut self) {
+        self.at = 0;
         self.received = 0;
-        self.sequence = self.sequence.wrapping_add(1);
-        self.message[4..HEADER].copy_from_slice(&self.sequence.to_le_bytes());
+        for message in self.messages.chunks_exact_mut(self.size) {
+            self.sequence = self.sequence.wrapping_add(1);
+            message[4..HEADER].copy_from_slice(&self.sequence.to_le_bytes());
+        }
     }
 
     #[inline]
     fn request(&self) -> &[u8] {
-        &self.message
+        &self.messages
+    }
+
+    #[inline]
+    fn next_reply(&mut self) {
+        self.at += self.size;
+        self.received = 0;
     }
 
     #[inline]
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let want = &self.message[self.received..];
+        let want = self.awaited();
         let used = bytes.len().min(want.len());
         if bytes[..used] != want[..used] {
             return Err(self.differs(bytes));
         }
         self.received += used;
-        if self.received < self.message.len() {
+        if self.received < self.size {
             return Ok(Progress::More);
         }
-        Ok(Progress::Done(Done { used, keep: true, payload: self.message.len() as u64, fault: None }))
+        Ok(Progress::Done(Done { used, keep: true, payload: self.size as u64, fault: None }))
     }
 
     fn end(&mut self) -> Result<Done, Failure> {
-        let text = format!("the peer closed after {} of {} bytes", self.received, self.message.len());
+        let text = format!("the peer closed after {} of {} bytes", self.received, self.size);
         Err(Failure::new(ErrorClass::Reset, text))
     }
 }
 
 impl EchoExchange {
+    #[inline]
+    fn awaited(&self) -> &[u8] {
+        &self.messages[self.at + self.received..self.at + self.size]
+    }
+
     #[cold]
     fn differs(&self, bytes: &[u8]) -> Failure {
-        let want = &self.message[self.received..];
-        let same = want.iter().zip(bytes).take_while(|(left, right)| left == right).count();
-        Failure::content(format!("the echo differs at byte {} of {}", self.received + same, self.message.len()))
+        let same = self.awaited().iter().zip(bytes).take_while(|(left, right)| left == right).count();
+        Failure::content(format!("the echo differs at byte {} of {}", self.received + same, self.size))
     }
 }
 
@@ -82,7 +99,7 @@ mod tests {
     proptest! {
         #[test]
         fn only_the_message_itself_is_right(size in 8u32..200, wrong in proptest::option::of(0usize..200), cut in 0usize..200) {
-            let mut exchange = EchoExchange::new(&Echo { size });
+            let mut exchange = EchoExchange::new(&Echo { size }, 1);
             exchange.begin();
             let mut reply = exchange.request().to_vec();
             let wrong = wrong.filter(|at| *at < reply.len());
@@ -106,7 +123,7 @@ mod tests {
 
     #[test]
     fn an_earlier_message_is_not_an_answer_to_a_later_one() {
-        let mut exchange = EchoExchange::new(&Echo { size: 64 });
+        let mut exchange = EchoExchange::new(&Echo { size: 64 }, 1);
         exchange.begin();
         let first = exchange.request().to_vec();
         exchange.begin();

@@ -47,7 +47,7 @@ struct Verified {
 
 impl Shared {
     #[must_use]
-    pub fn new(http: &Http, reuse: Reuse) -> Self {
+    pub fn new(http: &Http, reuse: Reuse, pipeline: u32) -> Self {
         let expect = &http.expect;
         let expected = Expected {
             body: expect.body.clone().map(String::into_bytes),
@@ -55,7 +55,7 @@ impl Shared {
             length: expect.length,
         };
         Self(Rc::new(Common {
-            request: encode(http, reuse),
+            request: encode(http, reuse).repeat(pipeline as usize),
             status: expect.status,
             expected,
             head_only: http.method == "HEAD",
@@ -304,6 +304,11 @@ impl Exchange for HttpExchange {
     }
 
     #[inline]
+    fn next_reply(&mut self) {
+        self.begin();
+    }
+
+    #[inline]
     fn request(&self) -> &[u8] {
         &self.shared.0.request
     }
@@ -429,7 +434,7 @@ mod tests {
     }
 
     fn exchange(http: &Http) -> HttpExchange {
-        HttpExchange::new(Shared::new(http, Reuse::KeepAlive))
+        HttpExchange::new(Shared::new(http, Reuse::KeepAlive, 1))
     }
 
     type Outcome = Result<(u64, bool, Option<ErrorClass>), ErrorClass>;

@@ -42,11 +42,14 @@ pub trait Exchange {
     /// Forgets everything about an earlier connection.
     fn reset(&mut self);
 
-    /// Prepares the next request.
+    /// Prepares the next request, or the next batch of a pipeline.
     fn begin(&mut self);
 
-    /// The bytes of the request that was begun.
+    /// The bytes of the request or batch that was begun.
     fn request(&self) -> &[u8];
+
+    /// Turns to the next reply of the batch.
+    fn next_reply(&mut self) {}
 
     /// Judges the next bytes of the reply.
     ///
@@ -71,10 +74,13 @@ impl Factory {
     pub fn new(spec: &Spec) -> Self {
         let make: Box<dyn Fn() -> Box<dyn Exchange>> = match spec.protocol.clone() {
             Protocol::Hello(hello) => Box::new(move || Box::new(hello::HelloExchange::new(&hello))),
-            Protocol::Echo(echo) => Box::new(move || Box::new(echo::EchoExchange::new(&echo))),
+            Protocol::Echo(echo) => {
+                let depth = spec.pipeline;
+                Box::new(move || Box::new(echo::EchoExchange::new(&echo, depth)))
+            }
             Protocol::Stream(stream) => Box::new(move || Box::new(stream::StreamExchange::new(&stream))),
             Protocol::Http(http) => {
-                let shared = http::Shared::new(&http, spec.reuse);
+                let shared = http::Shared::new(&http, spec.reuse, spec.pipeline);
                 Box::new(move || Box::new(http::HttpExchange::new(shared.clone())))
             }
         };

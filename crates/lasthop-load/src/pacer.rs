@@ -1,0 +1,151 @@
+//! When the requests of an open loop are due: pure arithmetic, without a clock.
+
+use crate::spec::{Arrivals, OpenLoop};
+
+/// The due times of one worker's share of the requests, in nanoseconds from the begin of a trial.
+///
+/// Due times do not depend on when requests were really sent: whoever is late stays due.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    /// Nanoseconds between two requests of this worker, on average.
+    interval: f64,
+    /// Nanoseconds of the first due time of constant arrivals, so that workers take turns.
+    offset: f64,
+    arrivals: Arrivals,
+    random: SplitMix,
+    /// Requests released so far.
+    released: u64,
+    due: f64,
+}
+
+impl Pacer {
+    /// The pacer of worker `index` of `workers`.
+    #[must_use]
+    pub fn new(open: &OpenLoop, index: u32, workers: u32) -> Self {
+        let interval = f64::from(workers) * 1e9 / open.rate;
+        let mut pacer = Self {
+            interval,
+            offset: f64::from(index) * 1e9 / open.rate,
+            arrivals: open.arrivals,
+            random: SplitMix(open.seed ^ (u64::from(index) << 32)),
+            released: 0,
+            due: 0.0,
+        };
+        pacer.restart();
+        pacer
+    }
+
+    /// Begins a new trial. Poisson arrivals go on with fresh random numbers: no two trials are alike.
+    pub fn restart(&mut self) {
+        self.released = 0;
+        self.due = match self.arrivals {
+            Arrivals::Constant => self.offset,
+            Arrivals::Poisson => self.gap(),
+        };
+    }
+
+    /// When the next request is due.
+    #[inline]
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.due as u64
+    }
+
+    /// The request that was due is released (sent, or counted as missed).
+    #[inline]
+    pub fn release(&mut self) {
+        self.released += 1;
+        self.due = match self.arrivals {
+            // Multiplied, not summed: no error accumulates.
+            Arrivals::Constant => self.offset + self.released as f64 * self.interval,
+            Arrivals::Poisson => self.due + self.gap(),
+        };
+    }
+
+    /// How many requests are due before `end`; releases them.
+    pub fn release_before(&mut self, end: u64) -> u64 {
+        let before = self.released;
+        while self.due() < end {
+            self.release();
+        }
+        self.released - before
+    }
+
+    /// A gap of a Poisson process: exponentially distributed, by inversion.
+    fn gap(&mut self) -> f64 {
+        -(1.0 - self.random.unit()).ln() * self.interval
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+#[derive(Clone, Debug)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    /// Uniform in [0, 1) with 53 bits.
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn open(rate: f64, arrivals: Arrivals) -> OpenLoop {
+        OpenLoop { rate, arrivals, seed: 7 }
+    }
+
+    fn dues(pacer: &mut Pacer, count: usize) -> Vec<u64> {
+        let next = |_| {
+            let due = pacer.due();
+            pacer.release();
+            due
+        };
+        (0..count).map(next).collect()
+    }
+
+    #[test]
+    fn constant_arrivals_of_several_workers_interleave_evenly() {
+        let mut all: Vec<u64> =
+            (0..4).flat_map(|index| dues(&mut Pacer::new(&open(1000.0, Arrivals::Constant), index, 4), 25)).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..100).map(|index| index * 1_000_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn constant_arrivals_do_not_drift() {
+        let mut pacer = Pacer::new(&open(3.0, Arrivals::Constant), 0, 1);
+        assert_eq!(pacer.release_before(1_000_000_000_000), 3000);
+        assert_eq!(pacer.due(), 1_000_000_000_000);
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_and_spread_of_their_process() {
+        let gaps = |due: &[u64]| -> Vec<f64> { due.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect() };
+        let due = dues(&mut Pacer::new(&open(10_000.0, Arrivals::Poisson), 0, 1), 100_001);
+        let gaps = gaps(&due);
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "mean gap {mean}");
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "coefficient of variation {}", variance.sqrt() / mean);
+        let short = gaps.iter().filter(|gap| **gap < mean).count() as f64 / gaps.len() as f64;
+        assert!((short - (1.0 - (-1.0_f64).exp())).abs() < 0.01, "{short} of the gaps are below the mean");
+    }
+
+    proptest! {
+        #[test]
+        fn due_times_never_go_back(rate in 0.1f64..1e7, poisson: bool, index in 0u32..8) {
+            let arrivals = if poisson { Arrivals::Poisson } else { Arrivals::Constant };
+            let due = dues(&mut Pacer::new(&open(rate, arrivals), index, 8), 200);
+            prop_assert!(due.windows(2).all(|pair| pair[0] <= pair[1]));
+        }
+    }
+}

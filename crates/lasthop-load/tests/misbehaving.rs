@@ -1,0 +1,410 @@
+//! A scripted server that answers HTTP rightly or wrongly, over TCP and Unix sockets. No error is a fast request, and
+//! every trial ends.
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    os::unix::net::UnixListener,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+use common::{SHORT, run, spec};
+use lasthop_load::{
+    drive,
+    engine::{Case, CaseError},
+    result::{ErrorClass, TrialResult},
+    spec::{Address, Endpoint, Engine, Http, HttpExpect, HttpVersion, Protocol, Reuse, Spec},
+    wire::{self, Reply, Request, Stage, TrialPhases},
+};
+
+const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
+
+/// What the server does with a request.
+#[derive(Clone)]
+enum Act {
+    Say(String),
+    SayAndClose(String),
+    /// One byte at a time.
+    Drip(String),
+    Hang,
+    /// An RST instead of a reply (TCP), an end of the stream (Unix).
+    Reset,
+    EndlessHead,
+}
+
+trait Peer: Read + Write + Send {
+    fn abort(&self);
+}
+
+impl Peer for std::net::TcpStream {
+    fn abort(&self) {
+        socket2::SockRef::from(self).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+}
+
+impl Peer for std::os::unix::net::UnixStream {
+    fn abort(&self) {}
+}
+
+/// A server whose n-th request, counted over all connections, is answered by `script(n)`.
+struct Scripted {
+    endpoint: Endpoint,
+    requests: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    _folder: tempfile::TempDir,
+}
+
+type Script = Arc<dyn Fn(u64) -> Act + Send + Sync>;
+
+impl Scripted {
+    fn start(unix: bool, script: impl Fn(u64) -> Act + Send + Sync + 'static) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let requests = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let script: Script = Arc::new(script);
+        let (counter, ended) = (requests.clone(), stop.clone());
+        let serve = move |peer: Box<dyn Peer>| {
+            let (counter, script, ended) = (counter.clone(), script.clone(), ended.clone());
+            thread::spawn(move || conversation(peer, &counter, &script, &ended));
+        };
+        let ended = stop.clone();
+        let address = if unix {
+            let path = folder.path().join("s");
+            let listener = UnixListener::bind(&path).unwrap();
+            thread::spawn(move || {
+                while !ended.load(SeqCst) {
+                    serve(Box::new(listener.accept().unwrap().0));
+                }
+            });
+            Address::Unix(path)
+        } else {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            thread::spawn(move || {
+                while !ended.load(SeqCst) {
+                    serve(Box::new(listener.accept().unwrap().0));
+                }
+            });
+            Address::Tcp(address)
+        };
+        Self { endpoint: Endpoint { address, tls: None }, requests, stop, _folder: folder }
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.stop.store(true, SeqCst);
+        // One more connection wakes the accept.
+        match &self.endpoint.address {
+            Address::Unix(path) => drop(std::os::unix::net::UnixStream::connect(path)),
+            Address::Tcp(address) => drop(std::net::TcpStream::connect(address)),
+            Address::Abstract(_) => {}
+        }
+    }
+}
+
+fn conversation(mut peer: Box<dyn Peer>, requests: &AtomicU64, script: &Script, ended: &AtomicBool) {
+    let mut text = Vec::new();
+    let mut byte = [0; 1024];
+    loop {
+        while !text.ends_with(b"\r\n\r\n") {
+            match peer.read(&mut byte) {
+                Ok(0) | Err(_) => return,
+                Ok(count) => text.extend_from_slice(&byte[..count]),
+            }
+        }
+        text.clear();
+        let act = script(requests.fetch_add(1, SeqCst));
+        let result = match &act {
+            Act::Say(reply) | Act::SayAndClose(reply) => peer.write_all(reply.as_bytes()),
+            Act::Drip(reply) => reply.as_bytes().iter().try_for_each(|byte| peer.write_all(&[*byte])),
+            Act::Hang => {
+                while !ended.load(SeqCst) && peer.read(&mut byte).is_ok_and(|count| count > 0) {}
+                return;
+            }
+            Act::Reset => {
+                peer.abort();
+                return;
+            }
+            Act::EndlessHead => {
+                let begun = peer.write_all(b"HTTP/1.1 200 OK\r\n");
+                begun.and_then(|()| {
+                    loop {
+                        peer.write_all(b"More: and more of it, without an end\r\n")?
+                    }
+                })
+            }
+        };
+        if result.is_err() || matches!(act, Act::SayAndClose(_)) {
+            return;
+        }
+    }
+}
+
+fn http() -> Protocol {
+    Protocol::Http(Http {
+        method: "GET".into(),
+        path: "/".into(),
+        host: "localhost".into(),
+        headers: vec![],
+        body: String::new(),
+        version: HttpVersion::V11,
+        expect: HttpExpect { status: 200, body: Some("Hello".into()), contains: vec![], length: None },
+    })
+}
+
+fn engines(endpoint: &Endpoint) -> Vec<Spec> {
+    let base = spec(endpoint, http());
+    let with = |engine, connections| Spec { engine, connections, ..base.clone() };
+    vec![with(Engine::Blocking, 1), with(Engine::Epoll, 1), with(Engine::Auto, 5)]
+}
+
+/// Runs a script on both families with all engines and both kinds of reuse.
+fn everywhere(script: impl Fn(u64) -> Act + Send + Sync + Clone + 'static, check: impl Fn(&Scripted, &Spec)) {
+    for unix in [false, true] {
+        for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
+            for index in 0..3 {
+                let server = Scripted::start(unix, script.clone());
+                let spec = Spec { reuse, ..engines(&server.endpoint).swap_remove(index) };
+                check(&server, &spec);
+            }
+        }
+    }
+}
+
+/// Prepare makes two requests; every other one is either right or an error.
+fn all_accounted(server: &Scripted, result: &TrialResult) {
+    assert_eq!(server.requests.load(SeqCst), 2 + result.requests_total + result.error_total(), "{:?}", result.errors);
+    assert_eq!(result.service_time.as_ref().unwrap().count(), result.requests);
+}
+
+#[test]
+fn right_answers_in_any_form_are_all_counted() {
+    let forms = [
+        Act::Say(GOOD.into()),
+        Act::Drip(GOOD.into()),
+        Act::Say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nHel\r\n2\r\nlo\r\n0\r\n\r\n".into()),
+        Act::SayAndClose("HTTP/1.1 200 OK\r\n\r\nHello".into()),
+        Act::SayAndClose("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello".into()),
+    ];
+    everywhere(
+        move |request| forms[request as usize % forms.len()].clone(),
+        |server, spec| {
+            let result = run(spec, SHORT).unwrap();
+            assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+            assert_eq!(result.bytes_received, 5 * result.requests);
+            all_accounted(server, &result);
+        },
+    );
+}
+
+fn every_fifth(act: Act) -> impl Fn(u64) -> Act + Clone {
+    move |request| if request % 5 == 4 { act.clone() } else { Act::Say(GOOD.into()) }
+}
+
+/// The class of the only kind of error there is, with exact counts.
+fn errors_of(act: Act, class: ErrorClass) {
+    everywhere(every_fifth(act), |server, spec| {
+        let mut spec = spec.clone();
+        let mut phases = SHORT;
+        if class == ErrorClass::Timeout {
+            spec.timeouts.request_ns = 100_000_000;
+            phases.measure_ns = 250_000_000;
+        }
+        let result = run(&spec, phases).unwrap();
+        let classes: Vec<_> = result.errors.keys().copied().collect();
+        assert_eq!(classes, [class], "{:?} with {spec:?}", result.errors);
+        all_accounted(server, &result);
+    });
+}
+
+#[test]
+fn a_wrong_status_is_an_error() {
+    errors_of(Act::Say("HTTP/1.1 502 Bad\r\nContent-Length: 5\r\n\r\nHello".into()), ErrorClass::WrongStatus);
+}
+
+#[test]
+fn a_wrong_body_is_an_error() {
+    errors_of(Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nJello".into()), ErrorClass::WrongContent);
+}
+
+#[test]
+fn a_wrong_length_is_an_error() {
+    errors_of(Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".into()), ErrorClass::WrongContent);
+}
+
+#[test]
+fn a_reply_too_much_is_an_error() {
+    errors_of(Act::Say(format!("{GOOD}{GOOD}")), ErrorClass::Protocol);
+}
+
+#[test]
+fn garbage_is_an_error() {
+    errors_of(Act::Say("\0\u{1}SSH-2.0".into()), ErrorClass::Protocol);
+}
+
+#[test]
+fn a_cut_reply_is_an_error() {
+    errors_of(Act::SayAndClose("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHel".into()), ErrorClass::Reset);
+}
+
+#[test]
+fn a_reset_is_an_error() {
+    errors_of(Act::Reset, ErrorClass::Reset);
+}
+
+#[test]
+fn an_endless_head_is_an_error() {
+    errors_of(Act::EndlessHead, ErrorClass::Protocol);
+}
+
+#[test]
+fn a_reply_that_does_not_come_is_a_timeout() {
+    errors_of(Act::Hang, ErrorClass::Timeout);
+}
+
+#[test]
+fn a_body_that_is_too_short_is_a_timeout() {
+    errors_of(Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHell".into()), ErrorClass::Timeout);
+}
+
+#[test]
+fn a_server_that_falls_silent_fails_the_trial() {
+    everywhere(
+        |request| if request < 2 { Act::Say(GOOD.into()) } else { Act::Hang },
+        |_, spec| {
+            let mut spec = spec.clone();
+            spec.timeouts.request_ns = 100_000_000;
+            let error = run(&spec, SHORT).map(drop).unwrap_err();
+            assert_eq!(error.stage, Stage::Trial);
+            assert!(error.cause.contains("no right answer") && error.cause.contains("timed out"), "{error}");
+        },
+    );
+}
+
+#[test]
+fn a_server_that_only_errs_fails_the_trial() {
+    everywhere(
+        |request| Act::Say(if request < 2 { GOOD.into() } else { GOOD.replace("200", "500") }),
+        |_, spec| {
+            let error = run(spec, SHORT).map(drop).unwrap_err();
+            assert!(error.cause.contains("status 500, expected 200"), "{error}");
+        },
+    );
+}
+
+#[test]
+fn a_wrong_first_answer_fails_the_preparation() {
+    for unix in [false, true] {
+        let server = Scripted::start(unix, |_| Act::Say(GOOD.replace("200", "404")));
+        let CaseError { stage, cause } = Case::prepare(&spec(&server.endpoint, http())).map(drop).unwrap_err();
+        assert_eq!((stage, cause.as_str()), (Stage::Verify, "status 404, expected 200"));
+    }
+}
+
+#[test]
+fn nobody_listening_fails_the_preparation() {
+    let folder = tempfile::tempdir().unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for address in [Address::Unix(folder.path().join("none")), Address::Tcp(gone)] {
+        let error = Case::prepare(&spec(&Endpoint { address, tls: None }, http())).map(drop).unwrap_err();
+        assert_eq!(error.stage, Stage::Connect);
+        assert!(error.cause.starts_with("connect: "), "{error}");
+    }
+}
+
+#[test]
+fn a_pipeline_loses_exactly_what_was_not_answered() {
+    for unix in [false, true] {
+        for connections in [1, 3] {
+            // The server sees the batch as one request, and answers every third one with two replies and a close.
+            let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello";
+            let server = Scripted::start(unix, move |request| {
+                if request % 3 == 2 { Act::SayAndClose(format!("{GOOD}{close}")) } else { Act::Say(GOOD.repeat(4)) }
+            });
+            let spec = Spec { pipeline: 4, connections, ..spec(&server.endpoint, http()) };
+            let result = run(&spec, SHORT).unwrap();
+            let batches = server.requests.load(SeqCst);
+            assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Reset]);
+            assert_eq!(result.errors[&ErrorClass::Reset].count, 2 * (batches / 3));
+            assert_eq!(8 + result.requests_total + result.error_total(), 4 * batches);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_is_counted_as_refusing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let server = Scripted::start(true, |request| if request < 200 { Act::Say(GOOD.into()) } else { Act::Reset });
+    let Address::Unix(own) = &server.endpoint.address else { unreachable!("a Unix server") };
+    // The path is removed as soon as the connections stand, so that nobody can connect again.
+    std::fs::rename(own, &path).unwrap();
+    let endpoint = Endpoint { address: Address::Unix(path.clone()), tls: None };
+    let mut case = Case::prepare(&Spec { connections: 3, ..spec(&endpoint, http()) }).unwrap();
+    std::fs::rename(&path, own).unwrap();
+    let result = case.trial(TrialPhases { warm_up_ns: 0, measure_ns: 30_000_000 }).unwrap();
+    assert_eq!(result.requests_total, 198);
+    assert_eq!(result.errors[&ErrorClass::Reset].count, 3);
+    assert!(result.errors[&ErrorClass::Refused].first.contains("connect"));
+    assert!(result.errors[&ErrorClass::Refused].count < 100, "the pauses grow");
+    assert!(result.elapsed_ns >= 30_000_000, "the time without answers counts");
+}
+
+#[test]
+fn a_connection_closed_while_idle_is_opened_again_without_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let accepted = Arc::new(Mutex::new(Vec::new()));
+    let kept = accepted.clone();
+    thread::spawn(move || {
+        while let Ok((peer, _)) = listener.accept() {
+            kept.lock().unwrap().push(peer.try_clone().unwrap());
+            let never = Arc::new(AtomicBool::new(false));
+            let script: Script = Arc::new(|_| Act::Say(GOOD.into()));
+            thread::spawn(move || conversation(Box::new(peer), &AtomicU64::new(0), &script, &never));
+        }
+    });
+    for connections in [1, 3] {
+        let endpoint = Endpoint { address: Address::Unix(path.clone()), tls: None };
+        let mut case = Case::prepare(&Spec { connections, ..spec(&endpoint, http()) }).unwrap();
+        assert_eq!(case.trial(SHORT).unwrap().connections_opened, 0);
+        for peer in accepted.lock().unwrap().drain(..) {
+            let _ = peer.shutdown(std::net::Shutdown::Both);
+        }
+        let result = case.trial(SHORT).unwrap();
+        assert_eq!((result.connections_opened, result.error_total()), (u64::from(connections), 0));
+    }
+}
+
+#[test]
+fn a_drive_session_speaks_lines() {
+    let server = Scripted::start(true, |_| Act::Say(GOOD.into()));
+    let request = |request: &Request| serde_json::to_string(request).unwrap();
+    let case = || "a".to_owned();
+    let input = [
+        request(&Request::Trial { case: case(), phases: SHORT }),
+        request(&Request::Prepare { case: case(), spec: Box::new(spec(&server.endpoint, http())) }),
+        request(&Request::Trial { case: case(), phases: SHORT }),
+        request(&Request::Close { case: case() }),
+    ];
+    let mut output = Vec::new();
+    drive::serve(input.join("\n").as_bytes(), &mut output).unwrap();
+    let mut lines = output.as_slice();
+    let mut next = || wire::read_line::<Reply>(&mut lines).unwrap().unwrap();
+    assert!(matches!(next(), Reply::Hello { protocol: wire::VERSION, .. }));
+    assert!(matches!(next(), Reply::Failed { stage: Stage::Trial, .. }));
+    let Reply::Prepared { proof, .. } = next() else { panic!("not prepared") };
+    assert!(proof.reused && proof.family == "unix");
+    let Reply::Trial { result, .. } = next() else { panic!("no result") };
+    assert_eq!(result.service_time.unwrap().count(), result.requests);
+    assert!(matches!(next(), Reply::Closed { .. }));
+}
