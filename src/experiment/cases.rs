@@ -126,17 +126,15 @@ pub struct Excluded {
 ///
 /// # Errors
 /// When an expression cannot be evaluated.
-pub fn combinations(
-    experiment: &Experiment,
-    chosen: &Chosen,
-) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
+pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
     let mut all = vec![Levels::new()];
     for (name, levels) in chosen {
         let when = experiment.factors.get(name).and_then(|factor| factor.when.as_deref());
         let mut next = Vec::with_capacity(all.len() * levels.len());
         for combination in all {
             let context = Value::from(template::levels_context(&combination));
-            let applies = when.map_or(Ok(true), |when| template::holds(&format!("factors.{name}.when"), when, &context));
+            let applies =
+                when.map_or(Ok(true), |when| template::holds(&format!("factors.{name}.when"), when, &context));
             if !applies? {
                 next.push(combination);
                 continue;

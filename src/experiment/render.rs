@@ -7,7 +7,7 @@ use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
-    model::{ConfigFile, Experiment, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
+    model::{ConfigFile, Experiment, Level, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
     template::{self, Named, TemplateError},
 };
 use crate::service::bindings::{Bindings, ServiceBinding};
@@ -155,15 +155,19 @@ impl Renderer<'_> {
         context: &mut BTreeMap<String, Value>,
     ) -> Result<(), RenderError> {
         let outer = Value::from(context.clone());
+        let value = |key: &str, level: &Level| match level {
+            Level::Text(text) => template::typed(&format!("services.{name}.settings.{key}"), text, &outer),
+            plain => Ok(Value::from(plain)),
+        };
         for (key, setting) in &recipe.settings {
-            let Some(text) = service.settings.get(key).or(setting.default.as_ref()) else {
+            let Some(level) = service.settings.get(key).or(setting.default.as_ref()) else {
                 let (service, recipe, setting) = (name.to_owned(), recipe.name.clone(), key.clone());
                 return Err(RenderError::Setting { service, recipe, setting });
             };
-            context.insert(key.clone(), template::typed(&format!("services.{name}.settings.{key}"), text, &outer)?);
+            context.insert(key.clone(), value(key, level)?);
         }
-        for (key, text) in service.settings.iter().filter(|(key, _)| !recipe.settings.contains_key(*key)) {
-            context.insert(key.clone(), template::typed(&format!("services.{name}.settings.{key}"), text, &outer)?);
+        for (key, level) in service.settings.iter().filter(|(key, _)| !recipe.settings.contains_key(*key)) {
+            context.insert(key.clone(), value(key, level)?);
         }
         Ok(())
     }
@@ -392,7 +396,8 @@ pub(super) const TLS_ATTRIBUTES: [&str; 3] = ["authority", "certificate", "key"]
 fn tls_value(binding: &ServiceBinding) -> Option<Value> {
     let files = binding.tls.as_ref()?;
     let paths = [&files.authority, &files.certificate, &files.key];
-    let attributes = TLS_ATTRIBUTES.into_iter().zip(paths.map(|path| Value::from(path.display().to_string()))).collect();
+    let attributes =
+        TLS_ATTRIBUTES.into_iter().zip(paths.map(|path| Value::from(path.display().to_string()))).collect();
     Some(Value::from_object(Named { text: files.certificate.display().to_string(), attributes }))
 }
 

@@ -13,10 +13,8 @@ use serde_json::Value as Json;
 use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
 use crate::experiment::{
     cases::{self, TRANSPORT},
-    definition::{ExperimentFile, FactorFile, LevelValue, ServiceFile},
-    model::{
-        Defaults, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source,
-    },
+    definition::{ExperimentFile, FactorFile, Scalar, ServiceFile},
+    model::{Defaults, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source},
     render::SERVICE_NAMES,
     schema, template,
 };
@@ -155,7 +153,7 @@ impl Checker<'_> {
     }
 
     fn factor(&mut self, pointer: &str, name: &str, file: &FactorFile) -> Factor {
-        let plain = |levels: &[LevelValue]| levels.iter().map(|level| level.0.clone()).collect::<Vec<Level>>();
+        let plain = |levels: &[Scalar]| levels.iter().map(|level| level.0.clone()).collect::<Vec<Level>>();
         let levels = plain(&file.levels);
         for (at, level) in levels.iter().enumerate().filter(|(at, level)| levels[..*at].contains(level)) {
             self.error(&format!("{pointer}/levels/{at}"), format!("the level `{level}` is listed twice"));
@@ -238,7 +236,8 @@ impl Checker<'_> {
             let help = Some("leave `listen` out: the case decides".to_owned());
             self.key_error(&at("listen"), "the link goes to this service", help);
         } else if !is_link && service.listen.is_none() {
-            let help = Some(format!("only `{}`, where the link goes to, listens on the transport of the case", file.link.to));
+            let help =
+                Some(format!("only `{}`, where the link goes to, listens on the transport of the case", file.link.to));
             self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
         }
         self.template(&at("recipe"), &service.recipe, factors);
@@ -292,7 +291,9 @@ impl Checker<'_> {
 
     fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
         let load = &file.load;
-        for key in ["protocol", "connections", "threads", "reuse", "nodelay", "driver", "hello", "echo", "stream", "http"] {
+        for key in
+            ["protocol", "connections", "threads", "reuse", "nodelay", "driver", "hello", "echo", "stream", "http"]
+        {
             self.template_tree(&join("/load", key), scope);
         }
         self.template_tree("/link/proof/reuse", scope);
@@ -316,6 +317,9 @@ impl Checker<'_> {
 
     /// A factor that no service and no load mentions only multiplies the cases.
     fn check_use(&mut self, file: &ExperimentFile) {
+        if self.unreadable {
+            return;
+        }
         let used: BTreeSet<&str> = self.used.iter().map(|name| name.split('.').next().unwrap_or(name)).collect();
         let unused: Vec<String> =
             file.factors.keys().filter(|name| *name != TRANSPORT && !used.contains(name.as_str())).cloned().collect();
@@ -412,9 +416,11 @@ impl Checker<'_> {
                 self.key_error(&join(&pointer, key), format!("recipe `{}` has no setting `{key}`", recipe.name), help);
             }
         }
-        for (key, _) in recipe.settings.iter().filter(|(key, setting)| {
-            setting.default.is_none() && !service.settings.contains_key(*key)
-        }) {
+        for (key, _) in recipe
+            .settings
+            .iter()
+            .filter(|(key, setting)| setting.default.is_none() && !service.settings.contains_key(*key))
+        {
             let pointer = join("/services", name);
             self.key_error(&pointer, format!("recipe `{}` needs the setting `{key}`", recipe.name), None);
         }
