@@ -226,10 +226,11 @@ impl Recipes for RecipeSearch<'_> {
         let mut names: BTreeSet<String> = self.catalog.recipe_names().into_iter().collect();
         for path in self.files.keys() {
             let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-            if let [services, name, file] = &parts[..] {
-                if services == "services" && file == RECIPE_FILE {
-                    names.insert(name.to_string());
-                }
+            if let [services, name, file] = &parts[..]
+                && services == "services"
+                && file == RECIPE_FILE
+            {
+                names.insert(name.to_string());
             }
         }
         names.into_iter().collect()

@@ -36,6 +36,9 @@ pub struct Plan {
     pub differences: Vec<Difference>,
 }
 
+/// All cases of a run take turns in every block: more than this cannot be a comparison.
+const MOST_CASES: u128 = 1000;
+
 /// The services of one or more cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
@@ -67,6 +70,8 @@ pub enum PlanError {
     Render { case: String, cause: RenderError },
     #[error("the chosen levels leave no case{}", reasons(.0))]
     Nothing(Vec<Excluded>),
+    #[error("the chosen levels make up to {0} cases, more than {MOST_CASES}: choose fewer with --only factor=level")]
+    TooMany(u128),
 }
 
 fn reasons(excluded: &[Excluded]) -> String {
@@ -83,9 +88,16 @@ impl Plan {
     /// cannot be rendered.
     pub fn new(experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
         let chosen = cases::choose(&experiment, selection)?;
+        let most = chosen.values().map(|levels| levels.len() as u128).product();
+        if most > MOST_CASES * 10 {
+            return Err(PlanError::TooMany(most));
+        }
         let (combinations, excluded) = cases::combinations(&experiment, &chosen)?;
         if combinations.is_empty() {
             return Err(PlanError::Nothing(excluded));
+        }
+        if combinations.len() as u128 > MOST_CASES {
+            return Err(PlanError::TooMany(combinations.len() as u128));
         }
         let mut named = cases::name_cases(&experiment, &chosen, &combinations);
         if selection.aa {

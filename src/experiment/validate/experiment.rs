@@ -247,10 +247,10 @@ impl Checker<'_> {
             self.must_be_name(&join(&at("settings"), key), "setting", key);
         }
         let scope = outer.add(service.settings.keys());
-        if let Some(app) = &service.app {
-            if !self.files.keys().any(|path| path.starts_with(app)) {
-                self.error(&at("app"), format!("there is no folder `{app}` in {}", self.folder));
-            }
+        if let Some(app) = &service.app
+            && !self.files.keys().any(|path| path.starts_with(app))
+        {
+            self.error(&at("app"), format!("there is no folder `{app}` in {}", self.folder));
         }
         Service {
             recipe: service.recipe.clone(),
@@ -342,7 +342,12 @@ impl Checker<'_> {
 
     /// What only shows when levels are put in: recipes, transports and protocols of every combination of all levels.
     fn check_combinations(&mut self, file: &ExperimentFile, experiment: &mut Experiment, recipes: &dyn Recipes) {
-        let all = experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.levels.clone())).collect();
+        let deciding = deciding(file);
+        let levels = |(name, factor): (&String, &Factor)| {
+            let kept = if deciding.contains(name) { factor.levels.len() } else { 1 };
+            (name.clone(), factor.levels[..kept].to_vec())
+        };
+        let all = experiment.factors.iter().map(levels).collect();
         let combinations = match cases::combinations(experiment, &all) {
             Ok((combinations, _)) => combinations,
             Err(error) => return self.error("/factors", error.to_string()),
@@ -448,6 +453,17 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Factors that decide which recipes and protocols are used, and which combinations there are. All others may be left
+/// out of the combinations that are checked, whose number they would only multiply.
+fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
+    let templates = file.services.values().map(|service| &service.recipe).chain([&file.load.protocol]);
+    let conditions = file.factors.values().filter_map(|factor| factor.when.as_ref());
+    let conditions = conditions.chain(file.exclude.iter().map(|exclude| &exclude.when));
+    let in_templates = templates.filter_map(|text| template::names(text).ok()).flatten();
+    let in_conditions = conditions.filter_map(|text| template::expression_names(text).ok()).flatten();
+    in_templates.chain(in_conditions).chain([TRANSPORT.to_owned()]).collect()
 }
 
 fn link(file: &ExperimentFile) -> Link {
