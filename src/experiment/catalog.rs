@@ -13,7 +13,7 @@ use std::{
 use include_dir::{Dir, include_dir};
 
 use super::{
-    diagnostics::{Diagnostics, closest},
+    diagnostics::{Diagnostic, Diagnostics, closest},
     model::{Experiment, Recipe, Source},
     validate::{self, Files, Recipes},
 };
@@ -159,8 +159,11 @@ impl Catalog {
 
     fn find_recipe(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
         if let Some(folder) = self.own("services", name, RECIPE_FILE) {
-            let files = read_folder(&folder).ok()?;
-            return Some(validate::recipe(name, &folder.display().to_string(), &files));
+            let shown = folder.display().to_string();
+            return Some(match read_folder(&folder) {
+                Ok(files) => validate::recipe(name, &shown, &files),
+                Err(error) => Err(Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error.to_string()))),
+            });
         }
         let files = embedded(&SERVICES, name, RECIPE_FILE)?;
         Some(validate::recipe(name, &format!("built-in:services/{name}"), &files))
