@@ -102,10 +102,10 @@ fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, S
     if let Some(level) = factor.levels.iter().find(|level| level.to_string() == text) {
         return Ok(level.clone());
     }
-    if let (true, Some((low, high)), Ok(number)) = (free, factor.range, text.parse::<i64>()) {
-        if (low..=high).contains(&number) {
-            return Ok(Level::Int(number));
-        }
+    if let (true, Some((low, high)), Ok(number)) = (free, factor.range, text.parse::<i64>())
+        && (low..=high).contains(&number)
+    {
+        return Ok(Level::Int(number));
     }
     let known: Vec<String> = factor.levels.iter().map(Level::to_string).collect();
     let mut help = suggest(text, known.iter().map(String::as_str)).unwrap_or_default();
@@ -253,4 +253,76 @@ fn agree(one: &Levels, other: &Levels) -> bool {
 #[must_use]
 pub fn transport(levels: &Levels) -> Transport {
     levels[TRANSPORT].to_string().parse().expect("levels of `transport` are checked when the experiment is read")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::experiment::catalog::Catalog;
+
+    /// Some levels of each factor of an experiment, in any order.
+    fn some_levels(experiment: &Experiment) -> impl Strategy<Value = Chosen> + use<> {
+        let factor = |(name, factor): (&String, &Factor)| {
+            let count = factor.levels.len();
+            let levels = proptest::sample::subsequence(factor.levels.clone(), 1..=count).prop_shuffle();
+            (Just(name.clone()), levels)
+        };
+        let factors: Vec<_> = experiment.factors.iter().map(factor).collect();
+        factors.prop_map(|pairs| pairs.into_iter().collect())
+    }
+
+    fn sockets() -> Experiment {
+        Catalog::default().load("sockets").unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn ids_are_unique_and_references_are_sound(chosen in some_levels(&sockets())) {
+            let experiment = sockets();
+            let (kept, excluded) = combinations(&experiment, &chosen).unwrap();
+            let cases = name_cases(&experiment, &chosen, &kept);
+            let ids: BTreeSet<&String> = cases.iter().map(|case| &case.id).collect();
+            prop_assert_eq!(ids.len(), cases.len());
+            let all: BTreeSet<String> = kept.iter().chain(excluded.iter().map(|e| &e.levels)).map(|l| format!("{l:?}")).collect();
+            prop_assert_eq!(all.len(), kept.len() + excluded.len());
+            for case in &cases {
+                let Some(reference) = &case.reference else { continue };
+                let reference = cases.iter().find(|other| other.id == *reference).unwrap();
+                prop_assert_eq!(&reference.reference, &None);
+                prop_assert!(agree(&case.levels, &reference.levels));
+                prop_assert_ne!(case.transport, reference.transport);
+            }
+            let wanted = experiment.factors[TRANSPORT].reference.as_ref().unwrap();
+            for case in cases.iter().filter(|case| case.levels[TRANSPORT] == *wanted) {
+                prop_assert_eq!(&case.reference, &None);
+            }
+        }
+
+        #[test]
+        fn a_case_without_a_reference_has_no_partner_among_the_references(chosen in some_levels(&sockets())) {
+            let experiment = sockets();
+            let (kept, _) = combinations(&experiment, &chosen).unwrap();
+            let cases = name_cases(&experiment, &chosen, &kept);
+            let roots: Vec<&NamedCase> = cases.iter().filter(|case| case.reference.is_none()).collect();
+            for (one, other) in roots.iter().flat_map(|one| roots.iter().map(move |other| (one, other))) {
+                prop_assert!(one.transport == other.transport || !agree(&one.levels, &other.levels), "{} {}", one.id, other.id);
+            }
+        }
+
+        #[test]
+        fn only_factors_that_apply_have_a_level(chosen in some_levels(&sockets())) {
+            let experiment = sockets();
+            for levels in combinations(&experiment, &chosen).unwrap().0 {
+                let is = |name: &str, text: &str| levels[name].to_string() == text;
+                prop_assert_eq!(levels.contains_key("size"), is("pattern", "echo"));
+                prop_assert_eq!(levels.contains_key("chunk"), is("pattern", "stream"));
+                prop_assert!(!(is("implementation", "python") && is("transport", "tls")));
+                prop_assert!(!(levels.contains_key("nodelay") && transport(&levels).is_unix()));
+            }
+        }
+    }
 }

@@ -13,7 +13,7 @@ use std::{
 use include_dir::{Dir, include_dir};
 
 use super::{
-    diagnostics::{Diagnostics, closest},
+    diagnostics::{Diagnostic, Diagnostics, closest},
     model::{Experiment, Recipe, Source},
     validate::{self, Files, Recipes},
 };
@@ -159,8 +159,11 @@ impl Catalog {
 
     fn find_recipe(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
         if let Some(folder) = self.own("services", name, RECIPE_FILE) {
-            let files = read_folder(&folder).ok()?;
-            return Some(validate::recipe(name, &folder.display().to_string(), &files));
+            let shown = folder.display().to_string();
+            return Some(match read_folder(&folder) {
+                Ok(files) => validate::recipe(name, &shown, &files),
+                Err(error) => Err(Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error.to_string()))),
+            });
         }
         let files = embedded(&SERVICES, name, RECIPE_FILE)?;
         Some(validate::recipe(name, &format!("built-in:services/{name}"), &files))
@@ -226,10 +229,11 @@ impl Recipes for RecipeSearch<'_> {
         let mut names: BTreeSet<String> = self.catalog.recipe_names().into_iter().collect();
         for path in self.files.keys() {
             let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-            if let [services, name, file] = &parts[..] {
-                if services == "services" && file == RECIPE_FILE {
-                    names.insert(name.to_string());
-                }
+            if let [services, name, file] = &parts[..]
+                && services == "services"
+                && file == RECIPE_FILE
+            {
+                names.insert(name.to_string());
             }
         }
         names.into_iter().collect()
@@ -311,19 +315,263 @@ fn collect_folder(folder: &Path, base: &Path, files: &mut Files) -> Result<(), L
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::{cases::Selection, plan::Plan};
+
+    fn write(folder: &Path, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    /// All errors of an experiment in a folder, as the user sees them but for the folder's own path.
+    fn errors(files: &[(&str, &str)]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), files);
+        let error = Catalog::default().load(&folder.path().display().to_string()).unwrap_err();
+        error.to_string().replace(&folder.path().display().to_string(), "FOLDER")
+    }
 
     #[test]
-    fn every_built_in_loads() {
+    fn every_built_in_loads_and_plans() {
         let catalog = Catalog::default();
-        let entries = catalog.list();
-        assert!(entries.len() >= 2, "{entries:?}");
-        for entry in entries {
-            if let Err(error) = entry.experiment {
-                panic!("{}: {error}", entry.name);
-            }
+        let names: Vec<String> = catalog.list().into_iter().map(|entry| entry.name).collect();
+        assert_eq!(names, ["nginx-gunicorn", "sockets"]);
+        for name in names {
+            let experiment = catalog.load(&name).unwrap_or_else(|error| panic!("{error}"));
+            Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         for name in catalog.recipe_names() {
-            catalog.recipe(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
+            catalog.recipe(&name).unwrap_or_else(|error| panic!("{error}"));
         }
+    }
+
+    #[test]
+    fn every_built_in_has_a_sentence_in_the_table() {
+        let experiments = EXPERIMENTS.get_file("README.md").unwrap().contents_utf8().unwrap();
+        let services = SERVICES.get_file("README.md").unwrap().contents_utf8().unwrap();
+        let catalog = Catalog::default();
+        for entry in catalog.list() {
+            let row = format!("| [{0}]({0}/) | {1} |", entry.name, entry.experiment.unwrap().question);
+            assert!(experiments.contains(&row), "experiments/README.md lacks: {row}");
+        }
+        for name in catalog.recipe_names() {
+            assert!(services.contains(&format!("| [{name}]({name}/recipe.toml) |")), "services/README.md lacks {name}");
+        }
+    }
+
+    #[test]
+    fn a_new_experiment_loads_and_plans_as_it_is() {
+        let parent = tempfile::tempdir().unwrap();
+        let catalog = Catalog::default();
+        let folder = catalog.create("my-stack", parent.path()).unwrap();
+        let experiment = catalog.load(&folder.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((&experiment.name[..], &experiment.title[..]), ("my-stack", "my-stack"));
+        assert!(fs::read_to_string(folder.join("README.md")).unwrap().starts_with("# my-stack\n"));
+        let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.cases.len(), 2);
+        assert_eq!(plan.differences, []);
+        assert!(matches!(catalog.create("my-stack", parent.path()), Err(CreateError::Exists(_))));
+        for name in ["", "My", "a b", "../x", "a--b", "-a", "a/b"] {
+            assert!(matches!(catalog.create(name, parent.path()), Err(CreateError::Name(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_gets_a_suggestion_and_the_list() {
+        let error = Catalog::default().load("nginx-gunicron").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "there is no experiment `nginx-gunicron`, did you mean `nginx-gunicorn`?; known: nginx-gunicorn, sockets"
+        );
+        let error = Catalog::default().load("./nowhere").unwrap_err().to_string();
+        assert_eq!(error, "./nowhere has no experiment.toml");
+    }
+
+    #[test]
+    fn the_users_own_go_before_the_built_in() {
+        let data = tempfile::tempdir().unwrap();
+        let built_in = Catalog::default();
+        let toml = EXPERIMENTS.get_file("sockets/experiment.toml").unwrap().contents_utf8().unwrap();
+        let toml = toml.replacen("title = \"", "title = \"My own ", 1);
+        let recipe = SERVICES.get_file("lasthop-serve/recipe.toml").unwrap().contents_utf8().unwrap();
+        let recipe = recipe.replacen("summary = \"", "summary = \"My own ", 1);
+        write(
+            data.path(),
+            &[
+                ("experiments/sockets/experiment.toml", &toml),
+                ("experiments/sockets/app/server.py", ""),
+                ("services/lasthop-serve/recipe.toml", &recipe),
+            ],
+        );
+        let catalog = Catalog::new(Some(data.path().to_owned()));
+        let own = catalog.load("sockets").unwrap_or_else(|error| panic!("{error}"));
+        assert!(own.title.starts_with("My own "));
+        assert!(own.recipes["lasthop-serve"].summary.starts_with("My own "));
+        assert!(matches!(own.source, Source::Folder(_)));
+        assert_eq!(catalog.names(), built_in.names());
+        assert_eq!(built_in.load("sockets").unwrap().source, Source::BuiltIn);
+    }
+
+    const MANY_ERRORS: &str = r#"
+titel = "A stack"
+question = "Which?"
+
+[link]
+from = "driver"
+to = "ap"
+
+[factors.transport]
+help = "how"
+levels = ["unix", "tpc"]
+default = ["unix", "tcp"]
+reference = "tls"
+
+[factors.connections]
+help = "connections"
+levels = [1, 10]
+range = [1, 5]
+
+[factors.unused]
+help = "nothing depends on it"
+levels = [true, false]
+when = "conections == 1"
+
+[services.app]
+recipe = "gunicorn"
+needs = ["database"]
+listen = "udp"
+config = { "app.conf" = "app.conf.j2", "other.conf" = "other.conf.j2" }
+packages = { python = ["flask"] }
+
+[services.cache]
+recipe = "{{ recipe }}"
+listen = "unix"
+needs = ["cache"]
+
+[load]
+target = "cache"
+protocol = "htpp"
+connections = "{{ conections }}"
+threads = "two"
+reuse = "keepalive"
+nodelay = 1
+
+[load.http]
+path = "/"
+expect = { status = 2000, body = "x", contain = ["y"] }
+
+[defaults]
+trial = "100"
+budget = "30 s"
+precision = "2"
+blocks = 1
+"#;
+
+    #[test]
+    fn every_error_at_once() {
+        let template = "worker_processes {{ worker }};\n  listen {{ listen }};\n";
+        insta::assert_snapshot!(errors(&[("experiment.toml", MANY_ERRORS), ("app.conf.j2", template)]));
+    }
+
+    const RIGHT_SHAPE: &str = r#"
+title = "A stack"
+question = "Which?"
+link = { from = "driver", to = "ap" }
+exclude = [{ when = "size >", because = "it is wrong" }]
+factors.transport = { help = "how", levels = ["unix", "tpc"], default = ["unix", "tcp"], reference = "tls" }
+factors.connections = { help = "connections", levels = [1, 10], range = [1, 5], reference = 1 }
+factors.unused = { help = "nothing depends on it", levels = [true, true], when = "later" }
+factors.later = { help = "declared too late", levels = ["a"] }
+factors.listen = { help = "has a meaning", levels = ["a"] }
+
+[services.app]
+recipe = "gunicorn"
+needs = ["database", "cache"]
+app = "source"
+[services.app.config]
+"app.conf" = "app.conf.j2"
+"other.conf" = "app.conf.j3"
+"../up.conf" = "up.conf.j2"
+
+[services.cache]
+recipe = "{{ recipe }}"
+listen = "unix"
+needs = ["app"]
+settings = { size = "{{ app.adress }}", "kebab-case" = 1 }
+
+[load]
+target = "cache"
+protocol = "htpp"
+connections = "{{ conections }}"
+reuse = "keepalive"
+driver = ["{{ app.directory"]
+http = { path = "/", expect = { status = 200 } }
+
+[defaults]
+trial = "0s"
+precision = "200%"
+"#;
+
+    #[test]
+    fn every_error_of_meaning_at_once() {
+        let broken = "a\n{% if connections %}\n  b\n";
+        let unknown = "# worker\nworker_processes {{ worker }};\n  listen {{ listen.adress }};\n";
+        let files = [("experiment.toml", RIGHT_SHAPE), ("app.conf.j2", broken), ("up.conf.j2", unknown)];
+        insta::assert_snapshot!(errors(&files));
+    }
+
+    #[test]
+    fn every_error_of_syntax_at_once() {
+        let text = "title = \"x\nquestion = 'y\n[link\nfrom = driver\nto = \"app\"\nto = \"app\"\nwrong = 1\n";
+        insta::assert_snapshot!(errors(&[("experiment.toml", text)]));
+    }
+
+    fn template_with(edit: impl Fn(&str) -> String, recipe: impl Fn(&str) -> String) -> String {
+        let read = |path: &str| EXPERIMENTS.get_file(path).unwrap().contents_utf8().unwrap();
+        let recipe = recipe(read("_template/services/python-app/recipe.toml"));
+        let toml = edit(read("_template/experiment.toml"));
+        errors(&[("experiment.toml", &toml), ("app/server.py", ""), ("services/python-app/recipe.toml", &recipe)])
+    }
+
+    #[test]
+    fn every_error_of_a_recipe_at_once() {
+        let recipe = r#"
+summary = "wrong"
+[program]
+lasthop = true
+names = ["x"]
+version = { arguments = [], pattern = "(a" }
+[listen.unix]
+arguments = ["{{ listen.pth }}"]
+[listen.udp]
+[settings.Size]
+help = "a name that cannot be one"
+[start]
+arguments = ["{{ transport }}", "{{ is_rot }}"]
+[ready]
+check = "connect"
+path = "/"
+timeout = "soon"
+[stop]
+signal = "term"
+"#;
+        insta::assert_snapshot!(template_with(str::to_owned, |_| recipe.to_owned()));
+    }
+
+    #[test]
+    fn a_recipe_that_does_not_fit_is_an_error_of_the_experiment() {
+        let tls = |text: &str| text.replace(r#"levels = ["unix", "tcp"]"#, r#"levels = ["unix", "tls", "tcp"]"#);
+        let recipe = |name: &'static str| move |text: &str| text.replace(r#"recipe = "python-app""#, name);
+        let setting = |text: &str| text.replace("app = \"app\"", "app = \"app\"\nsettings = { backlg = 5 }");
+        let same = |text: &str| text.to_owned();
+        insta::assert_snapshot!(format!(
+            "{}\n{}\n{}\n{}",
+            template_with(tls, same),
+            template_with(recipe(r#"recipe = "python-ap""#), same),
+            template_with(recipe(r#"recipe = "gunicorn""#), same),
+            template_with(setting, same),
+        ));
     }
 }

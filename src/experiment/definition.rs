@@ -67,11 +67,11 @@ pub(super) struct FactorFile {
     pub help: String,
     /// All levels, in order of presentation.
     #[schemars(length(min = 1))]
-    pub levels: Vec<LevelValue>,
+    pub levels: Vec<Scalar>,
     /// Levels of a run that chooses none. All levels where it is missing.
-    pub default: Option<Vec<LevelValue>>,
+    pub default: Option<Vec<Scalar>>,
     /// The level that others are compared with. Belongs to `transport`.
-    pub reference: Option<LevelValue>,
+    pub reference: Option<Scalar>,
     /// Expression over the factors above this one; where it is false, this factor does not apply.
     pub when: Option<String>,
     /// Lowest and highest whole number that may be set beside the listed levels.
@@ -256,7 +256,7 @@ pub(super) struct RecipeFile {
     pub summary: String,
     pub program: ProgramFile,
     /// How it is told where to listen, by transport. A transport that is missing cannot be served.
-    pub listen: IndexMap<TransportName, ListenFile>,
+    pub listen: ListenTable,
     /// Values that an experiment may set, by name.
     #[serde(default)]
     pub settings: IndexMap<String, SettingFile>,
@@ -299,6 +299,32 @@ pub(super) struct VersionFile {
     pub pattern: String,
     /// The lowest version that works.
     pub minimum: Option<String>,
+}
+
+/// Where to listen, by transport.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ListenTable {
+    /// A Unix stream socket with a path.
+    pub unix: Option<ListenFile>,
+    /// A Unix stream socket in the abstract namespace.
+    pub r#abstract: Option<ListenFile>,
+    /// TCP over IPv4.
+    pub tcp: Option<ListenFile>,
+    /// TCP over IPv6.
+    pub tcp6: Option<ListenFile>,
+    /// TLS over TCP.
+    pub tls: Option<ListenFile>,
+    /// TLS over a Unix stream socket.
+    pub tls_unix: Option<ListenFile>,
+}
+
+impl ListenTable {
+    pub(super) fn given(&self) -> impl Iterator<Item = (TransportName, &ListenFile)> {
+        let Self { unix, r#abstract, tcp, tcp6, tls, tls_unix } = self;
+        let all = [unix, r#abstract, tcp, tcp6, tls, tls_unix];
+        TransportName::ALL.into_iter().zip(all).filter_map(|(transport, file)| Some((transport, file.as_ref()?)))
+    }
 }
 
 /// Where to listen, said in the server's own way.
@@ -460,11 +486,6 @@ written_value!(
     "true or false, or a template such as \"{{ nodelay }}\""
 );
 written_value!(
-    /// A value of a setting.
-    Scalar, ["boolean", "integer", "string"], "",
-    "text, a whole number, true or false"
-);
-written_value!(
     /// A duration with its unit.
     DurationText, ["string"], r"^[0-9]+(\.[0-9]+)?(us|ms|s|min|h)$",
     "a duration such as \"100ms\", \"30s\" or \"2min\""
@@ -513,14 +534,14 @@ impl Visitor<'_> for AsText {
     }
 }
 
-/// One level of a factor.
+/// A level of a factor or the value of a setting.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
-pub(super) struct LevelValue(pub Level);
+pub(super) struct Scalar(pub Level);
 
-impl JsonSchema for LevelValue {
+impl JsonSchema for Scalar {
     fn schema_name() -> Cow<'static, str> {
-        "LevelValue".into()
+        "Scalar".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {

@@ -89,6 +89,12 @@ impl Diagnostics {
     }
 }
 
+impl From<Diagnostic> for Diagnostics {
+    fn from(single: Diagnostic) -> Self {
+        Self(BTreeSet::from([single]))
+    }
+}
+
 impl IntoIterator for Diagnostics {
     type Item = Diagnostic;
     type IntoIter = std::collections::btree_set::IntoIter<Diagnostic>;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
+use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::{Map, Value};
 use toml::{
     Spanned,
@@ -19,6 +20,8 @@ pub(super) struct Document {
     pub tree: Value,
     /// By JSON pointer.
     places: BTreeMap<String, Place>,
+    /// Where values were wrong or missing, and the tree holds another or none.
+    replaced: Vec<String>,
 }
 
 /// Byte ranges of a value and its key.
@@ -39,7 +42,7 @@ impl Document {
         let mut places = BTreeMap::new();
         places.insert(String::new(), Place { key: None, value: 0..0 });
         let tree = read_table(table.get_ref(), "", &mut places);
-        Self { name: name.to_owned(), text: text.to_owned(), tree, places }
+        Self { name: name.to_owned(), text: text.to_owned(), tree, places, replaced: Vec::new() }
     }
 
     /// An error at the value that the pointer leads to, or at its nearest ancestor that was written.
@@ -64,23 +67,43 @@ impl Document {
         }
     }
 
-    /// Checks the tree against a schema and reports every error. Keys that are unknown are then taken out of the tree, or
+    /// Checks the tree against a schema and reports every error. What is wrong is then taken out of the tree, and a key is
     /// renamed when it is plain what was meant, so that further checks see the rest.
     pub(super) fn check(&mut self, schema: &Value, broken: bool, found: &mut Diagnostics) {
         let validator = jsonschema::validator_for(schema).expect("a generated schema is a schema");
         self.mend_keys(schema, &validator, found);
-        let errors: Vec<_> =
-            validator.iter_errors(&self.tree).filter_map(|error| self.explain(schema, &error, broken)).collect();
-        found.extend(errors);
+        let mut repairs = Vec::new();
+        for error in validator.iter_errors(&self.tree) {
+            found.extend(self.explain(schema, &error, broken));
+            repairs.extend(repair(schema, &error));
+        }
+        repairs.into_iter().for_each(|(pointer, value)| self.replace(&pointer, value));
+    }
+
+    /// Whether a finding at this pointer may only be the echo of a value that was wrong and is gone.
+    pub(super) fn is_echo(&self, pointer: &str) -> bool {
+        self.replaced.iter().any(|wrong| wrong == pointer || wrong[..wrong.rfind('/').unwrap_or(0)] == *pointer)
+    }
+
+    /// Puts another value, or none, in the place of a wrong one; of a list the whole is removed, because the places of its
+    /// other items would shift.
+    fn replace(&mut self, pointer: &str, value: Option<Value>) {
+        let Some(at) = pointer.rfind('/') else { return };
+        let (parent, key) = (&pointer[..at], unescape(&pointer[at + 1..]));
+        match (self.tree.pointer_mut(parent), value) {
+            (Some(Value::Object(table)), Some(value)) => drop(table.insert(key, value)),
+            (Some(Value::Object(table)), None) => drop(table.shift_remove(&key)),
+            (Some(Value::Array(_)), _) => return self.replace(parent, None),
+            _ => return,
+        }
+        self.replaced.push(pointer.to_owned());
     }
 
     /// Reports unknown keys, renames or removes them.
     fn mend_keys(&mut self, schema: &Value, validator: &jsonschema::Validator, found: &mut Diagnostics) {
         let mut mends = Vec::new();
         for error in validator.iter_errors(&self.tree) {
-            let jsonschema::error::ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() else {
-                continue;
-            };
+            let Kind::AdditionalProperties { unexpected } = error.kind() else { continue };
             let known = known_keys(schema, error.schema_path().as_str());
             for key in unexpected {
                 let parent = error.instance_path().as_str().to_owned();
@@ -112,7 +135,6 @@ impl Document {
 
     /// An error of the schema in words. With `broken` syntax, what is missing may only have been unreadable.
     fn explain(&self, schema: &Value, error: &jsonschema::ValidationError<'_>, broken: bool) -> Option<Diagnostic> {
-        use jsonschema::error::ValidationErrorKind as Kind;
         let pointer = error.instance_path().as_str();
         let expected = || expectation(schema, error.schema_path().as_str());
         let diagnostic = match error.kind() {
@@ -123,12 +145,12 @@ impl Document {
                 let help = description(schema, error.schema_path().as_str(), key);
                 self.at_key(pointer, format!("`{key}` is missing{}", within(pointer))).with_help(help)
             }
-            Kind::Enum { options } => {
-                let known: Vec<String> = options.as_array().into_iter().flatten().map(plain).collect();
+            Kind::Enum { .. } | Kind::OneOfNotValid { .. } => {
+                let known = options(schema, error.schema_path().as_str());
                 let written = plain(error.instance());
-                self.at_value(pointer, format!("`{written}` is not one of {}", known.join(", "))).with_help(
-                    closest(&written, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?")),
-                )
+                let near = closest(&written, known.iter().map(String::as_str));
+                self.at_value(pointer, format!("`{written}` is not one of {}", known.join(", ")))
+                    .with_help(near.map(|near| format!("did you mean `{near}`?")))
             }
             Kind::Type { .. } | Kind::Pattern { .. } => {
                 self.at_value(pointer, format!("expected {}, found {}", expected(), kind_of(error.instance())))
@@ -177,6 +199,50 @@ pub(super) fn join(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
+/// Keys whose text only people read: further checks can do without it.
+const PROSE: [&str; 5] = ["title", "question", "help", "because", "summary"];
+
+/// What to put in the place of a value that the schema refuses, so that the rest can be checked: the pointer, and a value
+/// of the right kind where the key must be there.
+fn repair(schema: &Value, error: &jsonschema::ValidationError<'_>) -> Option<(String, Option<Value>)> {
+    let pointer = error.instance_path().as_str();
+    match error.kind() {
+        Kind::AdditionalProperties { .. } => None,
+        Kind::Required { property } => {
+            let key = property.as_str().filter(|key| PROSE.contains(key))?;
+            Some((join(pointer, key), Some(Value::from(""))))
+        }
+        Kind::Maximum { limit } | Kind::Minimum { limit } => Some((pointer.to_owned(), Some(limit.clone()))),
+        _ => {
+            let path = error.schema_path().as_str();
+            let key = unescape(&pointer[pointer.rfind('/')? + 1..]);
+            // …/properties/KEY/KEYWORD
+            let mut steps = path.rmatch_indices('/');
+            let table = steps.nth(2).and_then(|(at, _)| schema.pointer(&path[..at]));
+            let required = table.and_then(|table| table.get("required")).and_then(Value::as_array);
+            let required = required.is_some_and(|keys| keys.contains(&Value::from(key)));
+            let value = required.then(|| holder(schema, path).and_then(neutral)).flatten();
+            Some((pointer.to_owned(), value))
+        }
+    }
+}
+
+/// A value of the first type that a schema allows.
+fn neutral(schema: &Value) -> Option<Value> {
+    let kind = schema.get("type")?;
+    match kind.get(0).unwrap_or(kind).as_str()? {
+        "string" => Some(Value::from("")),
+        "integer" => Some(Value::from(1)),
+        "boolean" => Some(Value::from(false)),
+        "array" => Some(Value::Array(Vec::new())),
+        _ => None,
+    }
+}
+
+fn unescape(key: &str) -> String {
+    key.replace("~1", "/").replace("~0", "~")
+}
+
 fn rebase(pointer: &str, old: &str, new: &str) -> Option<String> {
     let rest = pointer.strip_prefix(old)?;
     (rest.is_empty() || rest.starts_with('/')).then(|| format!("{new}{rest}"))
@@ -190,6 +256,16 @@ fn holder<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
 fn known_keys(schema: &Value, path: &str) -> Vec<String> {
     let properties = holder(schema, path).and_then(|holder| holder.get("properties")).and_then(Value::as_object);
     properties.map(|map| map.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// The words that may stand at a place: an `enum`, or a `oneOf` of constants where each has a description.
+fn options(schema: &Value, path: &str) -> Vec<String> {
+    fn words(holder: &Value) -> Vec<String> {
+        let listed = holder.get("enum").and_then(Value::as_array).into_iter().flatten().chain(holder.get("const"));
+        let choices = holder.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+        listed.map(plain).chain(choices.flat_map(words)).collect()
+    }
+    holder(schema, path).map(words).unwrap_or_default()
 }
 
 /// What the schema says of a key that is missing: the first sentence of its description.

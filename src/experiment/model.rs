@@ -118,8 +118,8 @@ pub struct Service {
     pub listen: Option<Transport>,
     /// Services that must be ready before it starts.
     pub needs: Vec<String>,
-    /// Values for the recipe's templates, by name.
-    pub settings: IndexMap<String, Template>,
+    /// Values for the templates of the recipe and of configuration files, by name. Text is a template.
+    pub settings: IndexMap<String, Level>,
     /// Configuration files by path in the service's directory.
     pub config: IndexMap<PathBuf, ConfigFile>,
     /// Folder of the experiment that is copied into the service's directory as `app`, if any.
@@ -215,7 +215,7 @@ pub struct Listen {
 pub struct Setting {
     pub help: String,
     /// Without it the experiment must set one.
-    pub default: Option<Template>,
+    pub default: Option<Level>,
 }
 
 /// The executable of a recipe.

@@ -36,6 +36,9 @@ pub struct Plan {
     pub differences: Vec<Difference>,
 }
 
+/// All cases of a run take turns in every block: more than this cannot be a comparison.
+const MOST_CASES: u128 = 1000;
+
 /// The services of one or more cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
@@ -67,6 +70,8 @@ pub enum PlanError {
     Render { case: String, cause: RenderError },
     #[error("the chosen levels leave no case{}", reasons(.0))]
     Nothing(Vec<Excluded>),
+    #[error("the chosen levels make up to {0} cases, more than {MOST_CASES}: choose fewer with --only factor=level")]
+    TooMany(u128),
 }
 
 fn reasons(excluded: &[Excluded]) -> String {
@@ -83,9 +88,16 @@ impl Plan {
     /// cannot be rendered.
     pub fn new(experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
         let chosen = cases::choose(&experiment, selection)?;
+        let most = chosen.values().map(|levels| levels.len() as u128).product();
+        if most > MOST_CASES * 10 {
+            return Err(PlanError::TooMany(most));
+        }
         let (combinations, excluded) = cases::combinations(&experiment, &chosen)?;
         if combinations.is_empty() {
             return Err(PlanError::Nothing(excluded));
+        }
+        if combinations.len() as u128 > MOST_CASES {
+            return Err(PlanError::TooMany(combinations.len() as u128));
         }
         let mut named = cases::name_cases(&experiment, &chosen, &combinations);
         if selection.aa {
@@ -321,20 +333,20 @@ fn placeholder(name: &str, recipe: &str, transport: Transport, port: u16) -> Ser
     }
 }
 
-/// The stack whose services are the same, or a new one. A case that is compared with itself has one of its own.
+/// The stack whose services are the same, or a new one. The second names of cases have stacks of their own.
 fn stack_for(
     experiment: &Experiment,
-    stacks: &mut Vec<(Option<Portrait>, Stack)>,
+    stacks: &mut Vec<((bool, Portrait), Stack)>,
     case: &NamedCase,
     portrait: &Portrait,
 ) -> usize {
     let mut services = portrait.clone();
     services.remove(LOAD);
     services.remove(NODELAY);
-    let same = |(portrait, stack): &&(Option<Portrait>, Stack)| {
-        stack.transport == case.transport && portrait.as_ref() == Some(&services)
+    let same = |((again, portrait), stack): &&((bool, Portrait), Stack)| {
+        *again == case.again && stack.transport == case.transport && *portrait == services
     };
-    if let Some((_, stack)) = stacks.iter().find(same).filter(|_| !case.again) {
+    if let Some((_, stack)) = stacks.iter().find(same) {
         return stack.number;
     }
     let number = stacks.len();
@@ -345,7 +357,7 @@ fn stack_for(
     };
     let described = experiment.services.iter().map(service).collect();
     let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services: described };
-    stacks.push(((!case.again).then_some(services), stack));
+    stacks.push(((case.again, services), stack));
     number
 }
 
@@ -366,4 +378,175 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
         })
     };
     places.into_iter().filter_map(differ).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::catalog::Catalog;
+
+    fn selection(only: &[&str], set: &[&str]) -> Selection {
+        let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        Selection { only: parse(only), set: parse(set), aa: false }
+    }
+
+    fn plan(name: &str, selection: &Selection) -> Plan {
+        Plan::new(Catalog::default().load(name).unwrap(), selection).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn ids(plan: &Plan) -> Vec<&str> {
+        plan.cases.iter().map(|case| case.case.as_str()).collect()
+    }
+
+    fn references(plan: &Plan) -> Vec<Option<&str>> {
+        plan.cases.iter().map(|case| case.reference.as_deref()).collect()
+    }
+
+    #[test]
+    fn connections_share_a_stack() {
+        let plan = plan("nginx-gunicorn", &Selection::default());
+        let expected = ["unix/connections=1", "unix/connections=10", "tcp/connections=1", "tcp/connections=10"];
+        assert_eq!(ids(&plan), expected);
+        assert_eq!(references(&plan), [Some(expected[2]), Some(expected[3]), None, None]);
+        assert_eq!(plan.cases.iter().map(|case| case.stack).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert_eq!(plan.stacks.len(), 2);
+        assert_eq!(plan.stacks[0].services["gunicorn"].transport, Transport::Unix);
+        assert_eq!(plan.stacks[0].services["nginx"].transport, Transport::Tcp);
+        assert_eq!(plan.stacks[0].services.keys().collect::<Vec<_>>(), ["gunicorn", "nginx"]);
+        assert_eq!(plan.differences, []);
+        assert_eq!(plan.cases[1].load.connections, 10);
+        assert_eq!(plan.cases[1].load.bytes, Some(12));
+    }
+
+    #[test]
+    fn the_default_of_sockets() {
+        let plan = plan("sockets", &Selection::default());
+        assert_eq!(plan.cases.len(), 9);
+        assert!(ids(&plan).contains(&"tls/pattern=stream"));
+        assert_eq!(plan.stacks.len(), 9);
+        assert_eq!(plan.differences, []);
+        assert!(plan.cases.iter().filter(|case| case.reference.is_none()).all(|case| case.transport == Transport::Tcp));
+    }
+
+    #[test]
+    fn every_transport_of_sockets_differs_in_the_link_only() {
+        let set = ["transport=unix,abstract,tcp,tcp6,tls,tls-unix", "size=64,1024,16384,65536,1048576"];
+        let plan = plan("sockets", &selection(&["pattern=echo"], &set));
+        assert_eq!(plan.cases.len(), 30);
+        assert_eq!(plan.stacks.len(), 6);
+        assert_eq!(plan.differences, []);
+    }
+
+    #[test]
+    fn a_factor_of_tcp_neither_removes_nor_multiplies_unix() {
+        let plan = plan("sockets", &selection(&["pattern=echo", "transport=unix,tcp"], &["nodelay=true,false"]));
+        assert_eq!(ids(&plan), ["unix", "tcp/nodelay=true", "tcp/nodelay=false"]);
+        assert_eq!(references(&plan), [Some("tcp/nodelay=true"), None, None]);
+        assert_eq!(plan.differences, []);
+    }
+
+    #[test]
+    fn python_drives_itself_and_says_what_it_cannot() {
+        let plan = plan("sockets", &selection(&["implementation=python"], &[]));
+        assert_eq!(ids(&plan), ["unix/pattern=hello", "unix/pattern=echo", "tcp/pattern=hello", "tcp/pattern=echo"]);
+        assert_eq!(plan.cases[0].load.driver, "python3 -E -s client.py");
+        assert_eq!(plan.excluded.len(), 5);
+        assert!(plan.excluded.iter().all(|excluded| !excluded.because.is_empty()));
+        assert_eq!(plan.stacks[0].services["server"].recipe, "python-sockets");
+        assert_eq!(plan.differences, []);
+    }
+
+    #[test]
+    fn without_the_reference_the_first_chosen_transport_takes_its_place() {
+        let plan = plan("sockets", &selection(&["pattern=echo"], &["transport=tls,unix"]));
+        assert_eq!(ids(&plan), ["tls", "unix"]);
+        assert_eq!(references(&plan), [None, Some("tls")]);
+    }
+
+    #[test]
+    fn a_case_against_itself_has_two_stacks() {
+        let plan = plan("nginx-gunicorn", &Selection { aa: true, ..Selection::default() });
+        let expected =
+            ["tcp/connections=1", "tcp-again/connections=1", "tcp/connections=10", "tcp-again/connections=10"];
+        assert_eq!(ids(&plan), expected);
+        assert_eq!(references(&plan), [None, Some(expected[0]), None, Some(expected[2])]);
+        let stacks: Vec<usize> = plan.cases.iter().map(|case| case.stack).collect();
+        assert_ne!(stacks[0], stacks[1]);
+        assert_eq!((stacks[0], stacks[1]), (stacks[2], stacks[3]));
+    }
+
+    #[test]
+    fn levels_outside_the_list_need_a_range() {
+        let plan = plan("nginx-gunicorn", &selection(&[], &["connections=3"]));
+        assert_eq!(ids(&plan), ["unix", "tcp"]);
+        let error = |only: &[&str], set: &[&str]| {
+            let experiment = Catalog::default().load("nginx-gunicorn").unwrap();
+            Plan::new(experiment, &selection(only, set)).unwrap_err().to_string()
+        };
+        assert!(error(&["connections=3"], &[]).contains("any whole number from 1 to 1000"));
+        assert!(error(&[], &["connections=0"]).contains("no level `0`"));
+        assert_eq!(error(&["transprot=tcp"], &[]), "there is no factor `transprot`; did you mean `transport`?");
+        assert_eq!(error(&["transport=tpc"], &[]), "factor `transport` has no level `tpc`; did you mean `tcp`?");
+        assert_eq!(error(&["transport=tcp"], &["transport=unix"]), "factor `transport` is chosen twice");
+        assert!("transport".parse::<cases::Choice>().is_err());
+        assert!("transport=a,,b".parse::<cases::Choice>().is_err());
+    }
+
+    /// An experiment whose proxy configuration is `template`.
+    fn with_proxy_configuration(template: &str) -> Plan {
+        let mut experiment = Catalog::default().load("nginx-gunicorn").unwrap();
+        let nginx = experiment.services.get_mut("nginx").unwrap();
+        nginx.config.get_mut(std::path::Path::new("nginx.conf")).unwrap().text = template.to_owned();
+        Plan::new(experiment, &selection(&[], &["connections=1"])).unwrap()
+    }
+
+    #[test]
+    fn a_template_that_branches_on_the_transport_is_reported() {
+        let plan = with_proxy_configuration(
+            "server {{ gunicorn.address }};\n{% if transport == 'unix' %}\nfast;\n{% endif %}",
+        );
+        let [difference] = &plan.differences[..] else { panic!("{:?}", plan.differences) };
+        assert_eq!((&difference.case[..], &difference.reference[..]), ("unix", "tcp"));
+        assert_eq!(difference.place, "nginx: nginx.conf");
+        assert_eq!(difference.diff, "--- tcp\n+++ unix\n@@ -1 +1,2 @@\n server @link@;\n+fast;\n");
+    }
+
+    #[test]
+    fn a_branch_on_what_only_one_transport_has_is_reported_too() {
+        let plan = with_proxy_configuration("{% if gunicorn.port %}keepalive 32;{% endif %}{{ gunicorn.url }}\n");
+        assert_eq!(plan.differences.len(), 1);
+        assert!(plan.differences[0].diff.contains("-keepalive 32;@link@"), "{}", plan.differences[0].diff);
+    }
+
+    #[test]
+    fn every_form_of_the_link_is_the_same_symbol() {
+        let text = "{{ gunicorn.address }} http://{{ gunicorn.address }}/ {{ gunicorn.url }} {{ gunicorn }}\n";
+        assert_eq!(with_proxy_configuration(text).differences, []);
+    }
+
+    #[test]
+    fn a_load_that_depends_on_the_transport_is_reported() {
+        let mut experiment = Catalog::default().load("nginx-gunicorn").unwrap();
+        experiment.load.connections = "{{ 2 if transport == 'unix' else connections }}".to_owned();
+        let plan = Plan::new(experiment, &selection(&[], &["connections=1"])).unwrap();
+        assert_eq!(plan.differences[0].place, LOAD);
+    }
+
+    #[test]
+    fn services_are_filled_in() {
+        let plan = plan("nginx-gunicorn", &Selection::default());
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let services = plan.services(&plan.stacks[0], &bindings).unwrap();
+        let [gunicorn, nginx] = &services[..] else { panic!("{services:?}") };
+        assert!(gunicorn.command.windows(2).any(|pair| pair == ["--bind", "unix:/@run@/gunicorn/socket"]));
+        assert!(gunicorn.files.iter().any(|(path, _)| path == std::path::Path::new("app/application.py")));
+        let (_, configuration) = &nginx.files[0];
+        let configuration = String::from_utf8_lossy(configuration);
+        assert!(configuration.contains("server unix:/@run@/gunicorn/socket max_fails=0;"), "{configuration}");
+        assert!(configuration.contains("listen 127.0.0.1:60002 backlog=1024;"), "{configuration}");
+        assert!(!configuration.contains("user "), "{configuration}");
+        let load = plan.load(&plan.cases[0], &bindings).unwrap();
+        assert_eq!(load.spec.endpoint, bindings.services["nginx"].endpoint());
+        assert_eq!(plan.proof(&plan.cases[0], &bindings).unwrap().unwrap().reuse, Reuse::PerRequest);
+    }
 }

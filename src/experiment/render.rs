@@ -7,7 +7,7 @@ use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
-    model::{ConfigFile, Experiment, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
+    model::{ConfigFile, Experiment, Level, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
     template::{self, Named, TemplateError},
 };
 use crate::service::bindings::{Bindings, ServiceBinding};
@@ -155,15 +155,19 @@ impl Renderer<'_> {
         context: &mut BTreeMap<String, Value>,
     ) -> Result<(), RenderError> {
         let outer = Value::from(context.clone());
+        let value = |key: &str, level: &Level| match level {
+            Level::Text(text) => template::typed(&format!("services.{name}.settings.{key}"), text, &outer),
+            plain => Ok(Value::from(plain)),
+        };
         for (key, setting) in &recipe.settings {
-            let Some(text) = service.settings.get(key).or(setting.default.as_ref()) else {
+            let Some(level) = service.settings.get(key).or(setting.default.as_ref()) else {
                 let (service, recipe, setting) = (name.to_owned(), recipe.name.clone(), key.clone());
                 return Err(RenderError::Setting { service, recipe, setting });
             };
-            context.insert(key.clone(), template::typed(&format!("services.{name}.settings.{key}"), text, &outer)?);
+            context.insert(key.clone(), value(key, level)?);
         }
-        for (key, text) in service.settings.iter().filter(|(key, _)| !recipe.settings.contains_key(*key)) {
-            context.insert(key.clone(), template::typed(&format!("services.{name}.settings.{key}"), text, &outer)?);
+        for (key, level) in service.settings.iter().filter(|(key, _)| !recipe.settings.contains_key(*key)) {
+            context.insert(key.clone(), value(key, level)?);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ pub(super) use self::{
 };
 use super::{
     definition::{DurationText, PackagesFile, PercentText},
-    diagnostics::{Diagnostic, Diagnostics, suggest},
+    diagnostics::{Diagnostic, Diagnostics, closest, suggest},
     document::{Document, join},
     model::{ConfigFile, Packages},
     quantity, template,
@@ -36,8 +36,10 @@ struct Checker<'a> {
     folder: &'a str,
     files: &'a Files,
     found: Diagnostics,
-    /// Names that templates and expressions took from their scope.
+    /// Names that templates and expressions took from their scope, or probably meant.
     used: Vec<String>,
+    /// Whether a template could not be read, and what it uses is not known.
+    unreadable: bool,
 }
 
 /// Reads a file, checks it against its schema, and yields its content if it has the right shape but for unknown keys.
@@ -54,7 +56,7 @@ fn read<'a, T: DeserializeOwned>(
     let broken = !found.is_empty();
     document.check(schema, broken, &mut found);
     let content = if broken { None } else { content(&document, &mut found) };
-    (Checker { document, folder, files, found, used: Vec::new() }, content)
+    (Checker { document, folder, files, found, used: Vec::new(), unreadable: false }, content)
 }
 
 fn content<T: DeserializeOwned>(document: &Document, found: &mut Diagnostics) -> Option<T> {
@@ -75,18 +77,19 @@ fn shown(folder: &str, file: &str) -> String {
 
 impl Checker<'_> {
     fn error(&mut self, pointer: &str, message: impl Into<String>) {
-        let diagnostic = self.document.at_value(pointer, message);
-        self.found.push(diagnostic);
+        self.error_with_help(pointer, message, None);
     }
 
     fn error_with_help(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
-        let diagnostic = self.document.at_value(pointer, message).with_help(help);
-        self.found.push(diagnostic);
+        if !self.document.is_echo(pointer) {
+            self.found.push(self.document.at_value(pointer, message).with_help(help));
+        }
     }
 
     fn key_error(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
-        let diagnostic = self.document.at_key(pointer, message).with_help(help);
-        self.found.push(diagnostic);
+        if !self.document.is_echo(pointer) {
+            self.found.push(self.document.at_key(pointer, message).with_help(help));
+        }
     }
 
     /// The word at the pointer must be one of those that are known.
@@ -118,9 +121,8 @@ impl Checker<'_> {
         match template::names(text) {
             Ok(names) => self.names_must_be_known(pointer, names, scope),
             Err(flaw) => {
-                let part = text.get(flaw.range).unwrap_or_default().to_owned();
-                let help = (part.len() < text.len() && !part.is_empty()).then(|| format!("near `{part}`"));
-                self.error_with_help(pointer, format!("template: {}", flaw.message), help);
+                self.unreadable = true;
+                self.error(pointer, format!("template: {}", flaw.message));
             }
         }
     }
@@ -140,10 +142,10 @@ impl Checker<'_> {
 
     fn names_must_be_known(&mut self, pointer: &str, names: impl IntoIterator<Item = String>, scope: &Scope) {
         for name in names {
-            match scope.problem(&name) {
-                Some((message, help)) => self.error_with_help(pointer, message, help),
-                None => self.used.push(name),
+            if let Some((message, help)) = scope.problem(&name) {
+                self.error_with_help(pointer, message, help);
             }
+            self.used.extend(scope.meant(&name));
         }
     }
 
@@ -192,16 +194,17 @@ impl Checker<'_> {
 
     fn template_file(&mut self, source: &str, text: &str, scope: &Scope) {
         match template::names(text) {
-            Err(flaw) => self.found.push(Diagnostic::new(source, text, flaw.range, flaw.message)),
+            Err(flaw) => {
+                self.unreadable = true;
+                self.found.push(Diagnostic::new(source, text, flaw.range, flaw.message));
+            }
             Ok(names) => {
                 for name in names {
-                    match scope.problem(&name) {
-                        Some((message, help)) => {
-                            let diagnostic = Diagnostic::new(source, text, place_of(&name, text), message);
-                            self.found.push(diagnostic.with_help(help));
-                        }
-                        None => self.used.push(name),
+                    if let Some((message, help)) = scope.problem(&name) {
+                        let diagnostic = Diagnostic::new(source, text, place_of(&name, text), message);
+                        self.found.push(diagnostic.with_help(help));
                     }
+                    self.used.extend(scope.meant(&name));
                 }
             }
         }

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
 use crate::experiment::{
     cases::{self, TRANSPORT},
-    definition::{ExperimentFile, FactorFile, LevelValue, ServiceFile},
+    definition::{ExperimentFile, FactorFile, Scalar, ServiceFile},
     model::{Defaults, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source},
     render::SERVICE_NAMES,
     schema, template,
@@ -153,7 +153,7 @@ impl Checker<'_> {
     }
 
     fn factor(&mut self, pointer: &str, name: &str, file: &FactorFile) -> Factor {
-        let plain = |levels: &[LevelValue]| levels.iter().map(|level| level.0.clone()).collect::<Vec<Level>>();
+        let plain = |levels: &[Scalar]| levels.iter().map(|level| level.0.clone()).collect::<Vec<Level>>();
         let levels = plain(&file.levels);
         for (at, level) in levels.iter().enumerate().filter(|(at, level)| levels[..*at].contains(level)) {
             self.error(&format!("{pointer}/levels/{at}"), format!("the level `{level}` is listed twice"));
@@ -247,10 +247,10 @@ impl Checker<'_> {
             self.must_be_name(&join(&at("settings"), key), "setting", key);
         }
         let scope = outer.add(service.settings.keys());
-        if let Some(app) = &service.app {
-            if !self.files.keys().any(|path| path.starts_with(app)) {
-                self.error(&at("app"), format!("there is no folder `{app}` in {}", self.folder));
-            }
+        if let Some(app) = &service.app
+            && !self.files.keys().any(|path| path.starts_with(app))
+        {
+            self.error(&at("app"), format!("there is no folder `{app}` in {}", self.folder));
         }
         Service {
             recipe: service.recipe.clone(),
@@ -317,6 +317,9 @@ impl Checker<'_> {
 
     /// A factor that no service and no load mentions only multiplies the cases.
     fn check_use(&mut self, file: &ExperimentFile) {
+        if self.unreadable {
+            return;
+        }
         let used: BTreeSet<&str> = self.used.iter().map(|name| name.split('.').next().unwrap_or(name)).collect();
         let unused: Vec<String> =
             file.factors.keys().filter(|name| *name != TRANSPORT && !used.contains(name.as_str())).cloned().collect();
@@ -339,7 +342,12 @@ impl Checker<'_> {
 
     /// What only shows when levels are put in: recipes, transports and protocols of every combination of all levels.
     fn check_combinations(&mut self, file: &ExperimentFile, experiment: &mut Experiment, recipes: &dyn Recipes) {
-        let all = experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.levels.clone())).collect();
+        let deciding = deciding(file);
+        let levels = |(name, factor): (&String, &Factor)| {
+            let kept = if deciding.contains(name) { factor.levels.len() } else { 1 };
+            (name.clone(), factor.levels[..kept].to_vec())
+        };
+        let all = experiment.factors.iter().map(levels).collect();
         let combinations = match cases::combinations(experiment, &all) {
             Ok((combinations, _)) => combinations,
             Err(error) => return self.error("/factors", error.to_string()),
@@ -445,6 +453,17 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Factors that decide which recipes and protocols are used, and which combinations there are. All others may be left
+/// out of the combinations that are checked, whose number they would only multiply.
+fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
+    let templates = file.services.values().map(|service| &service.recipe).chain([&file.load.protocol]);
+    let conditions = file.factors.values().filter_map(|factor| factor.when.as_ref());
+    let conditions = conditions.chain(file.exclude.iter().map(|exclude| &exclude.when));
+    let in_templates = templates.filter_map(|text| template::names(text).ok()).flatten();
+    let in_conditions = conditions.filter_map(|text| template::expression_names(text).ok()).flatten();
+    in_templates.chain(in_conditions).chain([TRANSPORT.to_owned()]).collect()
 }
 
 fn link(file: &ExperimentFile) -> Link {

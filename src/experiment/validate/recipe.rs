@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use super::{Checker, Files, Scope, join, packages, read};
 use crate::experiment::{
-    definition::{ProgramFile, ReadyName, RecipeFile},
+    definition::{ListenFile, ProgramFile, ReadyName, RecipeFile, SettingFile},
     diagnostics::Diagnostics,
     model::{Listen, Program, ProgramKind, Ready, ReadyCheck, Recipe, Setting, Stop},
     schema,
@@ -39,14 +39,12 @@ impl Checker<'_> {
         self.template_tree("/listen", &scope);
         self.template_tree("/ready/path", &scope);
         self.template_tree("/ready/command", &scope);
-        if file.listen.is_empty() {
+        if file.listen.given().next().is_none() {
             self.key_error("/listen", "a server must listen on at least one transport", None);
         }
-        let listen = |listen: &super::super::definition::ListenFile| Listen {
-            arguments: listen.arguments.clone(),
-            config: listen.config.clone(),
-        };
-        let setting = |setting: &super::super::definition::SettingFile| Setting {
+        let listen =
+            |listen: &ListenFile| Listen { arguments: listen.arguments.clone(), config: listen.config.clone() };
+        let setting = |setting: &SettingFile| Setting {
             help: setting.help.clone(),
             default: setting.default.as_ref().map(|value| value.0.clone()),
         };
@@ -54,7 +52,7 @@ impl Checker<'_> {
             name: name.to_owned(),
             summary: file.summary.clone(),
             program: self.program(&file.program),
-            listen: file.listen.iter().map(|(transport, file)| (*transport, listen(file))).collect(),
+            listen: file.listen.given().map(|(transport, file)| (transport, listen(file))).collect(),
             settings: file.settings.iter().map(|(name, file)| (name.clone(), setting(file))).collect(),
             prepare: file.start.prepare.clone(),
             arguments: file.start.arguments.clone(),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use super::suggest;
+use super::{closest, suggest};
 use crate::experiment::render::{ADDRESS_ATTRIBUTES, SERVICE_NAMES, TLS_ATTRIBUTES};
 
 /// Known names, each with its attributes; `None` for plain values.
@@ -32,6 +32,12 @@ impl Scope {
             self.0.insert(name.to_owned(), attributes);
         }
         self
+    }
+
+    /// The known name that a name such as `nginx.adress` begins with, or probably should.
+    pub(super) fn meant(&self, name: &str) -> Option<String> {
+        let first = name.split('.').next().unwrap_or_default();
+        closest(first, self.0.keys().map(String::as_str)).map(str::to_owned)
     }
 
     /// What is wrong with a name such as `nginx.adress`, and what may have been meant.
