@@ -8,7 +8,7 @@ use super::{
     machine,
 };
 use crate::{
-    experiment::model::{Packages, Recipe},
+    experiment::model::{Packages, Program},
     service::{
         home::Home,
         locate::{LocateError, Locator},
@@ -46,17 +46,14 @@ fn finding(id: &str, severity: Severity, text: impl Into<String>, remedy: Option
 
 /// Whether the program of a recipe is there, as an experiment would find it.
 #[must_use]
-pub fn program(recipe: &Recipe, locator: &Locator) -> Finding {
-    let id = format!("program-{}", recipe.name);
-    match locator.locate(recipe) {
-        Ok(located) => finding(
-            &id,
-            Severity::Good,
-            format!("{} {} ({})", recipe.name, located.version, located.path.display()),
-            None,
-        ),
+pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
+    let id = format!("program-{recipe}");
+    match locator.locate(recipe, program) {
+        Ok(located) => {
+            finding(&id, Severity::Good, format!("{} {} ({})", recipe, located.version, located.path.display()), None)
+        }
         Err(error @ LocateError::NotFound { .. }) => {
-            let remedy = install_command(&recipe.program.packages);
+            let remedy = install_command(&program.packages);
             finding(&id, Severity::Missing, error.to_string(), remedy.as_deref())
         }
         Err(error) => finding(&id, Severity::Missing, error.to_string(), None),
