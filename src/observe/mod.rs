@@ -1,5 +1,8 @@
 //! OBSERVE: what the machine did during a trial, and what machine it is.
 
+pub mod doctor;
+pub mod environment;
+pub mod facts;
 pub mod machine;
 pub mod network;
 pub mod observer;

@@ -13,7 +13,7 @@ use std::{
 use regex::Regex;
 
 use super::{brief, home::Home};
-use crate::experiment::model::{Program, ProgramKind, Recipe};
+use crate::experiment::model::{Program, ProgramKind};
 
 /// The longest that a program may take to say its version: a cold Python needs a second or two.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
@@ -76,15 +76,17 @@ impl Locator {
         Self { experiment: experiment.to_owned(), given, folders }
     }
 
+    /// The program of the recipe of this name.
+    ///
     /// # Errors
     /// The program is not there, does not tell its version, or is too old.
-    pub fn locate(&self, recipe: &Recipe) -> Result<Located, LocateError> {
-        let path = match &recipe.program.kind {
+    pub fn locate(&self, recipe: &str, program: &Program) -> Result<Located, LocateError> {
+        let path = match &program.kind {
             ProgramKind::Lasthop => return Ok(lasthop()),
-            ProgramKind::Named { names, folders } => self.find(&recipe.name, names, folders)?,
+            ProgramKind::Named { names, folders } => self.find(recipe, names, folders)?,
         };
-        let version = version_of(&path, &recipe.program)?;
-        match &recipe.program.minimum {
+        let version = version_of(&path, program)?;
+        match &program.minimum {
             Some(minimum) if is_older(&version, minimum) => Err(LocateError::TooOld {
                 path,
                 version,
@@ -165,30 +167,22 @@ pub fn is_older(version: &str, minimum: &str) -> bool {
 mod tests {
     use std::fs;
 
-    use indexmap::IndexMap;
-
     use super::*;
-    use crate::experiment::model::{Packages, Ready, ReadyCheck, Stop};
+    use crate::experiment::model::Packages;
 
-    fn recipe(name: &str, version_arguments: &[&str], pattern: &str, minimum: Option<&str>) -> Recipe {
-        Recipe {
-            name: name.into(),
-            summary: String::new(),
-            program: Program {
-                kind: ProgramKind::Named { names: vec![name.into()], folders: vec!["/usr/sbin".into()] },
-                version_arguments: version_arguments.iter().map(ToString::to_string).collect(),
-                version_pattern: pattern.into(),
-                minimum: minimum.map(Into::into),
-                packages: Packages::default(),
-            },
-            listen: IndexMap::new(),
-            prepare: vec![],
-            arguments: vec![],
-            environment: IndexMap::new(),
-            config: IndexMap::new(),
-            ready: Ready { check: ReadyCheck::Connect, timeout: Duration::ZERO },
-            stop: Stop { signal: "TERM".into(), timeout: Duration::ZERO },
-        }
+    fn recipe(name: &str, version_arguments: &[&str], pattern: &str, minimum: Option<&str>) -> (String, Program) {
+        let program = Program {
+            kind: ProgramKind::Named { names: vec![name.into()], folders: vec!["/usr/sbin".into()] },
+            version_arguments: version_arguments.iter().map(ToString::to_string).collect(),
+            version_pattern: pattern.into(),
+            minimum: minimum.map(Into::into),
+            packages: Packages::default(),
+        };
+        (name.into(), program)
+    }
+
+    fn locate(locator: &Locator, (name, program): &(String, Program)) -> Result<Located, LocateError> {
+        locator.locate(name, program)
     }
 
     fn locator(home: &Path) -> Locator {
@@ -206,7 +200,7 @@ mod tests {
     #[test]
     fn nginx_is_found_in_the_folder_of_its_recipe() {
         let home = tempfile::tempdir().unwrap();
-        let located = locator(home.path()).locate(&recipe("nginx", &["-v"], r"nginx/(\S+)", Some("1.0"))).unwrap();
+        let located = locate(&locator(home.path()), &recipe("nginx", &["-v"], r"nginx/(\S+)", Some("1.0"))).unwrap();
         assert_eq!(located.path, PathBuf::from("/usr/sbin/nginx"));
         assert!(located.version.starts_with("1."), "{}", located.version);
     }
@@ -217,19 +211,19 @@ mod tests {
         let mut locator = Locator::new(&Home::at(home.path()), "exp", BTreeMap::new());
         let sh = recipe("sh", &["-v"], r"v(\d)", None);
         program(&home.path().join("python/exp/bin"), "sh", "echo v7");
-        assert_eq!(locator.locate(&sh).unwrap().version, "7");
+        assert_eq!(locate(&locator, &sh).unwrap().version, "7");
         let given = program(home.path(), "mine", "echo v8");
         locator.given.insert("sh".into(), given.clone());
-        assert_eq!(locator.locate(&sh).unwrap(), Located { path: given, version: "8".into() });
+        assert_eq!(locate(&locator, &sh).unwrap(), Located { path: given, version: "8".into() });
         locator.given.insert("sh".into(), "/etc/passwd".into());
-        let error = locator.locate(&sh).unwrap_err().to_string();
+        let error = locate(&locator, &sh).unwrap_err().to_string();
         assert_eq!(error, "/etc/passwd, given for `sh`, is not an executable file");
     }
 
     #[test]
     fn a_missing_program_says_where_it_was_looked_for_and_how_to_get_it() {
         let home = tempfile::tempdir().unwrap();
-        let error = locator(home.path()).locate(&recipe("frobd", &[], "", None)).unwrap_err().to_string();
+        let error = locate(&locator(home.path()), &recipe("frobd", &[], "", None)).unwrap_err().to_string();
         let bin = home.path().join("bin");
         let wanted = format!("`frobd` was not found in {}, /usr/sbin; `lasthop setup exp` installs it", bin.display());
         assert_eq!(error, wanted);
@@ -239,7 +233,7 @@ mod tests {
     fn a_version_that_cannot_be_read_shows_what_the_program_said() {
         let home = tempfile::tempdir().unwrap();
         let path = program(&home.path().join("bin"), "frobd", "echo usage: frobd; exit 3");
-        let error = locator(home.path()).locate(&recipe("frobd", &["-v"], r"frobd (\d+)", None)).unwrap_err();
+        let error = locate(&locator(home.path()), &recipe("frobd", &["-v"], r"frobd (\d+)", None)).unwrap_err();
         let wanted = format!(
             "{} does not tell its version: `-v` ended with exit status: 3 and nothing in its output is like \
              `frobd (\\d+)`\n    usage: frobd",
@@ -252,7 +246,7 @@ mod tests {
     fn an_old_version_is_refused() {
         let home = tempfile::tempdir().unwrap();
         program(&home.path().join("bin"), "frobd", "echo frobd 1.9.3");
-        let error = locator(home.path()).locate(&recipe("frobd", &[], r"frobd (\S+)", Some("1.10"))).unwrap_err();
+        let error = locate(&locator(home.path()), &recipe("frobd", &[], r"frobd (\S+)", Some("1.10"))).unwrap_err();
         assert!(error.to_string().contains("has version 1.9.3, but at least 1.10 is needed"), "{error}");
     }
 
@@ -265,8 +259,8 @@ mod tests {
     #[test]
     fn lasthop_is_itself() {
         let mut own = recipe("lasthop", &[], "", None);
-        own.program.kind = ProgramKind::Lasthop;
+        own.1.kind = ProgramKind::Lasthop;
         let home = tempfile::tempdir().unwrap();
-        assert_eq!(locator(home.path()).locate(&own).unwrap().path, env::current_exe().unwrap());
+        assert_eq!(locate(&locator(home.path()), &own).unwrap().path, env::current_exe().unwrap());
     }
 }

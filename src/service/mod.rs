@@ -8,6 +8,7 @@
 //! | [`bindings`] | what templates may refer to |
 //! | [`guard`] | the process that starts everything, and ends it |
 //! | [`stack`] | services prepared, started, ready, stopped |
+//! | [`setup`] | what installs an experiment's programs |
 //! | [`readiness`], [`listener`] | whether a server answers, and whose it is |
 
 pub mod account;
@@ -20,5 +21,6 @@ pub mod locate;
 pub mod process;
 pub mod readiness;
 pub mod sandbox;
+pub mod setup;
 pub mod stack;
 pub mod tls;

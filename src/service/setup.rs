@@ -1,0 +1,455 @@
+//! What `lasthop setup EXPERIMENT` does: a list of commands that can be shown first, then carried out.
+//!
+//! Debian packages go into the system; Python requirements and gems go into environments of lasthop's own, one for each
+//! experiment, so that neither disturbs anything else.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use super::{brief, home::Home};
+use crate::{experiment::model::Packages, observe::facts::Facts};
+
+/// The longest that a question to a package manager may take.
+const QUESTION: Duration = Duration::from_secs(60);
+/// File in an environment that holds the requirements that were installed into it.
+const STAMP: &str = "lasthop-requirements";
+
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    #[error(
+        "lasthop installs packages on Debian and its relatives only, and this is {distribution}: install what Debian \
+         calls {} by other means", names.join(", ")
+    )]
+    NotDebian { distribution: String, names: Vec<String> },
+    #[error("neither root nor sudo is here to install packages; run as root: apt-get install --no-install-recommends {}", names.join(" "))]
+    NoRoot { names: Vec<String> },
+    #[error("`{program}` is needed to {what}, but is not on PATH{}", package.as_ref().map(|name| format!("; install the package {name}")).unwrap_or_default())]
+    NoTool { program: &'static str, what: &'static str, package: Option<&'static str> },
+    #[error("cannot start `{command}`: {cause}")]
+    Start { command: String, cause: io::Error },
+    #[error("`{command}` ended with {status}; its output above says why")]
+    Failed { command: String, status: ExitStatus },
+    #[error("cannot write {path}: {cause}")]
+    Stamp { path: PathBuf, cause: io::Error },
+}
+
+/// What one service needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Name of the recipe or service.
+    pub of: String,
+    /// Its program is there already: then its Debian packages are left alone. It may come from elsewhere.
+    pub located: bool,
+    pub packages: Packages,
+}
+
+/// A command of a set-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupStep {
+    pub why: String,
+    /// The program, then its arguments.
+    pub command: Vec<String>,
+    /// There is nothing left to do.
+    pub satisfied: bool,
+    /// Written when the command has succeeded: path and text.
+    stamp: Option<(PathBuf, String)>,
+}
+
+/// What a plan depends on, beside the needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct System {
+    pub root: bool,
+    pub sudo: bool,
+    /// `apt-get` and `dpkg-query` are there.
+    pub apt: bool,
+    pub distribution: String,
+    /// Of the wanted packages, those that are installed.
+    pub installed: BTreeSet<String>,
+    /// Of the wanted packages, those that the package lists know.
+    pub listed: BTreeSet<String>,
+    pub python: bool,
+    /// Python can make virtual environments; on Debian this is a package of its own.
+    pub venv: bool,
+    pub gem: bool,
+}
+
+impl System {
+    /// Asks this machine about what is needed.
+    #[must_use]
+    pub fn look(needs: &[Need]) -> Self {
+        let apt = on_path("apt-get") && on_path("dpkg-query");
+        let mut wanted = debian_names(needs);
+        wanted.insert("python3-venv".to_owned());
+        let (installed, listed) = if apt { (installed(&wanted), listed(&wanted)) } else { Default::default() };
+        Self {
+            root: rustix::process::geteuid().is_root(),
+            sudo: on_path("sudo"),
+            apt,
+            distribution: Facts::here().field("/etc/os-release", "PRETTY_NAME").unwrap_or_else(|| "unknown".to_owned()),
+            installed,
+            listed,
+            python: on_path("python3"),
+            venv: answers("python3", &["-c", "import ensurepip, venv"]),
+            gem: on_path("gem"),
+        }
+    }
+}
+
+/// The commands that install what is needed, in order, satisfied ones included.
+///
+/// # Errors
+/// Debian packages are missing and cannot be installed here, or `python3` or `gem` is missing.
+pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> Result<Vec<SetupStep>, SetupError> {
+    let python: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.python).collect();
+    let gems: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.gems).collect();
+    let mut steps = debian_steps(needs, !python.is_empty(), system)?;
+    if !python.is_empty() {
+        if !system.python && !installs(&steps, "python3") {
+            return Err(no_tool("python3", "make a virtual environment", "python3"));
+        }
+        steps.extend(python_steps(&home.python(experiment), &python));
+    }
+    if !gems.is_empty() {
+        if !system.gem && !installs(&steps, "ruby") {
+            return Err(no_tool("gem", "install gems", "ruby"));
+        }
+        steps.push(gem_step(&home.gems(experiment), &gems));
+    }
+    Ok(steps)
+}
+
+fn installs(steps: &[SetupStep], program: &str) -> bool {
+    steps.iter().any(|step| step.command.iter().any(|word| word.starts_with(program)))
+}
+
+fn no_tool(program: &'static str, what: &'static str, package: &'static str) -> SetupError {
+    SetupError::NoTool { program, what, package: Some(package) }
+}
+
+fn debian_names(needs: &[Need]) -> BTreeSet<String> {
+    needs.iter().filter(|need| !need.located).flat_map(|need| need.packages.debian.iter().cloned()).collect()
+}
+
+fn debian_steps(needs: &[Need], python: bool, system: &System) -> Result<Vec<SetupStep>, SetupError> {
+    let mut wanted = debian_names(needs);
+    if python && !system.venv {
+        wanted.insert("python3-venv".to_owned());
+    }
+    let missing: Vec<String> = wanted.iter().filter(|name| !system.installed.contains(*name)).cloned().collect();
+    if missing.is_empty() {
+        let nothing = wanted.is_empty();
+        let step = apt_step(system, "the Debian packages are installed", &["install"], wanted.into_iter().collect());
+        return Ok(if nothing { vec![] } else { vec![SetupStep { satisfied: true, ..step }] });
+    }
+    if !system.apt {
+        return Err(SetupError::NotDebian { distribution: system.distribution.clone(), names: missing });
+    }
+    if !system.root && !system.sudo {
+        return Err(SetupError::NoRoot { names: missing });
+    }
+    let unlisted: Vec<&str> =
+        missing.iter().filter(|name| !system.listed.contains(*name)).map(String::as_str).collect();
+    let mut steps = Vec::new();
+    if !unlisted.is_empty() {
+        let why = format!("the package lists do not know {}: fetch new ones", unlisted.join(", "));
+        steps.push(apt_step(system, &why, &["update"], vec![]));
+    }
+    let users: Vec<&str> = needs.iter().filter(|need| !need.located).map(|need| need.of.as_str()).collect();
+    let why = match users.is_empty() {
+        true => "Debian packages for Python environments".to_owned(),
+        false => format!("Debian packages for {}", users.join(", ")),
+    };
+    steps.push(apt_step(system, &why, &["install", "--yes", "--no-install-recommends"], missing));
+    Ok(steps)
+}
+
+fn apt_step(system: &System, why: &str, arguments: &[&str], packages: Vec<String>) -> SetupStep {
+    let sudo: &[&str] = if system.root { &[] } else { &["sudo"] };
+    let fixed = sudo.iter().chain(&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]).chain(arguments);
+    let command = fixed.map(ToString::to_string).chain(packages).collect();
+    SetupStep { why: why.to_owned(), command, satisfied: false, stamp: None }
+}
+
+fn python_steps(environment: &Path, requirements: &BTreeSet<&String>) -> [SetupStep; 2] {
+    let python = environment.join("bin/python");
+    let stamp = environment.join(STAMP);
+    let list = listing(requirements);
+    let made = python.exists();
+    let installed = made && is_stamped(&stamp, &list);
+    let directory = environment.display().to_string();
+    let pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input"];
+    let command = std::iter::once(python.display().to_string());
+    let command = command.chain(pip.map(str::to_owned)).chain(requirements.iter().map(ToString::to_string)).collect();
+    [
+        SetupStep {
+            why: "a Python environment of lasthop's own".to_owned(),
+            command: ["python3", "-m", "venv", &directory].map(str::to_owned).to_vec(),
+            satisfied: made,
+            stamp: None,
+        },
+        SetupStep {
+            why: "the Python packages of the experiment, versions pinned".to_owned(),
+            command,
+            satisfied: installed,
+            stamp: Some((stamp, list)),
+        },
+    ]
+}
+
+/// Gems are `name:version`, as `gem install` takes them.
+fn gem_step(environment: &Path, gems: &BTreeSet<&String>) -> SetupStep {
+    let stamp = environment.join(STAMP);
+    let list = listing(gems);
+    let directory = environment.display().to_string();
+    let bin = environment.join("bin").display().to_string();
+    let fixed = ["gem", "install", "--no-document", "--install-dir", &directory, "--bindir", &bin];
+    SetupStep {
+        why: "the Ruby gems of the experiment, in a folder of lasthop's own".to_owned(),
+        command: fixed.map(str::to_owned).into_iter().chain(gems.iter().map(ToString::to_string)).collect(),
+        satisfied: is_stamped(&stamp, &list),
+        stamp: Some((stamp, list)),
+    }
+}
+
+fn listing(requirements: &BTreeSet<&String>) -> String {
+    requirements.iter().map(|requirement| format!("{requirement}\n")).collect()
+}
+
+fn is_stamped(stamp: &Path, list: &str) -> bool {
+    fs::read_to_string(stamp).is_ok_and(|text| text == list)
+}
+
+/// Carries out the steps that are not satisfied. Each line of output goes to `output` as it comes.
+///
+/// # Errors
+/// A command cannot be started or fails; the steps before it are done.
+pub fn execute(
+    steps: &[SetupStep],
+    started: &mut dyn FnMut(&SetupStep),
+    output: &mut dyn FnMut(&str),
+) -> Result<(), SetupError> {
+    for step in steps.iter().filter(|step| !step.satisfied) {
+        started(step);
+        let shown = || step.shown();
+        let status = run(&step.command, output).map_err(|cause| SetupError::Start { command: shown(), cause })?;
+        if !status.success() {
+            return Err(SetupError::Failed { command: shown(), status });
+        }
+        if let Some((path, text)) = &step.stamp {
+            let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text));
+            written.map_err(|cause| SetupError::Stamp { path: path.clone(), cause })?;
+        }
+    }
+    Ok(())
+}
+
+impl SetupStep {
+    /// The command as a shell would take it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Quotes for a shell only what needs it.
+fn quoted(word: &str) -> std::borrow::Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);
+    match word.bytes().all(is_plain) && !word.is_empty() {
+        true => word.into(),
+        false => shlex::try_quote(word).unwrap_or_else(|_| word.into()),
+    }
+}
+
+/// Standard output and error come through one pipe, in their order. Input stays the terminal's, for sudo.
+fn run(command: &[String], output: &mut dyn FnMut(&str)) -> io::Result<ExitStatus> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let (reader, writer) = io::pipe()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn()?;
+    drop(command);
+    for line in BufReader::new(reader).split(b'\n') {
+        output(String::from_utf8_lossy(&line?).trim_end_matches('\r'));
+    }
+    child.wait()
+}
+
+fn on_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn ask(program: &str, arguments: &[&str]) -> Option<brief::Ended> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
+    brief::run(command, QUESTION).ok()
+}
+
+fn answers(program: &str, arguments: &[&str]) -> bool {
+    ask(program, arguments).is_some_and(|ended| ended.status.success())
+}
+
+/// `dpkg-query` prints a line for each package that it knows, and complains about the others.
+fn installed(wanted: &BTreeSet<String>) -> BTreeSet<String> {
+    let format = "-f=${Package} ${db:Status-Status}\\n";
+    let arguments: Vec<&str> = ["-W", format].into_iter().chain(wanted.iter().map(String::as_str)).collect();
+    let text = ask("dpkg-query", &arguments).map(|ended| ended.text).unwrap_or_default();
+    text.lines().filter_map(|line| line.strip_suffix(" installed")).map(str::to_owned).collect()
+}
+
+/// `apt-cache policy` prints a paragraph for each package of the lists, `name:` first, then its candidate.
+fn listed(wanted: &BTreeSet<String>) -> BTreeSet<String> {
+    let arguments: Vec<&str> = std::iter::once("policy").chain(wanted.iter().map(String::as_str)).collect();
+    let text = ask("apt-cache", &arguments).map(|ended| ended.text).unwrap_or_default();
+    parse_policy(&text)
+}
+
+fn parse_policy(text: &str) -> BTreeSet<String> {
+    let mut name = "";
+    let mut listed = BTreeSet::new();
+    for line in text.lines() {
+        match line.trim_start().strip_prefix("Candidate: ") {
+            Some(candidate) if candidate != "(none)" => drop(listed.insert(name.to_owned())),
+            Some(_) => {}
+            None if !line.starts_with(' ') => name = line.trim_end_matches(':'),
+            None => {}
+        }
+    }
+    listed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(of: &str, debian: &[&str], python: &[&str], gems: &[&str]) -> Need {
+        let own = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let packages = Packages { debian: own(debian), python: own(python), gems: own(gems) };
+        Need { of: of.into(), located: false, packages }
+    }
+
+    fn names(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    fn debian() -> System {
+        System { root: true, apt: true, python: true, venv: true, gem: true, ..System::default() }
+    }
+
+    fn shown(steps: &[SetupStep]) -> Vec<String> {
+        steps.iter().filter(|step| !step.satisfied).map(SetupStep::shown).collect()
+    }
+
+    #[test]
+    fn what_is_missing_is_installed_and_lists_are_fetched_only_where_needed() {
+        let needs = [need("nginx", &["nginx"], &[], &[]), need("redis", &["redis-server"], &[], &[])];
+        let home = Home::at("/data");
+        let mut system = System { listed: names(&["nginx", "redis-server"]), ..debian() };
+        let install = "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends";
+        let steps = plan("exp", &needs, &home, &system).unwrap();
+        assert_eq!(shown(&steps), [format!("{install} nginx redis-server")]);
+        assert_eq!(steps[0].why, "Debian packages for nginx, redis");
+
+        system.installed = names(&["nginx"]);
+        assert_eq!(shown(&plan("exp", &needs, &home, &system).unwrap()), [format!("{install} redis-server")]);
+
+        system = System { listed: names(&[]), root: false, sudo: true, ..system };
+        let steps = plan("exp", &needs, &home, &system).unwrap();
+        assert_eq!(shown(&steps)[0], "sudo env DEBIAN_FRONTEND=noninteractive apt-get update");
+        assert_eq!(shown(&steps)[1], format!("sudo {install} redis-server"));
+
+        system.installed = names(&["nginx", "redis-server"]);
+        assert_eq!(shown(&plan("exp", &needs, &home, &system).unwrap()), [""; 0]);
+    }
+
+    #[test]
+    fn a_program_from_elsewhere_is_left_alone() {
+        let needs = [Need { located: true, ..need("nginx", &["nginx"], &[], &[]) }];
+        assert_eq!(plan("exp", &needs, &Home::at("/data"), &debian()).unwrap(), []);
+    }
+
+    #[test]
+    fn elsewhere_the_names_are_said() {
+        let needs = [need("nginx", &["nginx"], &[], &[])];
+        let system = System { apt: false, distribution: "Fedora Linux 42".into(), ..debian() };
+        let error = plan("exp", &needs, &Home::at("/data"), &system).unwrap_err().to_string();
+        assert!(error.contains("this is Fedora Linux 42: install what Debian calls nginx"), "{error}");
+        let system = System { root: false, sudo: false, ..debian() };
+        let error = plan("exp", &needs, &Home::at("/data"), &system).unwrap_err().to_string();
+        assert!(error.ends_with("run as root: apt-get install --no-install-recommends nginx"), "{error}");
+    }
+
+    #[test]
+    fn python_and_gems_go_into_folders_of_the_experiment_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path());
+        let needs = [need("app", &[], &["flask==3.1.0", "gunicorn==23.0.0"], &["thin:1.8.2"])];
+        let root = folder.path().display();
+        let steps = plan("exp", &needs, &home, &debian()).unwrap();
+        let pip = "bin/python -m pip install --disable-pip-version-check --no-input";
+        let gem = format!("gem install --no-document --install-dir {root}/gems/exp --bindir {root}/gems/exp/bin");
+        let wanted = [
+            format!("python3 -m venv {root}/python/exp"),
+            format!("{root}/python/exp/{pip} flask==3.1.0 gunicorn==23.0.0"),
+            format!("{gem} thin:1.8.2"),
+        ];
+        assert_eq!(shown(&steps), wanted);
+
+        fs::create_dir_all(home.python("exp").join("bin")).unwrap();
+        fs::write(home.python("exp").join("bin/python"), "").unwrap();
+        fs::write(home.python("exp").join(STAMP), "flask==3.1.0\ngunicorn==23.0.0\n").unwrap();
+        assert_eq!(shown(&plan("exp", &needs, &home, &debian()).unwrap()).len(), 1);
+        fs::write(home.python("exp").join(STAMP), "flask==3.0.0\n").unwrap();
+        assert_eq!(shown(&plan("exp", &needs, &home, &debian()).unwrap()).len(), 2);
+    }
+
+    #[test]
+    fn debian_keeps_venv_in_a_package_of_its_own() {
+        let needs = [need("app", &[], &["flask==3.1.0"], &[])];
+        let system = System { venv: false, listed: names(&["python3-venv"]), ..debian() };
+        assert!(shown(&plan("exp", &needs, &Home::at("/data"), &system).unwrap())[0].ends_with(" python3-venv"));
+        let needs = [need("app", &[], &[], &["thin:1"])];
+        let error = plan("exp", &needs, &Home::at("/data"), &System { gem: false, ..debian() }).unwrap_err();
+        assert_eq!(error.to_string(), "`gem` is needed to install gems, but is not on PATH; install the package ruby");
+    }
+
+    #[test]
+    fn steps_stream_their_output_stamp_their_success_and_stop_at_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let stamp = folder.path().join("made/stamp");
+        let step = |script: &str, satisfied| SetupStep {
+            why: String::new(),
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            satisfied,
+            stamp: Some((stamp.clone(), script.to_owned())),
+        };
+        let run = |steps: &[SetupStep]| {
+            let (mut lines, mut count) = (Vec::new(), 0);
+            let result = execute(steps, &mut |_| count += 1, &mut |line| lines.push(line.to_owned()));
+            (result.map_err(|error| error.to_string()), lines, count)
+        };
+        let (result, lines, count) = run(&[step("echo no", true), step("echo a; echo b >&2", false)]);
+        assert_eq!((result, lines, count), (Ok(()), vec!["a".to_owned(), "b".to_owned()], 1));
+        assert_eq!(fs::read_to_string(&stamp).unwrap(), "echo a; echo b >&2");
+        let (result, lines, _) = run(&[step("echo x; exit 9", false), step("echo never", false)]);
+        assert_eq!(lines, ["x"]);
+        assert!(result.unwrap_err().contains("ended with exit status: 9"));
+        assert_eq!(fs::read_to_string(&stamp).unwrap(), "echo a; echo b >&2");
+    }
+
+    #[test]
+    fn the_package_manager_of_this_machine_is_understood() {
+        assert_eq!(parse_policy("a:\n  Installed: (none)\n  Candidate: 1.2\nb:\n  Candidate: (none)\n"), names(&["a"]));
+        let system = System::look(&[need("base", &["dpkg", "no-such-package-as-this"], &[], &[])]);
+        if system.apt {
+            assert!(system.installed.contains("dpkg") && !system.installed.contains("no-such-package-as-this"));
+            assert!(!system.listed.contains("no-such-package-as-this"));
+        }
+    }
+}

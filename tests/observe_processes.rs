@@ -1,0 +1,164 @@
+//! Observation of real processes: what they consumed is what is counted.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use lasthop::{
+    observe::{Observations, RoleUsage, observer::Observer, procfs::Role},
+    service::{
+        guard::{Guard, GuardedChild, Input, Output, Spawn},
+        sandbox::Sandbox,
+    },
+};
+
+/// Works for each line that it gets, `KIND MS`, and answers with the CPU milliseconds that it took, by its own account.
+const WORKER: &str = r"
+import os, sys, time, threading
+def burn(ms, clock):
+    begin = clock()
+    while (clock() - begin) * 1000 < ms: pass
+def ended(ms):
+    pid = os.fork()
+    if pid == 0:
+        burn(ms, time.process_time)
+        os._exit(0)
+    os.waitpid(pid, 0)
+kept = []
+for line in sys.stdin:
+    kind, ms = line.split()
+    ms = int(ms)
+    if kind == 'self': burn(ms, time.process_time)
+    if kind == 'ended': ended(ms)
+    if kind == 'thread':
+        thread = threading.Thread(target=burn, args=(ms, time.thread_time))
+        thread.start()
+        thread.join()
+    if kind == 'sleep':
+        for _ in range(ms): time.sleep(0.0001)
+    if kind == 'child':
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            burn(ms, time.process_time)
+            os.write(writer, b'x')
+            time.sleep(1000)
+        os.read(reader, 1)
+        kept.append(pid)
+    if kind == 'reap':
+        os.kill(kept[-1], 9)
+        os.waitpid(kept.pop(), 0)
+    print('done', flush=True)
+";
+
+struct Worker {
+    child: GuardedChild,
+    lines: BufReader<std::io::PipeReader>,
+}
+
+impl Worker {
+    fn start(guard: &Guard) -> Self {
+        let python = ["/usr/bin/env", "python3", "-c", WORKER];
+        let mut child = guard.spawn(Spawn::new(python).stdin(Input::Pipe).stdout(Output::Pipe)).unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut worker = Self { child, lines };
+        worker.work("self", 1);
+        worker
+    }
+
+    fn work(&mut self, kind: &str, ms: u64) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{kind} {ms}").unwrap();
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        assert_eq!(line, "done\n");
+    }
+}
+
+fn launch() -> (Guard, Sandbox) {
+    let sandbox = Sandbox::create().unwrap();
+    (Guard::launch_from(Path::new(env!("CARGO_BIN_EXE_lasthop")), &sandbox).unwrap(), sandbox)
+}
+
+fn role(stack: usize, name: &str, worker: &Worker) -> Role {
+    Role { stack, name: name.into(), pid: worker.child.pid }
+}
+
+fn observed(observer: &mut Observer, stack: usize, work: impl FnOnce()) -> Observations {
+    let before = observer.snapshot();
+    work();
+    let after = observer.snapshot();
+    observer.between(&before, &after, stack)
+}
+
+/// What a role consumed beyond the wanted, milliseconds. Python itself takes some; the accounts of ended children are
+/// in ticks.
+fn assert_ms(usage: RoleUsage, wanted: u64, below: u64, above: u64) {
+    let ms = usage.cpu_ns / 1_000_000;
+    assert!((wanted - below..=wanted + above).contains(&ms), "{ms} ms instead of {wanted}");
+}
+
+#[test]
+fn each_kind_of_work_is_counted_once_and_for_its_role() {
+    let (guard, _sandbox) = launch();
+    let (mut busy, other, third) = (Worker::start(&guard), Worker::start(&guard), Worker::start(&guard));
+    let mut observer = Observer::new(vec![role(0, "busy", &busy), role(0, "idle", &other), role(1, "busy", &third)]);
+
+    let seen = observed(&mut observer, 0, || busy.work("self", 100));
+    assert_ms(seen.roles["busy"], 100, 0, 15);
+    assert!(seen.roles["idle"].cpu_ns < 2_000_000, "{seen:?}");
+    assert_eq!((seen.roles["busy"].processes, seen.roles.len()), (1, 2));
+    assert!(seen.machine.wall_ns >= 100_000_000);
+
+    let seen = observed(&mut observer, 0, || busy.work("thread", 60));
+    assert_ms(seen.roles["busy"], 60, 0, 15);
+
+    // A child that begins, works and ends between two looks.
+    let seen = observed(&mut observer, 0, || busy.work("ended", 200));
+    assert_ms(seen.roles["busy"], 200, 20, 40);
+
+    // A child that works before the first look, and ends after it: nothing of it may be counted again.
+    let seen = observed(&mut observer, 0, || busy.work("child", 150));
+    assert_ms(seen.roles["busy"], 150, 0, 15);
+    assert_eq!(seen.roles["busy"].processes, 2);
+    let seen = observed(&mut observer, 0, || busy.work("reap", 0));
+    assert_ms(seen.roles["busy"], 0, 0, 35);
+    assert_eq!(seen.roles["busy"].processes, 1);
+
+    let seen = observed(&mut observer, 0, || busy.work("sleep", 50));
+    assert!(seen.roles["busy"].voluntary_switches >= 50, "{seen:?}");
+}
+
+#[test]
+fn work_of_lasthop_itself_is_not_foreign() {
+    let (guard, _sandbox) = launch();
+    let mut driver = Worker::start(&guard);
+    let mut observer = Observer::new(vec![]);
+    let begin = Instant::now();
+    let seen = observed(&mut observer, 0, || driver.work("self", 300));
+    assert!(seen.roles.is_empty());
+    // Other tests and builders run on this machine: only what is certain is asserted.
+    let all = seen.machine.busy_ns;
+    assert!(seen.machine.foreign_ns <= all.saturating_sub(290_000_000), "{seen:?} in {:?}", begin.elapsed());
+}
+
+#[test]
+fn a_snapshot_of_twenty_processes_is_cheap() {
+    let (guard, _sandbox) = launch();
+    let children: Vec<GuardedChild> =
+        (0..20).map(|_| guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap()).collect();
+    let roles = children.iter().map(|child| Role { stack: 0, name: child.pid.to_string(), pid: child.pid }).collect();
+    let mut observer = Observer::new(roles);
+    let cost = |observer: &mut Observer| {
+        let begin = Instant::now();
+        let snapshot = observer.snapshot();
+        (begin.elapsed(), snapshot)
+    };
+    let fastest = (0..50).map(|_| cost(&mut observer).0).min().unwrap();
+    let (before, after) = (observer.snapshot(), observer.snapshot());
+    assert_eq!(observer.between(&before, &after, 0).roles.values().map(|usage| usage.processes).sum::<u32>(), 20);
+    // Said, not judged: the machine may be slow. The order of magnitude must be right though.
+    writeln!(std::io::stderr(), "a snapshot takes {fastest:?}").unwrap();
+    assert!(fastest < Duration::from_millis(50), "{fastest:?}");
+}
