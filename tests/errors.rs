@@ -69,7 +69,8 @@ fn a_missing_program_says_how_to_install_it() {
     let stack = lasthop.home().join("stack");
     fs::create_dir_all(stack.join("services")).unwrap();
     for name in ["experiment.toml", "nginx.conf.j2"] {
-        fs::copy(format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")), stack.join(name)).unwrap();
+        fs::copy(format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")), stack.join(name))
+            .unwrap();
     }
     fs::create_dir(stack.join("app")).unwrap();
     fs::write(stack.join("app/application.py"), include_str!("../experiments/nginx-gunicorn/app/application.py"))
@@ -119,7 +120,8 @@ fn a_server_that_dies_at_start_shows_its_log() {
     let stack = lasthop.home().join("stack");
     fs::create_dir_all(stack.join("app")).unwrap();
     for name in ["experiment.toml", "nginx.conf.j2"] {
-        fs::copy(format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")), stack.join(name)).unwrap();
+        fs::copy(format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")), stack.join(name))
+            .unwrap();
     }
     fs::write(stack.join("app/application.py"), "raise RuntimeError('no such luck')\n").unwrap();
     let gunicorn = user_gunicorn();
@@ -131,7 +133,8 @@ fn a_server_that_dies_at_start_shows_its_log() {
 }
 
 fn user_gunicorn() -> String {
-    let data = std::env::var("XDG_DATA_HOME").unwrap_or_else(|_| format!("{}/.local/share", std::env::var("HOME").unwrap()));
+    let data =
+        std::env::var("XDG_DATA_HOME").unwrap_or_else(|_| format!("{}/.local/share", std::env::var("HOME").unwrap()));
     format!("{data}/lasthop/python/nginx-gunicorn/bin/gunicorn")
 }
 

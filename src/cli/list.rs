@@ -54,7 +54,7 @@ fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     recipes.dedup();
     recipes
         .into_iter()
-        .filter(|recipe| locator.locate(&plan.experiment.recipes[*recipe]).is_err())
+        .filter(|recipe| locator.locate(recipe, &plan.experiment.recipes[*recipe].program).is_err())
         .map(str::to_owned)
         .collect()
 }

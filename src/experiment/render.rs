@@ -290,6 +290,7 @@ impl Renderer<'_> {
             engine: lasthop_load::spec::Engine::default(),
             connections: number("connections", &load.connections)?,
             threads: number("threads", &load.threads)?,
+            pipeline: 1,
             timeouts: lasthop_load::spec::Timeouts::default(),
         };
         Ok(RenderedLoad { spec, protocol, driver: self.driver(&context)? })

@@ -24,7 +24,9 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_debug(true);
     environment.set_formatter(|output, state, value| match bool::try_from(value.clone()) {
         // Configuration files and options want `true`; minijinja writes Python's `True`.
-        Ok(truth) if value.kind() == ValueKind::Bool => output.write_str(if truth { "true" } else { "false" }).map_err(Into::into),
+        Ok(truth) if value.kind() == ValueKind::Bool => {
+            output.write_str(if truth { "true" } else { "false" }).map_err(Into::into)
+        }
         _ => escape_formatter(output, state, value),
     });
     environment

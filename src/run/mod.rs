@@ -231,14 +231,10 @@ impl Runner<'_> {
     /// Written once, when every program has been started and told its version.
     fn keep_environment(&mut self) -> Result<(), RunError> {
         if self.data.environment.is_none() {
-            let environment = todo_environment(self.programs.versions());
+            let environment = observe::environment::read(&observe::facts::Facts::here(), self.programs.versions());
             self.writer.environment(&environment)?;
             self.data.environment = Some(environment);
         }
         Ok(())
     }
-}
-
-fn todo_environment(programs: indexmap::IndexMap<String, crate::record::schema::ProgramVersion>) -> crate::record::schema::Environment {
-    crate::record::schema::Environment { host: String::new(), cpu_model: String::new(), cpus: 2, memory: 0, kernel: String::new(), architecture: String::new(), distribution: String::new(), virtualization: String::new(), governor: None, load_average: [0.0;3], sysctl: Default::default(), programs }
 }

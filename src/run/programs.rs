@@ -19,7 +19,7 @@ impl Programs {
         let mut found = BTreeMap::new();
         for service in plan.stacks.iter().flat_map(|stack| stack.services.values()) {
             let recipe = &plan.experiment.recipes[&service.recipe];
-            found.entry(service.recipe.clone()).or_insert_with(|| locator.locate(recipe));
+            found.entry(service.recipe.clone()).or_insert_with(|| locator.locate(&recipe.name, &recipe.program));
         }
         Self(found)
     }
