@@ -209,8 +209,8 @@ pub(super) struct HttpFile {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
 pub(super) struct HttpExpectFile {
-    /// Status code, 100 to 599.
-    #[schemars(range(min = 100, max = 599))]
+    /// Status code of a final reply, 200 to 599.
+    #[schemars(range(min = 200, max = 599))]
     pub status: u16,
     /// The whole body, byte for byte.
     pub body: Option<String>,

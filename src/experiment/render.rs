@@ -281,18 +281,17 @@ impl Renderer<'_> {
             text: nodelay,
             expected: "true or false",
         })?;
-        let spec = Spec {
-            endpoint: self.binding(&load.target)?.endpoint(),
-            protocol: self.protocol(&protocol, &context)?,
-            socket: SocketOptions { nodelay, ..SocketOptions::default() },
-            reuse: reuse("reuse", &text("reuse", &load.reuse)?)?,
-            model: lasthop_load::spec::Model::default(),
-            engine: lasthop_load::spec::Engine::default(),
-            connections: number("connections", &load.connections)?,
-            threads: number("threads", &load.threads)?,
-            pipeline: 1,
-            timeouts: lasthop_load::spec::Timeouts::default(),
-        };
+        // What the experiment does not say has the load generator's own defaults.
+        let spec = serde_json::json!({
+            "endpoint": self.binding(&load.target)?.endpoint(),
+            "protocol": self.protocol(&protocol, &context)?,
+            "socket": SocketOptions { nodelay, ..SocketOptions::default() },
+            "reuse": reuse("reuse", &text("reuse", &load.reuse)?)?,
+            "connections": number("connections", &load.connections)?,
+            "threads": number("threads", &load.threads)?,
+        });
+        let spec: Spec = serde_json::from_value(spec)
+            .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;
         Ok(RenderedLoad { spec, protocol, driver: self.driver(&context)? })
     }
 
