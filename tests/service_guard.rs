@@ -263,6 +263,55 @@ fn sigkill_of_lasthop_and_guard_leaves_what_the_next_sweep_takes_away() {
     assert_eq!(victim.sandboxes(), Vec::<PathBuf>::new());
 }
 
+/// Restless: starts and stops processes until it is killed.
+#[test]
+fn restless_victim() {
+    let Ok(parent) = std::env::var("LASTHOP_TEST_RESTLESS") else { return };
+    loop {
+        let sandbox = Sandbox::create_in(Path::new(&parent)).unwrap();
+        let guard = Guard::launch_from(Path::new(LASTHOP), &sandbox).unwrap();
+        let children: Vec<_> = (0..3)
+            .map(|_| guard.spawn(shell("setsid sh -c 'sleep 1000 & wait' & sleep 1000 & wait")).unwrap())
+            .collect();
+        children[0].stop(libc::SIGTERM, Duration::from_millis(2)).unwrap();
+    }
+}
+
+#[test]
+fn sigkill_at_any_moment_leaves_nothing() {
+    let parent = tempfile::tempdir().unwrap();
+    let marked = || {
+        let mark = format!("{MARKER}={}", parent.path().display());
+        let has_mark = |pid: &i32| {
+            fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|text| text.windows(mark.len()).any(|window| window == mark.as_bytes()))
+        };
+        all().into_iter().filter(has_mark).filter(|pid| lives(*pid)).count()
+    };
+    let visible = || {
+        let names = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| !name.to_string_lossy().starts_with('.')).count()
+    };
+    for round in 0..20 {
+        let mut victim = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "restless_victim", "--nocapture", "--test-threads=1"])
+            .env("LASTHOP_TEST_RESTLESS", parent.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Moments spread over start, work and stop; which is hit is chance, what is left must be nothing.
+        std::thread::sleep(Duration::from_micros(3_700 * round));
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        eventually("nothing is left", || {
+            // What a later lasthop does: needed where the guard had not heard of its sandbox yet.
+            let _ = sweep_in(parent.path());
+            marked() == 0 && visible() == 0
+        });
+    }
+}
+
 #[test]
 fn the_workers_of_nginx_end_with_a_killed_lasthop() {
     let directory = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 
-use super::guard::{Exit, Guard, GuardError, Spawn};
+use super::guard::{Exit, GuardError, GuardedChild};
 use crate::experiment::model::{Ready, ReadyCheck};
 
 /// Pauses between two questions grow from the first to the last.
@@ -37,21 +37,21 @@ pub enum NotReady {
     Guard(#[from] GuardError),
 }
 
-/// Asks until the check succeeds; yields the time that it took.
+/// Asks until the check succeeds; yields the time that it took. `run` starts a command of the check.
 ///
 /// # Errors
 /// The process ends, or the deadline passes.
 pub fn wait_until_ready(
     ready: &Ready,
     endpoint: &Endpoint,
-    guard: &Guard,
+    run: &dyn Fn(&[String]) -> Result<GuardedChild, GuardError>,
     died: impl Fn() -> Option<Exit>,
 ) -> Result<Duration, NotReady> {
     let begin = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
         let left = ready.timeout.saturating_sub(begin.elapsed());
-        let last = match ask(&ready.check, endpoint, guard, left.clamp(FIRST_PAUSE, QUESTION))? {
+        let last = match ask(&ready.check, endpoint, run, left.clamp(FIRST_PAUSE, QUESTION))? {
             Ok(()) => return Ok(begin.elapsed()),
             Err(last) => last,
         };
@@ -70,7 +70,7 @@ pub fn wait_until_ready(
 fn ask(
     check: &ReadyCheck,
     endpoint: &Endpoint,
-    guard: &Guard,
+    run: &dyn Fn(&[String]) -> Result<GuardedChild, GuardError>,
     timeout: Duration,
 ) -> Result<Result<(), String>, GuardError> {
     match check {
@@ -81,7 +81,7 @@ fn ask(
             Err(error) => Err(format!("GET {path}: {error}")),
         }),
         ReadyCheck::Command(command) => {
-            let child = guard.spawn(Spawn::new(command))?;
+            let child = run(command)?;
             Ok(match child.wait(timeout)? {
                 Some(exit) if exit.success() => Ok(()),
                 Some(exit) => Err(format!("`{}` {exit}", command.join(" "))),

@@ -12,6 +12,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime},
 };
 
 use indexmap::IndexMap;
@@ -198,13 +199,24 @@ fn is_short_and_ours(path: &Path) -> bool {
 
 /// Sandboxes of this user in a directory, dead or alive.
 pub(super) fn found_in(parent: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
-    let ours = |path: &PathBuf| {
-        let named = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
-        let uid = rustix::process::geteuid().as_raw();
-        named && path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == uid)
+    ours_in(parent, PREFIX).into_iter().map(|(path, _)| path).collect()
+}
+
+/// Sandboxes of this user that were never finished: their maker died within the milliseconds that this takes.
+pub(super) fn unfinished_in(parent: &Path) -> Vec<PathBuf> {
+    const LONG_AGO: Duration = Duration::from_secs(60);
+    let is_old = |made: &SystemTime| made.elapsed().is_ok_and(|age| age > LONG_AGO);
+    ours_in(parent, &format!(".{PREFIX}")).into_iter().filter(|(_, made)| is_old(made)).map(|(path, _)| path).collect()
+}
+
+fn ours_in(parent: &Path, prefix: &str) -> Vec<(PathBuf, SystemTime)> {
+    let uid = rustix::process::geteuid().as_raw();
+    let ours = |entry: fs::DirEntry| {
+        entry.file_name().to_str()?.starts_with(prefix).then_some(())?;
+        let metadata = entry.path().symlink_metadata().ok()?;
+        (metadata.is_dir() && metadata.uid() == uid).then(|| Some((entry.path(), metadata.modified().ok()?)))?
     };
-    entries.flatten().map(|entry| entry.path()).filter(ours).collect()
+    fs::read_dir(parent).into_iter().flatten().flatten().filter_map(ours).collect()
 }
 
 /// The directory gets its name only when its lock is held, so that a sweep never takes a new one for a dead one.

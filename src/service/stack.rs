@@ -249,8 +249,9 @@ fn start_service(guard: &Guard, bindings: &Bindings, service: &RenderedService) 
         .stop_signal(stop_signal)
         .cpus(bindings.cpus.iter().map(|cpu| *cpu as usize));
     let child = guard.spawn(spawn).map_err(StartCause::from).map_err(at(Stage::Start))?;
-    let ready_after = readiness::wait_until_ready(&service.ready, &service.endpoint, guard, || child.exited())
-        .map_err(|cause| {
+    let run = |command: &[String]| guard.spawn(in_place(binding, service, command));
+    let ready_after =
+        readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || child.exited()).map_err(|cause| {
             // What it still writes while it ends belongs to the log that is shown.
             let _ = child.stop(stop_signal, service.stop.timeout);
             at(Stage::Ready)(StartCause::NotReady(cause))
@@ -315,8 +316,12 @@ fn spawn(
 ) -> Result<Spawn, StartCause> {
     let file = OpenOptions::new().create(true).append(true).open(log);
     let file = file.map_err(|cause| StartCause::File { path: log.to_owned(), cause })?;
-    let spawn = Spawn::new(command).directory(&binding.directory).stdout(Output::File(file)).stderr(Output::Same);
-    Ok(service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value)))
+    Ok(in_place(binding, service, command).stdout(Output::File(file)).stderr(Output::Same))
+}
+
+fn in_place(binding: &ServiceBinding, service: &RenderedService, command: &[String]) -> Spawn {
+    let spawn = Spawn::new(command).directory(&binding.directory);
+    service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
 }
 
 fn nobody_answers(address: &Address) -> Result<(), StartCause> {

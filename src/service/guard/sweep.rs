@@ -76,6 +76,11 @@ pub fn sweep() -> Vec<Swept> {
 #[must_use]
 pub fn sweep_in(parent: &Path) -> Vec<Swept> {
     let mut swept = Vec::new();
+    for path in sandbox::unfinished_in(parent) {
+        if fs::remove_dir_all(&path).is_ok() {
+            swept.push(Swept { sandbox: path, killed: Vec::new() });
+        }
+    }
     for path in sandbox::found_in(parent) {
         let Ok(lock) = File::open(path.join(sandbox::LOCK)) else { continue };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
