@@ -82,7 +82,7 @@ impl Locator {
     /// The program is not there, does not tell its version, or is too old.
     pub fn locate(&self, recipe: &str, program: &Program) -> Result<Located, LocateError> {
         let path = match &program.kind {
-            ProgramKind::Lasthop => return Ok(lasthop()),
+            ProgramKind::Lasthop => return self.lasthop(recipe),
             ProgramKind::Named { names, folders } => self.find(recipe, names, folders)?,
         };
         let version = version_of(&path, program)?;
@@ -97,15 +97,33 @@ impl Locator {
         }
     }
 
-    fn find(&self, recipe: &str, names: &[String], folders: &[PathBuf]) -> Result<PathBuf, LocateError> {
-        for name in std::iter::once(recipe).chain(names.iter().map(String::as_str)) {
+    /// lasthop itself, or the file given for it; by its link in `/proc` when the file was replaced since it started.
+    fn lasthop(&self, recipe: &str) -> Result<Located, LocateError> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        if let Some(path) = self.given([recipe, "lasthop"].into_iter())? {
+            return Ok(Located { path, version });
+        }
+        let path = env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| "/proc/self/exe".into());
+        Ok(Located { path, version })
+    }
+
+    /// The file that was given for one of the names, if it can be executed.
+    fn given<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Option<PathBuf>, LocateError> {
+        for name in names {
             if let Some(path) = self.given.get(name) {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 return match is_executable(&path) {
-                    true => Ok(path),
+                    true => Ok(Some(path)),
                     false => Err(LocateError::NotExecutable { name: name.to_owned(), path }),
                 };
             }
+        }
+        Ok(None)
+    }
+
+    fn find(&self, recipe: &str, names: &[String], folders: &[PathBuf]) -> Result<PathBuf, LocateError> {
+        if let Some(path) = self.given(std::iter::once(recipe).chain(names.iter().map(String::as_str)))? {
+            return Ok(path);
         }
         let mut looked: Vec<PathBuf> = Vec::new();
         for folder in self.folders.iter().chain(folders) {
@@ -121,12 +139,6 @@ impl Locator {
             experiment: self.experiment.clone(),
         })
     }
-}
-
-/// lasthop itself; by its link in `/proc` when the file was replaced since it started.
-fn lasthop() -> Located {
-    let path = env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| "/proc/self/exe".into());
-    Located { path, version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -262,5 +274,8 @@ mod tests {
         own.1.kind = ProgramKind::Lasthop;
         let home = tempfile::tempdir().unwrap();
         assert_eq!(locate(&locator(home.path()), &own).unwrap().path, env::current_exe().unwrap());
+        let given = BTreeMap::from([("lasthop".to_owned(), PathBuf::from("/bin/sh"))]);
+        let locator = Locator { given, ..locator(home.path()) };
+        assert_eq!(locate(&locator, &own).unwrap().path, PathBuf::from("/bin/sh"));
     }
 }
