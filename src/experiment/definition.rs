@@ -130,7 +130,7 @@ pub(super) struct PackagesFile {
 pub(super) struct LoadFile {
     /// The service that the driver talks to.
     pub target: String,
-    /// What is said: `hello`, `echo`, `stream` or `http`. May be a template.
+    /// What is said: `hello`, `echo`, `stream`, `http`, `redis` or `postgres`. May be a template.
     pub protocol: String,
     /// Connections held at the same time.
     #[serde(default = "one")]
@@ -141,6 +141,9 @@ pub(super) struct LoadFile {
     /// What becomes of a connection after a reply: `keep-alive` or `per-request`. May be a template.
     #[serde(default = "keep_alive")]
     pub reuse: String,
+    /// Requests sent at once on a connection, before any of their replies is awaited: 1 to 1,024.
+    #[serde(default = "one")]
+    pub pipeline: WholeNumber,
     /// Whether the driver sets `TCP_NODELAY` on its sockets. Means nothing on Unix sockets.
     #[serde(default = "yes")]
     pub nodelay: YesNo,
@@ -152,6 +155,8 @@ pub(super) struct LoadFile {
     pub echo: Option<EchoFile>,
     pub stream: Option<StreamFile>,
     pub http: Option<HttpFile>,
+    pub redis: Option<RedisFile>,
+    pub postgres: Option<PostgresFile>,
 }
 
 /// The server speaks first; then the connection is closed.
@@ -219,6 +224,74 @@ pub(super) struct HttpExpectFile {
     pub contains: Vec<String>,
     /// Length of the body in bytes.
     pub length: Option<WholeNumber>,
+}
+
+/// Redis: one command over and over.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) struct RedisFile {
+    /// Words of the command, such as `["GET", "key"]`; or a template that renders to such a list.
+    pub command: Words,
+    /// `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`, `{ integer = 1 }` or
+    /// `{ length = 64 }` (a text of so many bytes); or a template that renders to one of them.
+    pub expect: RedisExpectFile,
+    /// With a password: the user; the default user where it is missing.
+    pub username: Option<String>,
+    pub password: Option<String>,
+    /// Number of the database.
+    pub database: Option<WholeNumber>,
+}
+
+/// Texts, or a template that renders to a list of them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) enum Words {
+    List(Vec<String>),
+    Template(String),
+}
+
+/// What a right reply of Redis is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) enum RedisExpectFile {
+    Word(String),
+    Value(IndexMap<String, Scalar>),
+}
+
+/// PostgreSQL: one query over and over. With `reuse = "per-request"` each query has a connection of its own, and a request
+/// is all of it: connect, TLS, authentication, query.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) struct PostgresFile {
+    pub user: String,
+    pub database: String,
+    /// Used if the server asks for one.
+    pub password: Option<String>,
+    pub query: String,
+    /// `simple`, `extended` (parsed each time) or `prepared` (parsed once a connection); `simple` where it is missing.
+    pub mode: Option<String>,
+    /// Values of `$1`, `$2`, …
+    #[serde(default)]
+    pub parameters: Vec<String>,
+    #[serde(default)]
+    pub expect: PostgresExpectFile,
+}
+
+/// What a right result is. Every given field must hold; an error never is right.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) struct PostgresExpectFile {
+    /// Number of rows.
+    pub rows: Option<WholeNumber>,
+    /// First column of the first row, as text.
+    pub first: Option<String>,
+    /// The command tag, such as `SELECT 1`.
+    pub tag: Option<String>,
 }
 
 /// HTTP version.

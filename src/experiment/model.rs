@@ -159,6 +159,7 @@ pub struct Load {
     pub connections: Template,
     pub threads: Template,
     pub reuse: Template,
+    pub pipeline: Template,
     pub nodelay: Template,
     /// Command of a driver of the experiment's own instead of lasthop's; empty after rendering means lasthop's.
     pub driver: Vec<Template>,

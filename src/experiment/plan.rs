@@ -7,7 +7,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Protocol, Reuse, Transport};
+use lasthop_load::spec::{Address, Protocol, RedisExpect, Reuse, Transport};
 use serde_json::Value;
 use similar::TextDiff;
 
@@ -221,6 +221,12 @@ fn reply_bytes(protocol: &Protocol) -> Option<u64> {
         Protocol::Echo(echo) => Some(u64::from(echo.size)),
         Protocol::Stream(stream) => Some(stream.size),
         Protocol::Http(http) => http.expect.length.or_else(|| Some(http.expect.body.as_ref()?.len() as u64)),
+        Protocol::Redis(redis) => match &redis.expect {
+            RedisExpect::Length(length) => Some(*length),
+            RedisExpect::Bulk(text) => Some(text.len() as u64),
+            _ => None,
+        },
+        Protocol::Postgres(_) => None,
     }
 }
 

@@ -289,6 +289,7 @@ impl Renderer<'_> {
             "reuse": reuse("reuse", &text("reuse", &load.reuse)?)?,
             "connections": number("connections", &load.connections)?,
             "threads": number("threads", &load.threads)?,
+            "pipeline": number("pipeline", &load.pipeline)?,
         });
         let spec: Spec = serde_json::from_value(spec)
             .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;

@@ -24,7 +24,7 @@ pub(in crate::experiment) const FILE: &str = "experiment.toml";
 /// The end of a link that is the load generator.
 const DRIVER: &str = "driver";
 /// Protocols that the load may name.
-const PROTOCOLS: [&str; 4] = ["hello", "echo", "stream", "http"];
+const PROTOCOLS: [&str; 6] = ["hello", "echo", "stream", "http", "redis", "postgres"];
 
 /// Where recipes come from.
 pub(in crate::experiment) trait Recipes {
@@ -291,9 +291,8 @@ impl Checker<'_> {
 
     fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
         let load = &file.load;
-        for key in
-            ["protocol", "connections", "threads", "reuse", "nodelay", "driver", "hello", "echo", "stream", "http"]
-        {
+        let common = ["protocol", "connections", "threads", "reuse", "pipeline", "nodelay", "driver"];
+        for key in common.into_iter().chain(PROTOCOLS) {
             self.template_tree(&join("/load", key), scope);
         }
         self.template_tree("/link/proof/reuse", scope);
@@ -310,6 +309,7 @@ impl Checker<'_> {
             connections: load.connections.0.clone(),
             threads: load.threads.0.clone(),
             reuse: load.reuse.clone(),
+            pipeline: load.pipeline.0.clone(),
             nodelay: load.nodelay.0.clone(),
             driver: load.driver.clone(),
         }
