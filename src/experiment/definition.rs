@@ -96,6 +96,10 @@ pub(super) struct ServiceFile {
     pub recipe: String,
     /// Transport that it listens on. Left out for the service that the link goes to: there the case decides.
     pub listen: Option<TransportName>,
+    /// How many such servers are started, 1 to 64, each with an address of its own: `{{ NAME.all }}` is the list, `{{ NAME }}`
+    /// the first.
+    #[serde(default = "one")]
+    pub count: WholeNumber,
     /// Services that must be ready before it starts.
     #[serde(default)]
     pub needs: Vec<String>,
@@ -410,6 +414,9 @@ pub(super) struct ListenFile {
     /// Text that takes the place of `{{ listen }}` in configuration files. May be a template.
     #[serde(default)]
     pub config: String,
+    /// For Unix sockets: the file name that the server gives its socket, where it does not let one choose.
+    #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]
+    pub file: Option<String>,
 }
 
 /// A value that an experiment may set.
@@ -435,6 +442,22 @@ pub(super) struct StartFile {
     /// Commands that prepare the service's directory, each run to its end before the start.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
+    /// `unprivileged` for a server that refuses to run as root: where lasthop is root, the server and its preparation run
+    /// as the account `nobody`.
+    #[serde(default)]
+    pub run_as: RunAsName,
+}
+
+/// Whose rights a server has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum RunAsName {
+    /// Those of lasthop.
+    #[default]
+    #[serde(rename = "self")]
+    Own,
+    /// Those of lasthop unless it is root.
+    Unprivileged,
 }
 
 /// When the server counts as ready. Always a check, never a pause.

@@ -241,6 +241,10 @@ impl Checker<'_> {
             self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
         }
         self.template(&at("recipe"), &service.recipe, factors);
+        self.template(&at("count"), &service.count.0, factors);
+        if service.count.0 != "1" && file.load.target == name {
+            self.key_error(&at("count"), "the driver talks to this service, which must be a single server", None);
+        }
         let outer = factors.clone().add_services(file.services.keys()).add_own();
         self.template_tree(&at("settings"), &outer);
         for key in service.settings.keys() {
@@ -255,6 +259,7 @@ impl Checker<'_> {
         Service {
             recipe: service.recipe.clone(),
             listen: service.listen,
+            count: service.count.0.clone(),
             needs: service.needs.clone(),
             settings: service.settings.iter().map(|(key, value)| (key.clone(), value.0.clone())).collect(),
             config: self.config(&at("config"), &service.config, &scope),
