@@ -198,6 +198,7 @@ fn proof(transport: Transport) -> CaseProof {
         engine: Engine::Auto,
         connections: 1,
         threads: 1,
+        pipeline: 1,
         timeouts: Timeouts::default(),
     };
     let driver = Proof {
@@ -229,6 +230,9 @@ fn result(truth: &Truth, speed: f64) -> TrialResult {
         requests_total: requests + requests / 10,
         bytes_received: requests * 64,
         service_time: None,
+        response_time: None,
+        lag: None,
+        offered: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,
