@@ -10,6 +10,7 @@
 //! - [`pacer`]: when the requests of an open loop are due.
 //! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; [`proof`]: what it ran over.
 //! - [`result`]: what happened in one trial, with mergeable histograms.
+//! - [`url`]: an endpoint and its protocol written as a URL.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
 //! - [`serve`]: lasthop's own server, the cheapest that is honest.
 
@@ -19,6 +20,7 @@ pub mod endpoint;
 pub mod engine;
 pub mod failure;
 pub mod histogram;
+mod limits;
 pub mod pacer;
 pub mod proof;
 pub mod protocol;
@@ -27,6 +29,7 @@ pub mod result;
 pub mod serve;
 pub mod spec;
 pub mod transport;
+pub mod url;
 pub mod wire;
 
 pub use histogram::Histogram;

@@ -133,6 +133,89 @@ pub enum Protocol {
     Stream(Stream),
     /// HTTP/1.0 or 1.1.
     Http(Http),
+    /// Redis, RESP2.
+    Redis(Redis),
+    /// PostgreSQL, protocol version 3.
+    Postgres(Postgres),
+}
+
+/// One command, sent over and over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redis {
+    /// The command's words, for example `["GET", "key"]`.
+    pub command: Vec<String>,
+    #[serde(default)]
+    pub expect: RedisExpect,
+    /// With a password: the user of `AUTH`; `None` is the default user.
+    #[serde(default)]
+    pub username: Option<String>,
+    #[serde(default)]
+    pub password: Option<String>,
+    /// Number of the database to `SELECT`.
+    #[serde(default)]
+    pub database: u32,
+}
+
+/// What a right reply looks like. An error reply never is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RedisExpect {
+    /// Anything but an error.
+    #[default]
+    Success,
+    /// A simple text, for example `PONG`.
+    Simple(String),
+    /// A bulk text.
+    Bulk(String),
+    Integer(i64),
+    /// No value.
+    Nil,
+    /// A bulk text of so many bytes.
+    Length(u64),
+}
+
+/// One query, sent over and over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Postgres {
+    pub user: String,
+    pub database: String,
+    /// Trust, cleartext, MD5 and SCRAM-SHA-256 are understood, as the server asks for them.
+    #[serde(default)]
+    pub password: Option<String>,
+    pub query: String,
+    #[serde(default)]
+    pub mode: QueryMode,
+    /// Values of `$1`, `$2`, … as text; not with simple queries.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+    #[serde(default)]
+    pub expect: PostgresExpect,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueryMode {
+    /// The simple form.
+    #[default]
+    Simple,
+    /// Parse, bind, execute and sync with every request.
+    Extended,
+    /// Parsed once with every connection; bind, execute and sync with every request.
+    Prepared,
+}
+
+/// What a right result looks like. Every given field must hold. An error never is right.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PostgresExpect {
+    /// Number of rows.
+    pub rows: Option<u64>,
+    /// First column of the first row, as text.
+    pub first: Option<String>,
+    /// The command tag, for example `SELECT 1`.
+    pub tag: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -305,7 +388,7 @@ pub struct Spec {
     #[serde(default = "one")]
     pub threads: u32,
     /// Requests sent at once on a connection, before any of their replies is awaited: 1 to 1,024. More than one needs
-    /// connections that are kept, a closed loop, and a protocol that allows it (echo, HTTP/1.1).
+    /// connections that are kept, a closed loop, and a protocol that allows it (not hello, stream or HTTP/1.0).
     #[serde(default = "one")]
     pub pipeline: u32,
     #[serde(default)]
@@ -335,6 +418,10 @@ pub enum SpecError {
     Target(String),
     #[error("{what} `{text}` contains a line break or another character that HTTP does not allow there")]
     HeaderInjection { what: &'static str, text: String },
+    #[error("{0} contains a NUL byte, which PostgreSQL does not allow")]
+    Nul(&'static str),
+    #[error("a simple query has no parameters (use the mode `extended` or `prepared`)")]
+    SimpleWithParameters,
     #[error("the status {0} to be expected is not one of a final reply (200 to 599)")]
     Status(u16),
 }
@@ -364,6 +451,8 @@ impl Spec {
             Protocol::Stream(stream) => within("size of a transfer", stream.size, 1, 1 << 30)
                 .and_then(|()| within("chunk of a transfer", stream.chunk.into(), 1, 16 << 20)),
             Protocol::Http(http) => http.validate(),
+            Protocol::Redis(redis) => within("number of words of the command", redis.command.len() as u64, 1, 1 << 20),
+            Protocol::Postgres(postgres) => postgres.validate(),
         }
     }
 }
@@ -395,8 +484,23 @@ impl Spec {
             Protocol::Stream(_) => refuse("transfers follow each other"),
             Protocol::Http(http) if http.version == HttpVersion::V10 => refuse("HTTP/1.0 knows no pipelining"),
             Protocol::Echo(echo) => within("bytes of a pipeline", u64::from(echo.size) * u64::from(depth), 1, 64 << 20),
-            Protocol::Http(_) => Ok(()),
+            Protocol::Http(_) | Protocol::Redis(_) | Protocol::Postgres(_) => Ok(()),
         }
+    }
+}
+
+impl Postgres {
+    fn validate(&self) -> Result<(), SpecError> {
+        for (what, text) in [("the user", &self.user), ("the database", &self.database), ("the query", &self.query)] {
+            if text.contains('\0') {
+                return Err(SpecError::Nul(what));
+            }
+        }
+        within("number of parameters", self.parameters.len() as u64, 0, 32_767)?;
+        if self.mode == QueryMode::Simple && !self.parameters.is_empty() {
+            return Err(SpecError::SimpleWithParameters);
+        }
+        Ok(())
     }
 }
 
@@ -428,4 +532,61 @@ impl Http {
 
 fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), SpecError> {
     if (least..=most).contains(&value) { Ok(()) } else { Err(SpecError::OutOfRange { what, value, least, most }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the first version of the wire protocol wrote it: later fields have defaults.
+    const OLD: &str = r#"{"endpoint": {"address": {"unix": "/s"}}, "protocol": {"echo": {"size": 64}}}"#;
+
+    fn spec() -> Spec {
+        serde_json::from_str(OLD).unwrap()
+    }
+
+    #[test]
+    fn an_old_specification_is_still_understood() {
+        let spec = spec();
+        assert_eq!((spec.connections, spec.threads, spec.pipeline), (1, 1, 1));
+        assert_eq!((spec.reuse, spec.model, spec.engine), (Reuse::KeepAlive, Model::Closed, Engine::Auto));
+        spec.validate().unwrap();
+        let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+        assert_eq!(again, spec);
+    }
+
+    #[test]
+    fn the_open_loop_is_written_plainly() {
+        let model: Model = serde_json::from_str(r#"{"open": {"rate": 500, "arrivals": "poisson"}}"#).unwrap();
+        assert_eq!(model, Model::Open(OpenLoop { rate: 500.0, arrivals: Arrivals::Poisson, seed: 0 }));
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_is_refused() {
+        let open = Model::Open(OpenLoop { rate: f64::NAN, arrivals: Arrivals::Constant, seed: 0 });
+        let header = |value: &str| {
+            Protocol::Http(Http {
+                method: "GET".into(),
+                path: "/".into(),
+                host: "h".into(),
+                headers: vec![("A".into(), value.into())],
+                body: String::new(),
+                version: HttpVersion::V11,
+                expect: HttpExpect { status: 200, body: None, contains: vec![], length: None },
+            })
+        };
+        let base = spec();
+        for (spec, text) in [
+            (Spec { connections: 0, ..base.clone() }, "connections is 0, must be 1 to 65535"),
+            (Spec { threads: 2, ..base.clone() }, "2 threads for 1 connections"),
+            (Spec { engine: Engine::Blocking, connections: 2, ..base.clone() }, "the blocking engine drives one"),
+            (Spec { protocol: Protocol::Echo(Echo { size: 7 }), ..base.clone() }, "size of a message is 7, must be 8"),
+            (Spec { model: open, ..base.clone() }, "the rate is NaN"),
+            (Spec { pipeline: 4, reuse: Reuse::PerRequest, ..base.clone() }, "4 requests in a pipeline"),
+            (Spec { protocol: header("x\r\nB: c"), ..base }, "the header value"),
+        ] {
+            let error = spec.validate().unwrap_err().to_string();
+            assert!(error.starts_with(text), "{error}");
+        }
+    }
 }
