@@ -10,6 +10,7 @@
 //! - [`pacer`]: when the requests of an open loop are due.
 //! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; [`proof`]: what it ran over.
 //! - [`result`]: what happened in one trial, with mergeable histograms.
+//! - [`url`]: an endpoint and its protocol written as a URL.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
 //! - [`serve`]: lasthop's own server, the cheapest that is honest.
 
@@ -27,6 +28,7 @@ pub mod result;
 pub mod serve;
 pub mod spec;
 pub mod transport;
+pub mod url;
 pub mod wire;
 
 pub use histogram::Histogram;

@@ -48,6 +48,7 @@ pub struct Recorder {
     service: Histogram,
     connect: Histogram,
     tls: Histogram,
+    auth: Histogram,
     first_byte: Histogram,
     response: Histogram,
     lag: Histogram,
@@ -93,6 +94,7 @@ impl Recorder {
             service: Histogram::new(),
             connect: Histogram::new(),
             tls: Histogram::new(),
+            auth: Histogram::new(),
             first_byte: Histogram::new(),
             response: Histogram::new(),
             lag: Histogram::new(),
@@ -117,8 +119,8 @@ impl Recorder {
         self.opened = 0;
         self.scheduled = 0;
         self.sent = 0;
-        let Self { service, connect, tls, first_byte, response, lag, .. } = self;
-        for histogram in [service, connect, tls, first_byte, response, lag] {
+        let Self { service, connect, tls, auth, first_byte, response, lag, .. } = self;
+        for histogram in [service, connect, tls, auth, first_byte, response, lag] {
             if !histogram.is_empty() {
                 histogram.clear();
             }
@@ -199,12 +201,15 @@ impl Recorder {
     }
 
     /// A connection was opened.
-    pub fn opened(&mut self, connect_ns: u64, tls_ns: Option<u64>) {
+    pub fn opened(&mut self, connect_ns: u64, tls_ns: Option<u64>, auth_ns: Option<u64>) {
         self.opened += 1;
         if matches!(self.window, Window::Open { .. } | Window::Scheduled { .. }) {
             self.connect.record(connect_ns);
             if let Some(tls_ns) = tls_ns {
                 self.tls.record(tls_ns);
+            }
+            if let Some(auth_ns) = auth_ns {
+                self.auth.record(auth_ns);
             }
         }
     }
@@ -266,6 +271,7 @@ impl Recorder {
             phases: Phases {
                 connect: present(&self.connect),
                 tls: present(&self.tls),
+                auth: present(&self.auth),
                 first_byte: present(&self.first_byte),
             },
             errors: std::mem::take(&mut self.errors),
@@ -333,6 +339,7 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     join(&mut result.lag, record.lag);
     join(&mut result.phases.connect, record.phases.connect);
     join(&mut result.phases.tls, record.phases.tls);
+    join(&mut result.phases.auth, record.phases.auth);
     join(&mut result.phases.first_byte, record.phases.first_byte);
     add_errors(&mut result.errors, record.errors);
     result.cost.user_ns += record.cost.user_ns;

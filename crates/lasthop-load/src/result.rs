@@ -52,6 +52,9 @@ pub struct Phases {
     /// The TLS handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Histogram>,
+    /// From the established connection (and TLS) to the protocol's readiness: authentication and settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Histogram>,
     /// From the request's send to the first byte of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Histogram>,

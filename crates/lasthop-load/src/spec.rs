@@ -133,6 +133,89 @@ pub enum Protocol {
     Stream(Stream),
     /// HTTP/1.0 or 1.1.
     Http(Http),
+    /// Redis, RESP2.
+    Redis(Redis),
+    /// PostgreSQL, protocol version 3.
+    Postgres(Postgres),
+}
+
+/// One command, sent over and over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redis {
+    /// The command's words, for example `["GET", "key"]`.
+    pub command: Vec<String>,
+    #[serde(default)]
+    pub expect: RedisExpect,
+    /// With a password: the user of `AUTH`; `None` is the default user.
+    #[serde(default)]
+    pub username: Option<String>,
+    #[serde(default)]
+    pub password: Option<String>,
+    /// Number of the database to `SELECT`.
+    #[serde(default)]
+    pub database: u32,
+}
+
+/// What a right reply looks like. An error reply never is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RedisExpect {
+    /// Anything but an error.
+    #[default]
+    Success,
+    /// A simple text, for example `PONG`.
+    Simple(String),
+    /// A bulk text.
+    Bulk(String),
+    Integer(i64),
+    /// No value.
+    Nil,
+    /// A bulk text of so many bytes.
+    Length(u64),
+}
+
+/// One query, sent over and over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Postgres {
+    pub user: String,
+    pub database: String,
+    /// Trust, cleartext, MD5 and SCRAM-SHA-256 are understood, as the server asks for them.
+    #[serde(default)]
+    pub password: Option<String>,
+    pub query: String,
+    #[serde(default)]
+    pub mode: QueryMode,
+    /// Values of `$1`, `$2`, … as text; not with simple queries.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+    #[serde(default)]
+    pub expect: PostgresExpect,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueryMode {
+    /// The simple form.
+    #[default]
+    Simple,
+    /// Parse, bind, execute and sync with every request.
+    Extended,
+    /// Parsed once with every connection; bind, execute and sync with every request.
+    Prepared,
+}
+
+/// What a right result looks like. Every given field must hold. An error never is right.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PostgresExpect {
+    /// Number of rows.
+    pub rows: Option<u64>,
+    /// First column of the first row, as text.
+    pub first: Option<String>,
+    /// The command tag, for example `SELECT 1`.
+    pub tag: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -305,7 +388,7 @@ pub struct Spec {
     #[serde(default = "one")]
     pub threads: u32,
     /// Requests sent at once on a connection, before any of their replies is awaited: 1 to 1,024. More than one needs
-    /// connections that are kept, a closed loop, and a protocol that allows it (echo, HTTP/1.1).
+    /// connections that are kept, a closed loop, and a protocol that allows it (not hello, stream or HTTP/1.0).
     #[serde(default = "one")]
     pub pipeline: u32,
     #[serde(default)]
@@ -335,6 +418,10 @@ pub enum SpecError {
     Target(String),
     #[error("{what} `{text}` contains a line break or another character that HTTP does not allow there")]
     HeaderInjection { what: &'static str, text: String },
+    #[error("{0} contains a NUL byte, which PostgreSQL does not allow")]
+    Nul(&'static str),
+    #[error("a simple query has no parameters (use the mode `extended` or `prepared`)")]
+    SimpleWithParameters,
     #[error("the status {0} to be expected is not one of a final reply (200 to 599)")]
     Status(u16),
 }
@@ -364,6 +451,8 @@ impl Spec {
             Protocol::Stream(stream) => within("size of a transfer", stream.size, 1, 1 << 30)
                 .and_then(|()| within("chunk of a transfer", stream.chunk.into(), 1, 16 << 20)),
             Protocol::Http(http) => http.validate(),
+            Protocol::Redis(redis) => within("number of words of the command", redis.command.len() as u64, 1, 1 << 20),
+            Protocol::Postgres(postgres) => postgres.validate(),
         }
     }
 }
@@ -395,8 +484,23 @@ impl Spec {
             Protocol::Stream(_) => refuse("transfers follow each other"),
             Protocol::Http(http) if http.version == HttpVersion::V10 => refuse("HTTP/1.0 knows no pipelining"),
             Protocol::Echo(echo) => within("bytes of a pipeline", u64::from(echo.size) * u64::from(depth), 1, 64 << 20),
-            Protocol::Http(_) => Ok(()),
+            Protocol::Http(_) | Protocol::Redis(_) | Protocol::Postgres(_) => Ok(()),
         }
+    }
+}
+
+impl Postgres {
+    fn validate(&self) -> Result<(), SpecError> {
+        for (what, text) in [("the user", &self.user), ("the database", &self.database), ("the query", &self.query)] {
+            if text.contains('\0') {
+                return Err(SpecError::Nul(what));
+            }
+        }
+        within("number of parameters", self.parameters.len() as u64, 0, 32_767)?;
+        if self.mode == QueryMode::Simple && !self.parameters.is_empty() {
+            return Err(SpecError::SimpleWithParameters);
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! One connection, blocking calls: what a plain program does. One send and one receive a request.
 
+use std::io;
+
 use super::{
     CaseError,
     backoff::Backoff,
@@ -9,7 +11,7 @@ use crate::{
     clock,
     failure::Failure,
     proof,
-    protocol::{Factory, closes_each_time},
+    protocol::{Factory, closes_each_time, greets},
     recorder::{Recorder, WorkerRecord},
     result::Proof,
     spec::Spec,
@@ -28,21 +30,24 @@ pub struct Blocking {
     recorder: Recorder,
     per_request: bool,
     request_ns: u64,
+    greets: bool,
 }
 
 impl Blocking {
-    #[must_use]
-    pub fn new(spec: &Spec, connector: Connector) -> Self {
+    /// # Errors
+    /// A text of the request cannot be encoded.
+    pub fn new(spec: &Spec, connector: Connector) -> io::Result<Self> {
         let calls = Calls::default();
-        Self {
+        Ok(Self {
             connector,
-            connection: Connection::new(Factory::new(spec).exchange(), spec.pipeline),
+            connection: Connection::new(Factory::new(spec)?.exchange(), spec.pipeline),
             buffer: vec![0; BUFFER],
             recorder: Recorder::new(calls.clone()),
             calls,
             per_request: closes_each_time(spec),
             request_ns: spec.timeouts.request_ns,
-        }
+            greets: greets(spec),
+        })
     }
 
     /// Opens the connection, unless every request has its own.
@@ -51,7 +56,7 @@ impl Blocking {
     /// By class.
     pub fn open(&mut self) -> Result<(), Failure> {
         if !self.per_request && !self.connection.is_open() {
-            self.connection.attach(self.connector.open(&self.calls)?.stream);
+            self.connect()?;
         }
         Ok(())
     }
@@ -76,7 +81,7 @@ impl Blocking {
 
     fn reopen_for_proof(&mut self) -> Result<Proof, Failure> {
         if !self.connection.is_open() {
-            self.connection.attach(self.connector.open(&self.calls)?.stream);
+            self.connect()?;
         }
         let stream = self.connection.stream.as_ref().expect("opened just above");
         proof::read(stream).map_err(|error| Failure::io("read the proof", &error))
@@ -144,10 +149,27 @@ impl Blocking {
         }
     }
 
-    fn reopen(&mut self, start: u64) -> Result<u64, Failure> {
+    /// Connects, shakes hands and greets.
+    fn connect(&mut self) -> Result<(), Failure> {
         let opened = self.connector.open(&self.calls)?;
-        self.recorder.opened(opened.connect_ns, opened.tls_ns);
+        let established = clock::now();
         self.connection.attach(opened.stream);
+        let mut auth_ns = None;
+        if self.greets {
+            match self.connection.greet(true, &mut self.buffer) {
+                Ok(true) => auth_ns = Some(clock::now() - established),
+                refused => {
+                    self.connection.close();
+                    return refused.and(Err(Failure::timeout("authentication")));
+                }
+            }
+        }
+        self.recorder.opened(opened.connect_ns, opened.tls_ns, auth_ns);
+        Ok(())
+    }
+
+    fn reopen(&mut self, start: u64) -> Result<u64, Failure> {
+        self.connect()?;
         Ok(if self.per_request { start } else { clock::now() })
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use crate::{
     clock,
     failure::Failure,
-    protocol::{Done, Exchange, Progress},
+    protocol::{Done, Exchange, Greeting, Progress},
     recorder::Recorder,
     result::ErrorClass,
     transport::Stream,
@@ -75,6 +75,39 @@ impl Connection {
     #[must_use]
     pub fn started(&self) -> u64 {
         self.started
+    }
+
+    /// Takes the greeting on a fresh stream as far as it goes; true when it is over. `first` is true once.
+    ///
+    /// # Errors
+    /// The server does not let us in, or the connection broke.
+    pub fn greet(&mut self, first: bool, buffer: &mut [u8]) -> Result<bool, Failure> {
+        let Self { stream: Some(stream), exchange, .. } = self else { return Ok(true) };
+        let mut output = Vec::new();
+        let mut done = first && exchange.greet(&[], &mut output)? == Greeting::Done;
+        loop {
+            if !output.is_empty() {
+                let sent = stream.send(&output).map_err(|error| Failure::io("authentication", &error))?;
+                let flushed = stream.flush().map_err(|error| Failure::io("authentication", &error))?;
+                if sent < output.len() || !flushed {
+                    return Err(Failure::new(
+                        ErrorClass::Os,
+                        "authentication: a fresh socket does not take the greeting",
+                    ));
+                }
+                output.clear();
+            }
+            if done {
+                return Ok(true);
+            }
+            let count = match stream.receive(buffer) {
+                Ok(0) => return Err(Failure::new(ErrorClass::Reset, "authentication: the peer closed the connection")),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(Failure::io("authentication", &error)),
+            };
+            done = exchange.greet(&buffer[..count], &mut output)? == Greeting::Done;
+        }
     }
 
     /// Requests without an answer that are lost with the connection; one that failed to open loses one.

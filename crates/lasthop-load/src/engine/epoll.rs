@@ -12,7 +12,7 @@ use crate::{
     clock,
     failure::Failure,
     pacer::Pacer,
-    protocol::{Factory, closes_each_time},
+    protocol::{Factory, closes_each_time, greets},
     recorder::{Recorder, WorkerRecord},
     result::ErrorClass,
     spec::Spec,
@@ -33,9 +33,22 @@ enum Phase {
         socket: Socket,
         since: u64,
     },
+    /// TLS is asked for in plain, and the answer awaited.
+    Asking {
+        socket: Socket,
+        since: u64,
+        connect_ns: u64,
+    },
     Handshaking {
         since: u64,
         connect_ns: u64,
+    },
+    /// Authentication is under way since the second time.
+    Greeting {
+        since: u64,
+        began: u64,
+        connect_ns: u64,
+        tls_ns: Option<u64>,
     },
     Idle,
     /// A request is on its way or its reply is awaited.
@@ -69,6 +82,7 @@ struct Common {
     recorder: Recorder,
     per_request: bool,
     tls: bool,
+    greets: bool,
     connect_ns: u64,
     request_ns: u64,
     /// Connections that owe something: the loop ends when there are none.
@@ -92,7 +106,7 @@ impl Epoll {
     pub fn new(spec: &Spec, connector: Connector, connections: u32, pacer: Option<Pacer>) -> io::Result<Self> {
         let free = pacer.as_ref().map(|_| VecDeque::with_capacity(connections as usize));
         let calls = Calls::default();
-        let factory = Factory::new(spec);
+        let factory = Factory::new(spec)?;
         let slot = |_| Slot {
             connection: Connection::new(factory.exchange(), spec.pipeline),
             phase: Phase::Closed,
@@ -111,6 +125,7 @@ impl Epoll {
                 calls,
                 per_request: closes_each_time(spec),
                 tls: spec.endpoint.tls.is_some(),
+                greets: greets(spec),
                 connect_ns: spec.timeouts.connect_ns,
                 request_ns: spec.timeouts.request_ns,
                 active: 0,
@@ -371,13 +386,30 @@ impl Slot {
         connector: &Connector,
     ) -> Result<Option<Reply>, Failure> {
         let connect_ns = clock::now() - since;
+        if connector.asks_for_tls() {
+            connector.ask_for_tls(&socket)?;
+            self.phase = Phase::Asking { socket, since, connect_ns };
+            return Ok(None);
+        }
+        self.established(socket, since, connect_ns, token, common, connector)
+    }
+
+    /// The socket stands, and TLS is granted where it had to be asked for.
+    fn established(
+        &mut self,
+        socket: Socket,
+        since: u64,
+        connect_ns: u64,
+        token: u64,
+        common: &mut Common,
+        connector: &Connector,
+    ) -> Result<Option<Reply>, Failure> {
         self.connection.attach(connector.wrap(socket)?);
         if common.tls {
             self.phase = Phase::Handshaking { since, connect_ns };
             return self.handshake(since, connect_ns, token, common);
         }
-        common.recorder.opened(connect_ns, None);
-        self.ready(since, token, common)
+        self.greet(since, connect_ns, None, token, common)
     }
 
     fn handshake(
@@ -399,7 +431,33 @@ impl Slot {
                 Handshake::Done => break,
             }
         }
-        common.recorder.opened(connect_ns, Some(clock::now() - since - connect_ns));
+        let tls_ns = Some(clock::now() - since - connect_ns);
+        self.greet(since, connect_ns, tls_ns, token, common)
+    }
+
+    fn greet(
+        &mut self,
+        since: u64,
+        connect_ns: u64,
+        tls_ns: Option<u64>,
+        token: u64,
+        common: &mut Common,
+    ) -> Result<Option<Reply>, Failure> {
+        if !common.greets {
+            common.recorder.opened(connect_ns, tls_ns, None);
+            return self.ready(since, token, common);
+        }
+        let began = clock::now();
+        self.phase = Phase::Greeting { since, began, connect_ns, tls_ns };
+        self.go_on_greeting(true, token, common)
+    }
+
+    fn go_on_greeting(&mut self, first: bool, token: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+        let Phase::Greeting { since, began, connect_ns, tls_ns } = self.phase else { return Ok(None) };
+        if !self.connection.greet(first, &mut common.buffer)? {
+            return Ok(None);
+        }
+        common.recorder.opened(connect_ns, tls_ns, Some(clock::now() - began));
         self.ready(since, token, common)
     }
 
@@ -444,6 +502,15 @@ impl Slot {
                 socket.take_error().map_err(|error| Failure::connect(&error))?;
                 self.connected(socket, since, event.token, common, connector)?
             }
+            Phase::Asking { .. } if event.readable => {
+                let Phase::Asking { socket, since, connect_ns } = std::mem::replace(&mut self.phase, Phase::Closed)
+                else {
+                    unreachable!("matched just above")
+                };
+                connector.take_grant(&socket)?;
+                self.established(socket, since, connect_ns, event.token, common, connector)?
+            }
+            Phase::Greeting { .. } if event.readable => self.go_on_greeting(false, event.token, common)?,
             Phase::Handshaking { since, connect_ns } => self.handshake(since, connect_ns, event.token, common)?,
             _ => return Ok(None),
         };
@@ -499,6 +566,10 @@ impl Slot {
             Phase::Handshaking { since, connect_ns } if late(since + connect_ns, common.connect_ns) => {
                 Some(Failure::timeout("TLS handshake"))
             }
+            Phase::Asking { since, connect_ns, .. } if late(since + connect_ns, common.connect_ns) => {
+                Some(Failure::timeout("request for TLS"))
+            }
+            Phase::Greeting { began, .. } if late(began, common.request_ns) => Some(Failure::timeout("authentication")),
             Phase::Busy { .. } if late(self.connection.started(), common.request_ns) => Some(Failure::timeout("reply")),
             _ => None,
         }

@@ -11,6 +11,7 @@ use std::{collections::BTreeMap, thread};
 
 use crate::{
     pacer::Pacer,
+    protocol,
     recorder::{self, WorkerRecord},
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
     spec::{Engine, Model, Spec},
@@ -54,6 +55,7 @@ impl Case {
         raise_descriptor_limit(spec.connections)?;
         let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
         let connector = connector.map_err(|error| CaseError::new(Stage::Spec, error))?;
+        let connector = connector.asking_for_tls(protocol::tls_request(spec));
         let proof = verify(spec, &connector)?;
         let engine = chosen_engine(spec);
         let mut workers = Vec::with_capacity(spec.threads as usize);
@@ -113,7 +115,8 @@ fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>)
 
 /// Two requests in the way of the case, on connections that are not the load's.
 fn verify(spec: &Spec, connector: &Connector) -> Result<Proof, CaseError> {
-    let mut probe = Blocking::new(spec, connector.clone());
+    let probe = Blocking::new(spec, connector.clone());
+    let mut probe = probe.map_err(|error| CaseError::new(Stage::Spec, error))?;
     let first = probe.probe()?;
     let second = probe.probe()?;
     Ok(Proof { reused: second.reused, ..first })

@@ -116,7 +116,10 @@ impl Loop {
         pacer: Option<Pacer>,
     ) -> Result<Self, Failure> {
         match engine {
-            Engine::Blocking => Ok(Self::Blocking(Box::new(Blocking::new(spec, connector)))),
+            Engine::Blocking => {
+                let blocking = Blocking::new(spec, connector);
+                Ok(Self::Blocking(Box::new(blocking.map_err(|error| Failure::io("encode", &error))?)))
+            }
             Engine::Epoll | Engine::Auto => {
                 let epoll = Epoll::new(spec, connector, connections, pacer);
                 Ok(Self::Epoll(Box::new(epoll.map_err(|error| Failure::io("epoll", &error))?)))

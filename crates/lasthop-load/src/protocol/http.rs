@@ -1,6 +1,6 @@
 //! HTTP/1.0 and 1.1 (RFC 9110, RFC 9112): one request, encoded once; replies parsed in place.
 
-use std::{cell::RefCell, fmt::Write as _, rc::Rc};
+use std::{fmt::Write as _, rc::Rc};
 
 use memchr::memmem;
 
@@ -9,6 +9,7 @@ use super::{
     check::{BodyCheck, Expected},
     chunked::Chunked,
     excerpt,
+    verified::Verified,
 };
 use crate::{
     failure::Failure,
@@ -19,8 +20,6 @@ use crate::{
 /// Most bytes of a reply's status line and headers.
 pub const HEAD_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 128;
-/// Most bytes of a reply that is remembered for comparison.
-const VERIFIED_MAX: usize = 64 * 1024;
 /// Most bytes of the body of a wrong answer that are read to keep its connection.
 const FAULTY_BODY_MAX: u64 = 1024 * 1024;
 
@@ -34,15 +33,7 @@ struct Common {
     expected: Expected,
     /// A reply to this method has no body, whatever its headers say.
     head_only: bool,
-    verified: RefCell<Verified>,
-}
-
-/// The last reply found right, as it came. The same bytes are right again; a header that changes (Date, once a
-/// second) costs one parse.
-#[derive(Default)]
-struct Verified {
-    bytes: Vec<u8>,
-    payload: u64,
+    verified: Verified,
 }
 
 impl Shared {
@@ -59,7 +50,7 @@ impl Shared {
             status: expect.status,
             expected,
             head_only: http.method == "HEAD",
-            verified: RefCell::default(),
+            verified: Verified::default(),
         }))
     }
 }
@@ -278,16 +269,6 @@ impl HttpExchange {
         }
         Done { used, keep: self.keep, payload: self.body.received(), fault: self.fault.take() }
     }
-
-    /// Remembers a right reply that came in one piece and says itself where it ends.
-    fn remember(&self, bytes: &[u8], done: &Done) {
-        if done.fault.is_none() && done.keep && done.used <= VERIFIED_MAX {
-            let mut verified = self.shared.0.verified.borrow_mut();
-            verified.bytes.clear();
-            verified.bytes.extend_from_slice(&bytes[..done.used]);
-            verified.payload = done.payload;
-        }
-    }
 }
 
 impl Exchange for HttpExchange {
@@ -315,17 +296,17 @@ impl Exchange for HttpExchange {
 
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
         let fresh = self.state == State::Start && self.head.is_empty();
-        if fresh {
-            let verified = self.shared.0.verified.borrow();
-            if !verified.bytes.is_empty() && bytes.starts_with(&verified.bytes) {
-                self.state = State::Over;
-                let (used, payload) = (verified.bytes.len(), verified.payload);
-                return Ok(Progress::Done(Done { used, keep: true, payload, fault: None }));
-            }
+        if fresh && let Some((used, payload)) = self.shared.0.verified.recognise(bytes) {
+            self.state = State::Over;
+            return Ok(Progress::Done(Done { used, keep: true, payload, fault: None }));
         }
         let progress = self.parse(bytes)?;
-        if let (true, Progress::Done(done)) = (fresh, &progress) {
-            self.remember(bytes, done);
+        if let (true, Progress::Done(done)) = (fresh, &progress)
+            && done.fault.is_none()
+            && done.keep
+        {
+            // It came in one piece, and it says itself where it ends: otherwise the connection were not kept.
+            self.shared.0.verified.remember(&bytes[..done.used], done.payload);
         }
         Ok(progress)
     }
@@ -544,7 +525,8 @@ mod tests {
             let Ok(Progress::Done(done)) = exchange.receive(&reply(date, body)) else { panic!("not whole") };
             assert_eq!((done.payload, done.fault.is_none()), (5, right));
         }
-        assert_eq!(exchange.shared.0.verified.borrow().bytes, reply(2, "Hello"));
+        let right = reply(2, "Hello");
+        assert_eq!(exchange.shared.0.verified.recognise(&right), Some((right.len(), 5)));
     }
 
     proptest! {

@@ -8,7 +8,10 @@ pub mod chunked;
 pub mod echo;
 pub mod hello;
 pub mod http;
+pub mod postgres;
+pub mod redis;
 pub mod stream;
+mod verified;
 
 use crate::{
     failure::Failure,
@@ -36,11 +39,28 @@ pub enum Progress {
     Done(Done),
 }
 
+/// How far a greeting has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Greeting {
+    /// All bytes are taken, and more must come.
+    More,
+    Done,
+}
+
 /// One connection's side of a protocol. No call fails without a class to count it by, and none keeps more than a
 /// bounded number of bytes.
 pub trait Exchange {
     /// Forgets everything about an earlier connection.
     fn reset(&mut self);
+
+    /// Speaks before the first request: authentication, settings. Takes what was received, nothing the first time, and
+    /// appends what is to be sent.
+    ///
+    /// # Errors
+    /// The server does not let us in.
+    fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+        Ok(Greeting::Done)
+    }
 
     /// Prepares the next request, or the next batch of a pipeline.
     fn begin(&mut self);
@@ -70,8 +90,11 @@ pub struct Factory {
 }
 
 impl Factory {
-    #[must_use]
-    pub fn new(spec: &Spec) -> Self {
+    /// `spec` is valid: what cannot be encoded is refused before.
+    ///
+    /// # Errors
+    /// A text of the request cannot be encoded.
+    pub fn new(spec: &Spec) -> std::io::Result<Self> {
         let make: Box<dyn Fn() -> Box<dyn Exchange>> = match spec.protocol.clone() {
             Protocol::Hello(hello) => Box::new(move || Box::new(hello::HelloExchange::new(&hello))),
             Protocol::Echo(echo) => {
@@ -83,8 +106,16 @@ impl Factory {
                 let shared = http::Shared::new(&http, spec.reuse, spec.pipeline);
                 Box::new(move || Box::new(http::HttpExchange::new(shared.clone())))
             }
+            Protocol::Redis(redis) => {
+                let shared = redis::Shared::new(&redis, spec.pipeline);
+                Box::new(move || Box::new(redis::RedisExchange::new(shared.clone())))
+            }
+            Protocol::Postgres(postgres) => {
+                let shared = postgres::Shared::new(&postgres, spec.pipeline)?;
+                Box::new(move || Box::new(postgres::PostgresExchange::new(shared.clone())))
+            }
         };
-        Self { make }
+        Ok(Self { make })
     }
 
     #[must_use]
@@ -97,6 +128,25 @@ impl Factory {
 #[must_use]
 pub fn closes_each_time(spec: &Spec) -> bool {
     spec.reuse == Reuse::PerRequest || matches!(spec.protocol, Protocol::Hello(_))
+}
+
+/// Whether a fresh connection begins with a greeting.
+#[must_use]
+pub fn greets(spec: &Spec) -> bool {
+    match &spec.protocol {
+        Protocol::Postgres(_) => true,
+        Protocol::Redis(redis) => redis.password.is_some() || redis.database != 0,
+        _ => false,
+    }
+}
+
+/// What is said in plain before a TLS handshake, and the byte that the server must answer with.
+#[must_use]
+pub fn tls_request(spec: &Spec) -> Option<(&'static [u8], u8)> {
+    match spec.protocol {
+        Protocol::Postgres(_) => Some((&postgres::TLS_REQUEST, postgres::TLS_GRANTED)),
+        _ => None,
+    }
 }
 
 /// The reply `bytes` in words, for messages: printable, cut after 60 bytes.

@@ -30,6 +30,8 @@ pub struct Connector {
     options: SocketOptions,
     timeouts: Timeouts,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    /// What has to be said in plain before TLS, and the byte that grants it.
+    tls_request: Option<(&'static [u8], u8)>,
 }
 
 /// A connection, and how long its parts took.
@@ -50,7 +52,40 @@ impl Connector {
             options: options.clone(),
             timeouts,
             tls,
+            tls_request: None,
         })
+    }
+
+    /// Says `request` in plain before a TLS handshake, and expects one byte as the answer.
+    #[must_use]
+    pub fn asking_for_tls(mut self, request: Option<(&'static [u8], u8)>) -> Self {
+        self.tls_request = request.filter(|_| self.tls.is_some());
+        self
+    }
+
+    #[must_use]
+    pub fn asks_for_tls(&self) -> bool {
+        self.tls_request.is_some()
+    }
+
+    /// # Errors
+    /// The connection broke.
+    pub fn ask_for_tls(&self, socket: &Socket) -> Result<(), Failure> {
+        let Some((request, _)) = self.tls_request else { return Ok(()) };
+        socket.send(request).map(drop).map_err(|error| Failure::io("request for TLS", &error))
+    }
+
+    /// # Errors
+    /// The server does not grant TLS, or the connection broke.
+    pub fn take_grant(&self, socket: &Socket) -> Result<(), Failure> {
+        let Some((_, granted)) = self.tls_request else { return Ok(()) };
+        let mut answer = [0];
+        match socket.receive(&mut answer) {
+            Ok(1) if answer[0] == granted => Ok(()),
+            Ok(1) => Err(Failure::new(ErrorClass::Tls, "the server does not offer TLS on this socket")),
+            Ok(_) => Err(Failure::new(ErrorClass::Reset, "request for TLS: the peer closed the connection")),
+            Err(error) => Err(Failure::io("request for TLS", &error)),
+        }
     }
 
     #[must_use]
@@ -76,6 +111,12 @@ impl Connector {
         connect_through_signals(&socket, &self.address).map_err(|error| Failure::connect(&error))?;
         let connected = clock::now();
         let socket = Socket::new(OwnedFd::from(socket), calls.clone());
+        if self.asks_for_tls() {
+            let timeout = socket.set_receive_timeout(self.timeouts.connect_ns);
+            timeout.map_err(|error| Failure::io("set a timeout", &error))?;
+            self.ask_for_tls(&socket)?;
+            self.take_grant(&socket)?;
+        }
         let mut stream = self.wrap(socket)?;
         let mut tls_ns = None;
         if let Stream::Tls(tls) = &mut stream {

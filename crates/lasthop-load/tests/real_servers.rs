@@ -1,0 +1,375 @@
+//! Real Redis and PostgreSQL servers, each in a private directory, over Unix sockets, TCP and TLS: counts agree on both
+//! sides. A server that is not installed is skipped with a word; `LASTHOP_REQUIRE_SERVERS=1` makes that a failure.
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{Certificates, SHORT, certificates, run, spec};
+use lasthop_load::{
+    engine::Case,
+    result::{ErrorClass, TrialResult},
+    spec::{Address, Endpoint, Postgres, PostgresExpect, Protocol, QueryMode, Redis, RedisExpect, Reuse, Spec, Tls},
+    wire::{Stage, TrialPhases},
+};
+
+struct Server {
+    child: Child,
+    folder: tempfile::TempDir,
+    port: u16,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SAFETY: signals the process that this test started and has not waited for yet.
+        unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGINT) };
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The first of the candidates that exists.
+fn program(candidates: &[&str]) -> Option<PathBuf> {
+    let found = candidates.iter().map(PathBuf::from).find(|path| path.exists());
+    let required = std::env::var_os("LASTHOP_REQUIRE_SERVERS").is_some();
+    assert!(found.is_some() || !required, "none of {candidates:?} is installed");
+    found
+}
+
+/// Waits until `check` holds; a server that ends before is a failure.
+fn wait_until(child: &mut Child, what: &str, check: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !check() {
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("{what} ended at start: {status}");
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "{what} is not ready after 30 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn tls(files: &Certificates) -> Tls {
+    Tls { authority: Some(files.authority.clone()), server_name: "lasthop.test".to_owned(), resumption: false }
+}
+
+fn everything(base: &Spec) -> Vec<Spec> {
+    let with = |reuse, connections, pipeline| Spec { reuse, connections, pipeline, ..base.clone() };
+    vec![
+        with(Reuse::KeepAlive, 1, 1),
+        with(Reuse::KeepAlive, 5, 1),
+        with(Reuse::KeepAlive, 1, 16),
+        with(Reuse::KeepAlive, 3, 16),
+        with(Reuse::PerRequest, 1, 1),
+        with(Reuse::PerRequest, 3, 1),
+    ]
+}
+
+fn check(result: &TrialResult) {
+    assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+    assert_eq!(result.service_time.as_ref().unwrap().count(), result.requests);
+}
+
+// ---- Redis
+
+struct RedisServer {
+    server: Server,
+    files: Certificates,
+    tls_port: u16,
+}
+
+fn redis() -> Option<RedisServer> {
+    let program = program(&["/usr/bin/redis-server", "/usr/local/bin/redis-server"])?;
+    let folder = tempfile::tempdir().unwrap();
+    let files = certificates(folder.path());
+    let (port, tls_port) = (free_port(), free_port());
+    let path = |path: &Path| path.display().to_string();
+    let mut child = Command::new(program)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--unixsocket", &path(&folder.path().join("s"))])
+        .args(["--save", "", "--requirepass", "secret", "--dir", &path(folder.path())])
+        .args(["--tls-port", &tls_port.to_string(), "--tls-auth-clients", "no", "--tls-ca-cert-file"])
+        .args([path(&files.authority), "--tls-cert-file".into(), path(&files.certificate)])
+        .args(["--tls-key-file".to_owned(), path(&files.key)])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let socket = folder.path().join("s");
+    wait_until(&mut child, "redis-server", || UnixStream::connect(&socket).is_ok());
+    let server = RedisServer { server: Server { child, folder, port }, files, tls_port };
+    server.ask("SET greeting Hello");
+    Some(server)
+}
+
+impl RedisServer {
+    fn socket(&self) -> PathBuf {
+        self.server.folder.path().join("s")
+    }
+
+    /// An inline command, by hand: what does not depend on the code under test.
+    fn ask(&self, command: &str) -> String {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        stream.write_all(format!("AUTH secret\r\n{command}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// How often GET was called.
+    fn gets(&self) -> u64 {
+        let text = self.ask("INFO commandstats");
+        let line = text.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls="));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    }
+
+    fn endpoints(&self) -> Vec<Endpoint> {
+        let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
+        vec![
+            Endpoint { address: Address::Unix(self.socket()), tls: None },
+            Endpoint { address: tcp(self.server.port), tls: None },
+            Endpoint { address: tcp(self.tls_port), tls: Some(tls(&self.files)) },
+        ]
+    }
+}
+
+fn get(expect: RedisExpect) -> Redis {
+    Redis {
+        command: vec!["GET".into(), "greeting".into()],
+        expect,
+        username: None,
+        password: Some("secret".into()),
+        database: 0,
+    }
+}
+
+#[test]
+fn redis_counts_what_was_checked() {
+    let Some(server) = redis() else { return };
+    for endpoint in server.endpoints() {
+        let base = spec(&endpoint, Protocol::Redis(get(RedisExpect::Bulk("Hello".into()))));
+        for spec in everything(&base) {
+            let before = server.gets();
+            let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
+            check(&result);
+            let probes = 2 * u64::from(spec.pipeline);
+            assert_eq!(server.gets() - before, result.requests_total + probes, "{spec:?}");
+            assert_eq!(result.phases.auth.is_some(), spec.reuse == Reuse::PerRequest);
+        }
+    }
+}
+
+#[test]
+fn redis_errors_have_their_class() {
+    let Some(server) = redis() else { return };
+    let endpoint = &server.endpoints()[0];
+    let prepare = |redis: Redis| Case::prepare(&spec(endpoint, Protocol::Redis(redis))).map(drop).unwrap_err();
+    let wrong = prepare(Redis { password: Some("no".into()), ..get(RedisExpect::Success) });
+    assert!(wrong.cause.starts_with("authentication: WRONGPASS"), "{wrong}");
+    let none = prepare(Redis { password: None, ..get(RedisExpect::Success) });
+    assert!(none.cause.contains("NOAUTH"), "{none}");
+    assert_eq!(none.stage, Stage::Verify);
+    let other = prepare(get(RedisExpect::Bulk("Jello".into())));
+    assert!(other.cause.contains("differs from the expected one at byte 4"), "{other}");
+    assert!(prepare(Redis { database: 99, ..get(RedisExpect::Success) }).cause.contains("out of range"));
+}
+
+// ---- PostgreSQL
+
+const POSTGRES: &[&str] =
+    &["/usr/lib/postgresql/17/bin", "/usr/lib/postgresql/16/bin", "/usr/lib/postgresql/15/bin", "/usr/local/pgsql/bin"];
+
+/// PostgreSQL refuses root: then it runs as `nobody`.
+fn unprivileged(command: &mut Command) -> &mut Command {
+    // SAFETY: asks for the user, without side effects.
+    if unsafe { libc::geteuid() } == 0 { command.uid(65534).gid(65534) } else { command }
+}
+
+struct PostgresServer {
+    server: Server,
+    files: Certificates,
+}
+
+fn postgres() -> Option<PostgresServer> {
+    let bin = program(POSTGRES)?;
+    let folder = tempfile::tempdir().unwrap();
+    let files = certificates(folder.path());
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    // SAFETY: asks for the user, without side effects.
+    if unsafe { libc::geteuid() } == 0 {
+        for path in [folder.path(), &data, &files.key] {
+            std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+        }
+    }
+    std::fs::set_permissions(&files.key, PermissionsExt::from_mode(0o600)).unwrap();
+    let mut init = Command::new(bin.join("initdb"));
+    init.args(["-U", "lasthop", "-A", "trust", "-N", "--no-instructions", "-D"]).arg(&data);
+    let output = unprivileged(&mut init).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::write(
+        data.join("pg_hba.conf"),
+        "local all lasthop trust\nhost all lasthop 127.0.0.1/32 trust\n\
+         local all clear password\nlocal all md5user md5\nlocal all scramuser scram-sha-256\n\
+         hostssl all scramuser 127.0.0.1/32 scram-sha-256\n",
+    )
+    .unwrap();
+    let port = free_port();
+    let mut command = Command::new(bin.join("postgres"));
+    command.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k"]).arg(folder.path());
+    for setting in ["ssl=on", "fsync=off", "max_connections=40"] {
+        command.args(["-c", setting]);
+    }
+    command.arg("-c").arg(format!("ssl_cert_file={}", files.certificate.display()));
+    command.arg("-c").arg(format!("ssl_key_file={}", files.key.display()));
+    command.stdout(Stdio::null()).stderr(Stdio::null()).current_dir(folder.path());
+    let mut child = unprivileged(&mut command).spawn().unwrap();
+    let psql = |sql: &str| {
+        let mut psql = Command::new(bin.join("psql"));
+        psql.args(["-U", "lasthop", "-d", "postgres", "-p", &port.to_string(), "-h"]).arg(folder.path());
+        psql.args(["-q", "-v", "ON_ERROR_STOP=1", "-c", sql])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    };
+    wait_until(&mut child, "postgres", || psql("select 1"));
+    for sql in [
+        "create role clear login password 'secret'",
+        "set password_encryption='md5'; create role md5user login password 'secret'",
+        "create role scramuser login password 'secret'",
+        "create sequence counted cache 1",
+        "grant usage on sequence counted to public",
+    ] {
+        assert!(psql(sql), "{sql}");
+    }
+    Some(PostgresServer { server: Server { child, folder, port }, files })
+}
+
+impl PostgresServer {
+    fn unix(&self) -> Endpoint {
+        let name = format!(".s.PGSQL.{}", self.server.port);
+        Endpoint { address: Address::Unix(self.server.folder.path().join(name)), tls: None }
+    }
+
+    fn tcp(&self, secure: bool) -> Endpoint {
+        let address = Address::Tcp(format!("127.0.0.1:{}", self.server.port).parse().unwrap());
+        Endpoint { address, tls: secure.then(|| tls(&self.files)) }
+    }
+}
+
+fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
+    Postgres {
+        user: user.into(),
+        database: "postgres".into(),
+        password: Some("secret".into()),
+        query: query.into(),
+        mode,
+        parameters: vec![],
+        expect: PostgresExpect { rows: Some(1), first: None, tag: Some("SELECT 1".into()) },
+    }
+}
+
+/// The next number of the server's own sequence.
+fn counted(server: &PostgresServer) -> u64 {
+    let address = server.unix().address;
+    let Address::Unix(path) = address else { unreachable!("a Unix endpoint") };
+    let mut psql = Command::new(program(POSTGRES).unwrap().join("psql"));
+    psql.args(["-U", "lasthop", "-d", "postgres", "-p", &server.server.port.to_string(), "-Atc"]);
+    psql.arg("select nextval('counted')").arg("-h").arg(path.parent().unwrap());
+    String::from_utf8(psql.output().unwrap().stdout).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn postgres_counts_what_was_checked() {
+    let Some(server) = postgres() else { return };
+    for endpoint in [server.unix(), server.tcp(false), server.tcp(true)] {
+        for mode in [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared] {
+            let base = spec(&endpoint, Protocol::Postgres(query("lasthop", "select nextval('counted')", mode)));
+            for spec in everything(&base) {
+                let before = counted(&server);
+                let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
+                check(&result);
+                let probes = 2 * u64::from(spec.pipeline);
+                assert_eq!(counted(&server) - before - 1, result.requests_total + probes, "{spec:?}");
+                assert_eq!(result.phases.auth.is_some(), spec.reuse == Reuse::PerRequest);
+            }
+        }
+    }
+}
+
+#[test]
+fn postgres_lets_in_by_every_method() {
+    let Some(server) = postgres() else { return };
+    for (user, endpoint) in [
+        ("lasthop", server.unix()),
+        ("clear", server.unix()),
+        ("md5user", server.unix()),
+        ("scramuser", server.unix()),
+        ("scramuser", server.tcp(true)),
+    ] {
+        for connections in [1, 2] {
+            let postgres = query(user, "select 1", QueryMode::Simple);
+            let base = Spec { connections, ..spec(&endpoint, Protocol::Postgres(postgres.clone())) };
+            check(&run(&base, SHORT).unwrap_or_else(|error| panic!("{user}: {error}")));
+            if user != "lasthop" {
+                let wrong = Protocol::Postgres(Postgres { password: Some("no".into()), ..postgres.clone() });
+                let error = Case::prepare(&Spec { protocol: wrong, ..base.clone() }).map(drop).unwrap_err();
+                assert!(error.cause.contains("SQLSTATE 28P01"), "{error}");
+                let none = Protocol::Postgres(Postgres { password: None, ..postgres });
+                let error = Case::prepare(&Spec { protocol: none, ..base }).map(drop).unwrap_err();
+                assert!(error.cause.contains("wants a password"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn postgres_results_are_checked() {
+    let Some(server) = postgres() else { return };
+    let endpoint = server.unix();
+    let many = Postgres {
+        expect: PostgresExpect { rows: Some(20_000), first: Some("1".into()), tag: Some("SELECT 20000".into()) },
+        ..query("lasthop", "select i, repeat('x', 100) from generate_series(1, 20000) i", QueryMode::Simple)
+    };
+    let phases = TrialPhases { measure_ns: 100_000_000, ..SHORT };
+    let result = run(&spec(&endpoint, Protocol::Postgres(many.clone())), phases).unwrap();
+    check(&result);
+    assert!(result.bytes_received > result.requests * 2_000_000);
+    let sum = Postgres {
+        parameters: vec!["20".into(), "22".into()],
+        expect: PostgresExpect { first: Some("42".into()), ..PostgresExpect::default() },
+        ..query("lasthop", "select $1::int + $2::int", QueryMode::Prepared)
+    };
+    check(&run(&spec(&endpoint, Protocol::Postgres(sum)), SHORT).unwrap());
+    let prepare = |postgres: Postgres| Case::prepare(&spec(&endpoint, Protocol::Postgres(postgres))).map(drop);
+    let fewer = Postgres { expect: PostgresExpect { rows: Some(1), ..PostgresExpect::default() }, ..many };
+    assert_eq!(prepare(fewer).unwrap_err().cause, "20000 rows, expected 1");
+    let unknown = prepare(query("lasthop", "select x", QueryMode::Extended)).unwrap_err();
+    assert!(unknown.cause.contains("SQLSTATE 42703"), "{unknown}");
+    let secure = Endpoint { tls: Some(tls(&server.files)), ..endpoint.clone() };
+    let protocol = Protocol::Postgres(query("lasthop", "select 1", QueryMode::Simple));
+    let error = Case::prepare(&spec(&secure, protocol)).map(drop).unwrap_err();
+    assert_eq!(error.cause, "the server does not offer TLS on this socket");
+}
+
+#[test]
+fn postgres_errors_are_counted_by_class_and_keep_the_connection() {
+    let Some(server) = postgres() else { return };
+    // Right for the two probes and a few more, then a division by zero.
+    let sql = "select 1 / (case when nextval('counted') < 9 then 1 else 0 end)";
+    let base = spec(&server.unix(), Protocol::Postgres(query("lasthop", sql, QueryMode::Extended)));
+    let result = run(&base, TrialPhases { warm_up_ns: 0, ..SHORT }).unwrap();
+    assert_eq!(result.requests_total, 6);
+    assert_eq!(result.connections_opened, 0);
+    let error = &result.errors[&ErrorClass::WrongStatus];
+    assert!(error.first.contains("SQLSTATE 22012") && error.count > 1, "{error:?}");
+}
