@@ -221,6 +221,7 @@ fn reply_bytes(protocol: &Protocol) -> Option<u64> {
         Protocol::Echo(echo) => Some(u64::from(echo.size)),
         Protocol::Stream(stream) => Some(stream.size),
         Protocol::Http(http) => http.expect.length.or_else(|| Some(http.expect.body.as_ref()?.len() as u64)),
+        Protocol::Redis(_) | Protocol::Postgres(_) => None,
     }
 }
 

@@ -174,7 +174,7 @@ impl Runner<'_> {
                 return Ok(stopped);
             }
             self.count_failures(trials_before);
-            if self.failing.iter().all(|rounds| *rounds >= GIVE_UP_AFTER) {
+            if (0..self.failing.len()).all(|case| self.given_up(case)) {
                 return Ok(Stopped::Failed);
             }
             if self.look(number) {
@@ -199,6 +199,11 @@ impl Runner<'_> {
                 records.iter().any(|record| matches!(record, TrialRecord::Trial(trial) if trial.case == case.case));
             self.failing[index] = if measured { 0 } else { self.failing[index] + 1 };
         }
+    }
+
+    /// By index of the case.
+    fn given_up(&self, case: usize) -> bool {
+        self.failing[case] >= GIVE_UP_AFTER
     }
 
     /// Tells how far the comparisons are; true when all are as narrow as asked.

@@ -142,7 +142,7 @@ impl Round {
     /// Opens a case's connections, verifies its answers and its link, and warms it up.
     fn open(&mut self, runner: &mut Runner<'_>, index: usize) -> Result<Option<CaseProof>, RunError> {
         let case = &runner.job.plan.cases[index];
-        let Some(up) = &self.stacks[case.stack] else { return Ok(None) };
+        let Some(up) = &self.stacks[case.stack].as_ref().filter(|_| !runner.given_up(index)) else { return Ok(None) };
         let bindings = up.bindings.clone();
         match self.verify(runner, case, &bindings) {
             Ok((driver, proof)) => {
@@ -367,8 +367,7 @@ impl Runner<'_> {
 
     /// Whether a stack still has a case that is not given up.
     fn wanted(&self, stack: usize) -> bool {
-        let cases = self.job.plan.cases.iter().zip(&self.failing);
-        cases.into_iter().any(|(case, failing)| case.stack == stack && *failing < super::GIVE_UP_AFTER)
+        self.job.plan.cases.iter().enumerate().any(|(index, case)| case.stack == stack && !self.given_up(index))
     }
 
     fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
