@@ -225,6 +225,7 @@ fn latencies(draws: &mut Draws, result: &TrialResult) -> Histogram {
 fn result(truth: &Truth, speed: f64) -> TrialResult {
     let requests = (truth.rate * speed * TRIAL_NS as f64 / 1e9) as u64;
     TrialResult {
+        reported: None,
         elapsed_ns: TRIAL_NS,
         requests,
         requests_total: requests + requests / 10,
