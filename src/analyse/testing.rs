@@ -146,6 +146,8 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
             services: IndexMap::from([("server".to_owned(), "lasthop".to_owned())]),
         },
         settings: Settings {
+            rounds: None,
+            tools: Vec::new(),
             seed: 1,
             precision: 0.02,
             budget_ns: 30_000_000_000,

@@ -17,6 +17,7 @@ use lasthop_load::{
     spec::{Engine, Spec},
     wire::{self, Reply, Request, Stage, TrialPhases, WireError},
 };
+use serde::{Deserialize, Serialize};
 
 use super::{Order, Reading, Tool, ToolChoice, process, psql};
 
@@ -26,10 +27,12 @@ const GRACE: Duration = Duration::from_secs(15);
 const GAUGE: TrialPhases = TrialPhases { warm_up_ns: 10_000_000, measure_ns: 50_000_000 };
 
 /// A tool as it was found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Foreign {
     pub choice: ToolChoice,
     pub program: PathBuf,
+    pub version: String,
     /// A private folder.
     pub scratch: PathBuf,
 }
@@ -49,9 +52,12 @@ impl Foreign {
     ///
     /// # Errors
     /// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
-    pub fn serve(&self, mut input: impl BufRead, mut output: impl Write, version: String) -> Result<(), WireError> {
+    pub fn serve(&self, mut input: impl BufRead, mut output: impl Write) -> Result<(), WireError> {
         let driver = self.choice.tool.name().to_owned();
-        wire::write_line(&mut output, &Reply::Hello { protocol: wire::VERSION, driver, version })?;
+        wire::write_line(
+            &mut output,
+            &Reply::Hello { protocol: wire::VERSION, driver, version: self.version.clone() },
+        )?;
         let mut cases = BTreeMap::new();
         while let Some(request) = wire::read_line(&mut input)? {
             wire::write_line(&mut output, &self.answer(&mut cases, request))?;
@@ -115,12 +121,14 @@ fn run(tool: Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Trial
     let arguments = tool.arguments(order).map_err(|unable| unable.to_string())?;
     let limit = Duration::from_secs(order.seconds) + GRACE;
     let repeats = if tool == Tool::Psql { psql::repeats(order) } else { 1 };
-    let mut total = process::run(program, &arguments, order.scratch, limit).map_err(|error| format!("{tool}: {error}"))?;
+    let mut total =
+        process::run(program, &arguments, order.scratch, limit).map_err(|error| format!("{tool}: {error}"))?;
     for _ in 1..repeats {
         if total.elapsed_ns > limit.as_nanos() as u64 || total.code != 0 {
             return Err(format!("{tool}: {repeats} runs did not end within {limit:?}"));
         }
-        let next = process::run(program, &arguments, order.scratch, limit).map_err(|error| format!("{tool}: {error}"))?;
+        let next =
+            process::run(program, &arguments, order.scratch, limit).map_err(|error| format!("{tool}: {error}"))?;
         total.output.push_str(&next.output);
         total.code = next.code;
         total.elapsed_ns += next.elapsed_ns;
@@ -234,6 +242,7 @@ mod tests {
         let foreign = Foreign {
             choice: ToolChoice::plain(Tool::Wrk),
             program: "/nonexistent".into(),
+            version: "0".into(),
             scratch: "/nonexistent".into(),
         };
         let Failed(stage, cause) = testing::postgres_order(|order| foreign.prepare(order.spec.clone()).err().unwrap());

@@ -78,7 +78,9 @@ pub struct Reading {
 pub enum Unable {
     #[error("{tool} speaks {speaks}, but the case's protocol is {protocol}")]
     Protocol { tool: Tool, speaks: &'static str, protocol: &'static str },
-    #[error("{tool} cannot open a Unix socket; it can drive cases whose own connection is TCP (a link behind a proxy is)")]
+    #[error(
+        "{tool} cannot open a Unix socket; it can drive cases whose own connection is TCP (a link behind a proxy is)"
+    )]
     UnixSocket { tool: Tool },
     #[error("{tool} cannot {what}")]
     Mode { tool: Tool, what: String },

@@ -64,7 +64,11 @@ pub fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
         requests,
         rate: caught.number("rate")?,
         bytes: 0,
-        errors: vec![(ErrorClass::WrongStatus, caught.count_if_any("failed")?, "pgbench: failed transactions".to_owned())],
+        errors: vec![(
+            ErrorClass::WrongStatus,
+            caught.count_if_any("failed")?,
+            "pgbench: failed transactions".to_owned(),
+        )],
         connections: if order.spec.reuse == Reuse::PerRequest { requests } else { caught.count("clients")? },
         reported: Reported {
             tool: "pgbench".to_owned(),

@@ -96,7 +96,8 @@ pub fn write(order: &Order<'_>, name: &str, text: &str) -> Result<String, Unable
 pub fn connection(spec: &Spec, postgres: &Postgres) -> String {
     let mut words = match &spec.endpoint.address {
         Address::Tcp(address) => {
-            let name = spec.endpoint.tls.as_ref().map_or_else(|| address.ip().to_string(), |tls| tls.server_name.clone());
+            let name =
+                spec.endpoint.tls.as_ref().map_or_else(|| address.ip().to_string(), |tls| tls.server_name.clone());
             vec![("host", name), ("hostaddr", address.ip().to_string()), ("port", address.port().to_string())]
         }
         Address::Unix(path) => {
