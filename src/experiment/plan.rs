@@ -7,19 +7,19 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Protocol, Reuse, Transport};
+use lasthop_load::spec::{Address, Protocol, RedisExpect, Reuse, Transport};
 use serde_json::Value;
 use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
-    model::{Experiment, Factor, Level, Levels, RenderedService, Source},
+    model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
     template::TemplateError,
 };
 use crate::{
     record::schema::{CasePlan, Difference, ExperimentSummary, FactorSummary, LoadSummary},
-    service::bindings::{Account, Bindings, ServiceBinding, TlsFiles},
+    service::bindings::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
     tool::Tool,
 };
 
@@ -250,7 +250,12 @@ fn reply_bytes(protocol: &Protocol) -> Option<u64> {
         Protocol::Echo(echo) => Some(u64::from(echo.size)),
         Protocol::Stream(stream) => Some(stream.size),
         Protocol::Http(http) => http.expect.length.or_else(|| Some(http.expect.body.as_ref()?.len() as u64)),
-        Protocol::Redis(_) | Protocol::Postgres(_) => None,
+        Protocol::Redis(redis) => match &redis.expect {
+            RedisExpect::Length(length) => Some(*length),
+            RedisExpect::Bulk(text) => Some(text.len() as u64),
+            _ => None,
+        },
+        Protocol::Postgres(_) => None,
     }
 }
 
@@ -274,7 +279,8 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<(Portrait, Rende
     if !case.transport.is_unix() {
         portrait.insert(NODELAY.to_owned(), format!("{}\n", load.spec.socket.nodelay));
     }
-    let forms = link_forms(&bindings.services[&experiment.link.to]);
+    let servers = bindings.services.values().filter(|server| service_of(&server.name) == experiment.link.to);
+    let forms: Vec<String> = servers.flat_map(link_forms).collect();
     for text in portrait.values_mut() {
         for form in &forms {
             *text = text.replace(form, "@link@");
@@ -326,22 +332,26 @@ fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, Re
     let none = Bindings { round: 0, stack: 0, services: IndexMap::new(), account: account(), cpus: Vec::new() };
     let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
     let mut services = IndexMap::new();
-    for (at, (name, service)) in experiment.services.iter().enumerate() {
-        let recipe = renderer.recipe_name(name, service)?;
+    for (name, service) in &experiment.services {
+        let recipe = renderer.recipe(name, service)?;
         let transport = service.listen.unwrap_or_else(|| cases::transport(levels));
-        services.insert(name.clone(), placeholder(name, &recipe, transport, 60001 + at as u16));
+        for index in 0..renderer.count(name, service)? {
+            let (server, port) = (server_name(name, index), 60001 + services.len() as u16);
+            services.insert(server.clone(), placeholder(&server, recipe, transport, port));
+        }
     }
     Ok(Bindings { services, ..none })
 }
 
 fn account() -> Account {
-    Account { user: "@user@".to_owned(), group: "@group@".to_owned(), is_root: false }
+    Account { user: "@user@".to_owned(), group: "@group@".to_owned(), is_root: false, ids: (0, 0) }
 }
 
-fn placeholder(name: &str, recipe: &str, transport: Transport, port: u16) -> ServiceBinding {
+fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> ServiceBinding {
     let runtime = PathBuf::from("/@run@").join(name);
+    let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
     let address = match transport {
-        Transport::Unix | Transport::TlsUnix => Address::Unix(runtime.join("socket")),
+        Transport::Unix | Transport::TlsUnix => Address::Unix(runtime.join(file.unwrap_or(SOCKET))),
         Transport::Abstract => Address::Abstract(format!("@run@-{name}")),
         Transport::Tcp | Transport::Tls => Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         Transport::Tcp6 => Address::Tcp(SocketAddr::from((Ipv6Addr::LOCALHOST, port))),
@@ -355,11 +365,14 @@ fn placeholder(name: &str, recipe: &str, transport: Transport, port: u16) -> Ser
     ServiceBinding {
         name: name.to_owned(),
         directory: PathBuf::from("/@record@").join(name),
+        record: PathBuf::from("/@record@").join(name),
+        account: None,
+        cache: PathBuf::from("/@cache@").join(&recipe.name),
         runtime,
         transport,
         address,
         tls,
-        program: PathBuf::from("/@program@").join(recipe),
+        program: PathBuf::from("/@program@").join(&recipe.name),
     }
 }
 
@@ -380,12 +393,15 @@ fn stack_for(
         return stack.number;
     }
     let number = stacks.len();
-    let program = |name: &String| services[&format!("{name}: command")].lines().next().map(str::to_owned);
-    let service = |(name, service): (&String, &super::model::Service)| {
-        let recipe = program(name).unwrap_or_default().trim_start_matches("/@program@/").to_owned();
-        (name.clone(), StackService { recipe, transport: service.listen.unwrap_or(case.transport) })
+    let program = |name: &String| services.get(&format!("{name}: command"))?.lines().next().map(str::to_owned);
+    let server = |name: String, service: &super::model::Service| {
+        let recipe = program(&name)?.trim_start_matches("/@program@/").to_owned();
+        Some((name, StackService { recipe, transport: service.listen.unwrap_or(case.transport) }))
     };
-    let described = experiment.services.iter().map(service).collect();
+    let mut described = IndexMap::new();
+    for (name, service) in &experiment.services {
+        described.extend((0..).map_while(|index| server(server_name(name, index), service)));
+    }
     let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services: described };
     stacks.push(((case.again, services), stack));
     number

@@ -16,11 +16,11 @@ use super::{
     nanoseconds, placement, probe,
 };
 use crate::{
-    experiment::plan::{Stack as PlannedStack, tool_of},
+    experiment::plan::{Stack as PlannedStack, StackService, tool_of},
     observe::{observer::Observer, procfs::Role},
     record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
     service::{
-        bindings::Bindings,
+        bindings::{Bindings, service_of},
         guard::{GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
         stack::{Stack, StackPlan, StartError},
@@ -291,7 +291,9 @@ impl Round {
     fn roles(&self) -> Vec<Role> {
         let up = self.stacks.iter().flatten().flat_map(|up| &up.stack.instances);
         let stacks = self.stacks.iter().flatten().flat_map(|up| up.stack.instances.iter().map(|_| up.bindings.stack));
-        up.zip(stacks).map(|(one, stack)| Role { stack, name: one.name.clone(), pid: one.pid }).collect()
+        up.zip(stacks)
+            .map(|(one, stack)| Role { stack, name: service_of(&one.name).to_owned(), pid: one.pid })
+            .collect()
     }
 
     fn failure(&self, block: Option<u32>, case: &CasePlan, trouble: Trouble) -> Failure {
@@ -413,15 +415,8 @@ impl Runner<'_> {
             let cause = format!("service `{service}`: {error}");
             return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
         }
-        let wanted: Vec<Wanted> = stack
-            .services
-            .iter()
-            .map(|(name, service)| Wanted {
-                name: name.clone(),
-                transport: service.transport,
-                program: self.programs.get(&service.recipe).expect("nothing is missing").path.clone(),
-            })
-            .collect();
+        let wanted: Vec<Wanted> =
+            stack.services.iter().map(|(name, service)| self.wanted_service(name, service)).collect();
         let record = self.writer.services();
         let mut bindings =
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
@@ -429,6 +424,18 @@ impl Runner<'_> {
         let (_, cpus) = placement::cpus(&self.job.settings.placement);
         bindings.cpus = cpus.unwrap_or_default();
         Ok(StackPlan { bindings, services })
+    }
+
+    fn wanted_service(&self, name: &str, service: &StackService) -> Wanted {
+        let recipe = &self.job.plan.experiment.recipes[&service.recipe];
+        let program = &self.programs.get(&service.recipe).expect("nothing is missing").path;
+        let mut wanted = Wanted::new(name, service.transport, program);
+        wanted.recipe.clone_from(&service.recipe);
+        wanted.unprivileged = recipe.unprivileged;
+        if let Some(file) = recipe.listen.get(&service.transport).and_then(|listen| listen.file.as_ref()) {
+            wanted.socket.clone_from(file);
+        }
+        wanted
     }
 
     /// A failure row for each case of a stack.

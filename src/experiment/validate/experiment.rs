@@ -24,7 +24,7 @@ pub(in crate::experiment) const FILE: &str = "experiment.toml";
 /// The end of a link that is the load generator.
 const DRIVER: &str = "driver";
 /// Protocols that the load may name.
-const PROTOCOLS: [&str; 4] = ["hello", "echo", "stream", "http"];
+const PROTOCOLS: [&str; 6] = ["hello", "echo", "stream", "http", "redis", "postgres"];
 
 /// Where recipes come from.
 pub(in crate::experiment) trait Recipes {
@@ -241,6 +241,10 @@ impl Checker<'_> {
             self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
         }
         self.template(&at("recipe"), &service.recipe, factors);
+        self.template(&at("count"), &service.count.0, factors);
+        if service.count.0 != "1" && file.load.target == name {
+            self.key_error(&at("count"), "the driver talks to this service, which must be a single server", None);
+        }
         let outer = factors.clone().add_services(file.services.keys()).add_own();
         self.template_tree(&at("settings"), &outer);
         for key in service.settings.keys() {
@@ -255,6 +259,7 @@ impl Checker<'_> {
         Service {
             recipe: service.recipe.clone(),
             listen: service.listen,
+            count: service.count.0.clone(),
             needs: service.needs.clone(),
             settings: service.settings.iter().map(|(key, value)| (key.clone(), value.0.clone())).collect(),
             config: self.config(&at("config"), &service.config, &scope),
@@ -291,9 +296,8 @@ impl Checker<'_> {
 
     fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
         let load = &file.load;
-        for key in
-            ["protocol", "connections", "threads", "reuse", "nodelay", "driver", "hello", "echo", "stream", "http"]
-        {
+        let common = ["protocol", "connections", "threads", "reuse", "pipeline", "nodelay", "driver"];
+        for key in common.into_iter().chain(PROTOCOLS) {
             self.template_tree(&join("/load", key), scope);
         }
         self.template_tree("/link/proof/reuse", scope);
@@ -310,6 +314,7 @@ impl Checker<'_> {
             connections: load.connections.0.clone(),
             threads: load.threads.0.clone(),
             reuse: load.reuse.clone(),
+            pipeline: load.pipeline.0.clone(),
             nodelay: load.nodelay.0.clone(),
             driver: load.driver.clone(),
         }
