@@ -36,23 +36,31 @@ fn both_links_answer_and_are_proven() {
     lasthop.assert_nothing_left();
 }
 
+/// An interval at 95 % excludes the truth in one run of twenty: only a difference that is found three times is a fault.
 #[test]
 fn the_same_case_twice_is_not_found_to_differ() {
     if !ready() {
         return;
     }
     let lasthop = Lasthop::new();
+    let found: Vec<String> = (0..3).map(|_| verdict_of_the_same(&lasthop)).take_while(|word| differs(word)).collect();
+    assert!(found.len() < 3, "three times: {found:?}");
+    lasthop.assert_nothing_left();
+}
+
+fn differs(verdict: &str) -> bool {
+    !["equivalent", "undecided"].contains(&verdict)
+}
+
+fn verdict_of_the_same(lasthop: &Lasthop) -> String {
     let summary = lasthop
         .run(["run", "--aa", "nginx-gunicorn", "--only", "connections=1", "--budget", "15s", "--format", "json"])
         .ok()
         .json();
     let comparisons = summary["comparisons"].as_array().unwrap();
-    assert!(!comparisons.is_empty());
-    for comparison in comparisons.iter().filter(|comparison| comparison["metric"] == "throughput") {
-        let verdict = comparison["verdict"].as_str().unwrap();
-        assert!(["equivalent", "undecided"].contains(&verdict), "{comparison}");
-    }
-    lasthop.assert_nothing_left();
+    let throughput = comparisons.iter().find(|comparison| comparison["metric"] == "throughput").unwrap();
+    assert_eq!(throughput["case"].as_str().unwrap().split('/').next(), Some("tcp-again"), "{throughput}");
+    throughput["verdict"].as_str().unwrap().to_owned()
 }
 
 #[test]

@@ -146,6 +146,8 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
             services: IndexMap::from([("server".to_owned(), "lasthop".to_owned())]),
         },
         settings: Settings {
+            rounds: None,
+            tools: Vec::new(),
             seed: 1,
             precision: 0.02,
             budget_ns: 30_000_000_000,
@@ -198,6 +200,7 @@ fn proof(transport: Transport) -> CaseProof {
         engine: Engine::Auto,
         connections: 1,
         threads: 1,
+        pipeline: 1,
         timeouts: Timeouts::default(),
     };
     let driver = Proof {
@@ -224,11 +227,15 @@ fn latencies(draws: &mut Draws, result: &TrialResult) -> Histogram {
 fn result(truth: &Truth, speed: f64) -> TrialResult {
     let requests = (truth.rate * speed * TRIAL_NS as f64 / 1e9) as u64;
     TrialResult {
+        reported: None,
         elapsed_ns: TRIAL_NS,
         requests,
         requests_total: requests + requests / 10,
         bytes_received: requests * 64,
         service_time: None,
+        response_time: None,
+        lag: None,
+        offered: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,

@@ -12,14 +12,15 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use super::{
-    cases::{self, Chosen, Excluded, NamedCase, Selection, SelectionError},
-    model::{Experiment, Levels, Recipe, RenderedService, Source},
+    cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
+    model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
     template::TemplateError,
 };
 use crate::{
     record::schema::{CasePlan, Difference, ExperimentSummary, FactorSummary, LoadSummary},
     service::bindings::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
+    tool::Tool,
 };
 
 /// What a run will do, before any service is started.
@@ -68,6 +69,8 @@ pub enum PlanError {
     Template(#[from] TemplateError),
     #[error("case {case}: {cause}")]
     Render { case: String, cause: RenderError },
+    #[error("{tool} does not speak {protocol}, the protocol of this experiment")]
+    Driver { tool: Tool, protocol: String },
     #[error("the chosen levels leave no case{}", reasons(.0))]
     Nothing(Vec<Excluded>),
     #[error("the chosen levels make up to {0} cases, more than {MOST_CASES}: choose fewer with --only factor=level")]
@@ -86,7 +89,8 @@ impl Plan {
     /// # Errors
     /// When the selection names what the experiment does not have, nothing is left of it, or a template of a case
     /// cannot be rendered.
-    pub fn new(experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
+    pub fn new(mut experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
+        add_drivers(&mut experiment, &selection.drivers);
         let chosen = cases::choose(&experiment, selection)?;
         let most = chosen.values().map(|levels| levels.len() as u128).product();
         if most > MOST_CASES * 10 {
@@ -109,6 +113,11 @@ impl Plan {
         for case in &named {
             let (portrait, load) =
                 portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
+            if let Some(tool) = tool_of(&case.levels)
+                && !tool.speaks(&load.spec.protocol)
+            {
+                return Err(PlanError::Driver { tool, protocol: load.protocol });
+            }
             let stack = stack_for(&experiment, &mut stacks, case, &portrait);
             plans.push(case_plan(&experiment, case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
@@ -177,6 +186,22 @@ impl std::fmt::Display for Source {
     }
 }
 
+/// The tool that drives a case; `None` where its load says who does.
+#[must_use]
+pub fn tool_of(levels: &Levels) -> Option<Tool> {
+    levels.get(DRIVER).and_then(|level| level.to_string().parse().ok())
+}
+
+fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
+    if drivers.is_empty() {
+        return;
+    }
+    let levels: Vec<Level> = drivers.iter().cloned().map(Level::Text).collect();
+    let help = "who makes the load: lasthop, or a classic tool".to_owned();
+    let factor = Factor { help, default: levels.clone(), levels, reference: None, when: None, range: None };
+    experiment.factors.insert(DRIVER.to_owned(), factor);
+}
+
 fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
     let summary = |(name, levels): (&String, &Vec<_>)| {
         let factor = &experiment.factors[name];
@@ -203,7 +228,11 @@ fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &Ren
                 Reuse::KeepAlive => "keep-alive".to_owned(),
             },
             bytes: reply_bytes(&load.spec.protocol),
-            driver: load.driver.as_ref().map_or_else(|| "lasthop".to_owned(), |words| driver_name(words)),
+            driver: match (tool_of(&case.levels), &load.driver) {
+                (Some(tool), _) => tool.name().to_owned(),
+                (None, Some(words)) => driver_name(words),
+                (None, None) => OWN_DRIVER.to_owned(),
+            },
         },
     }
 }

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     experiment::model::{Level, Levels},
     observe::Observations,
+    tool::ToolChoice,
 };
 
 /// Rises with every change that an older lasthop cannot read.
@@ -81,6 +82,12 @@ pub struct Settings {
     /// Whether every reference case was run twice under two names and nothing else.
     pub aa: bool,
     pub placement: Placement,
+    /// At most so many rounds; `None` where precision and budget alone decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// Tools that drive in the place of lasthop's own load generator, or beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolChoice>,
 }
 
 /// Which CPUs the processes may use. CPU numbers as the kernel counts them.
@@ -272,6 +279,8 @@ pub enum Stopped {
     Precision,
     /// The time is spent.
     Budget,
+    /// As many rounds were made as were asked for.
+    Rounds,
     /// A signal, or the run died: a record without an end reads as this.
     Interrupted,
     /// No case is left that works.

@@ -16,10 +16,7 @@ use super::{
     nanoseconds, placement, probe,
 };
 use crate::{
-    experiment::{
-        plan::{Stack as PlannedStack, StackService},
-        render::RenderedLoad,
-    },
+    experiment::plan::{Stack as PlannedStack, StackService, tool_of},
     observe::{observer::Observer, procfs::Role},
     record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
     service::{
@@ -28,6 +25,7 @@ use crate::{
         sandbox::Wanted,
         stack::{Stack, StackPlan, StartError},
     },
+    tool::{Tool, ToolChoice, drive::Foreign},
 };
 
 /// Name under which lasthop's own driver is kept among foreign ones.
@@ -145,7 +143,7 @@ impl Round {
     /// Opens a case's connections, verifies its answers and its link, and warms it up.
     fn open(&mut self, runner: &mut Runner<'_>, index: usize) -> Result<Option<CaseProof>, RunError> {
         let case = &runner.job.plan.cases[index];
-        let Some(up) = &self.stacks[case.stack] else { return Ok(None) };
+        let Some(up) = &self.stacks[case.stack].as_ref().filter(|_| !runner.given_up(index)) else { return Ok(None) };
         let bindings = up.bindings.clone();
         match self.verify(runner, case, &bindings) {
             Ok((driver, proof)) => {
@@ -167,12 +165,20 @@ impl Round {
     ) -> Result<(String, CaseProof), Trouble> {
         let plan = runner.job.plan;
         let load = plan.load(case, bindings).map_err(|error| Trouble::plan(&error))?;
-        let name = load.driver.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
-        self.driver(runner, &name, &load)?;
+        let tool = tool_of(&case.levels);
+        let command = match tool {
+            Some(tool) => Some(runner.tool_command(tool)?),
+            None => load.driver.clone(),
+        };
+        let name = command.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
+        self.driver(runner, &name, command.as_deref())?;
         let wanted = plan.proof(case, bindings).map_err(|error| Trouble::plan(&error))?;
         let running = self.drivers.get_mut(&name).expect("it has just been started");
         let driven = running.driver.prepare(&case.case, &load.spec).and_then(|proof| {
-            running.driver.trial(&case.case, runner.phases())?;
+            // A tool's shortest trial is long, and its driver has verified the answers by lasthop's own engine.
+            if tool.is_none() {
+                running.driver.trial(&case.case, runner.phases(case))?;
+            }
             Ok(proof)
         });
         let driver = driven.map_err(|error| self.trouble(&name, case, &error))?;
@@ -188,14 +194,14 @@ impl Round {
     }
 
     /// Starts the driver of a case unless it runs already.
-    fn driver(&mut self, runner: &Runner<'_>, name: &str, load: &RenderedLoad) -> Result<(), Trouble> {
+    fn driver(&mut self, runner: &Runner<'_>, name: &str, command: Option<&[String]>) -> Result<(), Trouble> {
         if !self.drivers.contains_key(name) {
             let log = runner
                 .writer
                 .services()
                 .join(self.number.to_string())
                 .join(format!("driver-{}.log", self.drivers.len()));
-            let running = start_driver(runner, load, &log).map_err(|cause| Trouble {
+            let running = start_driver(runner, command, &log).map_err(|cause| Trouble {
                 stage: "start".to_owned(),
                 cause,
                 log: crate::service::stack::tail(&log),
@@ -239,7 +245,7 @@ impl Round {
         (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
         let running = self.drivers.get_mut(&name).expect("a ready case has its driver");
         let before = self.observer.snapshot();
-        let result = running.driver.trial(&case.case, runner.phases());
+        let result = running.driver.trial(&case.case, runner.phases(case));
         let after = self.observer.snapshot();
         match result.map_err(|error| self.trouble(&name, case, &error)).and_then(answered) {
             Ok(result) => {
@@ -285,7 +291,9 @@ impl Round {
     fn roles(&self) -> Vec<Role> {
         let up = self.stacks.iter().flatten().flat_map(|up| &up.stack.instances);
         let stacks = self.stacks.iter().flatten().flat_map(|up| up.stack.instances.iter().map(|_| up.bindings.stack));
-        up.zip(stacks).map(|(one, stack)| Role { stack, name: service_of(&one.name).to_owned(), pid: one.pid }).collect()
+        up.zip(stacks)
+            .map(|(one, stack)| Role { stack, name: service_of(&one.name).to_owned(), pid: one.pid })
+            .collect()
     }
 
     fn failure(&self, block: Option<u32>, case: &CasePlan, trouble: Trouble) -> Failure {
@@ -338,9 +346,13 @@ fn answered(result: TrialResult) -> Result<TrialResult, Trouble> {
     })
 }
 
-fn start_driver(runner: &Runner<'_>, load: &RenderedLoad, log: &std::path::Path) -> Result<RunningDriver, String> {
-    let command = match &load.driver {
-        Some(command) => command.clone(),
+fn start_driver(
+    runner: &Runner<'_>,
+    command: Option<&[String]>,
+    log: &std::path::Path,
+) -> Result<RunningDriver, String> {
+    let command = match command {
+        Some(command) => command.to_vec(),
         None => vec![own_executable()?, "drive".to_owned()],
     };
     let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
@@ -364,14 +376,38 @@ fn own_executable() -> Result<String, String> {
 }
 
 impl Runner<'_> {
-    fn phases(&self) -> TrialPhases {
-        TrialPhases { warm_up_ns: self.job.settings.warm_up_ns, measure_ns: self.job.settings.trial_ns }
+    /// Lengths of a case's trials. Tools count whole seconds and leave no warm-up out.
+    fn phases(&self, case: &CasePlan) -> TrialPhases {
+        let settings = &self.job.settings;
+        match tool_of(&case.levels) {
+            None => TrialPhases { warm_up_ns: settings.warm_up_ns, measure_ns: settings.trial_ns },
+            Some(tool) => {
+                let wanted = settings.trial_ns.div_ceil(1_000_000_000) * 1_000_000_000;
+                TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(tool.shortest_trial())) }
+            }
+        }
+    }
+
+    /// lasthop as the driver that runs a tool.
+    fn tool_command(&self, tool: Tool) -> Result<Vec<String>, Trouble> {
+        let located = self.programs.tool(tool);
+        let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool);
+        let scratch = self.sandbox.path().join(format!("tool-{tool}"));
+        std::fs::create_dir_all(&scratch).map_err(|error| Trouble::plan(&error))?;
+        let foreign = Foreign {
+            choice: choice.cloned().unwrap_or_else(|| ToolChoice::plain(tool)),
+            program: located.path.clone(),
+            version: located.version.clone(),
+            scratch,
+        };
+        let own = own_executable().map_err(|cause| Trouble::plan(&cause))?;
+        let json = serde_json::to_string(&foreign).expect("plain data with text keys");
+        Ok(vec![own, "drive".to_owned(), "--foreign".to_owned(), json])
     }
 
     /// Whether a stack still has a case that is not given up.
     fn wanted(&self, stack: usize) -> bool {
-        let cases = self.job.plan.cases.iter().zip(&self.failing);
-        cases.into_iter().any(|(case, failing)| case.stack == stack && *failing < super::GIVE_UP_AFTER)
+        self.job.plan.cases.iter().enumerate().any(|(index, case)| case.stack == stack && !self.given_up(index))
     }
 
     fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
@@ -379,11 +415,8 @@ impl Runner<'_> {
             let cause = format!("service `{service}`: {error}");
             return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
         }
-        let wanted: Vec<Wanted> = stack
-            .services
-            .iter()
-            .map(|(name, service)| self.wanted_service(name, service))
-            .collect();
+        let wanted: Vec<Wanted> =
+            stack.services.iter().map(|(name, service)| self.wanted_service(name, service)).collect();
         let record = self.writer.services();
         let mut bindings =
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;

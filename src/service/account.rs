@@ -31,7 +31,9 @@ const NOBODY: &str = "nobody";
 
 /// There is no account to run a server as.
 #[derive(Debug, thiserror::Error)]
-#[error("this server refuses to run as root, and /etc/passwd has no account `nobody` to run it as: run lasthop as another user")]
+#[error(
+    "this server refuses to run as root, and /etc/passwd has no account `nobody` to run it as: run lasthop as another user"
+)]
 pub struct NoAccount;
 
 fn named(user: &str) -> Option<Account> {

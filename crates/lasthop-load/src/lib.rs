@@ -20,6 +20,7 @@ pub mod endpoint;
 pub mod engine;
 pub mod failure;
 pub mod histogram;
+mod limits;
 pub mod pacer;
 pub mod proof;
 pub mod protocol;

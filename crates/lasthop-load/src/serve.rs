@@ -6,8 +6,9 @@ use rustls::ServerConfig;
 use socket2::{Domain, Type};
 
 use crate::{
-    endpoint,
+    clock, endpoint,
     failure::Failure,
+    limits,
     protocol::{echo, stream},
     spec::Address,
     transport::{Handshake, Socket, Stream, TlsError, TlsStream, server_config},
@@ -15,6 +16,8 @@ use crate::{
 
 /// The text that the pattern `hello` sends: that of the study of 2017.
 pub const HELLO: &[u8] = b"Hello there!";
+
+const SHORTAGE_PAUSE_NS: u64 = 10_000_000;
 
 /// What the server does with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +88,7 @@ impl Server {
     /// # Errors
     /// The address is taken or not usable, or TLS cannot be set up.
     pub fn bind(spec: &ServeSpec) -> Result<Self, ServeError> {
+        limits::lift_descriptors();
         let address = endpoint::resolve(&spec.address)?;
         let domain = endpoint::domain(&spec.address);
         let tls = spec.tls.as_ref().map(|tls| server_config(&tls.certificate, &tls.key)).transpose()?;
@@ -125,6 +129,11 @@ impl Server {
             let accepted = match self.listener.accept_raw() {
                 Ok((accepted, _)) => accepted,
                 Err(error) if is_passing(&error) => continue,
+                // Out of descriptors or memory: those who are being served may end. Clients wait in the queue.
+                Err(error) if is_shortage(&error) => {
+                    clock::sleep(SHORTAGE_PAUSE_NS);
+                    continue;
+                }
                 // That is what shutting down a listener leads to.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
                 Err(error) => return Err(ServeError::Accept(error)),
@@ -170,6 +179,10 @@ impl Stopper {
 
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECONNABORTED | libc::EAGAIN))
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
 impl Shared {

@@ -533,3 +533,60 @@ impl Http {
 fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), SpecError> {
     if (least..=most).contains(&value) { Ok(()) } else { Err(SpecError::OutOfRange { what, value, least, most }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the first version of the wire protocol wrote it: later fields have defaults.
+    const OLD: &str = r#"{"endpoint": {"address": {"unix": "/s"}}, "protocol": {"echo": {"size": 64}}}"#;
+
+    fn spec() -> Spec {
+        serde_json::from_str(OLD).unwrap()
+    }
+
+    #[test]
+    fn an_old_specification_is_still_understood() {
+        let spec = spec();
+        assert_eq!((spec.connections, spec.threads, spec.pipeline), (1, 1, 1));
+        assert_eq!((spec.reuse, spec.model, spec.engine), (Reuse::KeepAlive, Model::Closed, Engine::Auto));
+        spec.validate().unwrap();
+        let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+        assert_eq!(again, spec);
+    }
+
+    #[test]
+    fn the_open_loop_is_written_plainly() {
+        let model: Model = serde_json::from_str(r#"{"open": {"rate": 500, "arrivals": "poisson"}}"#).unwrap();
+        assert_eq!(model, Model::Open(OpenLoop { rate: 500.0, arrivals: Arrivals::Poisson, seed: 0 }));
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_is_refused() {
+        let open = Model::Open(OpenLoop { rate: f64::NAN, arrivals: Arrivals::Constant, seed: 0 });
+        let header = |value: &str| {
+            Protocol::Http(Http {
+                method: "GET".into(),
+                path: "/".into(),
+                host: "h".into(),
+                headers: vec![("A".into(), value.into())],
+                body: String::new(),
+                version: HttpVersion::V11,
+                expect: HttpExpect { status: 200, body: None, contains: vec![], length: None },
+            })
+        };
+        let base = spec();
+        for (spec, text) in [
+            (Spec { connections: 0, ..base.clone() }, "connections is 0, must be 1 to 65535"),
+            (Spec { threads: 2, ..base.clone() }, "2 threads for 1 connections"),
+            (Spec { engine: Engine::Blocking, connections: 2, ..base.clone() }, "the blocking engine drives one"),
+            (Spec { protocol: Protocol::Echo(Echo { size: 7 }), ..base.clone() }, "size of a message is 7, must be 8"),
+            (Spec { model: open, ..base.clone() }, "the rate is NaN"),
+            (Spec { pipeline: 4, reuse: Reuse::PerRequest, ..base.clone() }, "4 requests in a pipeline"),
+            (Spec { protocol: header("x\r\nB: c"), ..base }, "the header value"),
+        ] {
+            let error = spec.validate().unwrap_err().to_string();
+            assert!(error.starts_with(text), "{error}");
+        }
+    }
+}

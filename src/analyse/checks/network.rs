@@ -1,6 +1,8 @@
 //! Counters of the kernel's network stack. They count all sockets of the network namespace.
 
-use super::{Evidence, of_case, of_run, percent};
+use std::collections::BTreeMap;
+
+use super::{Evidence, of_case, percent};
 use crate::analyse::summary::{Check, Severity};
 
 /// Share of segments sent again, from which on it is worth a note.
@@ -41,15 +43,23 @@ fn port_budget(evidence: &Evidence) -> Option<u64> {
     (last >= first).then(|| last - first + 1)
 }
 
+/// Ports are scarce for one destination only, and each round has fresh ones: what counts are the connections to the
+/// servers of one stack in one round.
 pub fn time_wait(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
     let Some(budget) = port_budget(evidence) else { return vec![] };
-    let most = evidence.trials.every().max_by_key(|trial| trial.observations.network.time_wait);
-    let check = |trial: &crate::record::schema::MeasuredTrial| {
-        let waiting = trial.observations.network.time_wait;
-        let text = format!("{waiting} sockets in TIME_WAIT of {budget} local ports, most after {}", trial.case);
-        let effect = "finding a free port gets slower, then fails: TCP cases with a connection per request look worse \
-                      the longer the run; Unix sockets have no such limit";
-        (waiting * 2 >= budget).then(|| of_run("time-wait", Severity::Doubt, text, effect))
+    let mut opened: BTreeMap<(u32, usize), (u64, &str)> = BTreeMap::new();
+    for plan in trials.cases() {
+        for trial in trials.of(&plan.case) {
+            let entry = opened.entry((trial.round, plan.stack)).or_insert((0, &plan.case));
+            entry.0 += trial.observations.network.tcp_opened;
+        }
+    }
+    let check = |(connections, case): (u64, &str)| {
+        let text = format!("{connections} TCP connections in one round, of {budget} local ports");
+        let effect = "each leaves a port in TIME_WAIT: finding a free one gets slower, then fails, and TCP looks worse \
+                      the longer a round is; use fewer --blocks a round. Unix sockets have no such limit";
+        (connections * 2 >= budget).then(|| of_case("time-wait", Severity::Doubt, case, text, effect))
     };
-    most.and_then(check).into_iter().collect()
+    opened.into_values().max().and_then(check).into_iter().collect()
 }

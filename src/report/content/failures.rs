@@ -14,9 +14,9 @@ use crate::{
 };
 
 pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
-    let mut kinds: IndexMap<(&str, &str), Vec<&Failure>> = IndexMap::new();
+    let mut kinds: IndexMap<(&str, String), Vec<&Failure>> = IndexMap::new();
     for failure in &summary.failures {
-        kinds.entry((&failure.stage, &failure.cause)).or_default().push(failure);
+        kinds.entry((&failure.stage, kind(&failure.cause))).or_default().push(failure);
     }
     let mut blocks = Vec::new();
     for failures in kinds.values() {
@@ -27,6 +27,11 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
         }
     }
     super::section("Failures", Depth::Open, blocks)
+}
+
+/// The cause without its numbers: rounds, stacks and ports differ where the failure is the same.
+fn kind(cause: &str) -> String {
+    cause.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
 fn text(failures: &[&Failure], groups: &[Group<'_>]) -> Text {

@@ -10,6 +10,7 @@ mod worker;
 use std::{collections::BTreeMap, thread};
 
 use crate::{
+    limits,
     pacer::Pacer,
     protocol,
     recorder::{self, WorkerRecord},
@@ -133,26 +134,17 @@ fn chosen_engine(spec: &Spec) -> Engine {
 /// Descriptors that a driver needs besides its connections: standard streams, epoll, timer, probes.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Lifts the soft limit of open descriptors to what the connections need.
+/// Lifts the limit of open descriptors to what the connections need.
 fn raise_descriptor_limit(connections: u32) -> Result<(), CaseError> {
     let needed = u64::from(connections) + OTHER_DESCRIPTORS;
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for the call to fill.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    if limit.rlim_cur >= needed + 1024 || limit.rlim_cur == limit.rlim_max && limit.rlim_cur >= needed {
+    let limit = limits::lift_descriptors();
+    if limit >= needed {
         return Ok(());
     }
-    if limit.rlim_max < needed {
-        let text = format!(
-            "{connections} connections need {needed} open files, but the hard limit is {} (raise it with `ulimit -Hn`)",
-            limit.rlim_max
-        );
-        return Err(CaseError::new(Stage::Spec, text));
-    }
-    limit.rlim_cur = limit.rlim_max;
-    // SAFETY: `limit` is valid; the hard limit stays as it is.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    Ok(())
+    let text = format!(
+        "{connections} connections need {needed} open files, but the hard limit is {limit} (raise it with `ulimit -Hn`)"
+    );
+    Err(CaseError::new(Stage::Spec, text))
 }
 
 /// The number of CPUs that this process may use; a sensible upper bound for threads.

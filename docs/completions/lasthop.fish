@@ -1,0 +1,137 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_lasthop_global_optspecs
+    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= placement= program= format= o/output= q/quiet no-progress h/help V/version
+end
+
+function __fish_lasthop_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_lasthop_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_lasthop_using_subcommand
+    set -l cmd (__fish_lasthop_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c lasthop -n "__fish_lasthop_needs_command" -l only -d 'Keep only these levels of a factor' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l set -d 'Run a factor at these levels, also at such that are not run by default' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l precision -d 'Stop when every interval is this narrow: half its width as a share of the ratio' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l budget -d 'Time for the whole run, starts included (`60s`, `5m`)' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l margin -d 'Differences within this share count as none' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l trial -d 'Length of one trial' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l blocks -d 'Blocks between two restarts of the services' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l seed -d 'Seed of the order of cases and of the bootstrap; drawn and recorded if not given' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l placement -d 'Which CPUs driver and services may use' -r -f -a "auto\t'Apart where there is a CPU for each process of the case, else free'
+apart\t'The driver on a CPU of its own, the services on the others'
+same\t'Driver and services on one CPU'
+free\t'The scheduler decides'"
+complete -c lasthop -n "__fish_lasthop_needs_command" -l program -d 'Use this executable for a recipe' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l format -d 'Form of the report' -r -f -a "terminal\t'Text for a terminal'
+json\t'The whole result for programs, described by the schema of lasthop/1'
+csv\t'One row a case, for spreadsheets and data frames'
+markdown\t'To paste into an issue'"
+complete -c lasthop -n "__fish_lasthop_needs_command" -s o -l output -d 'Write the report into a file instead of standard output' -r -F
+complete -c lasthop -n "__fish_lasthop_needs_command" -l aa -d 'Compare each reference case with itself: the spread is what this machine can resolve'
+complete -c lasthop -n "__fish_lasthop_needs_command" -s q -l quiet -d 'Do not show progress; warnings stay'
+complete -c lasthop -n "__fish_lasthop_needs_command" -l no-progress -d 'Show no progress line even on a terminal'
+complete -c lasthop -n "__fish_lasthop_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lasthop -n "__fish_lasthop_needs_command" -s V -l version -d 'Print version'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "run" -d 'Run an experiment and report its result'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "list" -d 'List the experiments'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "show" -d 'Show an experiment: its question, services, factors and cases'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "report" -d 'Report a recorded run again, in any format'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "runs" -d 'List the recorded runs'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "doctor" -d 'Say what this machine can run, what is missing, and what makes it noisy'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "setup" -d 'Install what an experiment needs (shows the commands first)'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "new" -d 'Start an experiment of your own: a folder of data that runs as it is'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "clean" -d 'Remove what a killed run left behind'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "completions" -d 'Write a completion script for a shell to standard output'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "drive" -d 'The load generator as a process: JSON lines in, JSON lines out'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "guard" -d 'The process that starts servers and ends them when lasthop dies'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "serve" -d 'lasthop\'s own server of the experiment `sockets`'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "generate" -d 'Write man page, completions and schemas into a folder'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l only -d 'Keep only these levels of a factor' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l set -d 'Run a factor at these levels, also at such that are not run by default' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l precision -d 'Stop when every interval is this narrow: half its width as a share of the ratio' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l budget -d 'Time for the whole run, starts included (`60s`, `5m`)' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l margin -d 'Differences within this share count as none' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l trial -d 'Length of one trial' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l blocks -d 'Blocks between two restarts of the services' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l seed -d 'Seed of the order of cases and of the bootstrap; drawn and recorded if not given' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l placement -d 'Which CPUs driver and services may use' -r -f -a "auto\t'Apart where there is a CPU for each process of the case, else free'
+apart\t'The driver on a CPU of its own, the services on the others'
+same\t'Driver and services on one CPU'
+free\t'The scheduler decides'"
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l program -d 'Use this executable for a recipe' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l format -d 'Form of the report' -r -f -a "terminal\t'Text for a terminal'
+json\t'The whole result for programs, described by the schema of lasthop/1'
+csv\t'One row a case, for spreadsheets and data frames'
+markdown\t'To paste into an issue'"
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -s o -l output -d 'Write the report into a file instead of standard output' -r -F
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l aa -d 'Compare each reference case with itself: the spread is what this machine can resolve'
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -s q -l quiet -d 'Do not show progress; warnings stay'
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l no-progress -d 'Show no progress line even on a terminal'
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lasthop -n "__fish_lasthop_using_subcommand list" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand show" -l only -d 'Keep only these levels of a factor' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand show" -l set -d 'Run a factor at these levels, also at such that are not run by default' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand show" -l aa -d 'Compare each reference case with itself: the spread is what this machine can resolve'
+complete -c lasthop -n "__fish_lasthop_using_subcommand show" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand report" -l format -d 'Form of the report' -r -f -a "terminal\t'Text for a terminal'
+json\t'The whole result for programs, described by the schema of lasthop/1'
+csv\t'One row a case, for spreadsheets and data frames'
+markdown\t'To paste into an issue'"
+complete -c lasthop -n "__fish_lasthop_using_subcommand report" -s o -l output -d 'Write the report into a file instead of standard output' -r -F
+complete -c lasthop -n "__fish_lasthop_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lasthop -n "__fish_lasthop_using_subcommand runs" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l program -d 'Use this executable for a recipe' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -l all -d 'Every built-in experiment'
+complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -s y -l yes -d 'Run the commands without asking'
+complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -l dry-run -d 'Show the commands and stop'
+complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand new" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand clean" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand drive" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand guard" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l pattern -r -f -a "hello\t''
+echo\t''
+stream\t''"
+complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l unix -d 'Path of a Unix socket' -r -F
+complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l abstract -d 'Name of an abstract Unix socket' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l tcp -d 'Address and port' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l certificate -d 'PEM file; with it the server speaks TLS' -r -F
+complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l key -r -F
+complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l nodelay -d 'TCP_NODELAY on accepted connections' -r -f -a "true\t''
+false\t''"
+complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l backlog -d 'Length of the accept queue' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand generate" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "run" -d 'Run an experiment and report its result'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "list" -d 'List the experiments'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "show" -d 'Show an experiment: its question, services, factors and cases'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "report" -d 'Report a recorded run again, in any format'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "runs" -d 'List the recorded runs'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "doctor" -d 'Say what this machine can run, what is missing, and what makes it noisy'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "setup" -d 'Install what an experiment needs (shows the commands first)'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "new" -d 'Start an experiment of your own: a folder of data that runs as it is'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "clean" -d 'Remove what a killed run left behind'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "completions" -d 'Write a completion script for a shell to standard output'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "drive" -d 'The load generator as a process: JSON lines in, JSON lines out'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "guard" -d 'The process that starts servers and ends them when lasthop dies'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "serve" -d 'lasthop\'s own server of the experiment `sockets`'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "generate" -d 'Write man page, completions and schemas into a folder'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
