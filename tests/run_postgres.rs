@@ -37,6 +37,18 @@ fn queries_connections_and_rows_over_every_transport() {
         assert_eq!(case["proof"]["reused"], case["levels"]["work"] != "connect", "{case}");
         assert!(case["metrics"]["cpu_per_request"]["roles"]["postgres"].as_f64().unwrap() > 0.0, "{case}");
     }
+    let derived = summary["derived"].as_array().unwrap();
+    let names: Vec<&str> = derived.iter().map(|derived| derived["quantity"].as_str().unwrap()).collect();
+    // Without a second way to authenticate nothing follows about the first.
+    assert_eq!(names, ["handshake", "handshake", "handshake", "row", "row", "row"]);
+    for quantity in derived {
+        let value = &quantity["value"];
+        let at = |key: &str| value[key].as_f64().unwrap();
+        assert!(at("low") <= at("estimate") && at("estimate") <= at("high"), "{quantity}");
+        // A connection takes longer than a query on one that is there, by far: PostgreSQL starts a process.
+        assert!(quantity["quantity"] != "handshake" || at("estimate") > 0.0, "{quantity}");
+        assert_eq!(quantity["against_reference"].is_null(), quantity["transport"] == "tcp", "{quantity}");
+    }
     lasthop.assert_nothing_left();
 }
 
@@ -50,6 +62,9 @@ fn every_way_to_authenticate() {
     let summary = run(&lasthop, &["--only", "work=connect", "--only", all, "--only", "transport=unix,tls"], "25s");
     // Four over TLS: peer is known of Unix sockets only.
     is_right(&summary, 9);
+    let derived = summary["derived"].as_array().unwrap();
+    let authentication = derived.iter().filter(|derived| derived["quantity"] == "authentication").count();
+    assert_eq!(authentication, 7, "every way but trust, over each transport: {derived:?}");
     lasthop.assert_nothing_left();
 }
 
