@@ -262,6 +262,7 @@ pub(super) struct RedisFile {
     pub expect: RedisExpectFile,
     /// With a password: the user; the default user where it is missing.
     pub username: Option<String>,
+    /// Said with `AUTH` on every connection.
     pub password: Option<String>,
     /// Number of the database.
     pub database: Option<WholeNumber>,
@@ -291,10 +292,13 @@ pub(super) enum RedisExpectFile {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
 pub(super) struct PostgresFile {
+    /// Role that clients are.
     pub user: String,
+    /// Database that they connect to.
     pub database: String,
     /// Used if the server asks for one.
     pub password: Option<String>,
+    /// One statement.
     pub query: String,
     /// `simple`, `extended` (parsed each time) or `prepared` (parsed once a connection); `simple` where it is missing.
     pub mode: Option<String>,
