@@ -388,6 +388,8 @@ pub(super) struct ProgramFile {
     pub version: Option<VersionFile>,
     #[serde(default)]
     pub packages: PackagesFile,
+    /// Where no package manager has it: what to download, and where to put it. Shown when it is missing.
+    pub obtain: Option<String>,
 }
 
 /// How to read the version.
@@ -441,6 +443,9 @@ pub(super) struct ListenFile {
     /// For Unix sockets: the file name that the server gives its socket, where it does not let one choose.
     #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]
     pub file: Option<String>,
+    /// For TLS: what clients trust, a path below `runtime`, where the server brings certificates of its own instead of those
+    /// of the run.
+    pub authority: Option<String>,
 }
 
 /// A value that an experiment may set.

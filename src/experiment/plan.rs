@@ -378,6 +378,7 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
         address,
         tls,
         program: PathBuf::from("/@program@").join(&recipe.name),
+        spare_port: port + 1000,
     }
 }
 

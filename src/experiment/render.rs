@@ -170,6 +170,7 @@ impl Renderer<'_> {
         context.insert("group".to_owned(), account.group.as_str().into());
         context.insert("is_root".to_owned(), account.is_root.into());
         context.insert("cpus".to_owned(), cpus.into());
+        context.insert("spare_port".to_owned(), binding.spare_port.into());
         if let Some(tls) = tls_value(binding) {
             context.insert("tls".to_owned(), tls);
         }
@@ -439,5 +440,17 @@ fn tls_value(binding: &ServiceBinding) -> Option<Value> {
 }
 
 /// Names that the templates of a service find beside factors, services and settings.
-pub(super) const SERVICE_NAMES: [&str; 11] =
-    ["listen", "directory", "runtime", "run_cache", "program", "program_folder", "user", "group", "is_root", "cpus", "tls"];
+pub(super) const SERVICE_NAMES: [&str; 12] = [
+    "listen",
+    "directory",
+    "runtime",
+    "run_cache",
+    "program",
+    "program_folder",
+    "user",
+    "group",
+    "is_root",
+    "cpus",
+    "spare_port",
+    "tls",
+];
