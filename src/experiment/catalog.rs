@@ -366,6 +366,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_derived_quantity_cannot_be_is_named() {
+        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let wrong = |derive: &str| {
+            let text = format!("{redis}\n[derive.q]\nhelp = \"what\"\nof = \"true\"\n{derive}\n");
+            errors(&[("experiment.toml", &text)])
+        };
+        let exactly = "it has exactly one of `minus`, `per` and `crossover`";
+        assert!(wrong("").contains(exactly));
+        assert!(wrong("per = \"bytes\"\ncrossover = \"bytes\"").contains(exactly));
+        let error = wrong("per = \"byte\"");
+        assert!(error.contains("there is no factor `byte`") && error.contains("did you mean `bytes`?"), "{error}");
+        assert!(wrong("crossover = \"command\"").contains("the levels of `command` are not whole numbers from 1"));
+        assert!(wrong("minus = \"comand == 'GET'\"").contains("nothing is called `comand` here"));
+    }
+
+    #[test]
     fn a_new_experiment_loads_and_plans_as_it_is() {
         let parent = tempfile::tempdir().unwrap();
         let catalog = Catalog::default();
