@@ -22,4 +22,5 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod service;
+pub mod study;
 pub mod tool;

@@ -17,7 +17,7 @@ pub mod cases;
 pub mod catalog;
 mod definition;
 pub mod diagnostics;
-mod document;
+pub(crate) mod document;
 pub mod model;
 pub mod plan;
 pub mod quantity;

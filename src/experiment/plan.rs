@@ -433,7 +433,7 @@ mod tests {
 
     fn selection(only: &[&str], set: &[&str]) -> Selection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        Selection { only: parse(only), set: parse(set), aa: false }
+        Selection { only: parse(only), set: parse(set), ..Selection::default() }
     }
 
     fn plan(name: &str, selection: &Selection) -> Plan {
