@@ -23,7 +23,7 @@ fn all_eight_conditions_answer_and_reuse_is_what_was_asked_for() {
     for case in cases {
         let link = &case["proof"]["link"];
         assert_eq!(link["family"], if case["transport"] == "unix" { "unix" } else { "inet" }, "{case}");
-        let backends = case["levels"]["backends"].as_u64().unwrap();
+        let backends = case["levels"]["backends"].as_str().unwrap().parse::<u64>().unwrap();
         let kept = case["levels"]["http"] == "1.1";
         // Backends take turns: with eight requests each is asked, over one connection of its own if they are kept.
         assert_eq!(link["connections"], if kept { backends } else { 8 }, "{case}");

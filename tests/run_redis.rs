@@ -17,7 +17,7 @@ fn every_transport_answers_with_and_without_a_pipeline() {
     assert_eq!(cases.len(), 12, "{cases:?}");
     for case in cases {
         let tls = case["transport"] == "tls";
-        assert_eq!(case["proof"]["driver"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
+        assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
         assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
         assert!(case["metrics"]["cpu_per_request"]["roles"]["redis"].as_f64().unwrap() > 0.0, "{case}");
     }

@@ -160,6 +160,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         },
         factors: IndexMap::from([("transport".to_owned(), factor)]),
         cases,
+        derived: vec![],
         differences: vec![],
     }
 }

@@ -32,8 +32,28 @@ pub(super) struct ExperimentFile {
     /// The servers that are started, by name. The name is how templates refer to them: `{{ NAME.address }}`.
     pub services: IndexMap<String, ServiceFile>,
     pub load: LoadFile,
+    /// Quantities that follow from several cases, by name.
+    #[serde(default)]
+    pub derive: IndexMap<String, DeriveFile>,
     #[serde(default)]
     pub defaults: DefaultsFile,
+}
+
+/// A quantity that follows from several cases. It has exactly one of `minus`, `per` and `crossover`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeriveFile {
+    /// What it is, in a few words.
+    pub help: String,
+    /// Expression over the factors: the cases that it is about.
+    pub of: String,
+    /// Expression over the factors: of the time of each of those cases, the time of the case of this kind is taken away which
+    /// has the same level of every factor that neither expression mentions.
+    pub minus: Option<String>,
+    /// A factor of whole numbers: the slope of the time over its levels, that is the time for one more.
+    pub per: Option<String>,
+    /// A factor of whole numbers: the level from which on a case differs from its reference by no more than the margin.
+    pub crossover: Option<String>,
 }
 
 /// The connection whose transport is varied.

@@ -54,7 +54,29 @@ pub struct Experiment {
     /// Every recipe that a case may use, by name.
     pub recipes: IndexMap<String, Recipe>,
     pub load: Load,
+    /// By name.
+    pub derive: IndexMap<String, Derive>,
     pub defaults: Defaults,
+}
+
+/// A quantity that follows from several cases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derive {
+    pub help: String,
+    /// Expression over the factors.
+    pub of: String,
+    pub kind: DeriveKind,
+}
+
+/// How a quantity follows from cases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeriveKind {
+    /// Less the time of the cases for which this expression holds.
+    Minus(String),
+    /// Slope over this factor.
+    Per(String),
+    /// Where this factor ends the difference to the reference.
+    Crossover(String),
 }
 
 /// Where an experiment was read from.

@@ -13,12 +13,13 @@ use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
+    derive::derive,
     model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
     template::TemplateError,
 };
 use crate::{
-    record::schema::{CasePlan, Difference, ExperimentSummary, FactorSummary, LoadSummary},
+    record::schema::{CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, LoadSummary},
     service::bindings::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
     tool::Tool,
 };
@@ -35,6 +36,8 @@ pub struct Plan {
     pub excluded: Vec<Excluded>,
     /// What differs between a case and its reference beside the link.
     pub differences: Vec<Difference>,
+    /// Quantities that follow from several cases.
+    pub derived: Vec<DerivedPlan>,
 }
 
 /// All cases of a run take turns in every block: more than this cannot be a comparison.
@@ -124,7 +127,9 @@ impl Plan {
         }
         let differences = named.iter().flat_map(|case| differences(case, &portraits)).collect();
         let stacks = stacks.into_iter().map(|(_, stack)| stack).collect();
-        Ok(Self { factors: summaries(&experiment, &chosen), experiment, cases: plans, stacks, excluded, differences })
+        let factors = summaries(&experiment, &chosen);
+        let derived = if selection.aa { Vec::new() } else { derive(&experiment, &plans)? };
+        Ok(Self { factors, experiment, cases: plans, stacks, excluded, differences, derived })
     }
 
     /// The services of a stack in start order, with the addresses of a round filled in.

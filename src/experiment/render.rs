@@ -162,7 +162,9 @@ impl Renderer<'_> {
         context.insert("runtime".to_owned(), binding.runtime.display().to_string().into());
         context.insert("cache".to_owned(), binding.cache.display().to_string().into());
         context.insert("program".to_owned(), binding.program.display().to_string().into());
-        let bin = binding.program.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+        // A link may lead to it: its companions are where it is itself.
+        let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
+        let bin = program.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
         context.insert("bin".to_owned(), bin.into());
         context.insert("user".to_owned(), account.user.as_str().into());
         context.insert("group".to_owned(), account.group.as_str().into());

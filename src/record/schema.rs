@@ -47,6 +47,32 @@ pub struct RunHeader {
     pub cases: Vec<CasePlan>,
     /// Differences between the rendered services of a case and those of its reference, other than the link.
     pub differences: Vec<Difference>,
+    /// Quantities that follow from several cases.
+    #[serde(default)]
+    pub derived: Vec<DerivedPlan>,
+}
+
+/// A quantity that follows from several cases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DerivedPlan {
+    pub quantity: String,
+    pub help: String,
+    /// Levels that all its cases share.
+    pub levels: Levels,
+    pub from: Derivation,
+}
+
+/// How a quantity follows from cases, which are given by their ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Derivation {
+    /// Mean time of a request of the one less that of the other.
+    Difference { of: String, minus: String },
+    /// Slope of the mean time of a request over a factor's level.
+    Slope { per: String, points: Vec<(f64, String)> },
+    /// The level of a factor from which on a case and its reference differ by no more than the margin.
+    Crossover { over: String, points: Vec<(f64, String)> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -196,7 +196,7 @@ fn phrases<'a>(levels: impl Iterator<Item = (&'a String, &'a String)>) -> String
 }
 
 /// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`.
-fn phrase(factor: &str, level: &str) -> String {
+pub fn phrase(factor: &str, level: &str) -> String {
     match (factor, level, level.parse::<u64>()) {
         ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
         (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),

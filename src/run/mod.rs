@@ -134,6 +134,7 @@ fn header(job: &Job<'_>) -> RunHeader {
         settings: job.settings.clone(),
         factors: job.plan.factors.clone(),
         cases: job.plan.cases.clone(),
+        derived: job.plan.derived.clone(),
         differences: job.plan.differences.clone(),
     }
 }

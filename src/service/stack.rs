@@ -397,7 +397,7 @@ fn shown_address(address: &Address) -> String {
     }
 }
 
-/// The last [`TAIL`] lines of a log, of at most 64 KiB.
+/// The last 20 lines of a log, of at most 64 KiB.
 #[must_use]
 pub fn tail(log: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {

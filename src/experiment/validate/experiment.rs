@@ -14,7 +14,7 @@ use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
 use crate::experiment::{
     cases::{self, TRANSPORT},
     definition::{ExperimentFile, FactorFile, Scalar, ServiceFile},
-    model::{Defaults, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source},
+    model::{Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source},
     render::SERVICE_NAMES,
     schema, template,
 };
@@ -86,7 +86,47 @@ impl Checker<'_> {
             services,
             recipes: IndexMap::new(),
             load,
+            derive: self.derive(file),
             defaults: self.defaults(file),
+        }
+    }
+
+    fn derive(&mut self, file: &ExperimentFile) -> IndexMap<String, Derive> {
+        let scope = Scope::default().add(file.factors.keys());
+        let mut all = IndexMap::new();
+        for (name, derive) in &file.derive {
+            let pointer = join("/derive", name);
+            self.must_be_name(&pointer, "quantity", name);
+            self.expression(&join(&pointer, "of"), &derive.of, &scope);
+            let kind = match (&derive.minus, &derive.per, &derive.crossover) {
+                (Some(minus), None, None) => {
+                    self.expression(&join(&pointer, "minus"), minus, &scope);
+                    DeriveKind::Minus(minus.clone())
+                }
+                (None, Some(per), None) => {
+                    self.must_be_numbers(&join(&pointer, "per"), per, file);
+                    DeriveKind::Per(per.clone())
+                }
+                (None, None, Some(over)) => {
+                    self.must_be_numbers(&join(&pointer, "crossover"), over, file);
+                    DeriveKind::Crossover(over.clone())
+                }
+                _ => {
+                    self.key_error(&pointer, "it has exactly one of `minus`, `per` and `crossover`", None);
+                    continue;
+                }
+            };
+            all.insert(name.clone(), Derive { help: derive.help.clone(), of: derive.of.clone(), kind });
+        }
+        all
+    }
+
+    fn must_be_numbers(&mut self, pointer: &str, name: &str, file: &ExperimentFile) {
+        let is_number = |level: &Scalar| matches!(level.0, Level::Int(number) if number > 0);
+        if self.must_be_known(pointer, "factor", name, file.factors.keys().map(String::as_str))
+            && !file.factors[name].levels.iter().all(is_number)
+        {
+            self.error(pointer, format!("the levels of `{name}` are not whole numbers from 1"));
         }
     }
 
