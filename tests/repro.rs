@@ -26,8 +26,7 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
     let result = lasthop.run(arguments.iter().copied().chain([book.to_str().unwrap()])).ok().json();
     assert_eq!(result["schema"], "lasthop-repro/1");
     let figures = result["figures"].as_array().unwrap();
-    let rates: Vec<&Value> =
-        figures.iter().filter(|row| row["figure"]["quantity"] == "requests-per-second").collect();
+    let rates: Vec<&Value> = figures.iter().filter(|row| row["figure"]["quantity"] == "requests-per-second").collect();
     assert_eq!(rates.len(), 2);
     for row in rates {
         assert!(row["method"]["value"].as_f64().unwrap() > 100.0, "{row}");
@@ -115,7 +114,8 @@ fn the_winner_is_exported_from_its_record() {
         return;
     }
     let lasthop = Lasthop::new();
-    let run = ["run", "nginx-gunicorn", "--only", "connections=1", "--budget", "8s", "--rounds", "1", "--blocks", "2", "-q"];
+    let run =
+        ["run", "nginx-gunicorn", "--only", "connections=1", "--budget", "8s", "--rounds", "1", "--blocks", "2", "-q"];
     lasthop.run(run).ok();
     let text = lasthop.run(["export", "nginx-gunicorn", "--case", "unix"]).ok().stdout;
     assert!(text.contains("server unix:/run/gunicorn/gunicorn.sock"), "{text}");

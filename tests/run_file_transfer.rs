@@ -10,7 +10,8 @@ fn files_arrive_whole_and_a_crossover_is_looked_for() {
         return;
     }
     let lasthop = Lasthop::new();
-    let mut arguments = vec!["run", "file-transfer", "--set", "size=1000,100000,8000000", "--set", "sendfile=true,false"];
+    let mut arguments =
+        vec!["run", "file-transfer", "--set", "size=1000,100000,8000000", "--set", "sendfile=true,false"];
     arguments.extend(["--budget", "15s", "--trial", "40ms", "--blocks", "2", "--format", "json"]);
     let summary = lasthop.run(arguments).ok().json();
     assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);

@@ -68,10 +68,8 @@ fn redis_benchmark_drives_redis_over_every_transport() {
         return;
     }
     let lasthop = Lasthop::new();
-    let summary = run(
-        &lasthop,
-        &["redis", "--only", "command=GET", "--only", "pipeline=1", "--driver", "redis-benchmark"],
-    );
+    let summary =
+        run(&lasthop, &["redis", "--only", "command=GET", "--only", "pipeline=1", "--driver", "redis-benchmark"]);
     assert_eq!(summary["failures"], Value::Array(vec![]));
     for case in summary["cases"].as_array().unwrap() {
         assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 1_000.0, "{case}");
@@ -89,7 +87,8 @@ fn flags_of_a_study_are_passed_on_and_what_is_wrong_with_them_is_said() {
     let chosen = ["nginx-gunicorn", "--only", "connections=1", "--only", "transport=tcp"];
     let summary = run(&lasthop, &[&chosen[..], &["--driver", "ab -n 100 -c 1 -l"]].concat());
     assert_eq!(summary["cases"][0]["requests"], 200, "two trials of 100 requests");
-    let wrong = ["run"].iter().chain(&chosen).chain(&["--driver", "ab --no-such-flag", "--rounds", "1", "--budget", "20s"]);
+    let wrong =
+        ["run"].iter().chain(&chosen).chain(&["--driver", "ab --no-such-flag", "--rounds", "1", "--budget", "20s"]);
     lasthop.run(wrong).fails(1, "ab ended with status");
     lasthop.assert_nothing_left();
 }

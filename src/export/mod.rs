@@ -69,11 +69,11 @@ pub fn export(
         case: name.clone(),
         known: cases.iter().map(|plan| plan.case.as_str()).collect::<Vec<_>>().join(", "),
     })?;
-    let rounds = data.records.iter().filter_map(|record| match record {
+    let mut rounds = data.records.iter().filter_map(|record| match record {
         TrialRecord::Round(round) => Some((round.round, round.cases.get(&name)?)),
         _ => None,
     });
-    let (round, proof) = rounds.last().ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
+    let (round, proof) = rounds.next_back().ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
     let folder = record.join("services").join(round.to_string()).join(plan.stack.to_string());
     let served = served(data, &folder)?;
     let mut exported =

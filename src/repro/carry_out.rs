@@ -242,7 +242,7 @@ impl Job<'_> {
         let slope = if run.time == Time::Slope { 2.0 } else { 1.0 };
         let conditions = plan.cases.len() as f64 * slope;
         let one = method.seconds.map_or_else(|| needed(run.count.unwrap_or(1)), f64::from) * (1.0 + slope) / 2.0;
-        let room = (self.budget.as_secs_f64() / conditions - START).max(1.0);
+        let room = (self.budget.as_secs_f64() / conditions - START).max(2.0);
         let runs = ((room / one) as u32).clamp(1, run.runs);
         let scale = (room / one).min(1.0);
         let seconds = method.seconds.map(|seconds| ((f64::from(seconds) * scale) as u64).max(1));

@@ -29,25 +29,42 @@ pub struct MeasuredPart<'a> {
     pub minus: Option<Box<MeasuredPart<'a>>>,
 }
 
-/// A quantity in seconds, bytes, or pieces, with half the width of its interval.
-#[derive(Clone, Copy, Debug)]
+/// A quantity in seconds, bytes, or pieces, with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Known {
     value: f64,
-    half: f64,
+    low: f64,
+    high: f64,
 }
 
 impl Known {
+    /// The errors of two measurements that know nothing of each other add up in squares, each side by itself.
     fn minus(self, other: Self) -> Self {
-        Self { value: self.value - other.value, half: self.half.hypot(other.half) }
+        let value = self.value - other.value;
+        let low = value - (self.value - self.low).hypot(other.high - other.value);
+        let high = value + (self.high - self.value).hypot(other.value - other.low);
+        Self { value, low, high }
     }
 
     fn times(self, factor: f64) -> Self {
-        Self { value: self.value * factor, half: self.half * factor }
+        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
     }
 
-    /// One divided by it; the interval to first order.
-    fn inverse(self) -> Self {
-        Self { value: 1.0 / self.value, half: self.half / (self.value * self.value) }
+    /// One divided by it. An interval that reaches 0 has no inverse.
+    fn inverse(self) -> Option<Self> {
+        (self.low > 0.0).then(|| Self { value: 1.0 / self.value, low: 1.0 / self.high, high: 1.0 / self.low })
+    }
+
+    /// On a scale of logarithms, as ratios are. Intervals that reach 0 have no ratio.
+    fn by(self, other: Self) -> Option<Self> {
+        let ratio = self.value / other.value;
+        let down = (self.value / self.low).ln().hypot((other.high / other.value).ln());
+        let up = (self.high / self.value).ln().hypot((other.value / other.low).ln());
+        (self.low > 0.0 && other.low > 0.0).then(|| Self {
+            value: ratio,
+            low: ratio * (-down).exp(),
+            high: ratio * up.exp(),
+        })
     }
 }
 
@@ -84,8 +101,7 @@ impl MeasuredPart<'_> {
     #[must_use]
     pub fn design_value(&self, quantity: Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
         let known = self.by_design(quantity, levels)?.times(1.0 / unit(of));
-        let bounds =
-            Value { value: known.value, low: Some(known.value - known.half), high: Some(known.value + known.half) };
+        let bounds = Value { value: known.value, low: Some(known.low), high: Some(known.high) };
         known.value.is_finite().then_some(bounds)
     }
 
@@ -179,7 +195,7 @@ impl MeasuredPart<'_> {
         let per = |levels: &IndexMap<String, String>| {
             let case = self.design_case(levels)?;
             let rate = known(&case.metrics.as_ref()?.throughput);
-            Some(rate.inverse().times(f64::from(case.load.connections.max(1))))
+            Some(rate.inverse()?.times(f64::from(case.load.connections.max(1))))
         };
         let Time::Levels(factor) = &self.run.time else { return per(levels) };
         let cases = self.design.as_ref()?.cases.iter().map(|case| &case.levels);
@@ -192,11 +208,13 @@ impl MeasuredPart<'_> {
         match quantity {
             Quantity::RequestsPerSecond => metrics().map(|metrics| known(&metrics.throughput)),
             Quantity::LatencyP99 => metrics()?.latency_p99.as_ref().map(|measured| known(measured).times(1e-6)),
-            Quantity::LatencyMax => metrics()?.latency_max.map(|value| Known { value: value * 1e-6, half: 0.0 }),
+            Quantity::LatencyMax => {
+                metrics()?.latency_max.map(|value| Known { value, low: value, high: value }.times(1e-6))
+            }
             Quantity::LatencyMean | Quantity::TimePerRequest | Quantity::TimePerRun | Quantity::TimePerRow => {
                 self.design_time(levels)
             }
-            Quantity::RowsPerSecond => self.design_time(levels).map(Known::inverse),
+            Quantity::RowsPerSecond => self.design_time(levels).and_then(Known::inverse),
             Quantity::Handshake | Quantity::Authentication => {
                 Some(self.design_time(levels)?.minus(self.minus.as_ref()?.design_time(levels)?))
             }
@@ -229,13 +247,8 @@ impl MeasuredPart<'_> {
         if let Some(paired) = self.paired(quantity, case, against) {
             return Some(paired);
         }
-        let (over, under) = (self.by_design(quantity, case)?, self.by_design(quantity, against)?);
-        let ratio = over.value / under.value;
-        if !(ratio.is_finite() && ratio > 0.0) {
-            return None;
-        }
-        let half = ratio * (over.half / over.value).hypot(under.half / under.value);
-        Some(Value { value: ratio, low: Some(ratio - half), high: Some(ratio + half) })
+        let known = self.by_design(quantity, case)?.by(self.by_design(quantity, against)?)?;
+        Some(Value { value: known.value, low: Some(known.low), high: Some(known.high) })
     }
 
     fn paired(
@@ -266,7 +279,7 @@ impl MeasuredPart<'_> {
 }
 
 fn known(measured: &Measured) -> Known {
-    Known { value: measured.estimate, half: (measured.high - measured.low) / 2.0 }
+    Known { value: measured.estimate, low: measured.low, high: measured.high }
 }
 
 /// A number of a factor, and the levels of its condition.
@@ -290,4 +303,32 @@ fn ends<'a>(
     numbers.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (first, last) = (numbers.first()?.clone(), numbers.last()?.clone());
     (last.0 > first.0).then_some((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(value: f64, low: f64, high: f64) -> Known {
+        Known { value, low, high }
+    }
+
+    #[test]
+    fn intervals_go_through_arithmetic() {
+        assert_eq!(known(4.0, 2.0, 8.0).inverse(), Some(known(0.25, 0.125, 0.5)));
+        assert_eq!(known(1.0, -1.0, 3.0).inverse(), None);
+        assert_eq!(known(10.0, 7.0, 13.0).minus(known(4.0, 0.0, 8.0)), known(6.0, 1.0, 11.0));
+        let ratio = known(8.0, 4.0, 16.0).by(known(2.0, 2.0, 2.0)).unwrap();
+        assert!((ratio.value - 4.0).abs() < 1e-9 && (ratio.low - 2.0).abs() < 1e-9 && (ratio.high - 8.0).abs() < 1e-9);
+        assert_eq!(known(1.0, 0.5, 2.0).by(known(1.0, -1.0, 2.0)), None);
+    }
+
+    #[test]
+    fn a_line_needs_two_levels() {
+        let case = |rows: &str| IndexMap::from([("rows".to_owned(), rows.to_owned())]);
+        let cases = [case("4000"), case("1000")];
+        let ((low, _), (high, _)) = ends(cases.iter(), "rows", &IndexMap::new()).unwrap();
+        assert_eq!((low, high), (1000.0, 4000.0));
+        assert!(ends(cases[..1].iter(), "rows", &IndexMap::new()).is_none());
+    }
 }

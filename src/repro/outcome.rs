@@ -155,6 +155,9 @@ impl Repetition {
     }
 }
 
+/// A claim that there is no difference is reproduced by an interval within this of 1.
+const SAME: f64 = 0.05;
+
 /// Judges a claim by the ratio that was measured: `claimed` is the range that fits it.
 #[must_use]
 pub fn judge(claimed: (f64, f64), measured: Option<Value>) -> Word {
@@ -167,7 +170,7 @@ pub fn judge(claimed: (f64, f64), measured: Option<Value>) -> Word {
     let claims_a_difference = least > 1.0 || most < 1.0;
     match (touches, decided) {
         (true, true) => Word::Reproduced,
-        (true, false) if !claims_a_difference => Word::Reproduced,
+        (true, false) if !claims_a_difference && low >= 1.0 - SAME && high <= 1.0 + SAME => Word::Reproduced,
         (true, false) | (false, false) if claims_a_difference && low <= 1.0 && high >= 1.0 && touches => {
             Word::Undecided
         }
@@ -195,6 +198,13 @@ mod tests {
         assert_eq!(judge(half_more, ratio(1.20, 0.90, 1.60)), Word::Undecided);
         assert_eq!(judge((2.0, f64::INFINITY), ratio(2.4, 2.2, 2.6)), Word::Reproduced);
         assert_eq!(judge(half_more, None), Word::NotRepeated);
+    }
+
+    #[test]
+    fn no_difference_must_be_shown_too() {
+        assert_eq!(judge((0.98, 1.02), ratio(1.0, 0.97, 1.03)), Word::Reproduced);
+        assert_eq!(judge((0.98, 1.02), ratio(0.9, 0.5, 1.8)), Word::Undecided);
+        assert_eq!(judge((0.98, 1.02), ratio(1.2, 1.1, 1.3)), Word::Refuted);
     }
 
     #[test]

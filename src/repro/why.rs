@@ -26,8 +26,8 @@ struct Facts<'a> {
 pub fn notes(study: &Study, part: &MeasuredPart<'_>, carried: &Carried, repetition: &Repetition) -> Vec<Note> {
     let claims = repetition.claims.iter().filter(|row| row.claim.runs == part.run.id).collect();
     let facts = Facts { study, part, carried, claims, repetition };
-    let rules: [fn(&Facts<'_>) -> Option<Note>; 10] =
-        [speed, runs, reuse, client, placement, versions, resolution, process_start, time_wait, doubts];
+    let rules: [fn(&Facts<'_>) -> Option<Note>; 11] =
+        [speed, runs, line, reuse, client, placement, versions, resolution, process_start, time_wait, doubts];
     rules.iter().filter_map(|rule| rule(&facts)).collect()
 }
 
@@ -56,8 +56,8 @@ fn speed(facts: &Facts<'_>) -> Option<Note> {
     let rate = |row: &&super::outcome::FigureRow| {
         matches!(row.figure.quantity, Quantity::RequestsPerSecond | Quantity::RowsPerSecond | Quantity::Requests)
     };
-    let factors: Vec<f64> =
-        rows.filter(rate).filter_map(|row| Some(row.method.or(row.lasthop)?.value / row.figure.value)).collect();
+    let factor = |row: &super::outcome::FigureRow| Some(row.method.or(row.lasthop)?.value / row.figure.value);
+    let factors: Vec<f64> = rows.filter(rate).filter_map(factor).filter(|factor| *factor > 0.0).collect();
     let (low, high) = factors.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| (low.min(next), high.max(next)));
     let environment = facts.environment()?;
     (!factors.is_empty()).then_some(())?;
@@ -101,6 +101,23 @@ fn runs(facts: &Facts<'_>) -> Option<Note> {
         text.push_str(&format!("; the published ratio {published:.3} lies {word} its interval"));
     }
     note("runs", text)
+}
+
+/// A line through two totals that nearly coincide has no slope to speak of.
+fn line(facts: &Facts<'_>) -> Option<Note> {
+    let times = facts
+        .part
+        .method
+        .iter()
+        .filter_map(|case| facts.part.method_value(Quantity::TimePerRequest, &case.levels, "us"));
+    let plain = facts.part.run.time == crate::study::model::Time::Rate;
+    let negative = times.filter(|time| time.value <= 0.0).count();
+    let text = format!(
+        "in {negative} of {} conditions the longer run took no more time than the shorter: what every run pays once (starting the \
+         client) scatters by more than the requests take; only longer runs tell",
+        facts.part.method.len()
+    );
+    (!plain && negative > 0).then(|| note("line", text)).flatten()
 }
 
 /// Standard deviation of the logarithm of the ratio over blocks.

@@ -14,7 +14,10 @@ use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
 use crate::experiment::{
     cases::{self, TRANSPORT},
     definition::{ExperimentFile, FactorFile, Scalar, ServiceFile},
-    model::{Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source},
+    model::{
+        Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe,
+        Service, Source,
+    },
     render::SERVICE_NAMES,
     schema, template,
 };
