@@ -28,6 +28,9 @@ _lasthop() {
             lasthop,drive)
                 cmd="lasthop__subcmd__drive"
                 ;;
+            lasthop,export)
+                cmd="lasthop__subcmd__export"
+                ;;
             lasthop,generate)
                 cmd="lasthop__subcmd__generate"
                 ;;
@@ -45,6 +48,9 @@ _lasthop() {
                 ;;
             lasthop,report)
                 cmd="lasthop__subcmd__report"
+                ;;
+            lasthop,repro)
+                cmd="lasthop__subcmd__repro"
                 ;;
             lasthop,run)
                 cmd="lasthop__subcmd__run"
@@ -73,6 +79,9 @@ _lasthop() {
             lasthop__subcmd__help,drive)
                 cmd="lasthop__subcmd__help__subcmd__drive"
                 ;;
+            lasthop__subcmd__help,export)
+                cmd="lasthop__subcmd__help__subcmd__export"
+                ;;
             lasthop__subcmd__help,generate)
                 cmd="lasthop__subcmd__help__subcmd__generate"
                 ;;
@@ -90,6 +99,9 @@ _lasthop() {
                 ;;
             lasthop__subcmd__help,report)
                 cmd="lasthop__subcmd__help__subcmd__report"
+                ;;
+            lasthop__subcmd__help,repro)
+                cmd="lasthop__subcmd__help__subcmd__repro"
                 ;;
             lasthop__subcmd__help,run)
                 cmd="lasthop__subcmd__help__subcmd__run"
@@ -113,7 +125,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --rounds --placement --driver --cross-check --program --format --output --quiet --no-progress --help --version run list show report runs doctor setup new clean completions drive guard serve generate help"
+            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --rounds --placement --driver --cross-check --program --format --output --quiet --no-progress --help --version run list show report runs repro export doctor setup new clean completions drive guard serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -254,6 +266,28 @@ _lasthop() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lasthop__subcmd__export)
+            opts="-h --case --into --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --case)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --into)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lasthop__subcmd__generate)
             opts="-h --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -283,7 +317,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help)
-            opts="run list show report runs doctor setup new clean completions drive guard serve generate help"
+            opts="run list show report runs repro export doctor setup new clean completions drive guard serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -339,6 +373,20 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help__subcmd__drive)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lasthop__subcmd__help__subcmd__export)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -423,6 +471,20 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lasthop__subcmd__help__subcmd__repro)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -550,6 +612,40 @@ _lasthop() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lasthop__subcmd__repro)
+            opts="-q -h --all --again --budget --into --seed --format --program --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --into)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "terminal json csv markdown" -- "${cur}"))
+                    return 0
+                    ;;
+                --program)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -699,7 +795,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__setup)
-            opts="-y -h --all --yes --dry-run --help"
+            opts="-y -h --all --tools --yes --dry-run --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -122,6 +122,34 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 && ret=0
 ;;
+(repro)
+_arguments "${_arguments_options[@]}" : \
+'--budget=[Time for lasthop'\''s own design of a study; the study'\''s own method is shortened to take about as long at most]:TIME:_default' \
+'--into=[Folder for records, results and the book; lasthop'\''s data folder if not given]:FOLDER:_files' \
+'--seed=[Seed of the order of cases and of the bootstrap]:N:_default' \
+'--format=[Form of the table of one study]:FORMAT:((terminal\:"Text for a terminal"
+json\:"The whole result for programs, described by the schema of lasthop/1"
+csv\:"One row a case, for spreadsheets and data frames"
+markdown\:"To paste into an issue"))' \
+'*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
+'()--all[Every study, as a book\: one Markdown file and one JSON file. Finished studies are not repeated]' \
+'--again[Repeat finished studies, too]' \
+'-q[Do not show progress; warnings stay]' \
+'--quiet[Do not show progress; warnings stay]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'::study -- Name of a study; without it the studies are listed:_default' \
+&& ret=0
+;;
+(export)
+_arguments "${_arguments_options[@]}" : \
+'--case=[This case instead of the winner]:CASE:_default' \
+'--into=[Write files into a folder instead of standard output]:FOLDER:_files' \
+'-h[Print help]' \
+'--help[Print help]' \
+'::run -- A run (its name or a part of it, its directory, or `last`), or an experiment\: its last run:_default' \
+&& ret=0
+;;
 (doctor)
 _arguments "${_arguments_options[@]}" : \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
@@ -132,7 +160,8 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (setup)
 _arguments "${_arguments_options[@]}" : \
-'()--all[Every built-in experiment]' \
+'()--all[Every built-in experiment, and the classic tools]' \
+'--tools[The classic tools that can drive\: wrk, ab, httperf, h2load, psql, pgbench, redis-benchmark]' \
 '-y[Run the commands without asking]' \
 '--yes[Run the commands without asking]' \
 '(-y --yes)--dry-run[Show the commands and stop]' \
@@ -228,6 +257,14 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(repro)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(export)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (doctor)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -285,6 +322,8 @@ _lasthop_commands() {
 'show:Show an experiment\: its question, services, factors and cases' \
 'report:Report a recorded run again, in any format' \
 'runs:List the recorded runs' \
+'repro:Repeat what others published\: their method beside lasthop'\''s, and why the figures differ' \
+'export:Write the winner'\''s configuration for copying, and what must be true for it' \
 'doctor:Say what this machine can run, what is missing, and what makes it noisy' \
 'setup:Install what an experiment needs (shows the commands first)' \
 'new:Start an experiment of your own\: a folder of data that runs as it is' \
@@ -318,6 +357,11 @@ _lasthop__subcmd__drive_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop drive commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__export_commands] )) ||
+_lasthop__subcmd__export_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop export commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__generate_commands] )) ||
 _lasthop__subcmd__generate_commands() {
     local commands; commands=()
@@ -336,6 +380,8 @@ _lasthop__subcmd__help_commands() {
 'show:Show an experiment\: its question, services, factors and cases' \
 'report:Report a recorded run again, in any format' \
 'runs:List the recorded runs' \
+'repro:Repeat what others published\: their method beside lasthop'\''s, and why the figures differ' \
+'export:Write the winner'\''s configuration for copying, and what must be true for it' \
 'doctor:Say what this machine can run, what is missing, and what makes it noisy' \
 'setup:Install what an experiment needs (shows the commands first)' \
 'new:Start an experiment of your own\: a folder of data that runs as it is' \
@@ -369,6 +415,11 @@ _lasthop__subcmd__help__subcmd__drive_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help drive commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__help__subcmd__export_commands] )) ||
+_lasthop__subcmd__help__subcmd__export_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help export commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__help__subcmd__generate_commands] )) ||
 _lasthop__subcmd__help__subcmd__generate_commands() {
     local commands; commands=()
@@ -398,6 +449,11 @@ _lasthop__subcmd__help__subcmd__new_commands() {
 _lasthop__subcmd__help__subcmd__report_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help report commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__help__subcmd__repro_commands] )) ||
+_lasthop__subcmd__help__subcmd__repro_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help repro commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__help__subcmd__run_commands] )) ||
 _lasthop__subcmd__help__subcmd__run_commands() {
@@ -438,6 +494,11 @@ _lasthop__subcmd__new_commands() {
 _lasthop__subcmd__report_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop report commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__repro_commands] )) ||
+_lasthop__subcmd__repro_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop repro commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__run_commands] )) ||
 _lasthop__subcmd__run_commands() {

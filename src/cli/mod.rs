@@ -3,11 +3,13 @@
 //! Results go to standard output, talk to standard error.
 
 mod args;
+mod export;
 mod generate;
 mod install;
 
 mod list;
 mod progress;
+mod repro;
 mod run;
 mod serve;
 mod values;
@@ -88,6 +90,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Show(arguments) => list::show(&arguments).map(done),
         Command::Report(arguments) => report_again(&arguments).map(done),
         Command::Runs => list::runs().map(done),
+        Command::Repro(arguments) => repro::repro(&arguments),
+        Command::Export(arguments) => export::export(&arguments).map(done),
         Command::Doctor(arguments) => install::doctor(&arguments),
         Command::Setup(arguments) => install::setup(&arguments),
         Command::New(arguments) => new(&arguments.name).map(done),

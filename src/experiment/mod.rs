@@ -19,7 +19,7 @@ pub mod catalog;
 mod definition;
 mod derive;
 pub mod diagnostics;
-mod document;
+pub(crate) mod document;
 pub mod model;
 pub mod plan;
 pub mod quantity;

@@ -23,7 +23,7 @@ pub fn recipe_schema() -> &'static Value {
 }
 
 /// Everything is inlined: the place of an error in the schema then leads straight to what was expected there.
-fn generate<T: JsonSchema>() -> Value {
+pub(crate) fn generate<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .with_transform(RecursiveTransform(without_null));

@@ -5,7 +5,7 @@
 //! environment.json   Environment     written when the first round is up: then all versions are known
 //! trials.jsonl       TrialRecord     one line a trial, on disk before the next trial starts
 //! end.json           RunEnd          written last; where it is missing the run was cut off
-//! services/ROUND/STACK/SERVICE/      rendered configurations and logs
+//! services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
 //! ```
 //!
 //! History of [`VERSION`]:

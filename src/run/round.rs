@@ -370,9 +370,10 @@ fn start_driver(
     Ok(RunningDriver { driver, process, log: log.to_owned() })
 }
 
+/// By its link in `/proc` where the file was replaced since lasthop started: the guard, which starts it, is the same file.
 fn own_executable() -> Result<String, String> {
     let path = std::env::current_exe().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
-    Ok(path.display().to_string())
+    Ok(if path.exists() { path.display().to_string() } else { "/proc/self/exe".to_owned() })
 }
 
 impl Runner<'_> {
