@@ -44,6 +44,8 @@ pub enum Command {
     List,
     /// Show an experiment: its question, services, factors and cases
     Show(Show),
+    /// Put load on one endpoint and print its figures
+    Load(super::load::LoadArgs),
     /// Report a recorded run again, in any format
     Report(Report),
     /// List the recorded runs
@@ -64,6 +66,9 @@ pub enum Command {
     /// The process that starts servers and ends them when lasthop dies
     #[command(hide = true)]
     Guard(GuardArgs),
+    /// A server that says one reply for every request, and does nothing else
+    #[command(hide = true)]
+    Null,
     /// lasthop's own server of the experiment `sockets`
     #[command(hide = true)]
     Serve(super::serve::ServeArgs),

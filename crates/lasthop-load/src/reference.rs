@@ -71,8 +71,7 @@ fn body(reply: &[u8]) -> Result<Vec<u8>, Failure> {
         return body(rest);
     }
     let chunked = head.headers.iter().any(|header| {
-        header.name.eq_ignore_ascii_case("transfer-encoding")
-            && header.value.to_ascii_lowercase().ends_with(b"chunked")
+        header.name.eq_ignore_ascii_case("transfer-encoding") && header.value.to_ascii_lowercase().ends_with(b"chunked")
     });
     if !chunked {
         return Ok(rest.to_vec());
