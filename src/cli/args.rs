@@ -146,6 +146,9 @@ pub struct ScheduleOptions {
     /// Seed of the order of cases and of the bootstrap; drawn and recorded if not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Do not calibrate the load generator against a server that does nothing
+    #[arg(long)]
+    pub no_headroom: bool,
     /// Which CPUs driver and services may use
     #[arg(long, value_enum, default_value_t = PlacementChoice::Auto)]
     pub placement: PlacementChoice,

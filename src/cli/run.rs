@@ -79,6 +79,7 @@ fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliErro
         blocks: schedule.blocks.unwrap_or(blocks),
         aa: options.select.aa,
         placement,
+        headroom: !schedule.no_headroom,
     })
 }
 

@@ -81,6 +81,9 @@ pub struct Settings {
     /// Whether every reference case was run twice under two names and nothing else.
     pub aa: bool,
     pub placement: Placement,
+    /// Whether the load generator was calibrated against a server that does nothing.
+    #[serde(default)]
+    pub headroom: bool,
 }
 
 /// Which CPUs the processes may use. CPU numbers as the kernel counts them.
@@ -197,6 +200,10 @@ pub struct RoundRecord {
     /// Nanoseconds that starting and verifying took.
     pub start_ns: u64,
     pub cases: IndexMap<String, CaseProof>,
+    /// Requests per second that the same load reached against a server that does nothing, on an endpoint of the same
+    /// kind; in the first round only, and only for protocols whose servers do more than that.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub headroom: IndexMap<String, f64>,
 }
 
 /// What the verification of a case at the begin of a round saw.

@@ -42,6 +42,7 @@ const CHECKS: &[CheckFunction] = &[
     link::nodelay_off,
     configuration::config_differs,
     driver::driver_saturated,
+    driver::headroom,
     design::run_cut_off,
     design::no_interval,
     design::too_few_blocks,
