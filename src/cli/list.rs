@@ -87,11 +87,11 @@ fn describe(plan: &Plan) -> String {
     let defaults = &experiment.defaults;
     let _ = writeln!(
         text,
-        "\nTrials of {:?}, {} blocks a round, at most {:?}, until ±{:.3} % is reached",
+        "\nTrials of {:?}, {} blocks a round, at most {:?}, until ±{} % is reached",
         defaults.trial,
         defaults.blocks,
         defaults.budget,
-        defaults.precision * 100.0
+        (defaults.precision * 1e4).round() / 1e2
     );
     text
 }

@@ -235,7 +235,7 @@ fn start_service(guard: &Guard, bindings: &Bindings, service: &RenderedService) 
     let Some(binding) = bindings.services.get(&service.name) else {
         return Err(failed(Stage::Start, StartCause::Unbound, String::new()));
     };
-    let log = binding.directory.join(LOG);
+    let log = binding.record.join(LOG);
     let at = |stage| {
         let log = log.clone();
         move |cause| failed(stage, cause, tail(&log))
@@ -278,8 +278,13 @@ fn write_files(binding: &ServiceBinding, service: &RenderedService) -> Result<()
         if !name.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(StartCause::Outside(name.clone()));
         }
-        let path = binding.directory.join(name);
-        write_file(&path, content).map_err(|cause| StartCause::File { path, cause })?;
+        for folder in [&binding.directory, &binding.record] {
+            let path = folder.join(name);
+            write_file(&path, content).map_err(|cause| StartCause::File { path, cause })?;
+            if binding.directory == binding.record {
+                break;
+            }
+        }
     }
     Ok(())
 }
@@ -320,7 +325,10 @@ fn spawn(
 }
 
 fn in_place(binding: &ServiceBinding, service: &RenderedService, command: &[String]) -> Spawn {
-    let spawn = Spawn::new(command).directory(&binding.directory);
+    let mut spawn = Spawn::new(command).directory(&binding.directory);
+    if let Some(account) = &binding.account {
+        spawn = spawn.user(account.ids.0, account.ids.1);
+    }
     service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
 }
 
@@ -353,7 +361,7 @@ fn shown_address(address: &Address) -> String {
     }
 }
 
-/// The last [`TAIL`] lines of a log, of at most 64 KiB.
+/// The last 20 lines of a log, of at most 64 KiB.
 #[must_use]
 pub fn tail(log: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {

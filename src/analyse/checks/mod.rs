@@ -4,6 +4,7 @@
 //! put it into `CHECKS`.
 
 mod configuration;
+mod cross_check;
 mod design;
 pub mod driver;
 mod errors;
@@ -43,6 +44,8 @@ const CHECKS: &[CheckFunction] = &[
     configuration::config_differs,
     driver::driver_saturated,
     driver::headroom,
+    cross_check::cross_check,
+    cross_check::tool_trials,
     design::run_cut_off,
     design::no_interval,
     design::too_few_blocks,
