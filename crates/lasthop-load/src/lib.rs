@@ -28,6 +28,7 @@ pub mod recorder;
 pub mod result;
 pub mod serve;
 pub mod spec;
+mod tally;
 pub mod transport;
 pub mod url;
 pub mod wire;

@@ -5,9 +5,14 @@ mod blocking;
 mod connection;
 mod epoll;
 mod poller;
+mod supervisor;
 mod worker;
 
-use std::{collections::BTreeMap, thread};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, mpsc},
+    thread,
+};
 
 use crate::{
     limits,
@@ -16,10 +21,11 @@ use crate::{
     recorder::{self, WorkerRecord},
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
     spec::{Engine, Model, Spec},
-    transport::Connector,
+    transport::{Connector, Watch},
     wire::{Stage, TrialPhases},
 };
 use blocking::Blocking;
+use supervisor::Supervisor;
 use worker::Worker;
 
 /// A case cannot be driven, or not any further.
@@ -41,6 +47,7 @@ impl CaseError {
 /// trial, until the case is dropped.
 pub struct Case {
     workers: Vec<Worker>,
+    supervisor: Supervisor,
     engine: Engine,
     model: Model,
     proof: Proof,
@@ -69,10 +76,11 @@ impl Case {
             let worker = Worker::start(spec, &connector, engine, share, pacer);
             workers.push(worker.map_err(|error| CaseError::new(Stage::Connect, error))?);
         }
-        for worker in &mut workers {
-            worker.opened().map_err(|failure| CaseError::new(Stage::Connect, failure))?;
+        let supervisor = Supervisor::new(workers.iter().map(Worker::watch).collect(), spec.timeouts);
+        for worker in &workers {
+            worker.opened(&supervisor).map_err(|failure| CaseError::new(Stage::Connect, failure))?;
         }
-        Ok(Self { workers, engine, model: spec.model, proof })
+        Ok(Self { workers, supervisor, engine, model: spec.model, proof })
     }
 
     #[must_use]
@@ -94,7 +102,8 @@ impl Case {
         for worker in &self.workers {
             worker.begin(phases);
         }
-        let records: Option<Vec<WorkerRecord>> = self.workers.iter().map(Worker::record).collect();
+        let records: Option<Vec<WorkerRecord>> =
+            self.workers.iter().map(|worker| worker.record(&self.supervisor)).collect();
         let records = records.ok_or_else(|| CaseError::new(Stage::Trial, "a worker thread died"))?;
         let mut errors = BTreeMap::new();
         for record in &records {
@@ -116,7 +125,18 @@ fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>)
 
 /// Two requests in the way of the case, on connections that are not the load's.
 fn verify(spec: &Spec, connector: &Connector) -> Result<Proof, CaseError> {
-    let probe = Blocking::new(spec, connector.clone());
+    let watch = Arc::new(Watch::default());
+    let supervisor = Supervisor::new(vec![Arc::clone(&watch)], spec.timeouts);
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || drop(tell.send(probe_twice(spec, connector, watch))));
+        let died = || Err(CaseError::new(Stage::Verify, "the probing thread died"));
+        supervisor.receive(&told).unwrap_or_else(died)
+    })
+}
+
+fn probe_twice(spec: &Spec, connector: &Connector, watch: Arc<Watch>) -> Result<Proof, CaseError> {
+    let probe = Blocking::new(spec, connector.clone(), watch);
     let mut probe = probe.map_err(|error| CaseError::new(Stage::Spec, error))?;
     let first = probe.probe()?;
     let second = probe.probe()?;
