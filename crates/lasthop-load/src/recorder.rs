@@ -332,6 +332,7 @@ pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> Option
         response_time: None,
         lag: None,
         offered: offered(&records, model),
+        ports: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,

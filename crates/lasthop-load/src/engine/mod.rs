@@ -17,10 +17,11 @@ use std::{
 use crate::{
     limits,
     pacer::Pacer,
+    ports::Ports,
     protocol,
     recorder::{self, WorkerRecord},
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
-    spec::{Engine, Model, Spec},
+    spec::{Address, Engine, Model, Spec},
     transport::{Connector, Watch},
     wire::{Stage, TrialPhases},
 };
@@ -51,6 +52,8 @@ pub struct Case {
     engine: Engine,
     model: Model,
     proof: Proof,
+    /// Only with a connection per request over TCP.
+    ports: Option<Ports>,
 }
 
 impl Case {
@@ -80,7 +83,7 @@ impl Case {
         for worker in &workers {
             worker.opened(&supervisor).map_err(|failure| CaseError::new(Stage::Connect, failure))?;
         }
-        Ok(Self { workers, supervisor, engine, model: spec.model, proof })
+        Ok(Self { workers, supervisor, engine, model: spec.model, proof, ports: ports_of(spec) })
     }
 
     #[must_use]
@@ -99,18 +102,33 @@ impl Case {
     /// # Errors
     /// No right answer arrived within the measure phase.
     pub fn trial(&mut self, phases: TrialPhases) -> Result<TrialResult, CaseError> {
+        let seconds = (phases.warm_up_ns + phases.measure_ns) as f64 / 1e9;
+        let mut port_use = self.ports.as_ref().map(|ports| ports.before(seconds));
         for worker in &self.workers {
             worker.begin(phases);
         }
-        let records: Option<Vec<WorkerRecord>> =
-            self.workers.iter().map(|worker| worker.record(&self.supervisor)).collect();
+        let mut look = || port_use.iter_mut().for_each(Ports::during);
+        let records = self.workers.iter().map(|worker| worker.record(&self.supervisor, &mut look));
+        let records: Option<Vec<WorkerRecord>> = records.collect();
+        look();
         let records = records.ok_or_else(|| CaseError::new(Stage::Trial, "a worker thread died"))?;
         let mut errors = BTreeMap::new();
         for record in &records {
             recorder::add_errors(&mut errors, record.errors.clone());
         }
+        if let Some(ports) = &mut self.ports {
+            ports.after(records.iter().map(|record| record.opened).sum(), seconds);
+        }
         let merged = recorder::merge(records, self.engine, self.model);
+        let merged = merged.map(|result| TrialResult { ports: port_use, ..result });
         merged.ok_or_else(|| CaseError::new(Stage::Trial, nothing_right(phases, &errors)))
+    }
+}
+
+fn ports_of(spec: &Spec) -> Option<Ports> {
+    match spec.endpoint.address {
+        Address::Tcp(server) if protocol::closes_each_time(spec) => Some(Ports::new(server)),
+        _ => None,
     }
 }
 

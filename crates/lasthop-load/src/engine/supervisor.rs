@@ -29,10 +29,19 @@ impl Supervisor {
     /// What a worker sends; `None` when it died.
     #[must_use]
     pub fn receive<T>(&self, from: &Receiver<T>) -> Option<T> {
+        self.receive_and(from, || {})
+    }
+
+    /// As [`Supervisor::receive`], with something else to look at now and then.
+    #[must_use]
+    pub fn receive_and<T>(&self, from: &Receiver<T>, mut look: impl FnMut()) -> Option<T> {
         loop {
             match from.recv_timeout(self.tick) {
                 Ok(received) => return Some(received),
-                Err(RecvTimeoutError::Timeout) => self.watches.iter().for_each(|watch| watch.check()),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.watches.iter().for_each(|watch| watch.check());
+                    look();
+                }
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }

@@ -84,10 +84,10 @@ impl Worker {
         }
     }
 
-    /// The record of the trial that was begun; `None` when the thread died.
+    /// The record of the trial that was begun; `None` when the thread died. `look` is called now and then meanwhile.
     #[must_use]
-    pub fn record(&self, supervisor: &Supervisor) -> Option<WorkerRecord> {
-        supervisor.receive(&self.records)
+    pub fn record(&self, supervisor: &Supervisor, look: impl FnMut()) -> Option<WorkerRecord> {
+        supervisor.receive_and(&self.records, look)
     }
 }
 
