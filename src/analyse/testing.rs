@@ -238,6 +238,7 @@ fn result(truth: &Truth, speed: f64) -> TrialResult {
         response_time: None,
         lag: None,
         offered: None,
+        ports: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,
