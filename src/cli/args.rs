@@ -45,6 +45,8 @@ pub enum Command {
     List,
     /// Show an experiment: its question, services, factors and cases
     Show(Show),
+    /// Put load on one endpoint and print its figures
+    Load(super::load::LoadArgs),
     /// Report a recorded run again, in any format
     Report(Report),
     /// List the recorded runs
@@ -70,6 +72,9 @@ pub enum Command {
     /// The process that starts servers and ends them when lasthop dies
     #[command(hide = true)]
     Guard(GuardArgs),
+    /// A server that says one reply for every request, and does nothing else
+    #[command(hide = true)]
+    Null,
     /// lasthop's own server of the experiment `sockets`
     #[command(hide = true)]
     Serve(super::serve::ServeArgs),
@@ -157,6 +162,9 @@ pub struct ScheduleOptions {
     /// Seed of the order of cases and of the bootstrap; drawn and recorded if not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Do not calibrate the load generator against a server that does nothing
+    #[arg(long)]
+    pub no_headroom: bool,
     /// Stop after so many rounds (starts of all services)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,

@@ -101,6 +101,7 @@ fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliErro
         blocks: schedule.blocks.unwrap_or(blocks),
         aa: options.select.aa,
         placement,
+        headroom: !schedule.no_headroom,
         rounds: schedule.rounds,
         tools: options.drivers.driver.iter().chain(&options.drivers.cross_check).cloned().collect(),
     })

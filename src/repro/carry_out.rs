@@ -179,6 +179,7 @@ impl Job<'_> {
             warm_up_ns: (defaults.trial / 10).as_nanos() as u64,
             blocks: defaults.blocks,
             aa: false,
+            headroom: true,
             placement: placement.unwrap_or(Placement::Free),
             rounds: None,
             tools: Vec::new(),

@@ -1,5 +1,7 @@
 //! One round: services and drivers started afresh, verified, driven in blocks, stopped.
 
+mod headroom;
+
 use std::{
     collections::BTreeMap,
     os::fd::OwnedFd,
@@ -107,11 +109,13 @@ impl Round {
                 proofs.insert(plan.cases[index].case.clone(), proof);
             }
         }
+        let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
         runner.append(TrialRecord::Round(RoundRecord {
             round: number,
             at_ns: nanoseconds(begun.duration_since(runner.begun)),
             start_ns: nanoseconds(begun.elapsed()),
             cases: proofs,
+            headroom,
         }))?;
         Ok(round)
     }

@@ -82,6 +82,22 @@ impl DriverCost {
     }
 }
 
+/// The local ports of a case that opens a connection per request over TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortUse {
+    /// Ports that connections may use (`ip_local_port_range`).
+    pub range: u64,
+    /// Sockets in `TIME_WAIT` when the trial was asked for; of the whole network namespace.
+    pub time_wait_before: u64,
+    /// The most sockets in `TIME_WAIT` seen until the trial's end; of the whole network namespace.
+    pub time_wait_peak: u64,
+    /// Ports left towards the server when the trial began; at least so many.
+    pub left_before: u64,
+    /// Nanoseconds that the trial waited for ports.
+    pub waited_ns: u64,
+}
+
 /// Whether an open loop kept its schedule during the measure phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,6 +147,9 @@ pub struct TrialResult {
     /// Open loop only: what was to be sent and what was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
+    /// Only with a connection per request over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<PortUse>,
     pub phases: Phases,
     /// Errors of the whole trial.
     pub errors: BTreeMap<ErrorClass, ErrorCount>,

@@ -1,6 +1,6 @@
 //! One connection, blocking calls: what a plain program does. One send and one receive a request.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use super::{
     CaseError,
@@ -13,9 +13,9 @@ use crate::{
     proof,
     protocol::{Factory, closes_each_time, greets},
     recorder::{Recorder, WorkerRecord},
-    result::Proof,
+    result::{ErrorClass, Proof},
     spec::Spec,
-    transport::{Calls, Connector, Wait},
+    transport::{Calls, Connector, Wait, Watch},
     wire::{Stage, TrialPhases},
 };
 
@@ -31,12 +31,16 @@ pub struct Blocking {
     per_request: bool,
     request_ns: u64,
     greets: bool,
+    /// Keeps the deadline of each request: the thread that started this one looks at it.
+    watch: Arc<Watch>,
 }
 
 impl Blocking {
+    /// Somebody has to look at `watch`, or replies that never come are awaited for ever.
+    ///
     /// # Errors
     /// A text of the request cannot be encoded.
-    pub fn new(spec: &Spec, connector: Connector) -> io::Result<Self> {
+    pub fn new(spec: &Spec, connector: Connector, watch: Arc<Watch>) -> io::Result<Self> {
         let calls = Calls::default();
         Ok(Self {
             connector,
@@ -47,6 +51,7 @@ impl Blocking {
             per_request: closes_each_time(spec),
             request_ns: spec.timeouts.request_ns,
             greets: greets(spec),
+            watch,
         })
     }
 
@@ -55,8 +60,24 @@ impl Blocking {
     /// # Errors
     /// By class.
     pub fn open(&mut self) -> Result<(), Failure> {
-        if !self.per_request && !self.connection.is_open() {
-            self.connect()?;
+        if !self.per_request {
+            self.connect_patiently()?;
+            self.watch.rest();
+        }
+        Ok(())
+    }
+
+    /// Connects outside of a trial: a full backlog is waited for, as long as a connect may take.
+    fn connect_patiently(&mut self) -> Result<(), Failure> {
+        let deadline = clock::now() + self.connector.timeouts().connect_ns;
+        let mut backoff = Backoff::default();
+        while !self.connection.is_open() {
+            match self.connect() {
+                Err(failure) if failure.class == ErrorClass::BacklogFull && clock::now() < deadline => {
+                    clock::sleep(backoff.next());
+                }
+                other => other?,
+            }
         }
         Ok(())
     }
@@ -73,6 +94,7 @@ impl Blocking {
         let wrong = |failure: Failure| CaseError::new(Stage::Verify, failure);
         let reply = self.request(now).map_err(wrong)?;
         self.after(reply);
+        self.watch.rest();
         match self.recorder.finish(clock::now()).errors.pop_first() {
             Some((class, error)) => Err(wrong(Failure::new(class, error.first))),
             None => Ok(Proof { reused, ..proof }),
@@ -80,9 +102,7 @@ impl Blocking {
     }
 
     fn reopen_for_proof(&mut self) -> Result<Proof, Failure> {
-        if !self.connection.is_open() {
-            self.connect()?;
-        }
+        self.connect_patiently()?;
         let stream = self.connection.stream.as_ref().expect("opened just above");
         proof::read(stream).map_err(|error| Failure::io("read the proof", &error))
     }
@@ -111,6 +131,7 @@ impl Blocking {
                 break;
             }
         }
+        self.watch.rest();
         self.recorder.finish(clock::now())
     }
 
@@ -135,6 +156,7 @@ impl Blocking {
     #[inline]
     fn request(&mut self, start: u64) -> Result<Reply, Failure> {
         let start = if self.connection.is_open() { start } else { self.reopen(start)? };
+        self.watch.expect_by(start.saturating_add(self.request_ns));
         if !self.connection.begin(start)?
             && let Some(reply) = self.send_and_receive(start)?
         {
@@ -151,7 +173,7 @@ impl Blocking {
 
     /// Connects, shakes hands and greets.
     fn connect(&mut self) -> Result<(), Failure> {
-        let opened = self.connector.open(&self.calls)?;
+        let opened = self.connector.open(&self.calls, &self.watch)?;
         let established = clock::now();
         self.connection.attach(opened.stream);
         let mut auth_ns = None;
