@@ -79,6 +79,23 @@ fn redis_benchmark_drives_redis_over_every_transport() {
 }
 
 #[test]
+fn psql_and_pgbench_drive_postgres_over_every_transport() {
+    for tool in ["psql", "pgbench"] {
+        if !have(tool) {
+            continue;
+        }
+        let lasthop = Lasthop::new();
+        let summary = run(&lasthop, &["postgres", "--only", "work=query", "--driver", tool]);
+        assert_eq!(summary["failures"], Value::Array(vec![]), "{tool}");
+        for case in summary["cases"].as_array().unwrap() {
+            assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 50.0, "{tool}: {case}");
+            assert_eq!(case["proof"]["tls_version"].is_string(), case["transport"] == "tls", "{case}");
+        }
+        lasthop.assert_nothing_left();
+    }
+}
+
+#[test]
 fn flags_of_a_study_are_passed_on_and_what_is_wrong_with_them_is_said() {
     if !nginx() || !have("ab") {
         return;

@@ -46,7 +46,7 @@ fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
 }
 
 /// Programs of the default cases that cannot be found, a sentence each.
-fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
+pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     let Ok(plan) = Plan::new(experiment.clone(), &Default::default()) else { return Vec::new() };
     let mut recipes: Vec<&str> =
         plan.stacks.iter().flat_map(|stack| stack.services.values()).map(|service| &service.recipe[..]).collect();

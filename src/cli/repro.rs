@@ -3,13 +3,13 @@
 use std::{process::ExitCode, sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use super::{
-    CliError, FAILED, INTERRUPTED, args, catalog, home, print,
+    CliError, FAILED, INTERRUPTED, args, catalog, home, list, locator, print,
     progress::{Progress, Talk},
     run::watch_signals,
     talk, terminal,
 };
 use crate::{
-    experiment::catalog::LoadError,
+    experiment::{catalog::LoadError, model::Experiment},
     report::{self, Format},
     repro::{self, Options, book::Book, outcome::Repetition, page},
     service::{guard, home::Home},
@@ -27,16 +27,16 @@ pub fn repro(arguments: &args::Repro) -> Result<ExitCode, CliError> {
     if arguments.all {
         return all(arguments);
     }
-    list().map(|()| ExitCode::SUCCESS)
+    table().map(|()| ExitCode::SUCCESS)
 }
 
-fn list() -> Result<(), CliError> {
-    let catalog = catalog()?;
+fn table() -> Result<(), CliError> {
+    let (catalog, home) = (catalog()?, home()?);
     let state = |study: &Study| {
         let missing = study.runs.iter().find_map(|run| match catalog.load(&run.experiment) {
             Err(LoadError::Unknown { .. }) => Some(format!("`{}` is not there yet", run.experiment)),
             Err(error) => Some(error.to_string()),
-            Ok(_) => run.because.clone(),
+            Ok(experiment) => run.because.clone().or_else(|| lacking(study, &experiment, &home)),
         });
         missing.unwrap_or_else(|| "can be repeated".to_owned())
     };
@@ -47,6 +47,18 @@ fn list() -> Result<(), CliError> {
         listed.push((study, state));
     }
     print(&report::document_terminal(&page::listing(&listed), &terminal()))
+}
+
+/// Programs that are not installed, and what installs them.
+fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String> {
+    let locator = locator(home, &experiment.name, &args::Programs { programs: Vec::new() });
+    let missing = list::missing(experiment, &locator);
+    if !missing.is_empty() {
+        return Some(format!("needs {} (lasthop setup {})", missing.join(", "), experiment.name));
+    }
+    let tool = study.method.tool?;
+    let found = locator.locate(tool.name(), &tool.program());
+    found.is_err().then(|| format!("needs {tool} (lasthop setup --tools)"))
 }
 
 fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {

@@ -276,7 +276,7 @@ impl Job<'_> {
             None => "the experiment's own programs".to_owned(),
         };
         let length = match (self.study.method.seconds, shortened.count) {
-            (None, Some(count)) => format!("{count} requests"),
+            (None, Some(count)) => format!("{count} {}", if count == 1 { "request" } else { "requests" }),
             _ => format!("{} s", shortened.seconds),
         };
         let plural = if shortened.runs == 1 { "run" } else { "runs averaged" };

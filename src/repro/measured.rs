@@ -9,6 +9,9 @@ use crate::{
     study::model::{Quantity, StudyRun, Time},
 };
 
+/// Level of each factor.
+type Levels = IndexMap<String, String>;
+
 /// Trials of one condition by the study's method.
 #[derive(Clone, Debug)]
 pub struct MethodCase {
@@ -44,6 +47,12 @@ impl Known {
         let low = value - (self.value - self.low).hypot(other.high - other.value);
         let high = value + (self.high - self.value).hypot(other.value - other.low);
         Self { value, low, high }
+    }
+
+    /// One block gives no interval: its bounds repeat the value.
+    fn shown(self) -> Value {
+        let bounded = self.high > self.low;
+        Value { value: self.value, low: bounded.then_some(self.low), high: bounded.then_some(self.high) }
     }
 
     fn times(self, factor: f64) -> Self {
@@ -101,8 +110,7 @@ impl MeasuredPart<'_> {
     #[must_use]
     pub fn design_value(&self, quantity: Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
         let known = self.by_design(quantity, levels)?.times(1.0 / unit(of));
-        let bounds = Value { value: known.value, low: Some(known.low), high: Some(known.high) };
-        known.value.is_finite().then_some(bounds)
+        known.value.is_finite().then(|| known.shown())
     }
 
     fn method_case(&self, levels: &IndexMap<String, String>) -> Option<&MethodCase> {
@@ -223,40 +231,52 @@ impl MeasuredPart<'_> {
         }
     }
 
-    /// Ratio of two conditions by the study's method.
+    /// Ratio of two conditions by the study's method; where several pairs of conditions fit, their geometric mean.
     #[must_use]
-    pub fn method_ratio(
-        &self,
-        quantity: Quantity,
-        case: &IndexMap<String, String>,
-        against: &IndexMap<String, String>,
-    ) -> Option<f64> {
-        let ratio = self.by_method(quantity, case)? / self.by_method(quantity, against)?;
-        (ratio.is_finite() && ratio > 0.0).then_some(ratio)
+    pub fn method_ratio(&self, quantity: Quantity, case: &Levels, against: &Levels) -> Option<f64> {
+        let one = |(case, against): &(Levels, Levels)| {
+            let ratio = self.by_method(quantity, case)? / self.by_method(quantity, against)?;
+            (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
+        };
+        let logs: Option<Vec<f64>> = self.pairs(case, against).iter().map(one).collect();
+        mean(logs?.into_iter()).map(f64::exp)
     }
 
-    /// Ratio of two conditions by lasthop's design. For a rate it is the comparison within blocks, which is narrower than
-    /// what the two intervals alone would give.
+    /// Ratio of two conditions by lasthop's design; where several pairs of conditions fit, their geometric mean. For a rate
+    /// it is the comparison within blocks, which is narrower than what the two intervals alone would give.
     #[must_use]
-    pub fn design_ratio(
-        &self,
-        quantity: Quantity,
-        case: &IndexMap<String, String>,
-        against: &IndexMap<String, String>,
-    ) -> Option<Value> {
-        if let Some(paired) = self.paired(quantity, case, against) {
-            return Some(paired);
+    pub fn design_ratio(&self, quantity: Quantity, case: &Levels, against: &Levels) -> Option<Value> {
+        let one = |(case, against): &(Levels, Levels)| {
+            if let Some(paired) = self.paired(quantity, case, against) {
+                return Some(paired);
+            }
+            self.by_design(quantity, case)?.by(self.by_design(quantity, against)?).map(Known::shown)
+        };
+        let ratios: Option<Vec<Value>> = self.pairs(case, against).iter().map(one).collect();
+        geometric_mean(&ratios?)
+    }
+
+    /// Pairs of conditions that differ in what the claim compares and in nothing else.
+    fn pairs(&self, case: &Levels, against: &Levels) -> Vec<(Levels, Levels)> {
+        let counted = match &self.run.time {
+            Time::Levels(factor) => Some(factor),
+            Time::Rate | Time::Slope => None,
+        };
+        let design = self.design.iter().flat_map(|summary| &summary.cases).map(|case| &case.levels);
+        let mut pairs = Vec::new();
+        for have in design.filter(|have| fits(have, case)) {
+            let mut over = have.clone();
+            over.retain(|factor, _| Some(factor) != counted);
+            let mut under = over.clone();
+            under.extend(against.clone());
+            if !pairs.iter().any(|(known, _)| *known == over) {
+                pairs.push((over, under));
+            }
         }
-        let known = self.by_design(quantity, case)?.by(self.by_design(quantity, against)?)?;
-        Some(Value { value: known.value, low: Some(known.low), high: Some(known.high) })
+        pairs
     }
 
-    fn paired(
-        &self,
-        quantity: Quantity,
-        case: &IndexMap<String, String>,
-        against: &IndexMap<String, String>,
-    ) -> Option<Value> {
+    fn paired(&self, quantity: Quantity, case: &Levels, against: &Levels) -> Option<Value> {
         use crate::analyse::summary::Metric;
         let time = matches!(quantity, Quantity::TimePerRequest | Quantity::LatencyMean | Quantity::TimePerRun);
         let plain = matches!(self.run.time, Time::Rate | Time::Slope);
@@ -280,6 +300,22 @@ impl MeasuredPart<'_> {
 
 fn known(measured: &Measured) -> Known {
     Known { value: measured.estimate, low: measured.low, high: measured.high }
+}
+
+/// On a scale of logarithms; the errors of the parts add up in squares. `None` for no ratio.
+fn geometric_mean(ratios: &[Value]) -> Option<Value> {
+    if let [only] = ratios {
+        return Some(*only);
+    }
+    let count = ratios.len() as f64;
+    let value = mean(ratios.iter().map(|ratio| ratio.value.ln()))?.exp();
+    let spread = |bound: &dyn Fn(&Value) -> Option<f64>| {
+        let parts: Option<Vec<f64>> =
+            ratios.iter().map(|ratio| Some((bound(ratio)? / ratio.value).ln().powi(2))).collect();
+        Some(parts?.iter().sum::<f64>().sqrt() / count)
+    };
+    let (down, up) = (spread(&|ratio| ratio.low), spread(&|ratio| ratio.high));
+    Some(Value { value, low: down.map(|log| value * (-log).exp()), high: up.map(|log| value * log.exp()) })
 }
 
 /// A number of a factor, and the levels of its condition.
@@ -321,6 +357,17 @@ mod tests {
         let ratio = known(8.0, 4.0, 16.0).by(known(2.0, 2.0, 2.0)).unwrap();
         assert!((ratio.value - 4.0).abs() < 1e-9 && (ratio.low - 2.0).abs() < 1e-9 && (ratio.high - 8.0).abs() < 1e-9);
         assert_eq!(known(1.0, 0.5, 2.0).by(known(1.0, -1.0, 2.0)), None);
+    }
+
+    #[test]
+    fn several_pairs_are_one_ratio() {
+        let ratio = |value: f64, half: f64| Value { value, low: Some(value / half), high: Some(value * half) };
+        let all = geometric_mean(&[ratio(2.0, 1.2), ratio(8.0, 1.2)]).unwrap();
+        assert!((all.value - 4.0).abs() < 1e-9);
+        assert!((all.high.unwrap() / 4.0 - 1.2_f64.powf(0.5_f64.sqrt())).abs() < 1e-9, "{all:?}");
+        let without = Value { value: 2.0, low: None, high: None };
+        assert_eq!(geometric_mean(&[without, ratio(2.0, 1.1)]).unwrap().low, None);
+        assert_eq!(known(3.0, 3.0, 3.0).shown(), Value { value: 3.0, low: None, high: None });
     }
 
     #[test]

@@ -242,6 +242,13 @@ mod tests {
     };
 
     #[test]
+    fn every_key_of_the_schema_is_described() {
+        let mut found = Vec::new();
+        crate::experiment::schema::gaps(schema(), "study", &mut found);
+        assert_eq!(found, Vec::<String>::new());
+    }
+
+    #[test]
     fn every_study_is_valid() {
         assert_eq!(names().len(), 8);
         for name in names() {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 pub(super) struct StudyFile {
     /// Title as published.
     pub title: String,
+    /// Who published it.
     pub author: String,
     /// Year, month or day, or `not stated`.
     pub published: String,
@@ -18,7 +19,9 @@ pub(super) struct StudyFile {
     pub seeds: Vec<String>,
     /// What it asked, in one sentence.
     pub question: String,
+    /// Where it was measured.
     pub environment: EnvironmentFile,
+    /// How it was measured.
     pub method: MethodFile,
     /// What its method could not see or mixed up.
     pub missed: Vec<MissedFile>,
@@ -36,7 +39,9 @@ pub(super) struct StudyFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EnvironmentFile {
+    /// Machine, as far as it is known.
     pub machine: String,
+    /// Operating system and kernel.
     pub system: String,
     /// Version by name, or `not stated`. Names are those of recipes and tools where there is one.
     pub software: IndexMap<String, String>,
@@ -69,6 +74,7 @@ pub(super) struct MethodFile {
 pub(super) struct MissedFile {
     /// Stable name.
     pub id: String,
+    /// What it is, in a sentence of ours.
     pub text: String,
 }
 
@@ -78,6 +84,7 @@ pub(super) struct MissedFile {
 pub(super) struct RunFile {
     /// Name that figures refer to.
     pub id: String,
+    /// Name of the experiment; it need not exist yet.
     pub experiment: String,
     /// Levels of the experiment's factors, as of `--set`.
     #[serde(default)]
