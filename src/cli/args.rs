@@ -12,6 +12,7 @@ use crate::{
         quantity::{duration, share},
     },
     report::Format,
+    service::container::engine::Kind,
 };
 
 const EXIT_CODES: &str = "\
@@ -164,6 +165,9 @@ pub struct Programs {
     /// Use this executable for a recipe
     #[arg(long = "program", value_name = "RECIPE=PATH", value_parser = program)]
     pub programs: Vec<(String, PathBuf)>,
+    /// Run containers with this engine; the first that can be used if not given
+    #[arg(long, value_enum)]
+    pub engine: Option<Kind>,
 }
 
 #[derive(Debug, Args)]

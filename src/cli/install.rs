@@ -78,7 +78,7 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     let home = home()?;
     let mut steps = Vec::new();
     for experiment in experiments(arguments.experiment.as_deref())? {
-        let locator = locator(&home, &experiment.name, &args::Programs { programs: Vec::new() });
+        let locator = locator(&home, &experiment.name, &args::Programs { programs: Vec::new(), engine: None });
         let needs = needs(&experiment, &locator);
         let planned = setup::plan(&experiment.name, &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
         steps.extend(planned.into_iter().filter(|step| !step.satisfied));

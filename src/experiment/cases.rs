@@ -8,12 +8,21 @@ use minijinja::value::Value;
 
 use super::{
     diagnostics::suggest,
-    model::{Experiment, Factor, Level, Levels},
+    model::{Experiment, Factor, Level, Levels, Link},
     template::{self, TemplateError},
 };
 
-/// The factor that every experiment has.
+/// The factor that experiments compare, unless they have a [`PATH`].
 pub const TRANSPORT: &str = "transport";
+/// The factor that takes the place of `transport` where containers decide how the link's bytes travel: published port,
+/// bridge, host network, shared volume. Which transport each path has says `link.transport`.
+pub const PATH: &str = "path";
+
+/// Name of the factor under comparison: an experiment has exactly one of the two.
+#[must_use]
+pub fn compared<T>(factors: &IndexMap<String, T>) -> &'static str {
+    if factors.contains_key(PATH) { PATH } else { TRANSPORT }
+}
 /// What the second name of a case ends with when it is compared with itself.
 pub const AGAIN: &str = "-again";
 
@@ -185,16 +194,17 @@ pub struct NamedCase {
 /// place.
 #[must_use]
 pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Levels]) -> Vec<NamedCase> {
-    let varying: Vec<&String> = chosen.keys().filter(|name| *name != TRANSPORT && varies(name, combinations)).collect();
-    let references = references(combinations, &preference(experiment, chosen));
+    let compared = compared(&experiment.factors);
+    let varying: Vec<&String> = chosen.keys().filter(|name| *name != compared && varies(name, combinations)).collect();
+    let references = references(combinations, compared, &preference(experiment, chosen));
     let id = |levels: &Levels| {
         let varied = varying.iter().filter_map(|name| Some(format!("/{name}={}", levels.get(*name)?)));
-        std::iter::once(levels[TRANSPORT].to_string()).chain(varied).collect::<String>()
+        std::iter::once(levels[compared].to_string()).chain(varied).collect::<String>()
     };
     let name = |(levels, reference): (&Levels, &Option<usize>)| NamedCase {
         id: id(levels),
         levels: levels.clone(),
-        transport: transport(levels),
+        transport: transport(&experiment.link, levels).expect("checked when the experiment is read"),
         reference: reference.map(|at| id(&combinations[at])),
         again: false,
     };
@@ -219,20 +229,22 @@ fn varies(name: &str, combinations: &[Levels]) -> bool {
 
 /// The chosen transports, the reference first.
 fn preference(experiment: &Experiment, chosen: &Chosen) -> Vec<Level> {
-    let reference = experiment.factors[TRANSPORT].reference.as_ref();
-    let mut transports = chosen[TRANSPORT].clone();
+    let compared = compared(&experiment.factors);
+    let reference = experiment.factors[compared].reference.as_ref();
+    let mut transports = chosen[compared].clone();
     transports.sort_by_key(|transport| Some(transport) != reference);
     transports
 }
 
 /// For each combination the index of its reference; `None` for a reference.
-fn references(combinations: &[Levels], preference: &[Level]) -> Vec<Option<usize>> {
+fn references(combinations: &[Levels], compared: &str, preference: &[Level]) -> Vec<Option<usize>> {
     let mut references = vec![None; combinations.len()];
     let mut roots: Vec<usize> = Vec::new();
     for transport in preference {
         let earlier = roots.len();
-        for (at, levels) in combinations.iter().enumerate().filter(|(_, levels)| levels[TRANSPORT] == *transport) {
-            references[at] = roots[..earlier].iter().copied().find(|&root| agree(levels, &combinations[root]));
+        for (at, levels) in combinations.iter().enumerate().filter(|(_, levels)| levels[compared] == *transport) {
+            references[at] =
+                roots[..earlier].iter().copied().find(|&root| agree(compared, levels, &combinations[root]));
             if references[at].is_none() {
                 roots.push(at);
             }
@@ -241,18 +253,25 @@ fn references(combinations: &[Levels], preference: &[Level]) -> Vec<Option<usize
     references
 }
 
-/// Whether two combinations have the same level of every factor that both have, the transport aside.
-fn agree(one: &Levels, other: &Levels) -> bool {
-    one.iter().all(|(name, level)| name == TRANSPORT || other.get(name).is_none_or(|theirs| theirs == level))
+/// Whether two combinations have the same level of every factor that both have, the compared one aside.
+fn agree(compared: &str, one: &Levels, other: &Levels) -> bool {
+    one.iter().all(|(name, level)| name == compared || other.get(name).is_none_or(|theirs| theirs == level))
 }
 
-/// The transport of a combination.
+/// The transport of the link in a combination.
 ///
-/// # Panics
-/// When `transport` is missing or not the name of one: a valid experiment has it.
-#[must_use]
-pub fn transport(levels: &Levels) -> Transport {
-    levels[TRANSPORT].to_string().parse().expect("levels of `transport` are checked when the experiment is read")
+/// # Errors
+/// When `link.transport` cannot be rendered or is not the name of a transport; a valid experiment has no such
+/// combination.
+pub fn transport(link: &Link, levels: &Levels) -> Result<Transport, TemplateError> {
+    let place = "link.transport";
+    let name = match &link.transport {
+        Some(text) => template::render(place, text, &Value::from(template::levels_context(levels)))?,
+        None => levels[TRANSPORT].to_string(),
+    };
+    let unknown =
+        |_| TemplateError { place: place.to_owned(), message: format!("there is no transport `{}`", name.trim()) };
+    name.trim().parse().map_err(unknown)
 }
 
 #[cfg(test)]

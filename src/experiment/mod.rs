@@ -15,6 +15,7 @@
 
 pub mod cases;
 pub mod catalog;
+pub mod container;
 mod definition;
 pub mod diagnostics;
 mod document;

@@ -13,6 +13,7 @@ use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, Excluded, NamedCase, Selection, SelectionError},
+    container::RenderedContainer,
     model::{Experiment, Levels, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
     template::TemplateError,
@@ -57,6 +58,8 @@ pub struct StackService {
     pub recipe: String,
     /// Transport that it listens on.
     pub transport: Transport,
+    /// Where it runs in a container.
+    pub container: Option<RenderedContainer>,
 }
 
 /// A run that cannot be planned.
@@ -107,9 +110,9 @@ impl Plan {
         let mut plans = Vec::new();
         let mut portraits = BTreeMap::new();
         for case in &named {
-            let (portrait, load) =
+            let (portrait, load, containers) =
                 portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
-            let stack = stack_for(&experiment, &mut stacks, case, &portrait);
+            let stack = stack_for(&experiment, &mut stacks, case, &portrait, &containers);
             plans.push(case_plan(&experiment, case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
@@ -230,16 +233,22 @@ type Portrait = BTreeMap<String, String>;
 
 /// Parts of a [`Portrait`] that belong to the load and not to the services.
 const LOAD: &str = "driver: load";
+/// End of the place of what makes a container's path: it belongs to the services and is what is compared.
+const PATH_PART: &str = ": container path";
 /// Only where the transport is TCP: on a Unix socket the option means nothing.
 const NODELAY: &str = "driver: nodelay";
 
-fn portray(experiment: &Experiment, case: &NamedCase) -> Result<(Portrait, RenderedLoad), RenderError> {
+type Portrayed = (Portrait, RenderedLoad, IndexMap<String, Option<RenderedContainer>>);
+
+fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, RenderError> {
     let bindings = placeholders(experiment, &case.levels)?;
     let renderer = Renderer { experiment, levels: &case.levels, bindings: &bindings, symbolic: true };
     let mut portrait = Portrait::new();
     for service in renderer.services()? {
         draw_service(&service, &mut portrait);
     }
+    let containers = renderer.containers()?;
+    draw_containers(&containers, &mut portrait);
     let load = renderer.load()?;
     portrait.insert(LOAD.to_owned(), draw_load(&load));
     if !case.transport.is_unix() {
@@ -251,7 +260,7 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<(Portrait, Rende
             *text = text.replace(form, "@link@");
         }
     }
-    Ok((portrait, load))
+    Ok((portrait, load, containers))
 }
 
 fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
@@ -265,6 +274,18 @@ fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
     }
     for (path, content) in &service.files {
         portrait.insert(format!("{name}: {}", path.display()), String::from_utf8_lossy(content).into_owned());
+    }
+}
+
+/// What a path is made of stands apart from what the comparison must keep equal.
+fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, portrait: &mut Portrait) {
+    for (name, container) in containers {
+        if let Some(container) = container {
+            portrait.insert(format!("{name}{PATH_PART}"), format!("{:?} {:?}", container.network, container.publish));
+            if let Some(limits) = container.limits() {
+                portrait.insert(format!("{name}: container limits"), limits);
+            }
+        }
     }
 }
 
@@ -289,7 +310,7 @@ fn link_forms(binding: &ServiceBinding) -> Vec<String> {
         Address::Abstract(name) => name.clone(),
         Address::Tcp(address) => address.port().to_string(),
     };
-    vec![url_text(binding), format!("http://{address}"), address, bare]
+    vec![url_text(binding.transport, &binding.address), format!("http://{address}"), address, bare]
 }
 
 /// Bindings that no run has, the same for every case but for the link's address.
@@ -299,7 +320,7 @@ fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, Re
     let mut services = IndexMap::new();
     for (at, (name, service)) in experiment.services.iter().enumerate() {
         let recipe = renderer.recipe_name(name, service)?;
-        let transport = service.listen.unwrap_or_else(|| cases::transport(levels));
+        let transport = service.listen.map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
         services.insert(name.clone(), placeholder(name, &recipe, transport, 60001 + at as u16));
     }
     Ok(Bindings { services, ..none })
@@ -328,6 +349,7 @@ fn placeholder(name: &str, recipe: &str, transport: Transport, port: u16) -> Ser
         directory: PathBuf::from("/@record@").join(name),
         runtime,
         transport,
+        listen: address.clone(),
         address,
         tls,
         program: PathBuf::from("/@program@").join(recipe),
@@ -340,6 +362,7 @@ fn stack_for(
     stacks: &mut Vec<((bool, Portrait), Stack)>,
     case: &NamedCase,
     portrait: &Portrait,
+    containers: &IndexMap<String, Option<RenderedContainer>>,
 ) -> usize {
     let mut services = portrait.clone();
     services.remove(LOAD);
@@ -354,7 +377,8 @@ fn stack_for(
     let program = |name: &String| services[&format!("{name}: command")].lines().next().map(str::to_owned);
     let service = |(name, service): (&String, &super::model::Service)| {
         let recipe = program(name).unwrap_or_default().trim_start_matches("/@program@/").to_owned();
-        (name.clone(), StackService { recipe, transport: service.listen.unwrap_or(case.transport) })
+        let container = containers.get(name).cloned().flatten();
+        (name.clone(), StackService { recipe, transport: service.listen.unwrap_or(case.transport), container })
     };
     let described = experiment.services.iter().map(service).collect();
     let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services: described };
@@ -367,7 +391,7 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
     let (ours, theirs) = (&portraits[&case.id], &portraits[reference]);
     let both = |place: &str| ours.contains_key(place) && theirs.contains_key(place);
     let mut places: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    places.retain(|place| *place != NODELAY || both(place));
+    places.retain(|place| !place.ends_with(PATH_PART) && (*place != NODELAY || both(place)));
     let text = |portrait: &Portrait, place: &String| portrait.get(place).cloned().unwrap_or_default();
     let differ = |place: &String| {
         let (old, new) = (text(theirs, place), text(ours, place));

@@ -149,6 +149,7 @@ impl Sandbox {
                 directory: std::path::absolute(&directory).unwrap_or(directory),
                 runtime,
                 transport: service.transport,
+                listen: address.clone(),
                 address,
                 tls: service.transport.is_tls().then(|| self.tls.clone()),
                 program: service.program.clone(),

@@ -83,8 +83,8 @@ fn under_settings<'a>(groups: &[&Group<'a>], mut rows: impl FnMut(&Group<'a>) ->
 }
 
 /// Title of the column that names the cases.
-fn case_title(summary_is_aa: bool) -> &'static str {
-    if summary_is_aa { "case" } else { "transport" }
+fn case_title(summary: &Summary) -> &'static str {
+    if summary.aa { "case" } else { super::groups::compared_factor(summary) }
 }
 
 /// A case by its full name, for text that stands alone: transport and setting.
@@ -95,5 +95,5 @@ fn full_name(group: &Group<'_>, case: &CaseSummary) -> String {
 
 /// Transport of a case in words.
 fn transport(case: &CaseSummary) -> &str {
-    case.levels.get(super::groups::COMPARED).map_or(case.case.as_str(), |level| transport_name(level))
+    super::groups::compared_level(case).map_or(case.case.as_str(), |level| transport_name(level))
 }

@@ -25,7 +25,10 @@ use super::{
     message::{Exit, Report, Request, SpawnRequest},
     sweep::GuardRecord,
 };
-use crate::service::process::{Stat, descendants};
+use crate::service::{
+    container::leftovers,
+    process::{Stat, descendants},
+};
 
 /// How long servers may take for an orderly end when lasthop has died.
 const GRACE: Duration = Duration::from_secs(1);
@@ -276,7 +279,16 @@ impl Warden {
     /// Ends all descendants, removes the sandbox.
     fn finish(&mut self) -> Result<(), ServeError> {
         self.end_orderly();
+        // Before the processes: an engine takes down networks and mounts of a container only while it can find it.
+        let contained = self.sandbox.as_deref().is_some_and(leftovers::announced);
+        if let Some(sandbox) = self.sandbox.as_deref().filter(|_| contained) {
+            leftovers::remove(sandbox);
+        }
         let left = self.kill_all();
+        if let Some(sandbox) = self.sandbox.as_deref().filter(|_| contained) {
+            // What a client that has been killed only now had asked for.
+            leftovers::remove(sandbox);
+        }
         if let Some(path) = self.sandbox.take() {
             remove(&path).map_err(|cause| ServeError::Sandbox { path, cause })?;
         }

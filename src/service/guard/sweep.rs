@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MARKER, serve::send_signal};
 use crate::service::{
+    container::leftovers,
     process::{self, Stat},
     sandbox,
 };
@@ -85,6 +86,7 @@ pub fn sweep_in(parent: &Path) -> Vec<Swept> {
         let Ok(lock) = File::open(path.join(sandbox::LOCK)) else { continue };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let killed = kill_strays(&path);
+            leftovers::remove(&path);
             if fs::remove_dir_all(&path).is_ok() {
                 swept.push(Swept { sandbox: path, killed });
             }
