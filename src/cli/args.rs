@@ -57,6 +57,8 @@ pub enum Command {
     New(New),
     /// Remove what a killed run left behind
     Clean,
+    /// Say over which hops a server on this machine is reached: proxies, DNAT, bridges, namespaces
+    Path(PathArgs),
     /// Write a completion script for a shell to standard output
     Completions { shell: Shell },
     /// The load generator as a process: JSON lines in, JSON lines out
@@ -196,6 +198,12 @@ pub struct Report {
     pub run: String,
     #[command(flatten)]
     pub output: OutputOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct PathArgs {
+    /// `127.0.0.1:8080`, `8080`, a URL, `unix:/run/app.sock` or `unix:@name`
+    pub address: String,
 }
 
 #[derive(Debug, Args)]

@@ -312,7 +312,7 @@ mod tests {
                 let Some(reference) = &case.reference else { continue };
                 let reference = cases.iter().find(|other| other.id == *reference).unwrap();
                 prop_assert_eq!(&reference.reference, &None);
-                prop_assert!(agree(&case.levels, &reference.levels));
+                prop_assert!(agree(TRANSPORT, &case.levels, &reference.levels));
                 prop_assert_ne!(case.transport, reference.transport);
             }
             let wanted = experiment.factors[TRANSPORT].reference.as_ref().unwrap();
@@ -328,7 +328,7 @@ mod tests {
             let cases = name_cases(&experiment, &chosen, &kept);
             let roots: Vec<&NamedCase> = cases.iter().filter(|case| case.reference.is_none()).collect();
             for (one, other) in roots.iter().flat_map(|one| roots.iter().map(move |other| (one, other))) {
-                prop_assert!(one.transport == other.transport || !agree(&one.levels, &other.levels), "{} {}", one.id, other.id);
+                prop_assert!(one.transport == other.transport || !agree(TRANSPORT, &one.levels, &other.levels), "{} {}", one.id, other.id);
             }
         }
 
@@ -340,7 +340,7 @@ mod tests {
                 prop_assert_eq!(levels.contains_key("size"), is("pattern", "echo"));
                 prop_assert_eq!(levels.contains_key("chunk"), is("pattern", "stream"));
                 prop_assert!(!(is("implementation", "python") && is("transport", "tls")));
-                prop_assert!(!(levels.contains_key("nodelay") && transport(&levels).is_unix()));
+                prop_assert!(!(levels.contains_key("nodelay") && transport(&experiment.link, &levels).unwrap().is_unix()));
             }
         }
     }

@@ -337,7 +337,7 @@ mod tests {
     fn every_built_in_loads_and_plans() {
         let catalog = Catalog::default();
         let names: Vec<String> = catalog.list().into_iter().map(|entry| entry.name).collect();
-        assert_eq!(names, ["nginx-gunicorn", "sockets"]);
+        assert_eq!(names, ["nginx-gunicorn", "nginx-gunicorn-containers", "sockets"]);
         for name in names {
             let experiment = catalog.load(&name).unwrap_or_else(|error| panic!("{error}"));
             Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -383,7 +383,7 @@ mod tests {
         let error = Catalog::default().load("nginx-gunicron").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no experiment `nginx-gunicron`, did you mean `nginx-gunicorn`?; known: nginx-gunicorn, sockets"
+            "there is no experiment `nginx-gunicron`, did you mean `nginx-gunicorn`?; known: nginx-gunicorn, nginx-gunicorn-containers, sockets"
         );
         let error = Catalog::default().load("./nowhere").unwrap_err().to_string();
         assert_eq!(error, "./nowhere has no experiment.toml");
