@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use indexmap::IndexMap;
 use lasthop::{
     experiment::model::{Ready, ReadyCheck, RenderedService, Stop},
     service::{

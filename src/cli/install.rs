@@ -32,6 +32,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     let mut machine = vec![doctor::home(&home)];
     machine.extend(doctor::privileges(&facts));
     sections.push(("This machine".to_owned(), machine));
+    sections.push(("Containers".to_owned(), doctor::engines()));
     sections.push(("Noise".to_owned(), doctor::noise(&facts)));
     let missing = sections.iter().flat_map(|(_, findings)| findings).any(|one| one.severity == Severity::Missing);
     print(page(&sections).as_bytes())?;

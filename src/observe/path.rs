@@ -22,7 +22,7 @@ pub fn decode(address: &Address) -> Vec<String> {
     match address {
         Address::Tcp(SocketAddr::V4(address)) => tcp(*address),
         Address::Tcp(address) => vec![host_listener(&Address::Tcp(*address))],
-        Address::Unix(path) => vec![socket_hop(path), server_of(address)],
+        Address::Unix(path) => vec![format!("Unix socket {}", path.display()), socket_server(address, path)],
         Address::Abstract(name) => vec![format!("abstract Unix socket @{name}"), server_of(address)],
     }
 }
@@ -140,14 +140,8 @@ fn in_bridge(bridge: &str, gateway: Ipv4Addr, at: SocketAddrV4) -> Vec<String> {
 
 /// A process whose network namespace has the address. Those of other users are seen by root only.
 fn namespace_with(ip: Ipv4Addr) -> Option<i32> {
-    let own = fs::read_link("/proc/self/ns/net").ok()?;
-    let mut seen = BTreeSet::from([own]);
     let wanted = format!("|-- {ip}\n");
-    process::all().into_iter().find(|pid| {
-        let Ok(namespace) = fs::read_link(format!("/proc/{pid}/ns/net")) else { return false };
-        if !seen.insert(namespace) {
-            return false;
-        }
+    namespaces().into_iter().find(|pid| {
         let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
         trie.match_indices(&wanted)
             .any(|(at, _)| trie[at + wanted.len()..].lines().next().is_some_and(|line| line.contains("/32 host LOCAL")))
@@ -208,6 +202,23 @@ fn contained(pid: i32) -> &'static str {
     }
 }
 
-fn socket_hop(path: &Path) -> String {
-    format!("Unix socket {}", path.display())
+/// A server in another network namespace holds a socket that only the tables of that namespace show. The path is taken to
+/// be the same in its container.
+fn socket_server(address: &Address, path: &Path) -> String {
+    let shown = path.to_string_lossy();
+    let elsewhere = namespaces().into_iter().find_map(|inside| {
+        let inodes = listener::unix_inodes_in(inside, &shown);
+        process::all().into_iter().find(|pid| listener::holds_any(*pid, &inodes))
+    });
+    match (listener::owners(address).is_empty(), elsewhere) {
+        (true, Some(pid)) => format!("{} (pid {pid}{})", listener::command_of(pid), contained(pid)),
+        _ => server_of(address),
+    }
+}
+
+/// A process of each network namespace but this one.
+fn namespaces() -> Vec<i32> {
+    let mut seen: BTreeSet<_> = fs::read_link("/proc/self/ns/net").into_iter().collect();
+    let is_new = |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|namespace| seen.insert(namespace));
+    process::all().into_iter().filter(is_new).collect()
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     experiment::{plan::Stack as PlannedStack, render::RenderedLoad},
-    observe::{observer::Observer, procfs::Role},
+    observe::{self, observer::Observer, procfs::Role},
     record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
     service::{
         bindings::Bindings,
@@ -182,7 +182,11 @@ impl Round {
             })?),
             None => None,
         };
-        Ok((name, CaseProof { spec: load.spec, driver, link }))
+        let path = match (&runner.site, self.number) {
+            (Some(_), 0) => observe::path::decode(&bindings.services[&plan.experiment.link.to].address),
+            _ => Vec::new(),
+        };
+        Ok((name, CaseProof { spec: load.spec, driver, link, path }))
     }
 
     /// Starts the driver of a case unless it runs already.

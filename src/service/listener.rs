@@ -63,6 +63,12 @@ pub fn listening_inodes(inside: i32, port: u16) -> Vec<String> {
     lines.filter_map(|line| line.split_ascii_whitespace().nth(9)).map(str::to_owned).collect()
 }
 
+/// Sockets that listen at a path, as the network namespace of a process sees it: Unix sockets belong to one, too.
+#[must_use]
+pub fn unix_inodes_in(inside: i32, path: &str) -> Vec<String> {
+    unix_listening(&fs::read_to_string(format!("/proc/{inside}/net/unix")).unwrap_or_default(), path)
+}
+
 /// Whether a process has one of these sockets open.
 #[must_use]
 pub fn holds_any(pid: i32, inodes: &[String]) -> bool {
@@ -103,7 +109,10 @@ fn hexadecimal(ip: IpAddr) -> String {
 
 /// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path.
 fn unix_inodes(path: &str) -> Vec<String> {
-    let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    unix_listening(&fs::read_to_string("/proc/net/unix").unwrap_or_default(), path)
+}
+
+fn unix_listening(text: &str, path: &str) -> Vec<String> {
     let listens = |line: &&str| {
         let mut columns = line.split_ascii_whitespace();
         columns.nth(3) == Some("00010000") && columns.nth(3) == Some(path)

@@ -5,6 +5,7 @@ mod environment;
 mod failures;
 mod figures;
 mod matter;
+mod paths;
 mod trust;
 mod verdicts;
 mod why;
@@ -29,6 +30,7 @@ pub fn document(summary: &Summary) -> Document {
         figures::cost_section(&groups),
         matter::section(summary, &groups),
         why::section(&groups),
+        paths::section(&groups),
         trust::section(summary, &groups),
         failures::section(summary, &groups),
         figures::comparison_section(summary),
