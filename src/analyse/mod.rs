@@ -7,6 +7,7 @@
 mod cases;
 pub mod checks;
 mod comparisons;
+mod derived;
 mod materiality;
 mod progress;
 pub mod summary;
@@ -59,6 +60,7 @@ pub fn summarise(data: &RunData) -> Summary {
         environment: data.environment.clone(),
         cases: cases::summarise_all(&trials),
         comparisons,
+        derived: derived::derive_all(&trials),
         checks,
         failures: trials.failures().cloned().collect(),
     }

@@ -146,6 +146,8 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
             services: IndexMap::from([("server".to_owned(), "lasthop".to_owned())]),
         },
         settings: Settings {
+            rounds: None,
+            tools: Vec::new(),
             seed: 1,
             precision: 0.02,
             budget_ns: 30_000_000_000,
@@ -158,6 +160,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         },
         factors: IndexMap::from([("transport".to_owned(), factor)]),
         cases,
+        derived: vec![],
         differences: vec![],
     }
 }
@@ -225,6 +228,7 @@ fn latencies(draws: &mut Draws, result: &TrialResult) -> Histogram {
 fn result(truth: &Truth, speed: f64) -> TrialResult {
     let requests = (truth.rate * speed * TRIAL_NS as f64 / 1e9) as u64;
     TrialResult {
+        reported: None,
         elapsed_ns: TRIAL_NS,
         requests,
         requests_total: requests + requests / 10,

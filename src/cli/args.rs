@@ -13,6 +13,7 @@ use crate::{
     },
     report::Format,
     service::container::engine::Kind,
+    tool::ToolChoice,
 };
 
 const EXIT_CODES: &str = "\
@@ -63,7 +64,7 @@ pub enum Command {
     Completions { shell: Shell },
     /// The load generator as a process: JSON lines in, JSON lines out
     #[command(hide = true)]
-    Drive,
+    Drive(DriveArgs),
     /// The process that starts servers and ends them when lasthop dies
     #[command(hide = true)]
     Guard(GuardArgs),
@@ -73,6 +74,14 @@ pub enum Command {
     /// Write man page, completions and schemas into a folder
     #[command(hide = true)]
     Generate { directory: PathBuf },
+}
+
+/// Which tool is run in the place of the load generator; not for people.
+#[derive(Debug, Args)]
+pub struct DriveArgs {
+    /// A tool as JSON: choice, program, version, scratch
+    #[arg(long, value_name = "JSON")]
+    pub foreign: Option<String>,
 }
 
 /// What lasthop tells its guard; not for people.
@@ -97,6 +106,8 @@ pub struct RunOptions {
     pub select: Select,
     #[command(flatten)]
     pub schedule: ScheduleOptions,
+    #[command(flatten)]
+    pub drivers: Drivers,
     #[command(flatten)]
     pub programs: Programs,
     #[command(flatten)]
@@ -144,6 +155,9 @@ pub struct ScheduleOptions {
     /// Seed of the order of cases and of the bootstrap; drawn and recorded if not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Stop after so many rounds (starts of all services)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: Option<u32>,
     /// Which CPUs driver and services may use
     #[arg(long, value_enum, default_value_t = PlacementChoice::Auto)]
     pub placement: PlacementChoice,
@@ -159,6 +173,18 @@ pub enum PlacementChoice {
     Same,
     /// The scheduler decides
     Free,
+}
+
+#[derive(Debug, Args, Clone, Default)]
+#[command(next_help_heading = "Who drives")]
+pub struct Drivers {
+    /// Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own
+    /// if they are given (`'wrk -t2 -c10 -d5s'`). Its trials last whole seconds
+    #[arg(long, value_name = "TOOL")]
+    pub driver: Option<ToolChoice>,
+    /// Let a classic tool take its turn beside lasthop's load generator, and say whether they agree
+    #[arg(long, value_name = "TOOL", conflicts_with = "driver")]
+    pub cross_check: Vec<ToolChoice>,
 }
 
 #[derive(Debug, Args, Clone)]

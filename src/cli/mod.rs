@@ -103,15 +103,22 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Clean => clean().map(done),
         Command::Path(arguments) => path(&arguments.address).map(done),
         Command::Completions { shell } => generate::completions(shell).map(done),
-        Command::Drive => drive().map(done),
+        Command::Drive(arguments) => drive(arguments.foreign.as_deref()).map(done),
         Command::Guard(_) => guard::serve().map(done).map_err(CliError::failed),
         Command::Serve(arguments) => serve::serve(arguments).map(done),
         Command::Generate { directory } => generate::all(&directory).map(done),
     }
 }
 
-fn drive() -> Result<(), CliError> {
-    lasthop_load::drive::serve(io::stdin().lock(), io::stdout().lock()).map_err(CliError::failed)
+fn drive(foreign: Option<&str>) -> Result<(), CliError> {
+    let (input, output) = (io::stdin().lock(), io::stdout().lock());
+    match foreign {
+        None => lasthop_load::drive::serve(input, output).map_err(CliError::failed),
+        Some(json) => {
+            let foreign: crate::tool::drive::Foreign = serde_json::from_str(json).map_err(CliError::usage)?;
+            foreign.serve(input, output).map_err(CliError::failed)
+        }
+    }
 }
 
 fn new(name: &str) -> Result<(), CliError> {

@@ -23,6 +23,10 @@ pub const PATH: &str = "path";
 pub fn compared<T>(factors: &IndexMap<String, T>) -> &'static str {
     if factors.contains_key(PATH) { PATH } else { TRANSPORT }
 }
+/// The factor of a run with classic tools: who makes the load.
+pub const DRIVER: &str = "driver";
+/// The level of [`DRIVER`] that is not a tool: what the experiment's load says, lasthop's own load generator as a rule.
+pub const OWN_DRIVER: &str = "lasthop";
 /// What the second name of a case ends with when it is compared with itself.
 pub const AGAIN: &str = "-again";
 
@@ -35,6 +39,8 @@ pub struct Selection {
     pub set: Vec<Choice>,
     /// Run each reference case twice under two names, and nothing else.
     pub aa: bool,
+    /// Who drives: levels of the factor [`DRIVER`]. Empty is lasthop, without such a factor.
+    pub drivers: Vec<String>,
 }
 
 /// `factor=level,level`

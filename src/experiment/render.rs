@@ -12,7 +12,7 @@ use super::{
     model::{ConfigFile, Experiment, Level, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
     template::{self, Named, TemplateError},
 };
-use crate::service::bindings::{Bindings, ServiceBinding};
+use crate::service::bindings::{Bindings, ServiceBinding, server_name, service_of};
 
 /// A service or a load that cannot be filled in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +25,8 @@ pub enum RenderError {
     Listen { service: String, recipe: String, transport: Transport, known: String },
     #[error("service {service}: recipe {recipe} needs the setting `{setting}`")]
     Setting { service: String, recipe: String, setting: String },
+    #[error("service {service}: `count` renders to `{text}`, expected a whole number from 1 to {MOST_SERVERS}")]
+    Count { service: String, text: String },
     #[error("service {0} has no address in this run")]
     Unbound(String),
     #[error("service {service}: container.{key} renders to `{text}`, expected {expected}")]
@@ -63,13 +65,30 @@ pub(super) struct Renderer<'a> {
     pub symbolic: bool,
 }
 
+/// The most servers of one service.
+const MOST_SERVERS: usize = 64;
+
 /// Takes the place of the listening end of the link in a symbolic rendering.
 pub(super) const LISTEN: &str = "@listen@";
 
 impl Renderer<'_> {
     /// The services in start order.
     pub(super) fn services(&self) -> Result<Vec<RenderedService>, RenderError> {
-        self.experiment.services.iter().map(|(name, service)| self.service(name, service)).collect()
+        let mut all = Vec::new();
+        for (name, service) in &self.experiment.services {
+            for index in 0..self.count(name, service)? {
+                all.push(self.service(&server_name(name, index), service)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// How many servers a service has in this case.
+    pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, RenderError> {
+        let context = Value::from(template::levels_context(self.levels));
+        let text = template::render(&format!("services.{name}.count"), &service.count, &context)?;
+        let number = text.trim().parse().ok().filter(|number| (1..=MOST_SERVERS).contains(number));
+        number.ok_or_else(|| RenderError::Count { service: name.to_owned(), text })
     }
 
     fn service(&self, name: &str, service: &Service) -> Result<RenderedService, RenderError> {
@@ -119,7 +138,7 @@ impl Renderer<'_> {
         Ok(template::render(&format!("services.{name}.recipe"), &service.recipe, &context)?.trim().to_owned())
     }
 
-    fn recipe(&self, name: &str, service: &Service) -> Result<&Recipe, RenderError> {
+    pub(super) fn recipe(&self, name: &str, service: &Service) -> Result<&Recipe, RenderError> {
         let recipe = self.recipe_name(name, service)?;
         self.experiment.recipes.get(&recipe).ok_or_else(|| {
             let known: Vec<&str> = self.experiment.recipes.keys().map(String::as_str).collect();
@@ -130,8 +149,17 @@ impl Renderer<'_> {
     /// Levels and the addresses of all services.
     fn context(&self) -> BTreeMap<String, Value> {
         let mut context = template::levels_context(self.levels);
-        for (name, binding) in &self.bindings.services {
-            context.insert(name.clone(), address_value(binding, &binding.address, address_text(&binding.address)));
+        for name in self.experiment.services.keys() {
+            let servers: Vec<&ServiceBinding> =
+                (0..).map_while(|index| self.bindings.services.get(&server_name(name, index))).collect();
+            let value =
+                |binding: &&ServiceBinding| address_value(binding, &binding.address, address_text(&binding.address));
+            if let Some(first) = servers.first() {
+                let mut attributes = address_attributes(first, &first.address);
+                attributes.insert("all", servers.iter().map(value).collect());
+                let text = address_text(&first.address);
+                context.insert(name.clone(), Value::from_object(Named { text, attributes }));
+            }
         }
         context
     }
@@ -144,11 +172,16 @@ impl Renderer<'_> {
         binding: &ServiceBinding,
     ) -> Result<BTreeMap<String, Value>, RenderError> {
         let mut context = self.context();
-        let account = &self.bindings.account;
+        let account = binding.account.as_ref().unwrap_or(&self.bindings.account);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         context.insert("directory".to_owned(), binding.directory.display().to_string().into());
         context.insert("runtime".to_owned(), binding.runtime.display().to_string().into());
+        context.insert("cache".to_owned(), binding.cache.display().to_string().into());
         context.insert("program".to_owned(), binding.program.display().to_string().into());
+        // A link may lead to it: its companions are where it is itself.
+        let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
+        let bin = program.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+        context.insert("bin".to_owned(), bin.into());
         context.insert("user".to_owned(), account.user.as_str().into());
         context.insert("group".to_owned(), account.group.as_str().into());
         context.insert("is_root".to_owned(), account.is_root.into());
@@ -188,7 +221,7 @@ impl Renderer<'_> {
     }
 
     fn is_link(&self, name: &str) -> bool {
-        self.symbolic && self.experiment.link.to == name
+        self.symbolic && self.experiment.link.to == service_of(name)
     }
 
     fn listen_text(
@@ -304,6 +337,7 @@ impl Renderer<'_> {
             "reuse": reuse("reuse", &text("reuse", &load.reuse)?)?,
             "connections": number("connections", &load.connections)?,
             "threads": number("threads", &load.threads)?,
+            "pipeline": number("pipeline", &load.pipeline)?,
         });
         let spec: Spec = serde_json::from_value(spec)
             .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;
@@ -380,10 +414,14 @@ pub(super) fn url_text(transport: Transport, address: &Address) -> String {
 }
 
 /// Attributes of a service's address in templates.
-pub(super) const ADDRESS_ATTRIBUTES: [&str; 10] =
-    ["address", "host", "port", "path", "name", "url", "transport", "directory", "runtime", "tls"];
+pub(super) const ADDRESS_ATTRIBUTES: [&str; 11] =
+    ["address", "host", "port", "path", "name", "url", "transport", "directory", "runtime", "tls", "all"];
 
 fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> Value {
+    Value::from_object(Named { text, attributes: address_attributes(binding, address) })
+}
+
+fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&'static str, Value> {
     let mut attributes = BTreeMap::from([
         ("address", Value::from(address_text(address))),
         ("url", Value::from(url_text(binding.transport, address))),
@@ -402,7 +440,7 @@ fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> V
     if let Some(tls) = tls_value(binding) {
         attributes.insert("tls", tls);
     }
-    Value::from_object(Named { text, attributes })
+    attributes
 }
 
 /// Attributes of `tls` in templates.
@@ -417,5 +455,5 @@ fn tls_value(binding: &ServiceBinding) -> Option<Value> {
 }
 
 /// Names that the templates of a service find beside factors, services and settings.
-pub(super) const SERVICE_NAMES: [&str; 9] =
-    ["listen", "directory", "runtime", "program", "user", "group", "is_root", "cpus", "tls"];
+pub(super) const SERVICE_NAMES: [&str; 11] =
+    ["listen", "directory", "runtime", "cache", "program", "bin", "user", "group", "is_root", "cpus", "tls"];

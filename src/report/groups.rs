@@ -17,6 +17,12 @@ pub fn compared_level(case: &CaseSummary) -> Option<&String> {
     COMPARED.iter().find_map(|factor| case.levels.get(*factor))
 }
 
+/// Whether a factor is one that is compared.
+#[must_use]
+pub fn is_compared(factor: &str) -> bool {
+    COMPARED.contains(&factor)
+}
+
 /// Name of the factor under comparison.
 #[must_use]
 pub fn compared_factor(summary: &Summary) -> &'static str {
@@ -76,7 +82,7 @@ fn agree(one: &CaseSummary, other: &CaseSummary) -> bool {
 }
 
 fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &String)> {
-    case.levels.iter().filter(|(factor, _)| !COMPARED.contains(&factor.as_str()))
+    case.levels.iter().filter(|(factor, _)| !is_compared(factor))
 }
 
 fn name_settings(groups: &mut [Group<'_>]) {
@@ -217,7 +223,7 @@ fn phrases<'a>(levels: impl Iterator<Item = (&'a String, &'a String)>) -> String
 }
 
 /// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`.
-fn phrase(factor: &str, level: &str) -> String {
+pub fn phrase(factor: &str, level: &str) -> String {
     match (factor, level, level.parse::<u64>()) {
         ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
         (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),

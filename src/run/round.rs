@@ -16,16 +16,17 @@ use super::{
     nanoseconds, placement, probe,
 };
 use crate::{
-    experiment::{plan::Stack as PlannedStack, render::RenderedLoad},
+    experiment::plan::{Stack as PlannedStack, StackService, tool_of},
     observe::{self, observer::Observer, procfs::Role},
     record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
     service::{
-        bindings::Bindings,
+        bindings::{Bindings, service_of},
         container::launch::Launch,
         guard::{GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
         stack::{Instance, Stack, StackPlan, StartError},
     },
+    tool::{Tool, ToolChoice, drive::Foreign},
 };
 
 /// Name under which lasthop's own driver is kept among foreign ones.
@@ -165,12 +166,20 @@ impl Round {
     ) -> Result<(String, CaseProof), Trouble> {
         let plan = runner.job.plan;
         let load = plan.load(case, bindings).map_err(|error| Trouble::plan(&error))?;
-        let name = load.driver.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
-        self.driver(runner, &name, &load)?;
+        let tool = tool_of(&case.levels);
+        let command = match tool {
+            Some(tool) => Some(runner.tool_command(tool)?),
+            None => load.driver.clone(),
+        };
+        let name = command.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
+        self.driver(runner, &name, command.as_deref())?;
         let wanted = plan.proof(case, bindings).map_err(|error| Trouble::plan(&error))?;
         let running = self.drivers.get_mut(&name).expect("it has just been started");
         let driven = running.driver.prepare(&case.case, &load.spec).and_then(|proof| {
-            running.driver.trial(&case.case, runner.phases())?;
+            // A tool's shortest trial is long, and its driver has verified the answers by lasthop's own engine.
+            if tool.is_none() {
+                running.driver.trial(&case.case, runner.phases(case))?;
+            }
             Ok(proof)
         });
         let driver = driven.map_err(|error| self.trouble(&name, case, &error))?;
@@ -182,22 +191,27 @@ impl Round {
             })?),
             None => None,
         };
+        // Rules and proxies that a container meets are others than those that this machine's own processes meet.
+        let from_here = plan.stacks[case.stack]
+            .services
+            .get(&plan.experiment.link.from)
+            .is_none_or(|service| service.container.is_none() || case.transport.is_unix());
         let path = match (&runner.site, self.number) {
-            (Some(_), 0) => observe::path::decode(&bindings.services[&plan.experiment.link.to].address),
+            (Some(_), 0) if from_here => observe::path::decode(&bindings.services[&plan.experiment.link.to].address),
             _ => Vec::new(),
         };
         Ok((name, CaseProof { spec: load.spec, driver, link, path }))
     }
 
     /// Starts the driver of a case unless it runs already.
-    fn driver(&mut self, runner: &Runner<'_>, name: &str, load: &RenderedLoad) -> Result<(), Trouble> {
+    fn driver(&mut self, runner: &Runner<'_>, name: &str, command: Option<&[String]>) -> Result<(), Trouble> {
         if !self.drivers.contains_key(name) {
             let log = runner
                 .writer
                 .services()
                 .join(self.number.to_string())
                 .join(format!("driver-{}.log", self.drivers.len()));
-            let running = start_driver(runner, load, &log).map_err(|cause| Trouble {
+            let running = start_driver(runner, command, &log).map_err(|cause| Trouble {
                 stage: "start".to_owned(),
                 cause,
                 log: crate::service::stack::tail(&log),
@@ -241,7 +255,7 @@ impl Round {
         (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
         let running = self.drivers.get_mut(&name).expect("a ready case has its driver");
         let before = self.observer.snapshot();
-        let result = running.driver.trial(&case.case, runner.phases());
+        let result = running.driver.trial(&case.case, runner.phases(case));
         let after = self.observer.snapshot();
         match result.map_err(|error| self.trouble(&name, case, &error)).and_then(answered) {
             Ok(result) => {
@@ -289,7 +303,8 @@ impl Round {
         let stacks = self.stacks.iter().flatten().flat_map(|up| up.stack.instances.iter().map(|_| up.bindings.stack));
         let roles = |(one, stack): (&Instance, usize)| {
             let helpers = one.helpers.iter().map(|(name, pid)| (name.clone(), *pid));
-            let all: Vec<_> = std::iter::once((one.name.clone(), one.pid)).chain(helpers).collect();
+            let own = (service_of(&one.name).to_owned(), one.pid);
+            let all: Vec<_> = std::iter::once(own).chain(helpers).collect();
             all.into_iter().map(move |(name, pid)| Role { stack, name, pid })
         };
         up.zip(stacks).flat_map(roles).collect()
@@ -345,9 +360,13 @@ fn answered(result: TrialResult) -> Result<TrialResult, Trouble> {
     })
 }
 
-fn start_driver(runner: &Runner<'_>, load: &RenderedLoad, log: &std::path::Path) -> Result<RunningDriver, String> {
-    let command = match &load.driver {
-        Some(command) => command.clone(),
+fn start_driver(
+    runner: &Runner<'_>,
+    command: Option<&[String]>,
+    log: &std::path::Path,
+) -> Result<RunningDriver, String> {
+    let command = match command {
+        Some(command) => command.to_vec(),
         None => vec![own_executable()?, "drive".to_owned()],
     };
     let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
@@ -371,8 +390,33 @@ fn own_executable() -> Result<String, String> {
 }
 
 impl Runner<'_> {
-    fn phases(&self) -> TrialPhases {
-        TrialPhases { warm_up_ns: self.job.settings.warm_up_ns, measure_ns: self.job.settings.trial_ns }
+    /// Lengths of a case's trials. Tools count whole seconds and leave no warm-up out.
+    fn phases(&self, case: &CasePlan) -> TrialPhases {
+        let settings = &self.job.settings;
+        match tool_of(&case.levels) {
+            None => TrialPhases { warm_up_ns: settings.warm_up_ns, measure_ns: settings.trial_ns },
+            Some(tool) => {
+                let wanted = settings.trial_ns.div_ceil(1_000_000_000) * 1_000_000_000;
+                TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(tool.shortest_trial())) }
+            }
+        }
+    }
+
+    /// lasthop as the driver that runs a tool.
+    fn tool_command(&self, tool: Tool) -> Result<Vec<String>, Trouble> {
+        let located = self.programs.tool(tool);
+        let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool);
+        let scratch = self.sandbox.path().join(format!("tool-{tool}"));
+        std::fs::create_dir_all(&scratch).map_err(|error| Trouble::plan(&error))?;
+        let foreign = Foreign {
+            choice: choice.cloned().unwrap_or_else(|| ToolChoice::plain(tool)),
+            program: located.path.clone(),
+            version: located.version.clone(),
+            scratch,
+        };
+        let own = own_executable().map_err(|cause| Trouble::plan(&cause))?;
+        let json = serde_json::to_string(&foreign).expect("plain data with text keys");
+        Ok(vec![own, "drive".to_owned(), "--foreign".to_owned(), json])
     }
 
     /// Whether a stack still has a case that is not given up.
@@ -385,15 +429,8 @@ impl Runner<'_> {
             let cause = format!("service `{service}`: {error}");
             return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
         }
-        let wanted: Vec<Wanted> = stack
-            .services
-            .iter()
-            .map(|(name, service)| Wanted {
-                name: name.clone(),
-                transport: service.transport,
-                program: self.programs.get(&service.recipe).expect("nothing is missing").path.clone(),
-            })
-            .collect();
+        let wanted: Vec<Wanted> =
+            stack.services.iter().map(|(name, service)| self.wanted_service(name, service)).collect();
         let record = self.writer.services();
         let mut bindings =
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
@@ -419,6 +456,18 @@ impl Runner<'_> {
                 Err(Trouble { stage: "locate".to_owned(), cause: error.to_string(), log: String::new() })
             }
         }
+    }
+
+    fn wanted_service(&self, name: &str, service: &StackService) -> Wanted {
+        let recipe = &self.job.plan.experiment.recipes[&service.recipe];
+        let program = &self.programs.get(&service.recipe).expect("nothing is missing").path;
+        let mut wanted = Wanted::new(name, service.transport, program);
+        wanted.recipe.clone_from(&service.recipe);
+        wanted.unprivileged = recipe.unprivileged;
+        if let Some(file) = recipe.listen.get(&service.transport).and_then(|listen| listen.file.as_ref()) {
+            wanted.socket.clone_from(file);
+        }
+        wanted
     }
 
     /// A failure row for each case of a stack.

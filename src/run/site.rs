@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{Job, programs::Programs};
 use crate::{
     experiment::container::Network,
+    service::bindings::service_of,
     service::container::{
         engine::Engine,
         site::{Needs, Site, SiteError},
@@ -27,7 +28,7 @@ fn needs(job: &Job<'_>, programs: &Programs) -> Option<Needs> {
         needs.bridge |= container.network == Network::Bridge;
         let recipe = &experiment.recipes[&service.recipe];
         needs.content.packages.extend(recipe.program.packages.debian.iter().cloned());
-        needs.content.packages.extend(experiment.services[name].packages.debian.iter().cloned());
+        needs.content.packages.extend(experiment.services[service_of(name)].packages.debian.iter().cloned());
         needs.content.programs.extend(programs.get(&service.recipe).ok().map(|located| located.path.clone()));
     }
     needs

@@ -38,8 +38,20 @@ pub fn run_apart(mut command: Command, timeout: Duration) -> io::Result<EndedApa
     command.stdin(Stdio::null()).stdout(writer).stderr(error_writer);
     let output = read_aside(output, 16 << 20);
     let errors = read_aside(errors, 64 << 10);
-    let status = wait(command, timeout)?;
+    let status = wait(command, timeout, true)?;
     Ok(EndedApart { status, output: arrived(&output), errors: arrived(&errors) })
+}
+
+/// As [`run`], but the command outlives this process: for what must not stop half-way.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_through(mut command: Command, timeout: Duration) -> io::Result<Ended> {
+    let (reader, writer) = io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let text = read_aside(reader, 64 << 10);
+    let status = wait(command, timeout, false)?;
+    Ok(Ended { status, text: arrived(&text) })
 }
 
 /// Runs a command without input. It is killed with its group when the time is over, and dies with this thread.
@@ -50,7 +62,7 @@ pub fn run(mut command: Command, timeout: Duration) -> io::Result<Ended> {
     let (reader, writer) = io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let text = read_aside(reader, 64 << 10);
-    let status = wait(command, timeout)?;
+    let status = wait(command, timeout, true)?;
     Ok(Ended { status, text: arrived(&text) })
 }
 
@@ -70,11 +82,12 @@ fn arrived(text: &Receiver<String>) -> String {
 }
 
 /// Starts a command whose streams are set, and waits for its end.
-fn wait(mut command: Command, timeout: Duration) -> io::Result<ExitStatus> {
+fn wait(mut command: Command, timeout: Duration, die_with_us: bool) -> io::Result<ExitStatus> {
     command.process_group(0);
-    let die_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
+    let signal = die_with_us.then_some(Signal::KILL);
+    let prepare = move || Ok(rustix::process::set_parent_process_death_signal(signal)?);
     // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
-    unsafe { command.pre_exec(die_with_us) };
+    unsafe { command.pre_exec(prepare) };
     let mut child = command.spawn()?;
     // The command holds the writing end too; ours must go for the reader to see the end.
     drop(command);

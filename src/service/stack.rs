@@ -253,7 +253,7 @@ fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> 
     let Some(binding) = bindings.services.get(&service.name) else {
         return Err(failed(Stage::Start, StartCause::Unbound, String::new()));
     };
-    let log = binding.directory.join(LOG);
+    let log = binding.record.join(LOG);
     let at = |stage| {
         let log = log.clone();
         move |cause| failed(stage, cause, tail(&log))
@@ -272,13 +272,13 @@ fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> 
         || service.command.clone(),
         |container| container.run(&service.command, &service.environment, &service.stop.signal),
     );
-    let spawn = spawn(binding, service, &command, &log)
+    let spawn = spawn(binding, service, container, &command, &log)
         .map_err(at(Stage::Start))?
         .stop_signal(stop_signal)
         .cpus(bindings.cpus.iter().map(|cpu| *cpu as usize));
     let child = guard.spawn(spawn).map_err(StartCause::from).map_err(at(Stage::Start))?;
     let run = |command: &[String]| match container {
-        Some(container) => guard.spawn(in_place(binding, service, &container.exec(command))),
+        Some(container) => guard.spawn(client_in_place(binding, &container.exec(command))),
         None => guard.spawn(in_place(binding, service, command)),
     };
     let local = container.map_or(Ok(()), |container| wait_until_local(container, &child, service.ready.timeout));
@@ -321,8 +321,13 @@ fn write_files(binding: &ServiceBinding, service: &RenderedService) -> Result<()
         if !name.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(StartCause::Outside(name.clone()));
         }
-        let path = binding.directory.join(name);
-        write_file(&path, content).map_err(|cause| StartCause::File { path, cause })?;
+        for folder in [&binding.directory, &binding.record] {
+            let path = folder.join(name);
+            write_file(&path, content).map_err(|cause| StartCause::File { path, cause })?;
+            if binding.directory == binding.record {
+                break;
+            }
+        }
     }
     Ok(())
 }
@@ -405,7 +410,7 @@ fn prepare(
 ) -> Result<(), StartCause> {
     for command in &service.prepare {
         let contained = container.map(|container| container.prepare(command, &service.environment));
-        let child = guard.spawn(spawn(binding, service, contained.as_ref().unwrap_or(command), log)?)?;
+        let child = guard.spawn(spawn(binding, service, container, contained.as_ref().unwrap_or(command), log)?)?;
         let shown = || command.join(" ");
         match child.wait(PREPARE_TIMEOUT)? {
             Some(exit) if exit.success() => {}
@@ -420,17 +425,30 @@ fn prepare(
 fn spawn(
     binding: &ServiceBinding,
     service: &RenderedService,
+    container: Option<&Launch>,
     command: &[String],
     log: &Path,
 ) -> Result<Spawn, StartCause> {
     let file = OpenOptions::new().create(true).append(true).open(log);
     let file = file.map_err(|cause| StartCause::File { path: log.to_owned(), cause })?;
-    Ok(in_place(binding, service, command).stdout(Output::File(file)).stderr(Output::Same))
+    let spawn = match container {
+        Some(_) => client_in_place(binding, command),
+        None => in_place(binding, service, command),
+    };
+    Ok(spawn.stdout(Output::File(file)).stderr(Output::Same))
 }
 
 fn in_place(binding: &ServiceBinding, service: &RenderedService, command: &[String]) -> Spawn {
-    let spawn = Spawn::new(command).directory(&binding.directory);
+    let mut spawn = Spawn::new(command).directory(&binding.directory);
+    if let Some(account) = &binding.account {
+        spawn = spawn.user(account.ids.0, account.ids.1);
+    }
     service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
+}
+
+/// The client of an engine runs as lasthop does; the container has the service's own account and environment.
+fn client_in_place(binding: &ServiceBinding, command: &[String]) -> Spawn {
+    Spawn::new(command).directory(&binding.directory)
 }
 
 fn nobody_answers(address: &Address) -> Result<(), StartCause> {
@@ -462,7 +480,7 @@ fn shown_address(address: &Address) -> String {
     }
 }
 
-/// The last [`TAIL`] lines of a log, of at most 64 KiB.
+/// The last 20 lines of a log, of at most 64 KiB.
 #[must_use]
 pub fn tail(log: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {

@@ -8,7 +8,7 @@ use crate::analyse::{
 };
 
 /// Share of a core per thread from which on the driver counts as saturated.
-const SATURATED: f64 = 0.85;
+pub const SATURATED: f64 = 0.85;
 
 pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;

@@ -65,6 +65,7 @@ fn run(summary: &Summary) -> String {
         Stopped::Budget => {
             format!("stopped: budget of {} spent", Seconds(summary.settings.budget_seconds))
         }
+        Stopped::Rounds => format!("stopped after {}", plural(u64::from(summary.rounds), "round")),
         Stopped::Interrupted => "interrupted".to_owned(),
         Stopped::Failed => "stopped: no case worked".to_owned(),
     };

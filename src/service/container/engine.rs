@@ -164,6 +164,22 @@ impl Engine {
         Err(failed(format!("{}{}", ended.status, last_lines(&ended.errors))))
     }
 
+    /// Removes something, to the end even if lasthop dies meanwhile: a network that is half taken down stays for ever.
+    ///
+    /// # Errors
+    /// As [`Engine::ask`].
+    pub fn remove(&self, arguments: &[&str]) -> Result<(), EngineError> {
+        let failed =
+            |cause| EngineError::Failed { command: format!("{} {}", self.kind.name(), arguments.join(" ")), cause };
+        let mut command = Command::new(&self.program);
+        command.args(arguments).current_dir("/");
+        let ended = brief::run_through(command, QUESTION).map_err(|error| failed(error.to_string()))?;
+        match ended.status.success() {
+            true => Ok(()),
+            false => Err(failed(format!("{}{}", ended.status, last_lines(&ended.text)))),
+        }
+    }
+
     /// The beginning of a command line.
     #[must_use]
     pub fn client(&self) -> String {

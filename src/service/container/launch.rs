@@ -87,9 +87,9 @@ impl Launch {
             words.extend(["--time", "0", "--depend"]);
         }
         words.push(&self.name);
-        match self.engine.ask(words) {
+        match self.engine.remove(&words) {
             Err(_) if self.pid().is_err() => Ok(()),
-            removed => removed.map(drop),
+            removed => removed,
         }
     }
 

@@ -1,6 +1,11 @@
 //! What is removed when a run ends, however it ends: found by the label of its sandbox, never by name or age.
 
-use std::{env, fs, io, path::Path, process::Command, time::Duration};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -74,10 +79,10 @@ pub fn remove(sandbox: &Path) -> Removed {
     remove_labelled(&record, &format!("label={RUN_LABEL}={run}"))
 }
 
-/// Whether the run with this sandbox used an engine.
+/// The client of the engine that the run with this sandbox uses.
 #[must_use]
-pub fn announced(sandbox: &Path) -> bool {
-    sandbox.join(RECORD).exists()
+pub fn client(sandbox: &Path) -> Option<PathBuf> {
+    read(sandbox).map(|record| record.engine.program)
 }
 
 /// Removes what runs have left whose sandbox is gone: nobody else will.

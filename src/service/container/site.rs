@@ -119,6 +119,10 @@ impl Site {
         container: &RenderedContainer,
         number: u32,
     ) -> Result<Place, SiteError> {
+        if let Network::Service(other) = &container.network {
+            share_address(bindings, name, other);
+            return Ok(Place::default());
+        }
         let Some(bridge) = self.bridge.as_ref().filter(|_| container.network == Network::Bridge) else {
             return Ok(Place::default());
         };
@@ -158,10 +162,15 @@ impl Site {
         let binding = &bindings.services[name];
         // Sockets, and rendered files that one service reads of another, are found where they are without containers.
         let folder = |path: &Path| path.parent().unwrap_or(path).to_owned();
+        let mut writable = vec![folder(&binding.directory), folder(&binding.runtime), binding.cache.clone()];
+        writable.dedup();
+        writable.retain(|path| path.exists());
         let mut readable = vec![self.sandbox.join("tls")];
         readable.extend(self.image.mounts.iter().cloned());
-        let ids = (rustix::process::geteuid(), rustix::process::getegid());
-        let stranger = self.engine.kind == Kind::Docker && !self.engine.rootless && !ids.0.is_root();
+        let root = rustix::process::geteuid().is_root();
+        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let as_own = binding.account.as_ref().map(|account| account.ids);
+        let stranger = self.engine.kind == Kind::Docker && !self.engine.rootless && !root;
         Launch {
             engine: self.engine.clone(),
             name: self.name(bindings, name),
@@ -172,12 +181,26 @@ impl Site {
             bridge: place.bridge,
             publish: place.publish,
             joined,
-            writable: vec![folder(&binding.directory), folder(&binding.runtime)],
+            writable,
             readable,
             directory: binding.directory.clone(),
             cpus: bindings.cpus.clone(),
-            user: stranger.then(|| format!("{}:{}", ids.0.as_raw(), ids.1.as_raw())),
+            user: as_own.or(stranger.then_some(ids)).map(|(user, group)| format!("{user}:{group}")),
         }
+    }
+}
+
+/// In the network namespace of another service: where that one is reached, at a port of its own.
+fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
+    let host = match bindings.services.get(other).map(|binding| (&binding.address, &binding.listen)) {
+        // Whoever listens everywhere has an address that is not loopback.
+        Some((Address::Tcp(address), Address::Tcp(listen))) if listen.ip().is_unspecified() => address.ip(),
+        _ => return,
+    };
+    let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
+    if let Address::Tcp(address) = &mut binding.address {
+        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
+        address.set_ip(host);
     }
 }
 
