@@ -189,8 +189,18 @@ fn a_container_that_exits_at_once_shows_its_last_lines() {
     let world = World::new("podman");
     with_server(&world, UNWILLING);
     let folder = world.lasthop.home().join("experiments").join(EXPERIMENT);
-    let arguments =
-        ["run", folder.to_str().unwrap(), "--engine", "podman", "--only", "path=bridge", "--budget", "5s", "--format", "json"];
+    let arguments = [
+        "run",
+        folder.to_str().unwrap(),
+        "--engine",
+        "podman",
+        "--only",
+        "path=bridge",
+        "--budget",
+        "5s",
+        "--format",
+        "json",
+    ];
     let ran = world.run(&arguments);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = failures(&ran.json());

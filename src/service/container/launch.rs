@@ -1,6 +1,10 @@
 //! The command lines of one container.
 
-use std::{net::Ipv4Addr, path::PathBuf};
+use std::{
+    net::Ipv4Addr,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 use super::{
     RUN_LABEL, SANDBOX_LABEL,
@@ -9,6 +13,9 @@ use super::{
     network,
 };
 use crate::experiment::container::{Network, RenderedContainer};
+
+/// netavark leaves chains of a network behind when several of its containers go at the same time.
+static REMOVING: Mutex<()> = Mutex::new(());
 
 /// A place on a bridge network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +94,7 @@ impl Launch {
             words.extend(["--time", "0", "--depend"]);
         }
         words.push(&self.name);
+        let _one_at_a_time = REMOVING.lock().unwrap_or_else(PoisonError::into_inner);
         match self.engine.remove(&words) {
             Err(_) if self.pid().is_err() => Ok(()),
             removed => removed,

@@ -141,8 +141,9 @@ fn remove_all(record: &Record, list: &[&str], remove: &[&str]) -> usize {
         if found.is_empty() {
             break;
         }
-        let ids: Vec<&str> = found.iter().map(String::as_str).collect();
-        if ask(record, &[remove, &ids].concat()).is_none() {
+        // One at a time: podman would work on several at once, and netavark then leaves chains of a network behind.
+        let gone = |id: &String| ask(record, &[remove, &[id.as_str()]].concat()).is_some();
+        if found.iter().filter(|id| !gone(id)).count() > 0 {
             std::thread::sleep(PAUSE);
         }
         seen.extend(found);
