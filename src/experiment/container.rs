@@ -47,7 +47,8 @@ pub enum Publish {
 }
 
 impl RenderedContainer {
-    /// What must be equal in a comparison, as text; `None` where nothing is limited.
+    /// What must be equal in a comparison, as text; `None` where nothing is limited. Settings of the network namespace belong to
+    /// the path: not every path has a namespace of its own.
     #[must_use]
     pub fn limits(&self) -> Option<String> {
         let mut text = String::new();
@@ -55,9 +56,6 @@ impl RenderedContainer {
             if let Some(limit) = limit {
                 let _ = writeln!(text, "{name} {limit}");
             }
-        }
-        for (name, value) in &self.sysctls {
-            let _ = writeln!(text, "{name} {value}");
         }
         (!text.is_empty()).then_some(text)
     }

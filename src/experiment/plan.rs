@@ -321,7 +321,7 @@ fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
 fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, portrait: &mut Portrait) {
     for (name, container) in containers {
         if let Some(container) = container {
-            portrait.insert(format!("{name}{PATH_PART}"), format!("{:?} {:?}", container.network, container.publish));
+            portrait.insert(format!("{name}{PATH_PART}"), format!("{:?} {:?} {:?}", container.network, container.publish, container.sysctls));
             if let Some(limits) = container.limits() {
                 portrait.insert(format!("{name}: container limits"), limits);
             }
