@@ -113,7 +113,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --placement --program --format --output --quiet --no-progress --help --version run list show report runs doctor setup new clean completions drive guard serve generate help"
+            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --rounds --placement --driver --cross-check --program --format --output --quiet --no-progress --help --version run list show report runs doctor setup new clean completions drive guard serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -151,8 +151,20 @@ _lasthop() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --placement)
                     COMPREPLY=($(compgen -W "auto apart same free" -- "${cur}"))
+                    return 0
+                    ;;
+                --driver)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cross-check)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --program)
@@ -225,12 +237,16 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__drive)
-            opts="-h --help"
+            opts="-h --foreign --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --foreign)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -545,7 +561,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__run)
-            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --placement --program --format --output --quiet --no-progress --help"
+            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --rounds --placement --driver --cross-check --program --format --output --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -583,8 +599,20 @@ _lasthop() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --placement)
                     COMPREPLY=($(compgen -W "auto apart same free" -- "${cur}"))
+                    return 0
+                    ;;
+                --driver)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cross-check)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --program)

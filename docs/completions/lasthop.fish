@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_lasthop_global_optspecs
-    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= placement= program= format= o/output= q/quiet no-progress h/help V/version
+    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= rounds= placement= driver= cross-check= program= format= o/output= q/quiet no-progress h/help V/version
 end
 
 function __fish_lasthop_needs_command
@@ -32,10 +32,13 @@ complete -c lasthop -n "__fish_lasthop_needs_command" -l margin -d 'Differences 
 complete -c lasthop -n "__fish_lasthop_needs_command" -l trial -d 'Length of one trial' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l blocks -d 'Blocks between two restarts of the services' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l seed -d 'Seed of the order of cases and of the bootstrap; drawn and recorded if not given' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l rounds -d 'Stop after so many rounds (starts of all services)' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l placement -d 'Which CPUs driver and services may use' -r -f -a "auto\t'Apart where there is a CPU for each process of the case, else free'
 apart\t'The driver on a CPU of its own, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'The scheduler decides'"
+complete -c lasthop -n "__fish_lasthop_needs_command" -l driver -d 'Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (`\'wrk -t2 -c10 -d5s\'`). Its trials last whole seconds' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l cross-check -d 'Let a classic tool take its turn beside lasthop\'s load generator, and say whether they agree' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l format -d 'Form of the report' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result for programs, described by the schema of lasthop/1'
@@ -70,10 +73,13 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l margin -d 'Diffe
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l trial -d 'Length of one trial' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l blocks -d 'Blocks between two restarts of the services' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l seed -d 'Seed of the order of cases and of the bootstrap; drawn and recorded if not given' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l rounds -d 'Stop after so many rounds (starts of all services)' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l placement -d 'Which CPUs driver and services may use' -r -f -a "auto\t'Apart where there is a CPU for each process of the case, else free'
 apart\t'The driver on a CPU of its own, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'The scheduler decides'"
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l driver -d 'Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (`\'wrk -t2 -c10 -d5s\'`). Its trials last whole seconds' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l cross-check -d 'Let a classic tool take its turn beside lasthop\'s load generator, and say whether they agree' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l format -d 'Form of the report' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result for programs, described by the schema of lasthop/1'
@@ -105,6 +111,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -s h -l help -d '
 complete -c lasthop -n "__fish_lasthop_using_subcommand new" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand clean" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand drive" -l foreign -d 'A tool as JSON: choice, program, version, scratch' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand drive" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand guard" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l pattern -r -f -a "hello\t''

@@ -23,10 +23,13 @@ _lasthop() {
 '--trial=[Length of one trial]:TIME:_default' \
 '--blocks=[Blocks between two restarts of the services]:N:_default' \
 '--seed=[Seed of the order of cases and of the bootstrap; drawn and recorded if not given]:N:_default' \
+'--rounds=[Stop after so many rounds (starts of all services)]:N:_default' \
 '--placement=[Which CPUs driver and services may use]:PLACEMENT:((auto\:"Apart where there is a CPU for each process of the case, else free"
 apart\:"The driver on a CPU of its own, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"The scheduler decides"))' \
+'--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
+'(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result for programs, described by the schema of lasthop/1"
@@ -61,10 +64,13 @@ _arguments "${_arguments_options[@]}" : \
 '--trial=[Length of one trial]:TIME:_default' \
 '--blocks=[Blocks between two restarts of the services]:N:_default' \
 '--seed=[Seed of the order of cases and of the bootstrap; drawn and recorded if not given]:N:_default' \
+'--rounds=[Stop after so many rounds (starts of all services)]:N:_default' \
 '--placement=[Which CPUs driver and services may use]:PLACEMENT:((auto\:"Apart where there is a CPU for each process of the case, else free"
 apart\:"The driver on a CPU of its own, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"The scheduler decides"))' \
+'--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
+'(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result for programs, described by the schema of lasthop/1"
@@ -157,6 +163,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (drive)
 _arguments "${_arguments_options[@]}" : \
+'--foreign=[A tool as JSON\: choice, program, version, scratch]:JSON:_default' \
 '-h[Print help]' \
 '--help[Print help]' \
 && ret=0

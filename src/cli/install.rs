@@ -1,6 +1,7 @@
 //! `lasthop doctor` and `lasthop setup`
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     io::{self, BufRead, IsTerminal},
     process::ExitCode,
@@ -78,8 +79,10 @@ fn experiments(name: Option<&str>) -> Result<Vec<Experiment>, CliError> {
 pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     let home = home()?;
     let mut steps = Vec::new();
+    let mut left = BTreeSet::new();
     for experiment in experiments(arguments.experiment.as_deref())? {
         let locator = locator(&home, &experiment.name, &args::Programs { programs: Vec::new(), engine: None });
+        left.extend(by_hand(&experiment, &locator));
         let needs = needs(&experiment, &locator);
         let planned = setup::plan(&experiment.name, &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
         steps.extend(planned.into_iter().filter(|step| !step.satisfied));
@@ -92,9 +95,14 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
             true
         }
     });
+    left.iter().for_each(|what| talk(&format!("cannot be installed by lasthop: {what}")));
+    // Whoever asked for everything wants the rest all the same.
+    let done = if left.is_empty() || arguments.experiment.is_none() { ExitCode::SUCCESS } else { FAILED.into() };
     if steps.is_empty() {
-        talk("everything that is needed is there");
-        return Ok(ExitCode::SUCCESS);
+        if left.is_empty() {
+            talk("everything that is needed is there");
+        }
+        return Ok(done);
     }
     print(commands(&steps).as_bytes())?;
     if arguments.dry_run || !(arguments.yes || agreed()) {
@@ -103,7 +111,13 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     home.writable("").map_err(CliError::failed)?;
     let mut started = |step: &SetupStep| talk(&format!("$ {}", step.shown()));
     setup::execute(&steps, &mut started, &mut |line| talk(line)).map_err(CliError::failed)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(done)
+}
+
+/// What is missing and no package manager has: how to get it.
+fn by_hand(experiment: &Experiment, locator: &Locator) -> Vec<String> {
+    let recipes = experiment.recipes.iter().filter(|(_, recipe)| recipe.program.obtain.is_some());
+    recipes.filter_map(|(name, recipe)| Some(locator.locate(name, &recipe.program).err()?.to_string())).collect()
 }
 
 fn needs(experiment: &Experiment, locator: &Locator) -> Vec<Need> {

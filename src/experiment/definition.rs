@@ -288,6 +288,7 @@ pub(super) struct RedisFile {
     pub expect: RedisExpectFile,
     /// With a password: the user; the default user where it is missing.
     pub username: Option<String>,
+    /// Said with `AUTH` on every connection.
     pub password: Option<String>,
     /// Number of the database.
     pub database: Option<WholeNumber>,
@@ -317,10 +318,13 @@ pub(super) enum RedisExpectFile {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
 pub(super) struct PostgresFile {
+    /// Role that clients are.
     pub user: String,
+    /// Database that they connect to.
     pub database: String,
     /// Used if the server asks for one.
     pub password: Option<String>,
+    /// One statement.
     pub query: String,
     /// `simple`, `extended` (parsed each time) or `prepared` (parsed once a connection); `simple` where it is missing.
     pub mode: Option<String>,
@@ -410,6 +414,8 @@ pub(super) struct ProgramFile {
     pub version: Option<VersionFile>,
     #[serde(default)]
     pub packages: PackagesFile,
+    /// Where no package manager has it: what to download, and where to put it. Shown when it is missing.
+    pub obtain: Option<String>,
 }
 
 /// How to read the version.
@@ -463,6 +469,9 @@ pub(super) struct ListenFile {
     /// For Unix sockets: the file name that the server gives its socket, where it does not let one choose.
     #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]
     pub file: Option<String>,
+    /// For TLS: what clients trust, a path below `runtime`, where the server brings certificates of its own instead of those
+    /// of the run.
+    pub authority: Option<String>,
 }
 
 /// A value that an experiment may set.

@@ -256,6 +256,8 @@ pub struct Listen {
     pub config: Template,
     /// File name of its Unix socket, where the server does not let one choose.
     pub file: Option<String>,
+    /// What clients trust, below `runtime`, where it is not the authority of the run.
+    pub authority: Option<PathBuf>,
 }
 
 /// A value that an experiment may set.
@@ -277,6 +279,8 @@ pub struct Program {
     /// The lowest version that works, if that is known.
     pub minimum: Option<String>,
     pub packages: Packages,
+    /// How to get it where no package manager has it.
+    pub obtain: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

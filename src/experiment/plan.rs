@@ -321,7 +321,10 @@ fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
 fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, portrait: &mut Portrait) {
     for (name, container) in containers {
         if let Some(container) = container {
-            portrait.insert(format!("{name}{PATH_PART}"), format!("{:?} {:?} {:?}", container.network, container.publish, container.sysctls));
+            portrait.insert(
+                format!("{name}{PATH_PART}"),
+                format!("{:?} {:?} {:?}", container.network, container.publish, container.sysctls),
+            );
             if let Some(limits) = container.limits() {
                 portrait.insert(format!("{name}: container limits"), limits);
             }
@@ -400,6 +403,7 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
         address,
         tls,
         program: PathBuf::from("/@program@").join(&recipe.name),
+        spare_port: port + 1000,
     }
 }
 
@@ -458,7 +462,7 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::catalog::Catalog;
+    use crate::{experiment::catalog::Catalog, record::schema::Derivation};
 
     fn selection(only: &[&str], set: &[&str]) -> Selection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
@@ -491,6 +495,79 @@ mod tests {
         assert_eq!(plan.differences, []);
         assert_eq!(plan.cases[1].load.connections, 10);
         assert_eq!(plan.cases[1].load.bytes, Some(12));
+    }
+
+    #[test]
+    fn several_servers_of_a_service_each_have_an_address() {
+        let plan = plan("nginx-thin", &selection(&["backends=4", "http=1.1"], &[]));
+        assert_eq!(plan.differences, []);
+        let names: Vec<&String> = plan.stacks[0].services.keys().collect();
+        assert_eq!(names, ["thin", "thin-2", "thin-3", "thin-4", "nginx"]);
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let services = plan.services(&plan.stacks[0], &bindings).unwrap();
+        assert!(services[3].command.contains(&"/@run@/thin-4/socket".to_owned()), "{:?}", services[3].command);
+        let configuration = String::from_utf8_lossy(&services[4].files[0].1).into_owned();
+        let upstreams: Vec<&str> = configuration.lines().filter(|line| line.contains(" max_fails=0;")).collect();
+        assert_eq!(upstreams.len(), 4, "{configuration}");
+        assert!(upstreams[1].contains("unix:/@run@/thin-2/socket"), "{upstreams:?}");
+    }
+
+    #[test]
+    fn a_count_is_a_small_whole_number() {
+        let mut experiment = Catalog::default().load("nginx-thin").unwrap();
+        experiment.services["thin"].count = "{{ 65 }}".to_owned();
+        let error = Plan::new(experiment, &Selection::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("service thin: `count` renders to `65`, expected a whole number from 1 to 64"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_server_that_names_its_socket_itself_gets_that_name() {
+        let plan = plan("postgres", &selection(&["work=query", "transport=unix"], &[]));
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let Address::Unix(path) = &bindings.services["postgres"].address else { panic!() };
+        assert!(path.ends_with(".s.PGSQL.5432"), "{}", path.display());
+    }
+
+    #[test]
+    fn quantities_follow_from_the_cases_that_they_name() {
+        let plan = plan("postgres", &selection(&["transport=unix,tcp"], &["rows=5,30,10", "auth=trust,password-md5"]));
+        let of = |quantity: &str| -> Vec<Derivation> {
+            plan.derived.iter().filter(|one| one.quantity == quantity).map(|one| one.from.clone()).collect()
+        };
+        let difference = |of: &str, minus: &str| Derivation::Difference { of: of.into(), minus: minus.into() };
+        assert_eq!(
+            of("handshake"),
+            ["unix", "tcp"].map(|t| difference(&format!("{t}/work=connect/auth=trust"), &format!("{t}/work=query")))
+        );
+        let md5 = |t: &str| {
+            let case = |auth| format!("{t}/work=connect/auth={auth}");
+            difference(&case("password-md5"), &case("trust"))
+        };
+        assert_eq!(of("authentication"), ["unix", "tcp"].map(md5));
+        let points = |t: &str| [5, 10, 30].map(|n| (f64::from(n), format!("{t}/work=rows/rows={n}"))).to_vec();
+        assert_eq!(of("row"), ["unix", "tcp"].map(|t| Derivation::Slope { per: "rows".into(), points: points(t) }));
+    }
+
+    #[test]
+    fn a_quantity_whose_cases_were_not_chosen_is_left_out() {
+        let derived = |only: &[&str], set: &[&str]| -> Vec<String> {
+            plan("postgres", &selection(only, set)).derived.into_iter().map(|one| one.quantity).collect()
+        };
+        assert_eq!(derived(&["work=query"], &[]), [""; 0]);
+        assert_eq!(derived(&["work=rows", "transport=tcp"], &["rows=7"]), [""; 0]);
+        assert_eq!(derived(&["work=connect", "transport=tcp"], &[]), ["authentication"]);
+    }
+
+    #[test]
+    fn a_crossover_is_of_cases_that_are_compared() {
+        let plan = plan("file-transfer", &Selection::default());
+        let crossovers = plan.derived.iter().filter(|one| one.quantity == "crossover");
+        let [only] = &crossovers.collect::<Vec<_>>()[..] else { panic!("{:?}", plan.derived) };
+        let Derivation::Crossover { points, .. } = &only.from else { panic!("{only:?}") };
+        assert_eq!(points[0], (1024.0, "unix/size=1024".to_owned()));
     }
 
     #[test]

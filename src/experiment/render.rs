@@ -176,16 +176,17 @@ impl Renderer<'_> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         context.insert("directory".to_owned(), binding.directory.display().to_string().into());
         context.insert("runtime".to_owned(), binding.runtime.display().to_string().into());
-        context.insert("cache".to_owned(), binding.cache.display().to_string().into());
+        context.insert("run_cache".to_owned(), binding.cache.display().to_string().into());
         context.insert("program".to_owned(), binding.program.display().to_string().into());
         // A link may lead to it: its companions are where it is itself.
         let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
         let bin = program.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
-        context.insert("bin".to_owned(), bin.into());
+        context.insert("program_folder".to_owned(), bin.into());
         context.insert("user".to_owned(), account.user.as_str().into());
         context.insert("group".to_owned(), account.group.as_str().into());
         context.insert("is_root".to_owned(), account.is_root.into());
         context.insert("cpus".to_owned(), cpus.into());
+        context.insert("spare_port".to_owned(), binding.spare_port.into());
         if let Some(tls) = tls_value(binding) {
             context.insert("tls".to_owned(), tls);
         }
@@ -455,5 +456,17 @@ fn tls_value(binding: &ServiceBinding) -> Option<Value> {
 }
 
 /// Names that the templates of a service find beside factors, services and settings.
-pub(super) const SERVICE_NAMES: [&str; 11] =
-    ["listen", "directory", "runtime", "cache", "program", "bin", "user", "group", "is_root", "cpus", "tls"];
+pub(super) const SERVICE_NAMES: [&str; 12] = [
+    "listen",
+    "directory",
+    "runtime",
+    "run_cache",
+    "program",
+    "program_folder",
+    "user",
+    "group",
+    "is_root",
+    "cpus",
+    "spare_port",
+    "tls",
+];

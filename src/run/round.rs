@@ -464,9 +464,11 @@ impl Runner<'_> {
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);
         wanted.unprivileged = recipe.unprivileged;
-        if let Some(file) = recipe.listen.get(&service.transport).and_then(|listen| listen.file.as_ref()) {
+        let listen = recipe.listen.get(&service.transport);
+        if let Some(file) = listen.and_then(|listen| listen.file.as_ref()) {
             wanted.socket.clone_from(file);
         }
+        wanted.authority = listen.and_then(|listen| listen.authority.clone());
         wanted
     }
 

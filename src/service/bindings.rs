@@ -69,6 +69,8 @@ pub struct ServiceBinding {
     pub tls: Option<TlsFiles>,
     /// Absolute path of its executable.
     pub program: PathBuf,
+    /// A free TCP port on 127.0.0.1, for servers that need one beside the one where they listen.
+    pub spare_port: u16,
 }
 
 /// PEM files of the run's private certificate authority.

@@ -125,6 +125,7 @@ impl Tool {
             version_pattern: pattern.to_owned(),
             minimum: None,
             packages: Packages { debian: vec![package.to_owned()], ..Packages::default() },
+            obtain: None,
         }
     }
 
