@@ -21,10 +21,7 @@ default_ulimits = ["nofile=8192:8192", "nproc=8192:8192"]
 runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
-lock_type = "file"
 tmp_dir = "ROOT/tmp"
-static_dir = "ROOT/static"
-volume_path = "ROOT/volumes"
 [network]
 network_backend = "netavark"
 network_config_dir = "ROOT/networks"
@@ -37,6 +34,7 @@ mkdir -p "$1/cgroup"
 mount --rbind /sys/fs/cgroup "$1/cgroup"
 mount -t sysfs sysfs /sys
 mount --rbind "$1/cgroup" /sys/fs/cgroup
+mount -t tmpfs tmpfs /dev/shm
 ip link set lo up
 echo ready
 read -r _ || true
