@@ -52,6 +52,9 @@ _lasthop() {
             lasthop,null)
                 cmd="lasthop__subcmd__null"
                 ;;
+            lasthop,path)
+                cmd="lasthop__subcmd__path"
+                ;;
             lasthop,report)
                 cmd="lasthop__subcmd__report"
                 ;;
@@ -109,6 +112,9 @@ _lasthop() {
             lasthop__subcmd__help,null)
                 cmd="lasthop__subcmd__help__subcmd__null"
                 ;;
+            lasthop__subcmd__help,path)
+                cmd="lasthop__subcmd__help__subcmd__path"
+                ;;
             lasthop__subcmd__help,report)
                 cmd="lasthop__subcmd__help__subcmd__report"
                 ;;
@@ -137,7 +143,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --program --format --output --quiet --no-progress --help --version run list show load report runs repro export doctor setup new clean completions drive guard null serve generate help"
+            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --program --engine --format --output --quiet --no-progress --help --version run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -195,6 +201,10 @@ _lasthop() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "terminal json csv markdown" -- "${cur}"))
                     return 0
@@ -243,7 +253,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__doctor)
-            opts="-h --program --help"
+            opts="-h --program --engine --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -251,6 +261,10 @@ _lasthop() {
             case "${prev}" in
                 --program)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -329,7 +343,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help)
-            opts="run list show load report runs repro export doctor setup new clean completions drive guard null serve generate help"
+            opts="run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -497,6 +511,20 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help__subcmd__null)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lasthop__subcmd__help__subcmd__path)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -804,6 +832,20 @@ _lasthop() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lasthop__subcmd__path)
+            opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lasthop__subcmd__report)
             opts="-o -h --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -831,7 +873,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__repro)
-            opts="-q -h --all --again --budget --into --seed --format --program --quiet --help"
+            opts="-q -h --all --again --budget --into --seed --format --program --engine --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -857,6 +899,10 @@ _lasthop() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -865,7 +911,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__run)
-            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --program --format --output --quiet --no-progress --help"
+            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --program --engine --format --output --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -921,6 +967,10 @@ _lasthop() {
                     ;;
                 --program)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
                     return 0
                     ;;
                 --format)

@@ -213,7 +213,7 @@ fn proof(transport: Transport) -> CaseProof {
         reused: true,
         nodelay: (!transport.is_unix()).then_some(true),
     };
-    CaseProof { spec, driver, link: None }
+    CaseProof { spec, driver, link: None, path: Vec::new() }
 }
 
 /// 300 latencies about the mean time of a request on one connection.

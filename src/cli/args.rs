@@ -12,6 +12,7 @@ use crate::{
         quantity::{duration, share},
     },
     report::Format,
+    service::container::engine::Kind,
     tool::ToolChoice,
 };
 
@@ -64,6 +65,8 @@ pub enum Command {
     New(New),
     /// Remove what a killed run left behind
     Clean,
+    /// Say over which hops a server on this machine is reached: proxies, DNAT, bridges, namespaces
+    Path(PathArgs),
     /// Write a completion script for a shell to standard output
     Completions { shell: Shell },
     /// The load generator as a process: JSON lines in, JSON lines out
@@ -197,12 +200,15 @@ pub struct Drivers {
     pub cross_check: Vec<ToolChoice>,
 }
 
-#[derive(Debug, Args, Clone)]
+#[derive(Debug, Default, Args, Clone)]
 #[command(next_help_heading = "Which programs")]
 pub struct Programs {
     /// Use this executable for a recipe
     #[arg(long = "program", value_name = "RECIPE=PATH", value_parser = program)]
     pub programs: Vec<(String, PathBuf)>,
+    /// Run containers with this engine; the first that can be used if not given
+    #[arg(long, value_enum)]
+    pub engine: Option<Kind>,
 }
 
 #[derive(Debug, Args)]
@@ -273,6 +279,12 @@ pub struct Export {
     /// Write files into a folder instead of standard output
     #[arg(long, value_name = "FOLDER")]
     pub into: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct PathArgs {
+    /// `127.0.0.1:8080`, `8080`, a URL, `unix:/run/app.sock` or `unix:@name`
+    pub address: String,
 }
 
 #[derive(Debug, Args)]

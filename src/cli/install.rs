@@ -39,6 +39,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     let mut machine = vec![doctor::home(&home)];
     machine.extend(doctor::privileges(&facts));
     sections.push(("This machine".to_owned(), machine));
+    sections.push(("Containers".to_owned(), doctor::engines()));
     sections.push(("Noise".to_owned(), doctor::noise(&facts)));
     let missing = sections.iter().flat_map(|(_, findings)| findings).any(|one| one.severity == Severity::Missing);
     print(page(&sections).as_bytes())?;
@@ -88,14 +89,14 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     let only_tools = arguments.tools && !arguments.all && arguments.experiment.is_none();
     let wanted = if only_tools { Vec::new() } else { experiments(arguments.experiment.as_deref())? };
     for experiment in wanted {
-        let locator = locator(&home, &experiment.name, &args::Programs { programs: Vec::new() });
+        let locator = locator(&home, &experiment.name, &args::Programs::default());
         left.extend(by_hand(&experiment, &locator));
         let needs = needs(&experiment, &locator);
         let planned = setup::plan(&experiment.name, &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
         steps.extend(planned.into_iter().filter(|step| !step.satisfied));
     }
     if arguments.all || arguments.tools {
-        let locator = locator(&home, "--tools", &args::Programs { programs: Vec::new() });
+        let locator = locator(&home, "--tools", &args::Programs::default());
         let needs: Vec<Need> = Tool::ALL.iter().map(|tool| tool_need(*tool, &locator)).collect();
         let planned = setup::plan("tools", &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
         steps.extend(planned.into_iter().filter(|step| !step.satisfied));

@@ -51,7 +51,7 @@ fn table() -> Result<(), CliError> {
 
 /// Programs that are not installed, and what installs them.
 fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String> {
-    let locator = locator(home, &experiment.name, &args::Programs { programs: Vec::new() });
+    let locator = locator(home, &experiment.name, &args::Programs::default());
     let missing = list::missing(experiment, &locator);
     if !missing.is_empty() {
         return Some(format!("needs {} (lasthop setup {})", missing.join(", "), experiment.name));
@@ -130,6 +130,7 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         seed: arguments.seed,
         command: std::env::args().collect(),
         interrupt: &interrupt,
+        engine: arguments.programs.engine,
     };
     let result = repro::repeat(study, &options, &mut |event| progress.show(event));
     // What was cut short is repeated the next time.

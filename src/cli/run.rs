@@ -46,6 +46,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         plan: &plan,
         settings,
         locator: &locator,
+        engine: options.programs.engine,
         home: &home,
         command: std::env::args().collect(),
         interrupt: &interrupt,

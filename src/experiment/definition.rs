@@ -64,6 +64,8 @@ pub(super) struct LinkFile {
     pub from: String,
     /// The service that listens.
     pub to: String,
+    /// Transport of the link where the factor `path` takes the place of `transport`. May be a template over the factors.
+    pub transport: Option<String>,
     pub proof: Option<ProofFile>,
 }
 
@@ -133,6 +135,30 @@ pub(super) struct ServiceFile {
     pub app: Option<String>,
     #[serde(default)]
     pub packages: PackagesFile,
+    pub container: Option<ContainerFile>,
+}
+
+/// Runs the service in a container: podman or Docker, whichever is there. Every value may be a template over the factors;
+/// what renders to nothing is not set.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContainerFile {
+    /// Its network: `bridge` (a network of the run's own), `host`, `none`, or `service:NAME` (the namespace of another
+    /// service). Where it renders to nothing, the service runs without a container.
+    pub network: String,
+    /// Where its port is published, with the network `bridge`: `loopback` (127.0.0.1) or `gateway` (the host's address on
+    /// the bridge). Where it renders to nothing, clients connect to the container's own address.
+    #[serde(default)]
+    pub publish: String,
+    /// CPUs that it may use up: 0.25 is a quarter of one.
+    #[serde(default)]
+    pub cpus: CpuShare,
+    /// Memory that it may use, with a unit: `256m`.
+    #[serde(default)]
+    pub memory: String,
+    /// Kernel settings of its network namespace, by name.
+    #[serde(default)]
+    pub sysctls: IndexMap<String, String>,
 }
 
 /// What must be installed.
@@ -606,6 +632,11 @@ written_value!(
     "a whole number, or a template such as \"{{ connections }}\""
 );
 written_value!(
+    /// A number of CPUs, or a template that renders to one.
+    CpuShare, ["number", "string"], "",
+    "a number of CPUs such as 0.25, or a template such as \"{{ cpus }}\""
+);
+written_value!(
     /// true or false, or a template that renders to one of them.
     YesNo, ["boolean", "string"], TEMPLATE,
     "true or false, or a template such as \"{{ nodelay }}\""
@@ -632,6 +663,12 @@ written_value!(
     "a gem with its version such as \"thin:2.0.1\""
 );
 
+impl Default for CpuShare {
+    fn default() -> Self {
+        Self(String::new())
+    }
+}
+
 /// Takes any scalar as the text that it is written as.
 struct AsText(&'static str);
 
@@ -651,6 +688,10 @@ impl Visitor<'_> for AsText {
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<String, E> {
         Ok(value.to_string())
     }
 

@@ -16,6 +16,7 @@
 
 pub mod cases;
 pub mod catalog;
+pub mod container;
 mod definition;
 mod derive;
 pub mod diagnostics;

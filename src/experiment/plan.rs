@@ -13,6 +13,7 @@ use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
+    container::RenderedContainer,
     derive::derive,
     model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
@@ -61,6 +62,8 @@ pub struct StackService {
     pub recipe: String,
     /// Transport that it listens on.
     pub transport: Transport,
+    /// Where it runs in a container.
+    pub container: Option<RenderedContainer>,
 }
 
 /// A run that cannot be planned.
@@ -114,14 +117,14 @@ impl Plan {
         let mut plans = Vec::new();
         let mut portraits = BTreeMap::new();
         for case in &named {
-            let (portrait, load) =
+            let (portrait, load, containers) =
                 portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
             if let Some(tool) = tool_of(&case.levels)
                 && !tool.speaks(&load.spec.protocol)
             {
                 return Err(PlanError::Driver { tool, protocol: load.protocol });
             }
-            let stack = stack_for(&experiment, &mut stacks, case, &portrait);
+            let stack = stack_for(&experiment, &mut stacks, case, &portrait, &containers);
             plans.push(case_plan(&experiment, case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
@@ -269,16 +272,22 @@ type Portrait = BTreeMap<String, String>;
 
 /// Parts of a [`Portrait`] that belong to the load and not to the services.
 const LOAD: &str = "driver: load";
+/// End of the place of what makes a container's path: it belongs to the services and is what is compared.
+const PATH_PART: &str = ": container path";
 /// Only where the transport is TCP: on a Unix socket the option means nothing.
 const NODELAY: &str = "driver: nodelay";
 
-fn portray(experiment: &Experiment, case: &NamedCase) -> Result<(Portrait, RenderedLoad), RenderError> {
+type Portrayed = (Portrait, RenderedLoad, IndexMap<String, Option<RenderedContainer>>);
+
+fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, RenderError> {
     let bindings = placeholders(experiment, &case.levels)?;
     let renderer = Renderer { experiment, levels: &case.levels, bindings: &bindings, symbolic: true };
     let mut portrait = Portrait::new();
     for service in renderer.services()? {
         draw_service(&service, &mut portrait);
     }
+    let containers = renderer.containers()?;
+    draw_containers(&containers, &mut portrait);
     let load = renderer.load()?;
     portrait.insert(LOAD.to_owned(), draw_load(&load));
     if !case.transport.is_unix() {
@@ -291,7 +300,7 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<(Portrait, Rende
             *text = text.replace(form, "@link@");
         }
     }
-    Ok((portrait, load))
+    Ok((portrait, load, containers))
 }
 
 fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
@@ -305,6 +314,21 @@ fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
     }
     for (path, content) in &service.files {
         portrait.insert(format!("{name}: {}", path.display()), String::from_utf8_lossy(content).into_owned());
+    }
+}
+
+/// What a path is made of stands apart from what the comparison must keep equal.
+fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, portrait: &mut Portrait) {
+    for (name, container) in containers {
+        if let Some(container) = container {
+            portrait.insert(
+                format!("{name}{PATH_PART}"),
+                format!("{:?} {:?} {:?}", container.network, container.publish, container.sysctls),
+            );
+            if let Some(limits) = container.limits() {
+                portrait.insert(format!("{name}: container limits"), limits);
+            }
+        }
     }
 }
 
@@ -329,7 +353,7 @@ fn link_forms(binding: &ServiceBinding) -> Vec<String> {
         Address::Abstract(name) => name.clone(),
         Address::Tcp(address) => address.port().to_string(),
     };
-    vec![url_text(binding), format!("http://{address}"), address, bare]
+    vec![url_text(binding.transport, &binding.address), format!("http://{address}"), address, bare]
 }
 
 /// Bindings that no run has, the same for every case but for the link's address.
@@ -339,7 +363,7 @@ fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, Re
     let mut services = IndexMap::new();
     for (name, service) in &experiment.services {
         let recipe = renderer.recipe(name, service)?;
-        let transport = service.listen.unwrap_or_else(|| cases::transport(levels));
+        let transport = service.listen.map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
         for index in 0..renderer.count(name, service)? {
             let (server, port) = (server_name(name, index), 60001 + services.len() as u16);
             services.insert(server.clone(), placeholder(&server, recipe, transport, port));
@@ -375,6 +399,7 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
         cache: PathBuf::from("/@cache@").join(&recipe.name),
         runtime,
         transport,
+        listen: address.clone(),
         address,
         tls,
         program: PathBuf::from("/@program@").join(&recipe.name),
@@ -388,6 +413,7 @@ fn stack_for(
     stacks: &mut Vec<((bool, Portrait), Stack)>,
     case: &NamedCase,
     portrait: &Portrait,
+    containers: &IndexMap<String, Option<RenderedContainer>>,
 ) -> usize {
     let mut services = portrait.clone();
     services.remove(LOAD);
@@ -400,13 +426,14 @@ fn stack_for(
     }
     let number = stacks.len();
     let program = |name: &String| services.get(&format!("{name}: command"))?.lines().next().map(str::to_owned);
-    let server = |name: String, service: &super::model::Service| {
+    let server = |name: String, at: &str, service: &super::model::Service| {
         let recipe = program(&name)?.trim_start_matches("/@program@/").to_owned();
-        Some((name, StackService { recipe, transport: service.listen.unwrap_or(case.transport) }))
+        let container = containers.get(at).cloned().flatten();
+        Some((name, StackService { recipe, transport: service.listen.unwrap_or(case.transport), container }))
     };
     let mut described = IndexMap::new();
     for (name, service) in &experiment.services {
-        described.extend((0..).map_while(|index| server(server_name(name, index), service)));
+        described.extend((0..).map_while(|index| server(server_name(name, index), name, service)));
     }
     let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services: described };
     stacks.push(((case.again, services), stack));
@@ -418,7 +445,7 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
     let (ours, theirs) = (&portraits[&case.id], &portraits[reference]);
     let both = |place: &str| ours.contains_key(place) && theirs.contains_key(place);
     let mut places: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    places.retain(|place| *place != NODELAY || both(place));
+    places.retain(|place| !place.ends_with(PATH_PART) && (*place != NODELAY || both(place)));
     let text = |portrait: &Portrait, place: &String| portrait.get(place).cloned().unwrap_or_default();
     let differ = |place: &String| {
         let (old, new) = (text(theirs, place), text(ours, place));

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     experiment::model::{Packages, Program},
     service::{
+        container::engine::{Engine, EngineError, Kind},
         home::Home,
         locate::{LocateError, Locator},
     },
@@ -81,6 +82,37 @@ pub fn home(home: &Home) -> Finding {
     match home.writable("") {
         Ok(path) => finding("home", Severity::Good, format!("the data folder is {}", path.display()), None),
         Err(error) => finding("home", Severity::Missing, error.to_string(), None),
+    }
+}
+
+/// Which container engines can be used, and what they are made of.
+#[must_use]
+pub fn engines() -> Vec<Finding> {
+    Kind::ALL.into_iter().map(engine).collect()
+}
+
+fn engine(kind: Kind) -> Finding {
+    let id = format!("engine-{}", kind.name());
+    let found = Engine::find(Some(kind));
+    let parts = found.as_ref().ok().and_then(|engine| engine.parts().ok());
+    match (found, parts) {
+        (Ok(engine), parts) => {
+            let made = parts.map(|parts| format!(": {}, {}, {}", parts.runtime, parts.storage, parts.network));
+            let rights = match engine.rootless {
+                true => {
+                    "rootless: containers are reached by published ports on loopback and sockets, not by a bridge address"
+                }
+                false => "as root",
+            };
+            let text = format!("{} {}{} ({rights})", kind.name(), engine.version, made.unwrap_or_default());
+            finding(&id, Severity::Good, text, None)
+        }
+        (Err(EngineError::Missing(_)), _) => {
+            let package = if kind == Kind::Podman { "podman" } else { "docker.io" };
+            let text = format!("{} is not installed; only experiments with containers need an engine", kind.name());
+            finding(&id, Severity::Note, text, Some(&format!("apt-get install {package}")))
+        }
+        (Err(error), _) => finding(&id, Severity::Note, error.to_string(), None),
     }
 }
 

@@ -249,6 +249,9 @@ pub struct CaseProof {
     pub driver: Proof,
     /// The link behind the target, where the experiment has a way to ask.
     pub link: Option<LinkObserved>,
+    /// Hops from a client on this machine to the link's server, where a run has containers; in its first round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
 }
 
 /// What the application said of the connections that probe requests came over.

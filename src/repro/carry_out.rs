@@ -298,6 +298,7 @@ impl Job<'_> {
             home: options.into,
             command: options.command.clone(),
             interrupt: options.interrupt,
+            engine: options.engine,
         };
         let outcome = run::execute(&job, tell).map_err(|error| error.to_string())?;
         let data = store::read(&outcome.record).map_err(|error| error.to_string())?;

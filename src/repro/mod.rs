@@ -48,6 +48,8 @@ pub struct Options<'a> {
     pub seed: Option<u64>,
     pub command: Vec<String>,
     pub interrupt: &'a AtomicBool,
+    /// The container engine that is wanted; `None` takes the first that can be used.
+    pub engine: Option<crate::service::container::engine::Kind>,
 }
 
 /// Repeats a study. What fails is part of the result; other parts go on.

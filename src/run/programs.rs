@@ -51,6 +51,11 @@ impl Programs {
         none.then(|| lines.join("\n"))
     }
 
+    /// Adds what no recipe names: a container engine.
+    pub fn add(&mut self, name: &str, located: Located) {
+        self.0.insert(name.to_owned(), Ok(located));
+    }
+
     /// Path and version of everything that was found, by recipe.
     pub fn versions(&self) -> IndexMap<String, ProgramVersion> {
         let version = |(recipe, located): (&String, &Result<Located, LocateError>)| {

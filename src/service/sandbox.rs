@@ -190,6 +190,7 @@ impl Sandbox {
             cache,
             runtime,
             transport: service.transport,
+            listen: address.clone(),
             address,
             tls: service.transport.is_tls().then(|| self.tls.clone()),
             program: service.program.clone(),
