@@ -663,6 +663,7 @@ written_value!(
     "a gem with its version such as \"thin:2.0.1\""
 );
 
+#[expect(clippy::derivable_impls, reason = "the macro that writes the type must not give every value a default")]
 impl Default for CpuShare {
     fn default() -> Self {
         Self(String::new())
