@@ -43,6 +43,9 @@ _lasthop() {
             lasthop,new)
                 cmd="lasthop__subcmd__new"
                 ;;
+            lasthop,path)
+                cmd="lasthop__subcmd__path"
+                ;;
             lasthop,report)
                 cmd="lasthop__subcmd__report"
                 ;;
@@ -88,6 +91,9 @@ _lasthop() {
             lasthop__subcmd__help,new)
                 cmd="lasthop__subcmd__help__subcmd__new"
                 ;;
+            lasthop__subcmd__help,path)
+                cmd="lasthop__subcmd__help__subcmd__path"
+                ;;
             lasthop__subcmd__help,report)
                 cmd="lasthop__subcmd__help__subcmd__report"
                 ;;
@@ -113,7 +119,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --rounds --placement --driver --cross-check --program --format --output --quiet --no-progress --help --version run list show report runs doctor setup new clean completions drive guard serve generate help"
+            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --rounds --placement --driver --cross-check --program --engine --format --output --quiet --no-progress --help --version run list show report runs doctor setup new clean path completions drive guard serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -171,6 +177,10 @@ _lasthop() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "terminal json csv markdown" -- "${cur}"))
                     return 0
@@ -219,7 +229,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__doctor)
-            opts="-h --program --help"
+            opts="-h --program --engine --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -227,6 +237,10 @@ _lasthop() {
             case "${prev}" in
                 --program)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -283,7 +297,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help)
-            opts="run list show report runs doctor setup new clean completions drive guard serve generate help"
+            opts="run list show report runs doctor setup new clean path completions drive guard serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -422,6 +436,20 @@ _lasthop() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lasthop__subcmd__help__subcmd__path)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lasthop__subcmd__help__subcmd__report)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -534,6 +562,20 @@ _lasthop() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lasthop__subcmd__path)
+            opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lasthop__subcmd__report)
             opts="-o -h --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -561,7 +603,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__run)
-            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --rounds --placement --driver --cross-check --program --format --output --quiet --no-progress --help"
+            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --rounds --placement --driver --cross-check --program --engine --format --output --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -617,6 +659,10 @@ _lasthop() {
                     ;;
                 --program)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
                     return 0
                     ;;
                 --format)

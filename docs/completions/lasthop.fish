@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_lasthop_global_optspecs
-    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= rounds= placement= driver= cross-check= program= format= o/output= q/quiet no-progress h/help V/version
+    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= rounds= placement= driver= cross-check= program= engine= format= o/output= q/quiet no-progress h/help V/version
 end
 
 function __fish_lasthop_needs_command
@@ -40,6 +40,8 @@ free\t'The scheduler decides'"
 complete -c lasthop -n "__fish_lasthop_needs_command" -l driver -d 'Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (`\'wrk -t2 -c10 -d5s\'`). Its trials last whole seconds' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l cross-check -d 'Let a classic tool take its turn beside lasthop\'s load generator, and say whether they agree' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l program -d 'Use this executable for a recipe' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''
+docker\t''"
 complete -c lasthop -n "__fish_lasthop_needs_command" -l format -d 'Form of the report' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result for programs, described by the schema of lasthop/1'
 csv\t'One row a case, for spreadsheets and data frames'
@@ -59,6 +61,7 @@ complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "doctor" -d 'Say wha
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "setup" -d 'Install what an experiment needs (shows the commands first)'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "new" -d 'Start an experiment of your own: a folder of data that runs as it is'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "clean" -d 'Remove what a killed run left behind'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "path" -d 'Say over which hops a server on this machine is reached: proxies, DNAT, bridges, namespaces'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "completions" -d 'Write a completion script for a shell to standard output'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "drive" -d 'The load generator as a process: JSON lines in, JSON lines out'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "guard" -d 'The process that starts servers and ends them when lasthop dies'
@@ -81,6 +84,8 @@ free\t'The scheduler decides'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l driver -d 'Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (`\'wrk -t2 -c10 -d5s\'`). Its trials last whole seconds' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l cross-check -d 'Let a classic tool take its turn beside lasthop\'s load generator, and say whether they agree' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l program -d 'Use this executable for a recipe' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''
+docker\t''"
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l format -d 'Form of the report' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result for programs, described by the schema of lasthop/1'
 csv\t'One row a case, for spreadsheets and data frames'
@@ -103,6 +108,8 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand report" -s o -l output -
 complete -c lasthop -n "__fish_lasthop_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lasthop -n "__fish_lasthop_using_subcommand runs" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l program -d 'Use this executable for a recipe' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''
+docker\t''"
 complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -l all -d 'Every built-in experiment'
 complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -s y -l yes -d 'Run the commands without asking'
@@ -110,6 +117,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -l dry-run -d 'Sh
 complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand new" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand clean" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand path" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand drive" -l foreign -d 'A tool as JSON: choice, program, version, scratch' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand drive" -s h -l help -d 'Print help'
@@ -127,18 +135,19 @@ false\t''"
 complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l backlog -d 'Length of the accept queue' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand generate" -s h -l help -d 'Print help'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "run" -d 'Run an experiment and report its result'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "list" -d 'List the experiments'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "show" -d 'Show an experiment: its question, services, factors and cases'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "report" -d 'Report a recorded run again, in any format'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "runs" -d 'List the recorded runs'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "doctor" -d 'Say what this machine can run, what is missing, and what makes it noisy'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "setup" -d 'Install what an experiment needs (shows the commands first)'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "new" -d 'Start an experiment of your own: a folder of data that runs as it is'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "clean" -d 'Remove what a killed run left behind'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "completions" -d 'Write a completion script for a shell to standard output'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "drive" -d 'The load generator as a process: JSON lines in, JSON lines out'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "guard" -d 'The process that starts servers and ends them when lasthop dies'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "serve" -d 'lasthop\'s own server of the experiment `sockets`'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "generate" -d 'Write man page, completions and schemas into a folder'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean completions drive guard serve generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "run" -d 'Run an experiment and report its result'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "list" -d 'List the experiments'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "show" -d 'Show an experiment: its question, services, factors and cases'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "report" -d 'Report a recorded run again, in any format'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "runs" -d 'List the recorded runs'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "doctor" -d 'Say what this machine can run, what is missing, and what makes it noisy'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "setup" -d 'Install what an experiment needs (shows the commands first)'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "new" -d 'Start an experiment of your own: a folder of data that runs as it is'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "clean" -d 'Remove what a killed run left behind'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "path" -d 'Say over which hops a server on this machine is reached: proxies, DNAT, bridges, namespaces'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "completions" -d 'Write a completion script for a shell to standard output'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "drive" -d 'The load generator as a process: JSON lines in, JSON lines out'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "guard" -d 'The process that starts servers and ends them when lasthop dies'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "serve" -d 'lasthop\'s own server of the experiment `sockets`'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "generate" -d 'Write man page, completions and schemas into a folder'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show report runs doctor setup new clean path completions drive guard serve generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -31,6 +31,7 @@ free\:"The scheduler decides"))' \
 '--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
 '(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
+'--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result for programs, described by the schema of lasthop/1"
 csv\:"One row a case, for spreadsheets and data frames"
@@ -72,6 +73,7 @@ free\:"The scheduler decides"))' \
 '--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
 '(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
+'--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result for programs, described by the schema of lasthop/1"
 csv\:"One row a case, for spreadsheets and data frames"
@@ -125,6 +127,7 @@ _arguments "${_arguments_options[@]}" : \
 (doctor)
 _arguments "${_arguments_options[@]}" : \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
+'--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
 '-h[Print help]' \
 '--help[Print help]' \
 '::experiment -- Only what this experiment needs:_default' \
@@ -152,6 +155,13 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
 '--help[Print help]' \
+&& ret=0
+;;
+(path)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+':address -- `127.0.0.1\:8080`, `8080`, a URL, `unix\:/run/app.sock` or `unix\:@name`:_default' \
 && ret=0
 ;;
 (completions)
@@ -244,6 +254,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(path)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -289,6 +303,7 @@ _lasthop_commands() {
 'setup:Install what an experiment needs (shows the commands first)' \
 'new:Start an experiment of your own\: a folder of data that runs as it is' \
 'clean:Remove what a killed run left behind' \
+'path:Say over which hops a server on this machine is reached\: proxies, DNAT, bridges, namespaces' \
 'completions:Write a completion script for a shell to standard output' \
 'drive:The load generator as a process\: JSON lines in, JSON lines out' \
 'guard:The process that starts servers and ends them when lasthop dies' \
@@ -340,6 +355,7 @@ _lasthop__subcmd__help_commands() {
 'setup:Install what an experiment needs (shows the commands first)' \
 'new:Start an experiment of your own\: a folder of data that runs as it is' \
 'clean:Remove what a killed run left behind' \
+'path:Say over which hops a server on this machine is reached\: proxies, DNAT, bridges, namespaces' \
 'completions:Write a completion script for a shell to standard output' \
 'drive:The load generator as a process\: JSON lines in, JSON lines out' \
 'guard:The process that starts servers and ends them when lasthop dies' \
@@ -394,6 +410,11 @@ _lasthop__subcmd__help__subcmd__new_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help new commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__help__subcmd__path_commands] )) ||
+_lasthop__subcmd__help__subcmd__path_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help path commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__help__subcmd__report_commands] )) ||
 _lasthop__subcmd__help__subcmd__report_commands() {
     local commands; commands=()
@@ -433,6 +454,11 @@ _lasthop__subcmd__list_commands() {
 _lasthop__subcmd__new_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop new commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__path_commands] )) ||
+_lasthop__subcmd__path_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop path commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__report_commands] )) ||
 _lasthop__subcmd__report_commands() {
