@@ -600,7 +600,7 @@ const TEMPLATE: &str = r"\{\{.*\}\}";
 macro_rules! written_value {
     ($(#[$doc:meta])* $name:ident, $types:expr, $pattern:expr, $expected:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub(super) struct $name(pub String);
 
         impl<'de> Deserialize<'de> for $name {
@@ -662,13 +662,6 @@ written_value!(
     PinnedGem, ["string"], r"^[A-Za-z0-9._-]+:[^:\s]+$",
     "a gem with its version such as \"thin:2.0.1\""
 );
-
-#[expect(clippy::derivable_impls, reason = "the macro that writes the type must not give every value a default")]
-impl Default for CpuShare {
-    fn default() -> Self {
-        Self(String::new())
-    }
-}
 
 /// Takes any scalar as the text that it is written as.
 struct AsText(&'static str);

@@ -76,7 +76,25 @@ pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
 pub fn remove(sandbox: &Path) -> Removed {
     let Some(record) = read(sandbox) else { return Removed::default() };
     let Some(run) = sandbox.file_name().and_then(|name| name.to_str()) else { return Removed::default() };
-    remove_labelled(&record, &format!("label={RUN_LABEL}={run}"))
+    let removed = remove_labelled(&record, &format!("label={RUN_LABEL}={run}"));
+    if record.engine.kind == Kind::Podman && !record.engine.rootless {
+        remove_chains(&record, run);
+    }
+    removed
+}
+
+/// netavark (seen with 1.4) now and then leaves the chains of a network with several published ports, empty. They are named by
+/// the SHA-512 of the network's name, which is the run's; and iptables removes no chain that is used.
+fn remove_chains(record: &Record, network: &str) {
+    let digest = ring::digest::digest(&ring::digest::SHA512, network.as_bytes());
+    let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+    for chain in [format!("NETAVARK-DN-{}", &hash[..13]), format!("NETAVARK-{}", &hash[..13])] {
+        let mut command = Command::new("iptables");
+        command.args(["-w", "-t", "nat", "-X", &chain]);
+        command.envs(record.variables.iter().map(|(name, value)| (name, value)));
+        // There is none, as a rule.
+        let _ = brief::run(command, TIMEOUT);
+    }
 }
 
 /// The client of the engine that the run with this sandbox uses.
