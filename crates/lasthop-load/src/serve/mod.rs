@@ -1,4 +1,7 @@
-//! Lasthop's own server: plain blocking code, the cheapest that is honest. The generator is measured against it.
+//! Lasthop's own server: plain blocking code, the cheapest that is honest; and one for thousands of connections, by
+//! [`Server::run_many`]. The generator is measured against it.
+
+mod many;
 
 use std::{fs, io, net::Shutdown, os::fd::OwnedFd, path::PathBuf, sync::Arc, thread};
 
@@ -60,6 +63,8 @@ pub enum ServeError {
     Listen { address: Address, cause: io::Error },
     #[error("cannot accept a connection: {0}")]
     Accept(io::Error),
+    #[error("many connections on one thread are served with the pattern `echo` and without TLS only")]
+    NotMany,
 }
 
 /// A bound and listening server.
