@@ -55,6 +55,7 @@ fn serving(transport: Transport) -> Serving {
     Serving { child, endpoint: Endpoint { address, tls: None }, _said: lines, _folder: folder }
 }
 
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn serve(what: &str) {
     let (transport, path) = what.split_once(' ').unwrap();
     let address =
@@ -78,6 +79,7 @@ fn resident() -> u64 {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures are of interest")]
 fn ten_thousand_connections_are_held_and_driven() {
     if let Ok(what) = std::env::var(SERVE) {
         return serve(&what);

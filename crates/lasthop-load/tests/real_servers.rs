@@ -42,6 +42,7 @@ fn free_port() -> u16 {
 }
 
 /// The first of the candidates that exists. A missing one is a failure, which only `LASTHOP_ALLOW_SKIP` makes a skip.
+#[expect(clippy::print_stderr, reason = "a skip is said")]
 fn program(candidates: &[&str]) -> Option<PathBuf> {
     let found = candidates.iter().map(PathBuf::from).find(|path| path.exists());
     if found.is_none() {
