@@ -34,7 +34,7 @@ impl Run {
     }
 
     fn bind(&self, stack: usize, transport: Transport, program: &str) -> Bindings {
-        let wanted = Wanted { name: "app".into(), transport, program: program.into() };
+        let wanted = Wanted::new("app", transport, program);
         self.sandbox.bind(self.record.path(), 0, stack, &[wanted]).unwrap()
     }
 
@@ -249,11 +249,7 @@ fn files_environment_and_scripts_arrive() {
 #[test]
 fn when_a_later_service_fails_the_earlier_ones_are_stopped() {
     let run = Run::new();
-    let wanted = ["app", "late"].map(|name| Wanted {
-        name: name.into(),
-        transport: Transport::Unix,
-        program: "/usr/sbin/nginx".into(),
-    });
+    let wanted = ["app", "late"].map(|name| Wanted::new(name, Transport::Unix, "/usr/sbin/nginx"));
     let bindings = run.sandbox.bind(run.record.path(), 0, 0, &wanted).unwrap();
     let first = nginx(&bindings);
     let late = service(&bindings.services["late"], &["/bin/false"]);

@@ -35,7 +35,17 @@ fn summarise(trials: &Trials, plan: &CasePlan) -> CaseSummary {
         errors: errors(trials, case),
         metrics: metrics(trials, plan),
         proof: trials.proofs(case).last().map(proof),
+        headroom: headroom(trials, case),
     }
+}
+
+/// What the load reached against a server that does nothing, divided by what it reached here, in all trials.
+pub fn headroom(trials: &Trials, case: &str) -> Option<f64> {
+    let null = trials.round_records().find_map(|round| round.headroom.get(case).copied())?;
+    let (requests, nanoseconds) = trials.of(case).fold((0, 0), |(requests, nanoseconds), trial| {
+        (requests + trial.result.requests, nanoseconds + trial.result.elapsed_ns)
+    });
+    (requests > 0).then(|| null * nanoseconds as f64 / 1e9 / requests as f64)
 }
 
 /// Errors by class, of trials without a right answer too.
@@ -67,11 +77,13 @@ fn metrics(trials: &Trials, plan: &CasePlan) -> Option<Metrics> {
     let latencies = latencies(trials, &plan.case);
     let percentile = |share, name| latencies.as_ref().and_then(|bins| latency(trials, &plan.case, bins, share, name));
     let bandwidth = plan.load.bytes.map(|bytes| times(&throughput, bytes as f64, "bytes/s"));
+    let cpu = cpu_per_request(trials, &plan.case);
     Some(Metrics {
         latency_p50: percentile(0.5, "latency_p50"),
         latency_p99: percentile(0.99, "latency_p99"),
         latency_max: slowest(trials, &plan.case),
-        cpu_per_request: cpu_per_request(trials, &plan.case),
+        cpu_per_byte: plan.load.bytes.map(|bytes| cpu.total() * 1e3 / bytes.max(1) as f64),
+        cpu_per_request: cpu,
         switches_per_request: switches(trials, &plan.case),
         driver_system_calls_per_request: per(trials, &plan.case, |t| t.result.cost.system_calls, answered),
         driver_load: driver_load(trials, plan),

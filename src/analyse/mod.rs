@@ -7,6 +7,7 @@
 mod cases;
 pub mod checks;
 mod comparisons;
+mod derived;
 mod materiality;
 mod progress;
 pub mod summary;
@@ -14,6 +15,7 @@ pub mod summary;
 mod testing;
 mod trials;
 
+pub use cases::class_name;
 pub use progress::{ProgressLine, precision_reached, progress};
 
 use indexmap::IndexMap;
@@ -59,6 +61,7 @@ pub fn summarise(data: &RunData) -> Summary {
         environment: data.environment.clone(),
         cases: cases::summarise_all(&trials),
         comparisons,
+        derived: derived::derive_all(&trials),
         checks,
         failures: trials.failures().cloned().collect(),
     }

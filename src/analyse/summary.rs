@@ -47,6 +47,9 @@ pub struct Summary {
     pub environment: Option<Environment>,
     pub cases: Vec<CaseSummary>,
     pub comparisons: Vec<Comparison>,
+    /// Quantities that follow from several cases.
+    #[serde(default)]
+    pub derived: Vec<Derived>,
     pub checks: Vec<Check>,
     pub failures: Vec<Failure>,
 }
@@ -90,6 +93,10 @@ pub struct CaseSummary {
     pub metrics: Option<Metrics>,
     /// What the live connections were proven to be; `None` when the case never worked.
     pub proof: Option<ProofSummary>,
+    /// How many times more the load generator could have done at least: what the same load reached against a server that
+    /// does nothing, divided by the throughput. `None` where it was not calibrated.
+    #[serde(default)]
+    pub headroom: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +122,9 @@ pub struct Metrics {
     pub latency_p99: Option<Measured>,
     pub latency_max: Option<f64>,
     pub cpu_per_request: CpuPerRequest,
+    /// Nanoseconds of CPU time per byte of payload, driver and services together, for protocols that move bulk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_per_byte: Option<f64>,
     /// Context switches per request, by role; the driver is `driver`.
     pub switches_per_request: IndexMap<String, f64>,
     /// System calls per request that the driver made by its own count.
@@ -141,6 +151,14 @@ pub struct CpuPerRequest {
     pub driver: f64,
     /// By service.
     pub roles: IndexMap<String, f64>,
+}
+
+impl CpuPerRequest {
+    /// Microseconds, driver and services together.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.driver + self.roles.values().sum::<f64>()
+    }
 }
 
 /// A quantity that cases are compared by.
@@ -201,6 +219,36 @@ pub struct Materiality {
     pub break_even_ms: f64,
     /// CPU cores saved at 1,000 requests/s, driver and services together; negative when it costs.
     pub cores_saved_at_1000_per_second: f64,
+}
+
+/// A quantity that follows from several cases: a difference of times, a slope, a crossover.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Derived {
+    /// Its name in the experiment.
+    pub quantity: String,
+    pub help: String,
+    /// Levels that all its cases share.
+    pub levels: IndexMap<String, String>,
+    /// Transport of its cases.
+    pub transport: Transport,
+    /// `us` for times; for a crossover the factor whose level it is. `None` without two blocks that have all cases.
+    pub value: Option<Measured>,
+    /// Of a slope: the time at 0, `us`.
+    pub intercept: Option<Measured>,
+    /// The value less that of the reference transport, from the same blocks; `None` for the reference and for a crossover.
+    pub against_reference: Option<Measured>,
+    /// Of a crossover that lies outside of the levels that were run: where.
+    pub outside: Option<Outside>,
+}
+
+/// Why there is no crossover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Outside {
+    /// The difference is within the margin at every level.
+    Before,
+    /// It is still larger at the highest level.
+    Beyond,
 }
 
 /// A test of trust.

@@ -146,6 +146,8 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
             services: IndexMap::from([("server".to_owned(), "lasthop".to_owned())]),
         },
         settings: Settings {
+            rounds: None,
+            tools: Vec::new(),
             seed: 1,
             precision: 0.02,
             budget_ns: 30_000_000_000,
@@ -155,9 +157,11 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
             blocks: 5,
             aa: false,
             placement: Placement::Free,
+            headroom: false,
         },
         factors: IndexMap::from([("transport".to_owned(), factor)]),
         cases,
+        derived: vec![],
         differences: vec![],
     }
 }
@@ -182,7 +186,7 @@ fn environment() -> Environment {
 
 fn round_record(cases: &[CasePlan], round: u32, at_ns: u64) -> RoundRecord {
     let cases = cases.iter().map(|case| (case.case.clone(), proof(case.transport))).collect();
-    RoundRecord { round, at_ns, start_ns: 1_000_000, cases }
+    RoundRecord { round, at_ns, start_ns: 1_000_000, cases, headroom: IndexMap::new() }
 }
 
 fn proof(transport: Transport) -> CaseProof {
@@ -225,6 +229,7 @@ fn latencies(draws: &mut Draws, result: &TrialResult) -> Histogram {
 fn result(truth: &Truth, speed: f64) -> TrialResult {
     let requests = (truth.rate * speed * TRIAL_NS as f64 / 1e9) as u64;
     TrialResult {
+        reported: None,
         elapsed_ns: TRIAL_NS,
         requests,
         requests_total: requests + requests / 10,

@@ -46,7 +46,7 @@ fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
 }
 
 /// Programs of the default cases that cannot be found, a sentence each.
-fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
+pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     let Ok(plan) = Plan::new(experiment.clone(), &Default::default()) else { return Vec::new() };
     let mut recipes: Vec<&str> =
         plan.stacks.iter().flat_map(|stack| stack.services.values()).map(|service| &service.recipe[..]).collect();
@@ -87,11 +87,11 @@ fn describe(plan: &Plan) -> String {
     let defaults = &experiment.defaults;
     let _ = writeln!(
         text,
-        "\nTrials of {:?}, {} blocks a round, at most {:?}, until ±{:.3} % is reached",
+        "\nTrials of {:?}, {} blocks a round, at most {:?}, until ±{} % is reached",
         defaults.trial,
         defaults.blocks,
         defaults.budget,
-        defaults.precision * 100.0
+        (defaults.precision * 1e4).round() / 1e2
     );
     text
 }

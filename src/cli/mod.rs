@@ -3,11 +3,14 @@
 //! Results go to standard output, talk to standard error.
 
 mod args;
+mod export;
 mod generate;
 mod install;
 
 mod list;
+mod load;
 mod progress;
+mod repro;
 mod run;
 mod serve;
 mod values;
@@ -86,22 +89,33 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Run(arguments) => run::run(&arguments),
         Command::List => list::experiments().map(done),
         Command::Show(arguments) => list::show(&arguments).map(done),
+        Command::Load(arguments) => load::load(&arguments),
         Command::Report(arguments) => report_again(&arguments).map(done),
         Command::Runs => list::runs().map(done),
+        Command::Repro(arguments) => repro::repro(&arguments),
+        Command::Export(arguments) => export::export(&arguments).map(done),
         Command::Doctor(arguments) => install::doctor(&arguments),
         Command::Setup(arguments) => install::setup(&arguments),
         Command::New(arguments) => new(&arguments.name).map(done),
         Command::Clean => clean().map(done),
         Command::Completions { shell } => generate::completions(shell).map(done),
-        Command::Drive => drive().map(done),
+        Command::Drive(arguments) => drive(arguments.foreign.as_deref()).map(done),
         Command::Guard(_) => guard::serve().map(done).map_err(CliError::failed),
+        Command::Null => load::null().map(done),
         Command::Serve(arguments) => serve::serve(arguments).map(done),
         Command::Generate { directory } => generate::all(&directory).map(done),
     }
 }
 
-fn drive() -> Result<(), CliError> {
-    lasthop_load::drive::serve(io::stdin().lock(), io::stdout().lock()).map_err(CliError::failed)
+fn drive(foreign: Option<&str>) -> Result<(), CliError> {
+    let (input, output) = (io::stdin().lock(), io::stdout().lock());
+    match foreign {
+        None => lasthop_load::drive::serve(input, output).map_err(CliError::failed),
+        Some(json) => {
+            let foreign: crate::tool::drive::Foreign = serde_json::from_str(json).map_err(CliError::usage)?;
+            foreign.serve(input, output).map_err(CliError::failed)
+        }
+    }
 }
 
 fn new(name: &str) -> Result<(), CliError> {

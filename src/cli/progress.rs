@@ -36,6 +36,7 @@ pub struct Progress {
     talk: Talk,
     bar: ProgressBar,
     budget: Duration,
+    elapsed: Duration,
     so_far: String,
     shown: Vec<String>,
 }
@@ -47,7 +48,7 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(1), target);
         let style = ProgressStyle::with_template("{bar:16} {msg}").expect("the template is a constant");
         bar.set_style(style.progress_chars("━╸ "));
-        Self { talk, bar, budget: Duration::ZERO, so_far: String::new(), shown: Vec::new() }
+        Self { talk, bar, budget: Duration::ZERO, elapsed: Duration::ZERO, so_far: String::new(), shown: Vec::new() }
     }
 
     pub fn show(&mut self, event: &Event<'_>) {
@@ -59,9 +60,17 @@ impl Progress {
                 self.say(&format!("{run}: {of}, at most {}", seconds(*budget)));
             }
             Event::Starting { round, services } => {
-                self.bar.set_message(format!("round {}: starting {services} services", round + 1));
+                let servers = if *services == 1 { "1 service".to_owned() } else { format!("{services} services") };
+                self.bar.set_message(line(
+                    *round,
+                    &format!("starting {servers}"),
+                    self.elapsed,
+                    self.budget,
+                    &self.so_far,
+                ));
             }
             Event::Trial { round, case, elapsed, .. } => {
+                self.elapsed = *elapsed;
                 self.bar.set_position(milliseconds(*elapsed));
                 self.bar.set_message(line(*round, case, *elapsed, self.budget, &self.so_far));
             }

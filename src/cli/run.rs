@@ -16,7 +16,11 @@ use super::{
     summarise, talk,
 };
 use crate::{
-    experiment::{cases::Selection, model::Defaults, plan::Plan},
+    experiment::{
+        cases::{OWN_DRIVER, Selection},
+        model::Defaults,
+        plan::Plan,
+    },
     record::schema::{Settings, Stopped},
     run::{
         self, Job,
@@ -28,7 +32,8 @@ use crate::{
 pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     let options = &arguments.options;
     let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
-    let plan = Plan::new(experiment, &selection(&options.select)).map_err(CliError::usage)?;
+    let wanted = Selection { drivers: driver_levels(&options.drivers), ..selection(&options.select) };
+    let plan = Plan::new(experiment, &wanted).map_err(CliError::usage)?;
     let settings = settings(&plan, options)?;
     let home = home()?;
     let locator = locator(&home, &plan.experiment.name, &options.programs);
@@ -56,7 +61,24 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
 }
 
 pub fn selection(select: &args::Select) -> Selection {
-    Selection { only: select.only.clone(), set: select.set.clone(), aa: select.aa }
+    Selection { only: select.only.clone(), set: select.set.clone(), aa: select.aa, drivers: Vec::new() }
+}
+
+/// Levels of the factor `driver`; none where lasthop alone drives.
+fn driver_levels(drivers: &args::Drivers) -> Vec<String> {
+    if let Some(choice) = &drivers.driver {
+        return vec![choice.tool.name().to_owned()];
+    }
+    let mut levels: Vec<String> = Vec::new();
+    if !drivers.cross_check.is_empty() {
+        levels.push(OWN_DRIVER.to_owned());
+    }
+    for choice in &drivers.cross_check {
+        if !levels.iter().any(|level| level == choice.tool.name()) {
+            levels.push(choice.tool.name().to_owned());
+        }
+    }
+    levels
 }
 
 /// What was asked for, the experiment's defaults, and a seed.
@@ -79,6 +101,9 @@ fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliErro
         blocks: schedule.blocks.unwrap_or(blocks),
         aa: options.select.aa,
         placement,
+        headroom: !schedule.no_headroom,
+        rounds: schedule.rounds,
+        tools: options.drivers.driver.iter().chain(&options.drivers.cross_check).cloned().collect(),
     })
 }
 
@@ -98,7 +123,7 @@ fn drawn_seed() -> u64 {
 }
 
 /// The first signal asks for an end in order, the second ends lasthop at once: its guard ends everything else.
-fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
+pub fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&interrupt))

@@ -14,6 +14,10 @@ use super::{
 
 /// The factor that every experiment has.
 pub const TRANSPORT: &str = "transport";
+/// The factor of a run with classic tools: who makes the load.
+pub const DRIVER: &str = "driver";
+/// The level of [`DRIVER`] that is not a tool: what the experiment's load says, lasthop's own load generator as a rule.
+pub const OWN_DRIVER: &str = "lasthop";
 /// What the second name of a case ends with when it is compared with itself.
 pub const AGAIN: &str = "-again";
 
@@ -26,6 +30,8 @@ pub struct Selection {
     pub set: Vec<Choice>,
     /// Run each reference case twice under two names, and nothing else.
     pub aa: bool,
+    /// Who drives: levels of the factor [`DRIVER`]. Empty is lasthop, without such a factor.
+    pub drivers: Vec<String>,
 }
 
 /// `factor=level,level`

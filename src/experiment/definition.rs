@@ -32,8 +32,28 @@ pub(super) struct ExperimentFile {
     /// The servers that are started, by name. The name is how templates refer to them: `{{ NAME.address }}`.
     pub services: IndexMap<String, ServiceFile>,
     pub load: LoadFile,
+    /// Quantities that follow from several cases, by name.
+    #[serde(default)]
+    pub derive: IndexMap<String, DeriveFile>,
     #[serde(default)]
     pub defaults: DefaultsFile,
+}
+
+/// A quantity that follows from several cases. It has exactly one of `minus`, `per` and `crossover`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeriveFile {
+    /// What it is, in a few words.
+    pub help: String,
+    /// Expression over the factors: the cases that it is about.
+    pub of: String,
+    /// Expression over the factors: of the time of each of those cases, the time of the case of this kind is taken away which
+    /// has the same level of every factor that neither expression mentions.
+    pub minus: Option<String>,
+    /// A factor of whole numbers: the slope of the time over its levels, that is the time for one more.
+    pub per: Option<String>,
+    /// A factor of whole numbers: the level from which on a case differs from its reference by no more than the margin.
+    pub crossover: Option<String>,
 }
 
 /// The connection whose transport is varied.
@@ -96,6 +116,10 @@ pub(super) struct ServiceFile {
     pub recipe: String,
     /// Transport that it listens on. Left out for the service that the link goes to: there the case decides.
     pub listen: Option<TransportName>,
+    /// How many such servers are started, 1 to 64, each with an address of its own: `{{ NAME.all }}` is the list, `{{ NAME }}`
+    /// the first.
+    #[serde(default = "one")]
+    pub count: WholeNumber,
     /// Services that must be ready before it starts.
     #[serde(default)]
     pub needs: Vec<String>,
@@ -130,7 +154,7 @@ pub(super) struct PackagesFile {
 pub(super) struct LoadFile {
     /// The service that the driver talks to.
     pub target: String,
-    /// What is said: `hello`, `echo`, `stream` or `http`. May be a template.
+    /// What is said: `hello`, `echo`, `stream`, `http`, `redis` or `postgres`. May be a template.
     pub protocol: String,
     /// Connections held at the same time.
     #[serde(default = "one")]
@@ -141,6 +165,9 @@ pub(super) struct LoadFile {
     /// What becomes of a connection after a reply: `keep-alive` or `per-request`. May be a template.
     #[serde(default = "keep_alive")]
     pub reuse: String,
+    /// Requests sent at once on a connection, before any of their replies is awaited: 1 to 1,024.
+    #[serde(default = "one")]
+    pub pipeline: WholeNumber,
     /// Whether the driver sets `TCP_NODELAY` on its sockets. Means nothing on Unix sockets.
     #[serde(default = "yes")]
     pub nodelay: YesNo,
@@ -152,6 +179,8 @@ pub(super) struct LoadFile {
     pub echo: Option<EchoFile>,
     pub stream: Option<StreamFile>,
     pub http: Option<HttpFile>,
+    pub redis: Option<RedisFile>,
+    pub postgres: Option<PostgresFile>,
 }
 
 /// The server speaks first; then the connection is closed.
@@ -221,6 +250,78 @@ pub(super) struct HttpExpectFile {
     pub length: Option<WholeNumber>,
 }
 
+/// Redis: one command over and over.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) struct RedisFile {
+    /// Words of the command, such as `["GET", "key"]`; or a template that renders to such a list.
+    pub command: Words,
+    /// `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`, `{ integer = 1 }` or
+    /// `{ length = 64 }` (a text of so many bytes); or a template that renders to one of them.
+    pub expect: RedisExpectFile,
+    /// With a password: the user; the default user where it is missing.
+    pub username: Option<String>,
+    /// Said with `AUTH` on every connection.
+    pub password: Option<String>,
+    /// Number of the database.
+    pub database: Option<WholeNumber>,
+}
+
+/// Texts, or a template that renders to a list of them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) enum Words {
+    List(Vec<String>),
+    Template(String),
+}
+
+/// What a right reply of Redis is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) enum RedisExpectFile {
+    Word(String),
+    Value(IndexMap<String, Scalar>),
+}
+
+/// PostgreSQL: one query over and over. With `reuse = "per-request"` each query has a connection of its own, and a request
+/// is all of it: connect, TLS, authentication, query.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) struct PostgresFile {
+    /// Role that clients are.
+    pub user: String,
+    /// Database that they connect to.
+    pub database: String,
+    /// Used if the server asks for one.
+    pub password: Option<String>,
+    /// One statement.
+    pub query: String,
+    /// `simple`, `extended` (parsed each time) or `prepared` (parsed once a connection); `simple` where it is missing.
+    pub mode: Option<String>,
+    /// Values of `$1`, `$2`, …
+    #[serde(default)]
+    pub parameters: Vec<String>,
+    #[serde(default)]
+    pub expect: PostgresExpectFile,
+}
+
+/// What a right result is. Every given field must hold; an error never is right.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
+pub(super) struct PostgresExpectFile {
+    /// Number of rows.
+    pub rows: Option<WholeNumber>,
+    /// First column of the first row, as text.
+    pub first: Option<String>,
+    /// The command tag, such as `SELECT 1`.
+    pub tag: Option<String>,
+}
+
 /// HTTP version.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) enum HttpVersionName {
@@ -287,6 +388,8 @@ pub(super) struct ProgramFile {
     pub version: Option<VersionFile>,
     #[serde(default)]
     pub packages: PackagesFile,
+    /// Where no package manager has it: what to download, and where to put it. Shown when it is missing.
+    pub obtain: Option<String>,
 }
 
 /// How to read the version.
@@ -337,6 +440,12 @@ pub(super) struct ListenFile {
     /// Text that takes the place of `{{ listen }}` in configuration files. May be a template.
     #[serde(default)]
     pub config: String,
+    /// For Unix sockets: the file name that the server gives its socket, where it does not let one choose.
+    #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]
+    pub file: Option<String>,
+    /// For TLS: what clients trust, a path below `runtime`, where the server brings certificates of its own instead of those
+    /// of the run.
+    pub authority: Option<String>,
 }
 
 /// A value that an experiment may set.
@@ -362,6 +471,22 @@ pub(super) struct StartFile {
     /// Commands that prepare the service's directory, each run to its end before the start.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
+    /// `unprivileged` for a server that refuses to run as root: where lasthop is root, the server and its preparation run
+    /// as the account `nobody`.
+    #[serde(default)]
+    pub run_as: RunAsName,
+}
+
+/// Whose rights a server has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum RunAsName {
+    /// Those of lasthop.
+    #[default]
+    #[serde(rename = "self")]
+    Own,
+    /// Those of lasthop unless it is root.
+    Unprivileged,
 }
 
 /// When the server counts as ready. Always a check, never a pause.

@@ -11,13 +11,15 @@
 //! | [`cases`] | which levels are chosen, and the cases that they make |
 //! | `template`, [`render`] | services and load with everything filled in |
 //! | [`plan`] | cases, the stacks that they run on, and what differs beside the transport |
+//! | `derive` | from which cases further quantities follow |
 //! | [`schedule`] | the order of the cases in each block |
 
 pub mod cases;
 pub mod catalog;
 mod definition;
+mod derive;
 pub mod diagnostics;
-mod document;
+pub(crate) mod document;
 pub mod model;
 pub mod plan;
 pub mod quantity;

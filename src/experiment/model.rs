@@ -54,7 +54,29 @@ pub struct Experiment {
     /// Every recipe that a case may use, by name.
     pub recipes: IndexMap<String, Recipe>,
     pub load: Load,
+    /// By name.
+    pub derive: IndexMap<String, Derive>,
     pub defaults: Defaults,
+}
+
+/// A quantity that follows from several cases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derive {
+    pub help: String,
+    /// Expression over the factors.
+    pub of: String,
+    pub kind: DeriveKind,
+}
+
+/// How a quantity follows from cases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeriveKind {
+    /// Less the time of the cases for which this expression holds.
+    Minus(String),
+    /// Slope over this factor.
+    Per(String),
+    /// Where this factor ends the difference to the reference.
+    Crossover(String),
 }
 
 /// Where an experiment was read from.
@@ -116,6 +138,8 @@ pub struct Service {
     pub recipe: Template,
     /// Transport that it listens on; `None` for the link's `to`, which listens on the transport of the case.
     pub listen: Option<Transport>,
+    /// How many such servers are started; rendered per case to 1 to 64.
+    pub count: Template,
     /// Services that must be ready before it starts.
     pub needs: Vec<String>,
     /// Values for the templates of the recipe and of configuration files, by name. Text is a template.
@@ -159,6 +183,7 @@ pub struct Load {
     pub connections: Template,
     pub threads: Template,
     pub reuse: Template,
+    pub pipeline: Template,
     pub nodelay: Template,
     /// Command of a driver of the experiment's own instead of lasthop's; empty after rendering means lasthop's.
     pub driver: Vec<Template>,
@@ -195,6 +220,8 @@ pub struct Recipe {
     /// that renders to nothing is left out.
     pub arguments: Vec<Template>,
     pub environment: IndexMap<String, Template>,
+    /// It refuses to run as root.
+    pub unprivileged: bool,
     /// Configuration files of the recipe; an experiment's file of the same path replaces it.
     pub config: IndexMap<PathBuf, ConfigFile>,
     pub ready: Ready,
@@ -208,6 +235,10 @@ pub struct Listen {
     pub arguments: Vec<Template>,
     /// Takes the place of `{{ listen }}` in configuration files.
     pub config: Template,
+    /// File name of its Unix socket, where the server does not let one choose.
+    pub file: Option<String>,
+    /// What clients trust, below `runtime`, where it is not the authority of the run.
+    pub authority: Option<PathBuf>,
 }
 
 /// A value that an experiment may set.
@@ -229,6 +260,8 @@ pub struct Program {
     /// The lowest version that works, if that is known.
     pub minimum: Option<String>,
     pub packages: Packages,
+    /// How to get it where no package manager has it.
+    pub obtain: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,19 +7,21 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Protocol, Reuse, Transport};
+use lasthop_load::spec::{Address, Protocol, RedisExpect, Reuse, Transport};
 use serde_json::Value;
 use similar::TextDiff;
 
 use super::{
-    cases::{self, Chosen, Excluded, NamedCase, Selection, SelectionError},
-    model::{Experiment, Levels, RenderedService, Source},
+    cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
+    derive::derive,
+    model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
     template::TemplateError,
 };
 use crate::{
-    record::schema::{CasePlan, Difference, ExperimentSummary, FactorSummary, LoadSummary},
-    service::bindings::{Account, Bindings, ServiceBinding, TlsFiles},
+    record::schema::{CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, LoadSummary},
+    service::bindings::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
+    tool::Tool,
 };
 
 /// What a run will do, before any service is started.
@@ -34,6 +36,8 @@ pub struct Plan {
     pub excluded: Vec<Excluded>,
     /// What differs between a case and its reference beside the link.
     pub differences: Vec<Difference>,
+    /// Quantities that follow from several cases.
+    pub derived: Vec<DerivedPlan>,
 }
 
 /// All cases of a run take turns in every block: more than this cannot be a comparison.
@@ -68,6 +72,8 @@ pub enum PlanError {
     Template(#[from] TemplateError),
     #[error("case {case}: {cause}")]
     Render { case: String, cause: RenderError },
+    #[error("{tool} does not speak {protocol}, the protocol of this experiment")]
+    Driver { tool: Tool, protocol: String },
     #[error("the chosen levels leave no case{}", reasons(.0))]
     Nothing(Vec<Excluded>),
     #[error("the chosen levels make up to {0} cases, more than {MOST_CASES}: choose fewer with --only factor=level")]
@@ -86,7 +92,8 @@ impl Plan {
     /// # Errors
     /// When the selection names what the experiment does not have, nothing is left of it, or a template of a case
     /// cannot be rendered.
-    pub fn new(experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
+    pub fn new(mut experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
+        add_drivers(&mut experiment, &selection.drivers);
         let chosen = cases::choose(&experiment, selection)?;
         let most = chosen.values().map(|levels| levels.len() as u128).product();
         if most > MOST_CASES * 10 {
@@ -109,13 +116,20 @@ impl Plan {
         for case in &named {
             let (portrait, load) =
                 portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
+            if let Some(tool) = tool_of(&case.levels)
+                && !tool.speaks(&load.spec.protocol)
+            {
+                return Err(PlanError::Driver { tool, protocol: load.protocol });
+            }
             let stack = stack_for(&experiment, &mut stacks, case, &portrait);
             plans.push(case_plan(&experiment, case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
         let differences = named.iter().flat_map(|case| differences(case, &portraits)).collect();
         let stacks = stacks.into_iter().map(|(_, stack)| stack).collect();
-        Ok(Self { factors: summaries(&experiment, &chosen), experiment, cases: plans, stacks, excluded, differences })
+        let factors = summaries(&experiment, &chosen);
+        let derived = if selection.aa { Vec::new() } else { derive(&experiment, &plans)? };
+        Ok(Self { factors, experiment, cases: plans, stacks, excluded, differences, derived })
     }
 
     /// The services of a stack in start order, with the addresses of a round filled in.
@@ -177,6 +191,22 @@ impl std::fmt::Display for Source {
     }
 }
 
+/// The tool that drives a case; `None` where its load says who does.
+#[must_use]
+pub fn tool_of(levels: &Levels) -> Option<Tool> {
+    levels.get(DRIVER).and_then(|level| level.to_string().parse().ok())
+}
+
+fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
+    if drivers.is_empty() {
+        return;
+    }
+    let levels: Vec<Level> = drivers.iter().cloned().map(Level::Text).collect();
+    let help = "who makes the load: lasthop, or a classic tool".to_owned();
+    let factor = Factor { help, default: levels.clone(), levels, reference: None, when: None, range: None };
+    experiment.factors.insert(DRIVER.to_owned(), factor);
+}
+
 fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
     let summary = |(name, levels): (&String, &Vec<_>)| {
         let factor = &experiment.factors[name];
@@ -203,7 +233,11 @@ fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &Ren
                 Reuse::KeepAlive => "keep-alive".to_owned(),
             },
             bytes: reply_bytes(&load.spec.protocol),
-            driver: load.driver.as_ref().map_or_else(|| "lasthop".to_owned(), |words| driver_name(words)),
+            driver: match (tool_of(&case.levels), &load.driver) {
+                (Some(tool), _) => tool.name().to_owned(),
+                (None, Some(words)) => driver_name(words),
+                (None, None) => OWN_DRIVER.to_owned(),
+            },
         },
     }
 }
@@ -221,7 +255,12 @@ fn reply_bytes(protocol: &Protocol) -> Option<u64> {
         Protocol::Echo(echo) => Some(u64::from(echo.size)),
         Protocol::Stream(stream) => Some(stream.size),
         Protocol::Http(http) => http.expect.length.or_else(|| Some(http.expect.body.as_ref()?.len() as u64)),
-        Protocol::Redis(_) | Protocol::Postgres(_) => None,
+        Protocol::Redis(redis) => match &redis.expect {
+            RedisExpect::Length(length) => Some(*length),
+            RedisExpect::Bulk(text) => Some(text.len() as u64),
+            _ => None,
+        },
+        Protocol::Postgres(_) => None,
     }
 }
 
@@ -245,7 +284,8 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<(Portrait, Rende
     if !case.transport.is_unix() {
         portrait.insert(NODELAY.to_owned(), format!("{}\n", load.spec.socket.nodelay));
     }
-    let forms = link_forms(&bindings.services[&experiment.link.to]);
+    let servers = bindings.services.values().filter(|server| service_of(&server.name) == experiment.link.to);
+    let forms: Vec<String> = servers.flat_map(link_forms).collect();
     for text in portrait.values_mut() {
         for form in &forms {
             *text = text.replace(form, "@link@");
@@ -297,22 +337,26 @@ fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, Re
     let none = Bindings { round: 0, stack: 0, services: IndexMap::new(), account: account(), cpus: Vec::new() };
     let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
     let mut services = IndexMap::new();
-    for (at, (name, service)) in experiment.services.iter().enumerate() {
-        let recipe = renderer.recipe_name(name, service)?;
+    for (name, service) in &experiment.services {
+        let recipe = renderer.recipe(name, service)?;
         let transport = service.listen.unwrap_or_else(|| cases::transport(levels));
-        services.insert(name.clone(), placeholder(name, &recipe, transport, 60001 + at as u16));
+        for index in 0..renderer.count(name, service)? {
+            let (server, port) = (server_name(name, index), 60001 + services.len() as u16);
+            services.insert(server.clone(), placeholder(&server, recipe, transport, port));
+        }
     }
     Ok(Bindings { services, ..none })
 }
 
 fn account() -> Account {
-    Account { user: "@user@".to_owned(), group: "@group@".to_owned(), is_root: false }
+    Account { user: "@user@".to_owned(), group: "@group@".to_owned(), is_root: false, ids: (0, 0) }
 }
 
-fn placeholder(name: &str, recipe: &str, transport: Transport, port: u16) -> ServiceBinding {
+fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> ServiceBinding {
     let runtime = PathBuf::from("/@run@").join(name);
+    let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
     let address = match transport {
-        Transport::Unix | Transport::TlsUnix => Address::Unix(runtime.join("socket")),
+        Transport::Unix | Transport::TlsUnix => Address::Unix(runtime.join(file.unwrap_or(SOCKET))),
         Transport::Abstract => Address::Abstract(format!("@run@-{name}")),
         Transport::Tcp | Transport::Tls => Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         Transport::Tcp6 => Address::Tcp(SocketAddr::from((Ipv6Addr::LOCALHOST, port))),
@@ -326,11 +370,15 @@ fn placeholder(name: &str, recipe: &str, transport: Transport, port: u16) -> Ser
     ServiceBinding {
         name: name.to_owned(),
         directory: PathBuf::from("/@record@").join(name),
+        record: PathBuf::from("/@record@").join(name),
+        account: None,
+        cache: PathBuf::from("/@cache@").join(&recipe.name),
         runtime,
         transport,
         address,
         tls,
-        program: PathBuf::from("/@program@").join(recipe),
+        program: PathBuf::from("/@program@").join(&recipe.name),
+        spare_port: port + 1000,
     }
 }
 
@@ -351,12 +399,15 @@ fn stack_for(
         return stack.number;
     }
     let number = stacks.len();
-    let program = |name: &String| services[&format!("{name}: command")].lines().next().map(str::to_owned);
-    let service = |(name, service): (&String, &super::model::Service)| {
-        let recipe = program(name).unwrap_or_default().trim_start_matches("/@program@/").to_owned();
-        (name.clone(), StackService { recipe, transport: service.listen.unwrap_or(case.transport) })
+    let program = |name: &String| services.get(&format!("{name}: command"))?.lines().next().map(str::to_owned);
+    let server = |name: String, service: &super::model::Service| {
+        let recipe = program(&name)?.trim_start_matches("/@program@/").to_owned();
+        Some((name, StackService { recipe, transport: service.listen.unwrap_or(case.transport) }))
     };
-    let described = experiment.services.iter().map(service).collect();
+    let mut described = IndexMap::new();
+    for (name, service) in &experiment.services {
+        described.extend((0..).map_while(|index| server(server_name(name, index), service)));
+    }
     let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services: described };
     stacks.push(((case.again, services), stack));
     number
@@ -384,11 +435,11 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::catalog::Catalog;
+    use crate::{experiment::catalog::Catalog, record::schema::Derivation};
 
     fn selection(only: &[&str], set: &[&str]) -> Selection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        Selection { only: parse(only), set: parse(set), aa: false }
+        Selection { only: parse(only), set: parse(set), ..Selection::default() }
     }
 
     fn plan(name: &str, selection: &Selection) -> Plan {
@@ -417,6 +468,79 @@ mod tests {
         assert_eq!(plan.differences, []);
         assert_eq!(plan.cases[1].load.connections, 10);
         assert_eq!(plan.cases[1].load.bytes, Some(12));
+    }
+
+    #[test]
+    fn several_servers_of_a_service_each_have_an_address() {
+        let plan = plan("nginx-thin", &selection(&["backends=4", "http=1.1"], &[]));
+        assert_eq!(plan.differences, []);
+        let names: Vec<&String> = plan.stacks[0].services.keys().collect();
+        assert_eq!(names, ["thin", "thin-2", "thin-3", "thin-4", "nginx"]);
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let services = plan.services(&plan.stacks[0], &bindings).unwrap();
+        assert!(services[3].command.contains(&"/@run@/thin-4/socket".to_owned()), "{:?}", services[3].command);
+        let configuration = String::from_utf8_lossy(&services[4].files[0].1).into_owned();
+        let upstreams: Vec<&str> = configuration.lines().filter(|line| line.contains(" max_fails=0;")).collect();
+        assert_eq!(upstreams.len(), 4, "{configuration}");
+        assert!(upstreams[1].contains("unix:/@run@/thin-2/socket"), "{upstreams:?}");
+    }
+
+    #[test]
+    fn a_count_is_a_small_whole_number() {
+        let mut experiment = Catalog::default().load("nginx-thin").unwrap();
+        experiment.services["thin"].count = "{{ 65 }}".to_owned();
+        let error = Plan::new(experiment, &Selection::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("service thin: `count` renders to `65`, expected a whole number from 1 to 64"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_server_that_names_its_socket_itself_gets_that_name() {
+        let plan = plan("postgres", &selection(&["work=query", "transport=unix"], &[]));
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let Address::Unix(path) = &bindings.services["postgres"].address else { panic!() };
+        assert!(path.ends_with(".s.PGSQL.5432"), "{}", path.display());
+    }
+
+    #[test]
+    fn quantities_follow_from_the_cases_that_they_name() {
+        let plan = plan("postgres", &selection(&["transport=unix,tcp"], &["rows=5,30,10", "auth=trust,password-md5"]));
+        let of = |quantity: &str| -> Vec<Derivation> {
+            plan.derived.iter().filter(|one| one.quantity == quantity).map(|one| one.from.clone()).collect()
+        };
+        let difference = |of: &str, minus: &str| Derivation::Difference { of: of.into(), minus: minus.into() };
+        assert_eq!(
+            of("handshake"),
+            ["unix", "tcp"].map(|t| difference(&format!("{t}/work=connect/auth=trust"), &format!("{t}/work=query")))
+        );
+        let md5 = |t: &str| {
+            let case = |auth| format!("{t}/work=connect/auth={auth}");
+            difference(&case("password-md5"), &case("trust"))
+        };
+        assert_eq!(of("authentication"), ["unix", "tcp"].map(md5));
+        let points = |t: &str| [5, 10, 30].map(|n| (f64::from(n), format!("{t}/work=rows/rows={n}"))).to_vec();
+        assert_eq!(of("row"), ["unix", "tcp"].map(|t| Derivation::Slope { per: "rows".into(), points: points(t) }));
+    }
+
+    #[test]
+    fn a_quantity_whose_cases_were_not_chosen_is_left_out() {
+        let derived = |only: &[&str], set: &[&str]| -> Vec<String> {
+            plan("postgres", &selection(only, set)).derived.into_iter().map(|one| one.quantity).collect()
+        };
+        assert_eq!(derived(&["work=query"], &[]), [""; 0]);
+        assert_eq!(derived(&["work=rows", "transport=tcp"], &["rows=7"]), [""; 0]);
+        assert_eq!(derived(&["work=connect", "transport=tcp"], &[]), ["authentication"]);
+    }
+
+    #[test]
+    fn a_crossover_is_of_cases_that_are_compared() {
+        let plan = plan("file-transfer", &Selection::default());
+        let crossovers = plan.derived.iter().filter(|one| one.quantity == "crossover");
+        let [only] = &crossovers.collect::<Vec<_>>()[..] else { panic!("{:?}", plan.derived) };
+        let Derivation::Crossover { points, .. } = &only.from else { panic!("{only:?}") };
+        assert_eq!(points[0], (1024.0, "unix/size=1024".to_owned()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{
     model::{ConfigFile, Experiment, Level, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
     template::{self, Named, TemplateError},
 };
-use crate::service::bindings::{Bindings, ServiceBinding};
+use crate::service::bindings::{Bindings, ServiceBinding, server_name, service_of};
 
 /// A service or a load that cannot be filled in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +23,8 @@ pub enum RenderError {
     Listen { service: String, recipe: String, transport: Transport, known: String },
     #[error("service {service}: recipe {recipe} needs the setting `{setting}`")]
     Setting { service: String, recipe: String, setting: String },
+    #[error("service {service}: `count` renders to `{text}`, expected a whole number from 1 to {MOST_SERVERS}")]
+    Count { service: String, text: String },
     #[error("service {0} has no address in this run")]
     Unbound(String),
     #[error("load: `{key}` renders to `{text}`, expected {expected}")]
@@ -59,13 +61,30 @@ pub(super) struct Renderer<'a> {
     pub symbolic: bool,
 }
 
+/// The most servers of one service.
+const MOST_SERVERS: usize = 64;
+
 /// Takes the place of the listening end of the link in a symbolic rendering.
 pub(super) const LISTEN: &str = "@listen@";
 
 impl Renderer<'_> {
     /// The services in start order.
     pub(super) fn services(&self) -> Result<Vec<RenderedService>, RenderError> {
-        self.experiment.services.iter().map(|(name, service)| self.service(name, service)).collect()
+        let mut all = Vec::new();
+        for (name, service) in &self.experiment.services {
+            for index in 0..self.count(name, service)? {
+                all.push(self.service(&server_name(name, index), service)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// How many servers a service has in this case.
+    pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, RenderError> {
+        let context = Value::from(template::levels_context(self.levels));
+        let text = template::render(&format!("services.{name}.count"), &service.count, &context)?;
+        let number = text.trim().parse().ok().filter(|number| (1..=MOST_SERVERS).contains(number));
+        number.ok_or_else(|| RenderError::Count { service: name.to_owned(), text })
     }
 
     fn service(&self, name: &str, service: &Service) -> Result<RenderedService, RenderError> {
@@ -104,7 +123,7 @@ impl Renderer<'_> {
         Ok(template::render(&format!("services.{name}.recipe"), &service.recipe, &context)?.trim().to_owned())
     }
 
-    fn recipe(&self, name: &str, service: &Service) -> Result<&Recipe, RenderError> {
+    pub(super) fn recipe(&self, name: &str, service: &Service) -> Result<&Recipe, RenderError> {
         let recipe = self.recipe_name(name, service)?;
         self.experiment.recipes.get(&recipe).ok_or_else(|| {
             let known: Vec<&str> = self.experiment.recipes.keys().map(String::as_str).collect();
@@ -115,8 +134,16 @@ impl Renderer<'_> {
     /// Levels and the addresses of all services.
     fn context(&self) -> BTreeMap<String, Value> {
         let mut context = template::levels_context(self.levels);
-        for (name, binding) in &self.bindings.services {
-            context.insert(name.clone(), address_value(binding, address_text(&binding.address)));
+        for name in self.experiment.services.keys() {
+            let servers: Vec<&ServiceBinding> =
+                (0..).map_while(|index| self.bindings.services.get(&server_name(name, index))).collect();
+            let value = |binding: &&ServiceBinding| address_value(binding, address_text(&binding.address));
+            if let Some(first) = servers.first() {
+                let mut attributes = address_attributes(first);
+                attributes.insert("all", servers.iter().map(value).collect());
+                let text = address_text(&first.address);
+                context.insert(name.clone(), Value::from_object(Named { text, attributes }));
+            }
         }
         context
     }
@@ -129,15 +156,21 @@ impl Renderer<'_> {
         binding: &ServiceBinding,
     ) -> Result<BTreeMap<String, Value>, RenderError> {
         let mut context = self.context();
-        let account = &self.bindings.account;
+        let account = binding.account.as_ref().unwrap_or(&self.bindings.account);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         context.insert("directory".to_owned(), binding.directory.display().to_string().into());
         context.insert("runtime".to_owned(), binding.runtime.display().to_string().into());
+        context.insert("run_cache".to_owned(), binding.cache.display().to_string().into());
         context.insert("program".to_owned(), binding.program.display().to_string().into());
+        // A link may lead to it: its companions are where it is itself.
+        let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
+        let bin = program.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+        context.insert("program_folder".to_owned(), bin.into());
         context.insert("user".to_owned(), account.user.as_str().into());
         context.insert("group".to_owned(), account.group.as_str().into());
         context.insert("is_root".to_owned(), account.is_root.into());
         context.insert("cpus".to_owned(), cpus.into());
+        context.insert("spare_port".to_owned(), binding.spare_port.into());
         if let Some(tls) = tls_value(binding) {
             context.insert("tls".to_owned(), tls);
         }
@@ -173,7 +206,7 @@ impl Renderer<'_> {
     }
 
     fn is_link(&self, name: &str) -> bool {
-        self.symbolic && self.experiment.link.to == name
+        self.symbolic && self.experiment.link.to == service_of(name)
     }
 
     fn listen_text(
@@ -289,6 +322,7 @@ impl Renderer<'_> {
             "reuse": reuse("reuse", &text("reuse", &load.reuse)?)?,
             "connections": number("connections", &load.connections)?,
             "threads": number("threads", &load.threads)?,
+            "pipeline": number("pipeline", &load.pipeline)?,
         });
         let spec: Spec = serde_json::from_value(spec)
             .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;
@@ -365,10 +399,14 @@ pub(super) fn url_text(binding: &ServiceBinding) -> String {
 }
 
 /// Attributes of a service's address in templates.
-pub(super) const ADDRESS_ATTRIBUTES: [&str; 10] =
-    ["address", "host", "port", "path", "name", "url", "transport", "directory", "runtime", "tls"];
+pub(super) const ADDRESS_ATTRIBUTES: [&str; 11] =
+    ["address", "host", "port", "path", "name", "url", "transport", "directory", "runtime", "tls", "all"];
 
 fn address_value(binding: &ServiceBinding, text: String) -> Value {
+    Value::from_object(Named { text, attributes: address_attributes(binding) })
+}
+
+fn address_attributes(binding: &ServiceBinding) -> BTreeMap<&'static str, Value> {
     let mut attributes = BTreeMap::from([
         ("address", Value::from(address_text(&binding.address))),
         ("url", Value::from(url_text(binding))),
@@ -387,7 +425,7 @@ fn address_value(binding: &ServiceBinding, text: String) -> Value {
     if let Some(tls) = tls_value(binding) {
         attributes.insert("tls", tls);
     }
-    Value::from_object(Named { text, attributes })
+    attributes
 }
 
 /// Attributes of `tls` in templates.
@@ -402,5 +440,17 @@ fn tls_value(binding: &ServiceBinding) -> Option<Value> {
 }
 
 /// Names that the templates of a service find beside factors, services and settings.
-pub(super) const SERVICE_NAMES: [&str; 9] =
-    ["listen", "directory", "runtime", "program", "user", "group", "is_root", "cpus", "tls"];
+pub(super) const SERVICE_NAMES: [&str; 12] = [
+    "listen",
+    "directory",
+    "runtime",
+    "run_cache",
+    "program",
+    "program_folder",
+    "user",
+    "group",
+    "is_root",
+    "cpus",
+    "spare_port",
+    "tls",
+];

@@ -1,12 +1,6 @@
 //! The order in which cases take their turns.
 
-use rand_chacha::{
-    ChaCha8Rng,
-    rand_core::{RngCore, SeedableRng},
-};
-
-/// Distinguishes this use of a seed from every other.
-const PURPOSE: &[u8; 16] = b"lasthop schedule";
+use lasthop_stats::random::{Draws, seed_for};
 
 /// A random order for every block, decided by the seed, the round and the block alone: a run that goes on later, or on
 /// another machine, makes the same orders.
@@ -29,38 +23,15 @@ impl Schedule {
     #[must_use]
     pub fn order(&self, round: u32, block: u32, cases: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..cases).collect();
-        shuffle(&mut order, &mut self.generator(round, block / 2));
+        self.draws(round, block / 2).shuffle(&mut order);
         if block % 2 == 1 {
             order.reverse();
         }
         order
     }
 
-    fn generator(&self, round: u32, pair: u32) -> ChaCha8Rng {
-        let mut seed = [0; 32];
-        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
-        seed[8..12].copy_from_slice(&round.to_le_bytes());
-        seed[12..16].copy_from_slice(&pair.to_le_bytes());
-        seed[16..].copy_from_slice(PURPOSE);
-        ChaCha8Rng::from_seed(seed)
-    }
-}
-
-/// Fisher–Yates. Our own, because the orders of a crate may change with its version and a record must not.
-fn shuffle(items: &mut [usize], generator: &mut impl RngCore) {
-    for last in (1..items.len()).rev() {
-        items.swap(last, below(last as u64 + 1, generator) as usize);
-    }
-}
-
-/// A whole number below `bound`, every one equally likely: draws from the incomplete last interval are rejected.
-fn below(bound: u64, generator: &mut impl RngCore) -> u64 {
-    let usable = u64::MAX - u64::MAX % bound;
-    loop {
-        let draw = generator.next_u64();
-        if draw < usable {
-            return draw % bound;
-        }
+    fn draws(&self, round: u32, pair: u32) -> Draws {
+        Draws::new(seed_for(self.seed, &["schedule", &round.to_string(), &pair.to_string()]))
     }
 }
 
@@ -124,8 +95,8 @@ mod tests {
     #[test]
     fn orders_are_stable() {
         let schedule = Schedule::new(42);
-        assert_eq!(schedule.order(0, 0, 6), [2, 3, 5, 1, 0, 4]);
-        assert_eq!(schedule.order(0, 1, 6), [4, 0, 1, 5, 3, 2]);
+        assert_eq!(schedule.order(0, 0, 6), [2, 4, 3, 0, 1, 5]);
+        assert_eq!(schedule.order(0, 1, 6), [5, 1, 0, 3, 4, 2]);
     }
 
     #[test]

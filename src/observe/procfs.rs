@@ -311,10 +311,17 @@ impl Sum {
 }
 
 impl Consumption {
-    /// The roles of one stack by name.
+    /// The roles of one stack by name; several servers of a service are one role.
     pub(super) fn of_stack(&self, roles: &[Role], stack: usize) -> IndexMap<String, RoleUsage> {
-        let of_stack = roles.iter().zip(&self.roles).filter(|(role, _)| role.stack == stack);
-        of_stack.map(|(role, usage)| (role.name.clone(), *usage)).collect()
+        let mut all: IndexMap<String, RoleUsage> = IndexMap::new();
+        for (role, usage) in roles.iter().zip(&self.roles).filter(|(role, _)| role.stack == stack) {
+            let sum = all.entry(role.name.clone()).or_default();
+            sum.cpu_ns += usage.cpu_ns;
+            sum.voluntary_switches += usage.voluntary_switches;
+            sum.involuntary_switches += usage.involuntary_switches;
+            sum.processes += usage.processes;
+        }
+        all
     }
 
     pub(super) fn total_ns(&self) -> u64 {

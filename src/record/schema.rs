@@ -5,7 +5,7 @@
 //! environment.json   Environment     written when the first round is up: then all versions are known
 //! trials.jsonl       TrialRecord     one line a trial, on disk before the next trial starts
 //! end.json           RunEnd          written last; where it is missing the run was cut off
-//! services/ROUND/STACK/SERVICE/      rendered configurations and logs
+//! services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
 //! ```
 //!
 //! History of [`VERSION`]:
@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     experiment::model::{Level, Levels},
     observe::Observations,
+    tool::ToolChoice,
 };
 
 /// Rises with every change that an older lasthop cannot read.
@@ -46,6 +47,32 @@ pub struct RunHeader {
     pub cases: Vec<CasePlan>,
     /// Differences between the rendered services of a case and those of its reference, other than the link.
     pub differences: Vec<Difference>,
+    /// Quantities that follow from several cases.
+    #[serde(default)]
+    pub derived: Vec<DerivedPlan>,
+}
+
+/// A quantity that follows from several cases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DerivedPlan {
+    pub quantity: String,
+    pub help: String,
+    /// Levels that all its cases share.
+    pub levels: Levels,
+    pub from: Derivation,
+}
+
+/// How a quantity follows from cases, which are given by their ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Derivation {
+    /// Mean time of a request of the one less that of the other.
+    Difference { of: String, minus: String },
+    /// Slope of the mean time of a request over a factor's level.
+    Slope { per: String, points: Vec<(f64, String)> },
+    /// The level of a factor from which on a case and its reference differ by no more than the margin.
+    Crossover { over: String, points: Vec<(f64, String)> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,6 +108,15 @@ pub struct Settings {
     /// Whether every reference case was run twice under two names and nothing else.
     pub aa: bool,
     pub placement: Placement,
+    /// Whether the load generator was calibrated against a server that does nothing.
+    #[serde(default)]
+    pub headroom: bool,
+    /// At most so many rounds; `None` where precision and budget alone decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// Tools that drive in the place of lasthop's own load generator, or beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolChoice>,
 }
 
 /// Which CPUs the processes may use. CPU numbers as the kernel counts them.
@@ -197,6 +233,10 @@ pub struct RoundRecord {
     /// Nanoseconds that starting and verifying took.
     pub start_ns: u64,
     pub cases: IndexMap<String, CaseProof>,
+    /// Requests per second that the same load reached against a server that does nothing, on an endpoint of the same
+    /// kind; in the first round only, and only for protocols whose servers do more than that.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub headroom: IndexMap<String, f64>,
 }
 
 /// What the verification of a case at the begin of a round saw.
@@ -272,6 +312,8 @@ pub enum Stopped {
     Precision,
     /// The time is spent.
     Budget,
+    /// As many rounds were made as were asked for.
+    Rounds,
     /// A signal, or the run died: a record without an end reads as this.
     Interrupted,
     /// No case is left that works.

@@ -29,6 +29,7 @@ pub fn metrics(figures: &Figures<'_>) -> Metrics {
         latency_p50: Some(measured("us", figures.p50)),
         latency_p99: Some(measured("us", figures.p99)),
         latency_max: Some(figures.p99 * 4.0),
+        cpu_per_byte: None,
         cpu_per_request: CpuPerRequest {
             unit: "us".into(),
             driver: figures.driver,
@@ -70,6 +71,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
         errors: IndexMap::new(),
         metrics,
         proof: None,
+        headroom: None,
     }
 }
 
@@ -171,6 +173,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         environment: Some(environment(&[("server", "/usr/local/bin/lasthop", "0.1.0")])),
         cases,
         comparisons,
+        derived: vec![],
         checks: vec![],
         failures: vec![],
     }

@@ -196,11 +196,13 @@ fn phrases<'a>(levels: impl Iterator<Item = (&'a String, &'a String)>) -> String
 }
 
 /// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`.
-fn phrase(factor: &str, level: &str) -> String {
+pub fn phrase(factor: &str, level: &str) -> String {
     match (factor, level, level.parse::<u64>()) {
         ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
         (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),
         (_, _, Ok(number)) if factor.ends_with('s') => format!("{}{NBSP}{factor}", Count(number)),
+        // Round in binary: that is a number of bytes.
+        (_, _, Ok(bytes)) if bytes >= 1024 && bytes % 1024 == 0 => format!("{factor}{NBSP}{}", Bytes(bytes)),
         (_, _, Ok(number)) => format!("{factor}{NBSP}{}", Count(number)),
         (_, "true", _) => format!("{factor}{NBSP}on"),
         (_, "false", _) => format!("{factor}{NBSP}off"),
@@ -222,6 +224,7 @@ mod tests {
             ("nodelay", "false", "nodelay off"),
             ("pattern", "echo", "echo"),
             ("depth", "16", "depth 16"),
+            ("chunk", "65536", "chunk 64 KiB"),
         ] {
             assert_eq!(phrase(factor, level).replace(NBSP, " "), expected);
         }

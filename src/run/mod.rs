@@ -16,7 +16,7 @@ mod round;
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -83,7 +83,8 @@ pub struct Outcome {
 /// # Errors
 /// [`RunError`] when nothing could be started or written. Services that fail are rows of the record, not errors.
 pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
-    let programs = Programs::locate(job.plan, job.locator);
+    let programs = Programs::locate(job.plan, &job.settings.tools, job.locator)
+        .map_err(|error| RunError::Missing(error.to_string()))?;
     if let Some(missing) = programs.all_missing(job.plan) {
         return Err(RunError::Missing(missing));
     }
@@ -133,13 +134,20 @@ fn header(job: &Job<'_>) -> RunHeader {
         settings: job.settings.clone(),
         factors: job.plan.factors.clone(),
         cases: job.plan.cases.clone(),
+        derived: job.plan.derived.clone(),
         differences: job.plan.differences.clone(),
     }
 }
 
 /// Sorts by time, and two runs of one second differ by their process.
 fn name_of_run(started: Timestamp, experiment: &str) -> String {
-    format!("{}-{experiment}-{}", started.strftime("%Y%m%dT%H%M%S"), std::process::id())
+    // One process makes several runs when it repeats a study.
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let further = match RUNS.fetch_add(1, Ordering::Relaxed) {
+        0 => String::new(),
+        number => format!("-{number}"),
+    };
+    format!("{}-{experiment}-{}{further}", started.strftime("%Y%m%dT%H%M%S"), std::process::id())
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -177,7 +185,11 @@ impl Runner<'_> {
             if (0..self.failing.len()).all(|case| self.given_up(case)) {
                 return Ok(Stopped::Failed);
             }
-            if self.look(number) {
+            let precise = self.look(number);
+            if self.job.settings.rounds.is_some_and(|most| number + 1 >= most) {
+                return Ok(Stopped::Rounds);
+            }
+            if precise {
                 return Ok(Stopped::Precision);
             }
             if !self.time_for(begun.elapsed() / 2) {

@@ -8,24 +8,35 @@ use crate::{
     experiment::plan::{Plan, Stack},
     record::schema::ProgramVersion,
     service::locate::{LocateError, Located, Locator},
+    tool::{Tool, ToolChoice},
 };
 
 /// What was found for each recipe that a stack of the plan names.
 #[derive(Debug)]
-pub struct Programs(BTreeMap<String, Result<Located, LocateError>>);
+pub struct Programs(BTreeMap<String, Result<Located, LocateError>>, BTreeMap<Tool, Located>);
 
 impl Programs {
-    pub fn locate(plan: &Plan, locator: &Locator) -> Self {
+    /// # Errors
+    /// A tool that is to drive is missing: without it nothing of what was asked for can be measured.
+    pub fn locate(plan: &Plan, tools: &[ToolChoice], locator: &Locator) -> Result<Self, LocateError> {
         let mut found = BTreeMap::new();
         for service in plan.stacks.iter().flat_map(|stack| stack.services.values()) {
             let recipe = &plan.experiment.recipes[&service.recipe];
             found.entry(service.recipe.clone()).or_insert_with(|| locator.locate(&recipe.name, &recipe.program));
         }
-        Self(found)
+        let locator = locator.for_tools();
+        let tools =
+            tools.iter().map(|choice| Ok((choice.tool, locator.locate(choice.tool.name(), &choice.tool.program())?)));
+        Ok(Self(found, tools.collect::<Result<_, LocateError>>()?))
     }
 
     pub fn get(&self, recipe: &str) -> Result<&Located, &LocateError> {
         self.0[recipe].as_ref()
+    }
+
+    /// A tool that drives.
+    pub fn tool(&self, tool: Tool) -> &Located {
+        &self.1[&tool]
     }
 
     /// The first thing that a stack lacks, with the service that needs it.
@@ -47,6 +58,10 @@ impl Programs {
             let path = located.path.display().to_string();
             Some((recipe.clone(), ProgramVersion { path, version: located.version.clone() }))
         };
-        self.0.iter().filter_map(version).collect()
+        let tools = self.1.iter().map(|(tool, located)| {
+            let path = located.path.display().to_string();
+            (tool.name().to_owned(), ProgramVersion { path, version: located.version.clone() })
+        });
+        self.0.iter().filter_map(version).chain(tools).collect()
     }
 }

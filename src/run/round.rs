@@ -1,5 +1,7 @@
 //! One round: services and drivers started afresh, verified, driven in blocks, stopped.
 
+mod headroom;
+
 use std::{
     collections::BTreeMap,
     os::fd::OwnedFd,
@@ -16,15 +18,16 @@ use super::{
     nanoseconds, placement, probe,
 };
 use crate::{
-    experiment::{plan::Stack as PlannedStack, render::RenderedLoad},
+    experiment::plan::{Stack as PlannedStack, StackService, tool_of},
     observe::{observer::Observer, procfs::Role},
     record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
     service::{
-        bindings::Bindings,
+        bindings::{Bindings, service_of},
         guard::{GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
         stack::{Stack, StackPlan, StartError},
     },
+    tool::{Tool, ToolChoice, drive::Foreign},
 };
 
 /// Name under which lasthop's own driver is kept among foreign ones.
@@ -106,11 +109,13 @@ impl Round {
                 proofs.insert(plan.cases[index].case.clone(), proof);
             }
         }
+        let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
         runner.append(TrialRecord::Round(RoundRecord {
             round: number,
             at_ns: nanoseconds(begun.duration_since(runner.begun)),
             start_ns: nanoseconds(begun.elapsed()),
             cases: proofs,
+            headroom,
         }))?;
         Ok(round)
     }
@@ -164,12 +169,20 @@ impl Round {
     ) -> Result<(String, CaseProof), Trouble> {
         let plan = runner.job.plan;
         let load = plan.load(case, bindings).map_err(|error| Trouble::plan(&error))?;
-        let name = load.driver.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
-        self.driver(runner, &name, &load)?;
+        let tool = tool_of(&case.levels);
+        let command = match tool {
+            Some(tool) => Some(runner.tool_command(tool)?),
+            None => load.driver.clone(),
+        };
+        let name = command.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
+        self.driver(runner, &name, command.as_deref())?;
         let wanted = plan.proof(case, bindings).map_err(|error| Trouble::plan(&error))?;
         let running = self.drivers.get_mut(&name).expect("it has just been started");
         let driven = running.driver.prepare(&case.case, &load.spec).and_then(|proof| {
-            running.driver.trial(&case.case, runner.phases())?;
+            // A tool's shortest trial is long, and its driver has verified the answers by lasthop's own engine.
+            if tool.is_none() {
+                running.driver.trial(&case.case, runner.phases(case))?;
+            }
             Ok(proof)
         });
         let driver = driven.map_err(|error| self.trouble(&name, case, &error))?;
@@ -185,14 +198,14 @@ impl Round {
     }
 
     /// Starts the driver of a case unless it runs already.
-    fn driver(&mut self, runner: &Runner<'_>, name: &str, load: &RenderedLoad) -> Result<(), Trouble> {
+    fn driver(&mut self, runner: &Runner<'_>, name: &str, command: Option<&[String]>) -> Result<(), Trouble> {
         if !self.drivers.contains_key(name) {
             let log = runner
                 .writer
                 .services()
                 .join(self.number.to_string())
                 .join(format!("driver-{}.log", self.drivers.len()));
-            let running = start_driver(runner, load, &log).map_err(|cause| Trouble {
+            let running = start_driver(runner, command, &log).map_err(|cause| Trouble {
                 stage: "start".to_owned(),
                 cause,
                 log: crate::service::stack::tail(&log),
@@ -236,7 +249,7 @@ impl Round {
         (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
         let running = self.drivers.get_mut(&name).expect("a ready case has its driver");
         let before = self.observer.snapshot();
-        let result = running.driver.trial(&case.case, runner.phases());
+        let result = running.driver.trial(&case.case, runner.phases(case));
         let after = self.observer.snapshot();
         match result.map_err(|error| self.trouble(&name, case, &error)).and_then(answered) {
             Ok(result) => {
@@ -282,7 +295,9 @@ impl Round {
     fn roles(&self) -> Vec<Role> {
         let up = self.stacks.iter().flatten().flat_map(|up| &up.stack.instances);
         let stacks = self.stacks.iter().flatten().flat_map(|up| up.stack.instances.iter().map(|_| up.bindings.stack));
-        up.zip(stacks).map(|(one, stack)| Role { stack, name: one.name.clone(), pid: one.pid }).collect()
+        up.zip(stacks)
+            .map(|(one, stack)| Role { stack, name: service_of(&one.name).to_owned(), pid: one.pid })
+            .collect()
     }
 
     fn failure(&self, block: Option<u32>, case: &CasePlan, trouble: Trouble) -> Failure {
@@ -335,9 +350,13 @@ fn answered(result: TrialResult) -> Result<TrialResult, Trouble> {
     })
 }
 
-fn start_driver(runner: &Runner<'_>, load: &RenderedLoad, log: &std::path::Path) -> Result<RunningDriver, String> {
-    let command = match &load.driver {
-        Some(command) => command.clone(),
+fn start_driver(
+    runner: &Runner<'_>,
+    command: Option<&[String]>,
+    log: &std::path::Path,
+) -> Result<RunningDriver, String> {
+    let command = match command {
+        Some(command) => command.to_vec(),
         None => vec![own_executable()?, "drive".to_owned()],
     };
     let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
@@ -355,14 +374,40 @@ fn start_driver(runner: &Runner<'_>, load: &RenderedLoad, log: &std::path::Path)
     Ok(RunningDriver { driver, process, log: log.to_owned() })
 }
 
+/// By its link in `/proc` where the file was replaced since lasthop started: the guard, which starts it, is the same file.
 fn own_executable() -> Result<String, String> {
     let path = std::env::current_exe().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
-    Ok(path.display().to_string())
+    Ok(if path.exists() { path.display().to_string() } else { "/proc/self/exe".to_owned() })
 }
 
 impl Runner<'_> {
-    fn phases(&self) -> TrialPhases {
-        TrialPhases { warm_up_ns: self.job.settings.warm_up_ns, measure_ns: self.job.settings.trial_ns }
+    /// Lengths of a case's trials. Tools count whole seconds and leave no warm-up out.
+    fn phases(&self, case: &CasePlan) -> TrialPhases {
+        let settings = &self.job.settings;
+        match tool_of(&case.levels) {
+            None => TrialPhases { warm_up_ns: settings.warm_up_ns, measure_ns: settings.trial_ns },
+            Some(tool) => {
+                let wanted = settings.trial_ns.div_ceil(1_000_000_000) * 1_000_000_000;
+                TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(tool.shortest_trial())) }
+            }
+        }
+    }
+
+    /// lasthop as the driver that runs a tool.
+    fn tool_command(&self, tool: Tool) -> Result<Vec<String>, Trouble> {
+        let located = self.programs.tool(tool);
+        let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool);
+        let scratch = self.sandbox.path().join(format!("tool-{tool}"));
+        std::fs::create_dir_all(&scratch).map_err(|error| Trouble::plan(&error))?;
+        let foreign = Foreign {
+            choice: choice.cloned().unwrap_or_else(|| ToolChoice::plain(tool)),
+            program: located.path.clone(),
+            version: located.version.clone(),
+            scratch,
+        };
+        let own = own_executable().map_err(|cause| Trouble::plan(&cause))?;
+        let json = serde_json::to_string(&foreign).expect("plain data with text keys");
+        Ok(vec![own, "drive".to_owned(), "--foreign".to_owned(), json])
     }
 
     /// Whether a stack still has a case that is not given up.
@@ -375,15 +420,8 @@ impl Runner<'_> {
             let cause = format!("service `{service}`: {error}");
             return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
         }
-        let wanted: Vec<Wanted> = stack
-            .services
-            .iter()
-            .map(|(name, service)| Wanted {
-                name: name.clone(),
-                transport: service.transport,
-                program: self.programs.get(&service.recipe).expect("nothing is missing").path.clone(),
-            })
-            .collect();
+        let wanted: Vec<Wanted> =
+            stack.services.iter().map(|(name, service)| self.wanted_service(name, service)).collect();
         let record = self.writer.services();
         let mut bindings =
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
@@ -391,6 +429,20 @@ impl Runner<'_> {
         let (_, cpus) = placement::cpus(&self.job.settings.placement);
         bindings.cpus = cpus.unwrap_or_default();
         Ok(StackPlan { bindings, services })
+    }
+
+    fn wanted_service(&self, name: &str, service: &StackService) -> Wanted {
+        let recipe = &self.job.plan.experiment.recipes[&service.recipe];
+        let program = &self.programs.get(&service.recipe).expect("nothing is missing").path;
+        let mut wanted = Wanted::new(name, service.transport, program);
+        wanted.recipe.clone_from(&service.recipe);
+        wanted.unprivileged = recipe.unprivileged;
+        let listen = recipe.listen.get(&service.transport);
+        if let Some(file) = listen.and_then(|listen| listen.file.as_ref()) {
+            wanted.socket.clone_from(file);
+        }
+        wanted.authority = listen.and_then(|listen| listen.authority.clone());
+        wanted
     }
 
     /// A failure row for each case of a stack.

@@ -13,7 +13,35 @@ pub fn current() -> Account {
         user: name_in("/etc/passwd", user.as_raw()),
         group: name_in("/etc/group", group.as_raw()),
         is_root: user.is_root(),
+        ids: (user.as_raw(), group.as_raw()),
     }
+}
+
+/// The account for servers that refuse to run as root: `nobody` where this process is root, otherwise its own.
+///
+/// # Errors
+/// `/etc/passwd` has no `nobody`.
+pub fn unprivileged() -> Result<Account, NoAccount> {
+    let own = current();
+    if own.is_root { named(NOBODY).ok_or(NoAccount) } else { Ok(own) }
+}
+
+/// The account without any rights that every system has.
+const NOBODY: &str = "nobody";
+
+/// There is no account to run a server as.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this server refuses to run as root, and /etc/passwd has no account `nobody` to run it as: run lasthop as another user"
+)]
+pub struct NoAccount;
+
+fn named(user: &str) -> Option<Account> {
+    let text = fs::read_to_string("/etc/passwd").ok()?;
+    let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
+    let number = |at: usize| line.split(':').nth(at)?.parse::<u32>().ok();
+    let (uid, gid) = (number(2)?, number(3)?);
+    Some(Account { user: user.to_owned(), group: name_in("/etc/group", gid), is_root: uid == 0, ids: (uid, gid) })
 }
 
 /// Both files have `name:password:number:…` lines.
@@ -31,6 +59,13 @@ fn name_in(file: &str, number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_is_not_root() {
+        let nobody = named(NOBODY).unwrap();
+        assert!(!nobody.is_root && nobody.ids.0 != 0 && nobody.ids.1 != 0, "{nobody:?}");
+        assert_eq!(named("no such account"), None);
+    }
 
     #[test]
     fn numbers_become_names_where_there_are_some() {

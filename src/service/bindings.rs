@@ -6,6 +6,9 @@
 //! |---|---|---|---|
 //! | `directory` | in the run record, `services/ROUND/STACK/SERVICE` | rendered files, `app`, `log`; its working directory | kept |
 //! | `runtime` | in the sandbox, `ROUND.STACK/SERVICE` | socket, pid files, temporary files, data of databases | removed |
+//!
+//! A server that refuses to run as root runs as another account where lasthop is root. That account cannot enter the run
+//! record; `directory` is then a folder beside `runtime`, and the record keeps the log and a copy of the files.
 
 use std::path::PathBuf;
 
@@ -39,14 +42,22 @@ pub struct Account {
     /// Name of the primary group, or the number where it has none.
     pub group: String,
     pub is_root: bool,
+    /// Numbers of user and group.
+    pub ids: (u32, u32),
 }
 
 /// The places and the address of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceBinding {
     pub name: String,
-    /// Its folder in the run record: absolute, kept.
+    /// Where its rendered files are, absolute: its folder in the run record unless it has an account of its own.
     pub directory: PathBuf,
+    /// Its folder in the run record: absolute, kept.
+    pub record: PathBuf,
+    /// The account that it runs as, where that is not lasthop's own.
+    pub account: Option<Account>,
+    /// A folder in the sandbox that all services of the same recipe share during a run.
+    pub cache: PathBuf,
     /// Its folder in the sandbox: absolute, short, private, removed with the run.
     pub runtime: PathBuf,
     pub transport: Transport,
@@ -56,6 +67,8 @@ pub struct ServiceBinding {
     pub tls: Option<TlsFiles>,
     /// Absolute path of its executable.
     pub program: PathBuf,
+    /// A free TCP port on 127.0.0.1, for servers that need one beside the one where they listen.
+    pub spare_port: u16,
 }
 
 /// PEM files of the run's private certificate authority.
@@ -67,6 +80,18 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// The server's key, readable by its owner only.
     pub key: PathBuf,
+}
+
+/// Name of the server number `index` of a service, from 0: `thin`, `thin-2`, `thin-3`.
+#[must_use]
+pub fn server_name(service: &str, index: usize) -> String {
+    if index == 0 { service.to_owned() } else { format!("{service}-{}", index + 1) }
+}
+
+/// The service that a server belongs to. Names of services have no `-`.
+#[must_use]
+pub fn service_of(server: &str) -> &str {
+    server.split('-').next().unwrap_or(server)
 }
 
 impl ServiceBinding {

@@ -8,7 +8,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::fs::{DirBuilderExt, MetadataExt},
+        unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -21,7 +21,7 @@ use rustix::fs::FlockOperation;
 
 use super::{
     account,
-    bindings::{Bindings, SOCKET, ServiceBinding, TlsFiles},
+    bindings::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles},
     tls,
 };
 
@@ -56,6 +56,13 @@ pub enum SandboxError {
     NoPort { address: IpAddr, low: u16, high: u16, cause: io::Error },
     #[error("cannot make {path}: {cause}")]
     Directory { path: PathBuf, cause: io::Error },
+    #[error(
+        "the account `{user}`, which a server runs as, cannot enter {path}: set LASTHOP_SANDBOX to a directory that \
+         everybody can enter, such as /tmp, or run lasthop as another user than root"
+    )]
+    Closed { user: String, path: PathBuf },
+    #[error(transparent)]
+    Account(#[from] account::NoAccount),
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
 }
@@ -78,6 +85,22 @@ pub struct Wanted {
     pub transport: Transport,
     /// Absolute path of its executable.
     pub program: PathBuf,
+    /// Name of its recipe.
+    pub recipe: String,
+    /// File name of its Unix socket.
+    pub socket: String,
+    /// It refuses to run as root.
+    pub unprivileged: bool,
+    /// What clients trust, below its folder in the sandbox, where it is not the authority of the run.
+    pub authority: Option<PathBuf>,
+}
+
+impl Wanted {
+    #[must_use]
+    pub fn new(name: &str, transport: Transport, program: impl Into<PathBuf>) -> Self {
+        let (name, recipe, socket) = (name.to_owned(), name.to_owned(), SOCKET.to_owned());
+        Self { name, transport, program: program.into(), recipe, socket, unprivileged: false, authority: None }
+    }
 }
 
 impl Sandbox {
@@ -139,28 +162,74 @@ impl Sandbox {
     ) -> Result<Bindings, SandboxError> {
         let mut services = IndexMap::new();
         for service in wanted {
-            let directory = services_record.join(round.to_string()).join(stack.to_string()).join(&service.name);
-            let runtime = self.path.join(format!("{round}.{stack}")).join(&service.name);
-            let address = self.address(&runtime, service.transport, &format!("{round}.{stack}.{}", service.name))?;
-            make_directory(&directory, 0o755)?;
-            make_directory(&runtime, 0o700)?;
-            let binding = ServiceBinding {
-                name: service.name.clone(),
-                directory: std::path::absolute(&directory).unwrap_or(directory),
-                runtime,
-                transport: service.transport,
-                address,
-                tls: service.transport.is_tls().then(|| self.tls.clone()),
-                program: service.program.clone(),
-            };
-            services.insert(service.name.clone(), binding);
+            let record = services_record.join(round.to_string()).join(stack.to_string()).join(&service.name);
+            services.insert(service.name.clone(), self.bind_service(record, round, stack, service)?);
         }
         Ok(Bindings { round, stack, services, account: account::current(), cpus: Vec::new() })
     }
 
-    fn address(&self, runtime: &Path, transport: Transport, name: &str) -> Result<Address, SandboxError> {
-        match transport {
-            Transport::Unix | Transport::TlsUnix => socket_path(runtime.join(SOCKET)).map(Address::Unix),
+    fn bind_service(
+        &self,
+        record: PathBuf,
+        round: u32,
+        stack: usize,
+        service: &Wanted,
+    ) -> Result<ServiceBinding, SandboxError> {
+        let runtime = self.path.join(format!("{round}.{stack}")).join(&service.name);
+        let cache = self.path.join("cache").join(&service.recipe);
+        let address = self.address(&runtime, service, &format!("{round}.{stack}.{}", service.name))?;
+        make_directory(&record, 0o755)?;
+        make_directory(&runtime, 0o700)?;
+        make_directory(&cache, 0o700)?;
+        let record = std::path::absolute(&record).unwrap_or(record);
+        let mut binding = ServiceBinding {
+            name: service.name.clone(),
+            directory: record.clone(),
+            record,
+            account: None,
+            cache,
+            runtime,
+            transport: service.transport,
+            address,
+            tls: service.transport.is_tls().then(|| self.tls.clone()),
+            program: service.program.clone(),
+            spare_port: free_port(Ipv4Addr::LOCALHOST.into())?.port(),
+        };
+        if let (Some(tls), Some(authority)) = (&mut binding.tls, &service.authority) {
+            tls.authority = binding.runtime.join(authority);
+        }
+        let own = account::current();
+        if service.unprivileged && own.is_root {
+            self.hand_over(&mut binding, account::unprivileged()?)?;
+        }
+        Ok(binding)
+    }
+
+    /// Gives a service's folders to another account, with files and keys of its own. The way there is opened, which
+    /// lets others pass and not look: every folder on it stays private by its own mode.
+    fn hand_over(&self, binding: &mut ServiceBinding, account: Account) -> Result<(), SandboxError> {
+        let on_the_way = [binding.runtime.parent(), binding.cache.parent(), Some(&self.path)];
+        for folder in on_the_way.into_iter().flatten() {
+            set_mode(folder, 0o711)?;
+        }
+        let closed = self.path.ancestors().find(|folder| !lets_pass(folder, account.ids));
+        if let Some(path) = closed {
+            return Err(SandboxError::Closed { user: account.user, path: path.to_owned() });
+        }
+        give(&binding.cache, account.ids)?;
+        give(&binding.runtime, account.ids)?;
+        binding.directory = binding.runtime.join("files");
+        make_directory(&binding.directory, 0o755)?;
+        if let Some(files) = &mut binding.tls {
+            *files = copied_tls(files, &binding.runtime.join("tls"), account.ids)?;
+        }
+        binding.account = Some(account);
+        Ok(())
+    }
+
+    fn address(&self, runtime: &Path, service: &Wanted, name: &str) -> Result<Address, SandboxError> {
+        match service.transport {
+            Transport::Unix | Transport::TlsUnix => socket_path(runtime.join(&service.socket)).map(Address::Unix),
             Transport::Abstract => {
                 let sandbox = self.path.file_name().unwrap_or_default().to_string_lossy();
                 abstract_name(format!("{sandbox}.{name}")).map(Address::Abstract)
@@ -181,10 +250,12 @@ impl Drop for Sandbox {
 /// Directories where sandboxes are made (the first) or may have been made, each once.
 #[must_use]
 pub(super) fn parents() -> Vec<PathBuf> {
-    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| is_short_and_ours(path));
+    let mut runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| is_short_and_ours(path));
+    // Root's is closed to the account that servers run as which refuse to run as root.
+    let last = if rustix::process::geteuid().is_root() { runtime.take() } else { None };
     let chosen = env::var_os(SANDBOX_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
     let mut parents = Vec::new();
-    for parent in chosen.into_iter().chain(runtime).chain([env::temp_dir(), PathBuf::from("/tmp")]) {
+    for parent in chosen.into_iter().chain(runtime).chain([env::temp_dir(), PathBuf::from("/tmp")]).chain(last) {
         if !parents.contains(&parent) {
             parents.push(parent);
         }
@@ -244,6 +315,45 @@ fn random_word() -> io::Result<String> {
     let mut bytes = [0_u8; 6];
     rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
+}
+
+/// Copies of the TLS files that belong to another account.
+fn copied_tls(files: &TlsFiles, folder: &Path, ids: (u32, u32)) -> Result<TlsFiles, SandboxError> {
+    make_directory(folder, 0o700)?;
+    let copied = |from: &Path| {
+        let to = folder.join(from.file_name().unwrap_or_default());
+        fs::copy(from, &to).map_err(|cause| SandboxError::Directory { path: to.clone(), cause })?;
+        give(&to, ids)?;
+        Ok::<_, SandboxError>(to)
+    };
+    let copy = TlsFiles {
+        authority: copied(&files.authority)?,
+        certificate: copied(&files.certificate)?,
+        key: copied(&files.key)?,
+    };
+    give(folder, ids)?;
+    Ok(copy)
+}
+
+fn give(path: &Path, (user, group): (u32, u32)) -> Result<(), SandboxError> {
+    let given = std::os::unix::fs::chown(path, Some(user), Some(group));
+    given.map_err(|cause| SandboxError::Directory { path: path.to_owned(), cause })
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), SandboxError> {
+    let set = fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    set.map_err(|cause| SandboxError::Directory { path: path.to_owned(), cause })
+}
+
+/// Whether an account may pass through a folder, by its mode.
+fn lets_pass(folder: &Path, (user, group): (u32, u32)) -> bool {
+    let Ok(metadata) = folder.metadata() else { return false };
+    let shift = match metadata {
+        _ if metadata.uid() == user => 6,
+        _ if metadata.gid() == group => 3,
+        _ => 0,
+    };
+    metadata.mode() >> shift & 1 == 1
 }
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), SandboxError> {
@@ -333,12 +443,10 @@ fn listening_ports((first, last): (u16, u16)) -> (u16, u16) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn wanted(name: &str, transport: Transport) -> Wanted {
-        Wanted { name: name.into(), transport, program: "/bin/true".into() }
+        Wanted::new(name, transport, "/bin/true")
     }
 
     #[test]

@@ -235,12 +235,13 @@ fn start_service(guard: &Guard, bindings: &Bindings, service: &RenderedService) 
     let Some(binding) = bindings.services.get(&service.name) else {
         return Err(failed(Stage::Start, StartCause::Unbound, String::new()));
     };
-    let log = binding.directory.join(LOG);
+    let log = binding.record.join(LOG);
     let at = |stage| {
         let log = log.clone();
         move |cause| failed(stage, cause, tail(&log))
     };
     write_files(binding, service).map_err(at(Stage::Prepare))?;
+    write_place(binding, service).map_err(at(Stage::Prepare))?;
     prepare(guard, binding, service, &log).map_err(at(Stage::Prepare))?;
     let stop_signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
     nobody_answers(&service.endpoint.address).map_err(at(Stage::Start))?;
@@ -278,10 +279,50 @@ fn write_files(binding: &ServiceBinding, service: &RenderedService) -> Result<()
         if !name.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(StartCause::Outside(name.clone()));
         }
-        let path = binding.directory.join(name);
-        write_file(&path, content).map_err(|cause| StartCause::File { path, cause })?;
+        for folder in [&binding.directory, &binding.record] {
+            let path = folder.join(name);
+            write_file(&path, content).map_err(|cause| StartCause::File { path, cause })?;
+            if binding.directory == binding.record {
+                break;
+            }
+        }
     }
     Ok(())
+}
+
+/// File name, in a service's folder of the run record, of how and where it was started.
+pub const PLACE: &str = "place.json";
+
+/// How and where a service was started: what `lasthop export` makes a configuration of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Absolute path of the program, then its arguments.
+    pub command: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    pub directory: PathBuf,
+    pub runtime: PathBuf,
+    pub endpoint: Endpoint,
+    /// Where the transport uses TLS: certificate and key.
+    pub tls: Option<[PathBuf; 2]>,
+    /// Rendered files but those of the application, relative to the folder.
+    pub files: Vec<PathBuf>,
+}
+
+fn write_place(binding: &ServiceBinding, service: &RenderedService) -> Result<(), StartCause> {
+    let files = service.files.iter().map(|(path, _)| path.clone());
+    let place = Place {
+        command: service.command.clone(),
+        environment: service.environment.clone(),
+        directory: binding.directory.clone(),
+        runtime: binding.runtime.clone(),
+        endpoint: service.endpoint.clone(),
+        tls: binding.tls.as_ref().map(|tls| [tls.certificate.clone(), tls.key.clone()]),
+        files: files.filter(|path| !path.starts_with("app")).collect(),
+    };
+    let path = binding.record.join(PLACE);
+    let text = serde_json::to_vec_pretty(&place).expect("plain data with text keys");
+    write_file(&path, &text).map_err(|cause| StartCause::File { path, cause })
 }
 
 /// Scripts are made executable.
@@ -320,7 +361,10 @@ fn spawn(
 }
 
 fn in_place(binding: &ServiceBinding, service: &RenderedService, command: &[String]) -> Spawn {
-    let spawn = Spawn::new(command).directory(&binding.directory);
+    let mut spawn = Spawn::new(command).directory(&binding.directory);
+    if let Some(account) = &binding.account {
+        spawn = spawn.user(account.ids.0, account.ids.1);
+    }
     service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
 }
 
@@ -353,7 +397,7 @@ fn shown_address(address: &Address) -> String {
     }
 }
 
-/// The last [`TAIL`] lines of a log, of at most 64 KiB.
+/// The last 20 lines of a log, of at most 64 KiB.
 #[must_use]
 pub fn tail(log: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {

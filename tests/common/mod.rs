@@ -6,6 +6,7 @@ use std::{
     collections::BTreeSet,
     ffi::OsStr,
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -28,7 +29,10 @@ impl Lasthop {
                 std::os::unix::fs::symlink(real, home.path().join(installed)).unwrap();
             }
         }
-        Self { home, sandboxes: tempfile::Builder::new().prefix("lh").tempdir_in("/tmp").unwrap() }
+        let sandboxes = tempfile::Builder::new().prefix("lh").tempdir_in("/tmp").unwrap();
+        // Servers that refuse to run as root must be able to pass.
+        fs::set_permissions(sandboxes.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        Self { home, sandboxes }
     }
 
     pub fn home(&self) -> &Path {

@@ -13,7 +13,8 @@
 //! - [`result`]: what happened in one trial, with mergeable histograms.
 //! - [`url`]: an endpoint and its protocol written as a URL.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
-//! - [`serve`]: lasthop's own server, the cheapest that is honest.
+//! - [`serve`]: lasthop's own server, the cheapest that is honest; [`null`]: one that says a known reply and does nothing.
+//! - [`sample`], [`reference`]: the first reply of an endpoint, and what it tells about all others.
 
 pub mod clock;
 pub mod drive;
@@ -22,12 +23,15 @@ pub mod engine;
 pub mod failure;
 pub mod histogram;
 mod limits;
+pub mod null;
 pub mod pacer;
 mod ports;
 pub mod proof;
 pub mod protocol;
 pub mod recorder;
+pub mod reference;
 pub mod result;
+pub mod sample;
 pub mod serve;
 pub mod spec;
 mod tally;

@@ -338,6 +338,7 @@ pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> Option
     }
     let elapsed_ns = common_window(&records, requests);
     let mut result = TrialResult {
+        reported: None,
         elapsed_ns,
         requests,
         requests_total: 0,

@@ -171,6 +171,27 @@ pub struct TrialResult {
     pub cost: DriverCost,
     /// The engine that ran; never `auto`.
     pub engine: Engine,
+    /// What a foreign tool says of its latencies; `None` where lasthop drove, whose histograms say more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Reported>,
+}
+
+/// Latencies of a trial as a foreign tool prints them, in nanoseconds. What it does not print is `None`. They cannot be
+/// merged: each is good for its own trial only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reported {
+    /// Name of the tool.
+    pub tool: String,
+    pub mean_ns: Option<f64>,
+    pub deviation_ns: Option<f64>,
+    pub median_ns: Option<f64>,
+    pub p99_ns: Option<f64>,
+    pub max_ns: Option<f64>,
+    /// The smallest difference that its output can show.
+    pub resolution_ns: f64,
+    /// What must be known to read them, for example that the tool corrects its histogram.
+    pub caution: Option<String>,
 }
 
 impl TrialResult {

@@ -11,6 +11,7 @@
 //! | [`totals`] | quantities per request: CPU time, elapsed time |
 //! | [`quantile`] | percentiles of merged histograms, their ratio and their difference |
 //! | [`mod@line`] | slope of a straight line |
+//! | [`mod@crossing`] | the size at which an effect falls below a threshold |
 //! | [`bootstrap`], [`interval`], [`student`] | from a statistic to its interval |
 //! | [`verdict`], [`stopping`], [`holm`] | from intervals to decisions |
 //! | [`rank`] | drift |
@@ -18,6 +19,7 @@
 //! | [`random`] | reproducible draws |
 
 pub mod bootstrap;
+pub mod crossing;
 pub mod grouped;
 pub mod holm;
 pub mod interval;

@@ -8,7 +8,7 @@ use crate::analyse::{
 };
 
 /// Share of a core per thread from which on the driver counts as saturated.
-const SATURATED: f64 = 0.85;
+pub const SATURATED: f64 = 0.85;
 
 pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
@@ -18,6 +18,22 @@ pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
         let effect = "the driver is the bottleneck: the case's throughput is a lower bound of what the servers can do, \
                       and a ratio in its favour is one too";
         (load >= SATURATED).then(|| of_case("driver-saturated", Severity::Doubt, &plan.case, text, effect))
+    };
+    trials.cases().iter().filter_map(check).collect()
+}
+
+/// Headroom below which the generator is a large part of what is measured.
+const SCARCE: f64 = 2.0;
+
+pub fn headroom(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &crate::record::schema::CasePlan| {
+        let times = cases::headroom(trials, &plan.case)?;
+        let text =
+            format!("against a server that does nothing the same load reached {times:.1} times as many requests");
+        let effect = "the generator and the transport are a large part of what is measured, the servers a small one: the \
+                      ratios are those of a server that does little";
+        (times < SCARCE).then(|| of_case("headroom", Severity::Doubt, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()
 }

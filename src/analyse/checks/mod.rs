@@ -4,6 +4,7 @@
 //! put it into `CHECKS`.
 
 mod configuration;
+mod cross_check;
 mod design;
 pub mod driver;
 mod errors;
@@ -42,6 +43,9 @@ const CHECKS: &[CheckFunction] = &[
     link::nodelay_off,
     configuration::config_differs,
     driver::driver_saturated,
+    driver::headroom,
+    cross_check::cross_check,
+    cross_check::tool_trials,
     design::run_cut_off,
     design::no_interval,
     design::too_few_blocks,

@@ -14,7 +14,10 @@ use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
 use crate::experiment::{
     cases::{self, TRANSPORT},
     definition::{ExperimentFile, FactorFile, Scalar, ServiceFile},
-    model::{Defaults, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source},
+    model::{
+        Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe,
+        Service, Source,
+    },
     render::SERVICE_NAMES,
     schema, template,
 };
@@ -24,7 +27,7 @@ pub(in crate::experiment) const FILE: &str = "experiment.toml";
 /// The end of a link that is the load generator.
 const DRIVER: &str = "driver";
 /// Protocols that the load may name.
-const PROTOCOLS: [&str; 4] = ["hello", "echo", "stream", "http"];
+const PROTOCOLS: [&str; 6] = ["hello", "echo", "stream", "http", "redis", "postgres"];
 
 /// Where recipes come from.
 pub(in crate::experiment) trait Recipes {
@@ -86,7 +89,47 @@ impl Checker<'_> {
             services,
             recipes: IndexMap::new(),
             load,
+            derive: self.derive(file),
             defaults: self.defaults(file),
+        }
+    }
+
+    fn derive(&mut self, file: &ExperimentFile) -> IndexMap<String, Derive> {
+        let scope = Scope::default().add(file.factors.keys());
+        let mut all = IndexMap::new();
+        for (name, derive) in &file.derive {
+            let pointer = join("/derive", name);
+            self.must_be_name(&pointer, "quantity", name);
+            self.expression(&join(&pointer, "of"), &derive.of, &scope);
+            let kind = match (&derive.minus, &derive.per, &derive.crossover) {
+                (Some(minus), None, None) => {
+                    self.expression(&join(&pointer, "minus"), minus, &scope);
+                    DeriveKind::Minus(minus.clone())
+                }
+                (None, Some(per), None) => {
+                    self.must_be_numbers(&join(&pointer, "per"), per, file);
+                    DeriveKind::Per(per.clone())
+                }
+                (None, None, Some(over)) => {
+                    self.must_be_numbers(&join(&pointer, "crossover"), over, file);
+                    DeriveKind::Crossover(over.clone())
+                }
+                _ => {
+                    self.key_error(&pointer, "it has exactly one of `minus`, `per` and `crossover`", None);
+                    continue;
+                }
+            };
+            all.insert(name.clone(), Derive { help: derive.help.clone(), of: derive.of.clone(), kind });
+        }
+        all
+    }
+
+    fn must_be_numbers(&mut self, pointer: &str, name: &str, file: &ExperimentFile) {
+        let is_number = |level: &Scalar| matches!(level.0, Level::Int(number) if number > 0);
+        if self.must_be_known(pointer, "factor", name, file.factors.keys().map(String::as_str))
+            && !file.factors[name].levels.iter().all(is_number)
+        {
+            self.error(pointer, format!("the levels of `{name}` are not whole numbers from 1"));
         }
     }
 
@@ -241,6 +284,10 @@ impl Checker<'_> {
             self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
         }
         self.template(&at("recipe"), &service.recipe, factors);
+        self.template(&at("count"), &service.count.0, factors);
+        if service.count.0 != "1" && file.load.target == name {
+            self.key_error(&at("count"), "the driver talks to this service, which must be a single server", None);
+        }
         let outer = factors.clone().add_services(file.services.keys()).add_own();
         self.template_tree(&at("settings"), &outer);
         for key in service.settings.keys() {
@@ -255,6 +302,7 @@ impl Checker<'_> {
         Service {
             recipe: service.recipe.clone(),
             listen: service.listen,
+            count: service.count.0.clone(),
             needs: service.needs.clone(),
             settings: service.settings.iter().map(|(key, value)| (key.clone(), value.0.clone())).collect(),
             config: self.config(&at("config"), &service.config, &scope),
@@ -291,9 +339,8 @@ impl Checker<'_> {
 
     fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
         let load = &file.load;
-        for key in
-            ["protocol", "connections", "threads", "reuse", "nodelay", "driver", "hello", "echo", "stream", "http"]
-        {
+        let common = ["protocol", "connections", "threads", "reuse", "pipeline", "nodelay", "driver"];
+        for key in common.into_iter().chain(PROTOCOLS) {
             self.template_tree(&join("/load", key), scope);
         }
         self.template_tree("/link/proof/reuse", scope);
@@ -310,6 +357,7 @@ impl Checker<'_> {
             connections: load.connections.0.clone(),
             threads: load.threads.0.clone(),
             reuse: load.reuse.clone(),
+            pipeline: load.pipeline.0.clone(),
             nodelay: load.nodelay.0.clone(),
             driver: load.driver.clone(),
         }

@@ -1,10 +1,13 @@
 //! Recipes.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use super::{Checker, Files, Scope, join, packages, read};
+use super::{Checker, Files, Scope, join, packages, read, stays_inside};
 use crate::experiment::{
-    definition::{ListenFile, ProgramFile, ReadyName, RecipeFile, SettingFile},
+    definition::{ListenFile, ProgramFile, ReadyName, RecipeFile, RunAsName, SettingFile},
     diagnostics::Diagnostics,
     model::{Listen, Program, ProgramKind, Ready, ReadyCheck, Recipe, Setting, Stop},
     schema,
@@ -42,8 +45,25 @@ impl Checker<'_> {
         if file.listen.given().next().is_none() {
             self.key_error("/listen", "a server must listen on at least one transport", None);
         }
-        let listen =
-            |listen: &ListenFile| Listen { arguments: listen.arguments.clone(), config: listen.config.clone() };
+        for (transport, listen) in file.listen.given() {
+            if listen.file.is_some() && !transport.is_unix() {
+                self.key_error(&format!("/listen/{transport}/file"), "only a Unix socket is a file", None);
+            }
+            if let Some(authority) = &listen.authority {
+                let pointer = format!("/listen/{transport}/authority");
+                if !transport.is_tls() {
+                    self.key_error(&pointer, "this transport has no TLS", None);
+                } else if !stays_inside(Path::new(authority)) {
+                    self.error(&pointer, format!("`{authority}` leaves the folder `runtime`"));
+                }
+            }
+        }
+        let listen = |listen: &ListenFile| Listen {
+            arguments: listen.arguments.clone(),
+            config: listen.config.clone(),
+            file: listen.file.clone(),
+            authority: listen.authority.as_ref().map(PathBuf::from),
+        };
         let setting = |setting: &SettingFile| Setting {
             help: setting.help.clone(),
             default: setting.default.as_ref().map(|value| value.0.clone()),
@@ -57,6 +77,7 @@ impl Checker<'_> {
             prepare: file.start.prepare.clone(),
             arguments: file.start.arguments.clone(),
             environment: file.start.environment.clone(),
+            unprivileged: file.start.run_as == RunAsName::Unprivileged,
             config: self.config("/config", &file.config, &scope),
             ready: self.ready(file),
             stop: self.stop(file),
@@ -91,6 +112,7 @@ impl Checker<'_> {
             version_pattern: pattern,
             minimum: version.and_then(|version| version.minimum.clone()),
             packages: packages(&file.packages),
+            obtain: file.obtain.clone(),
         }
     }
 

@@ -140,8 +140,12 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     }
     let totals: Vec<_> = lines.iter().map(|line| Some(cpu_total(line.metrics))).collect();
     let switches: Vec<_> = lines.iter().map(|line| Some(line.metrics.switches_per_request.values().sum())).collect();
-    let columns =
+    let mut columns =
         columns.with(Column::right("all"), column(&totals)).with(Column::right("switches"), column(&switches));
+    if lines.iter().any(|line| line.group.is_bulk() && line.metrics.cpu_per_byte.is_some()) {
+        let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte.map_or(NONE.to_owned(), |ns| significant(ns, 3));
+        columns = columns.with(Column::right("ns/byte"), lines.iter().map(per_byte));
+    }
     let (columns, rows) = columns.into_rows();
     let mut figures = rows.into_iter();
     let rows = under_settings(&groups, |group| {

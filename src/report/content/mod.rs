@@ -1,6 +1,7 @@
 //! What a report for people says, in the order of the design: verdict, table, does it matter, why, doubts, failures,
 //! environment. One file per part; the format comes later.
 
+mod derived;
 mod environment;
 mod failures;
 mod figures;
@@ -26,6 +27,7 @@ pub fn document(summary: &Summary) -> Document {
     let sections = [
         verdicts::section(summary, &groups),
         figures::section(&groups),
+        derived::section(summary),
         figures::cost_section(&groups),
         matter::section(summary, &groups),
         why::section(&groups),

@@ -1,0 +1,131 @@
+//! Where an effect that fades with a size (of a file, of a message) falls below a threshold.
+//!
+//! At each size the effect is the absolute mean of its values over all blocks; between two sizes it is taken as a straight
+//! line over the logarithm of the size. The crossing is the size after which the effect stays below the threshold. It
+//! is bootstrapped as a whole, so that its interval holds the scatter at both neighbours. Where it lies outside of the sizes
+//! that were measured, nothing can be said but that: the ends of an interval are cut there, too.
+
+use crate::{
+    bootstrap::{self, Resampling, weighted},
+    grouped::{BlockValue, Grouped},
+    interval::Estimate,
+};
+
+/// The effect at each size in one block, in the order of the sizes: log ratios, for instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effects(pub Vec<f64>);
+
+impl BlockValue for Effects {
+    fn is_valid(&self) -> bool {
+        !self.0.is_empty() && self.0.iter().all(|value| value.is_finite())
+    }
+}
+
+/// Where the effect falls below the threshold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Crossing {
+    /// It is below at every size.
+    Before,
+    /// It is still above at the largest size.
+    Beyond,
+    /// Logarithm of the size.
+    At(Estimate),
+}
+
+/// The crossing over ascending `sizes`, all positive. `None` with fewer than two sizes or units, or when a block does not have
+/// one effect for each size.
+#[must_use]
+pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: Resampling) -> Option<Crossing> {
+    let fits = sizes.len() > 1 && sizes.is_sorted() && sizes[0] > 0.0;
+    if !fits || blocks.values().any(|block| block.0.len() != sizes.len()) {
+        return None;
+    }
+    let logs: Vec<f64> = sizes.iter().map(|size| size.ln()).collect();
+    let units = blocks.units();
+    let counts: Vec<f64> = units.iter().map(|unit| unit.len() as f64).collect();
+    let sums = |at: usize| units.iter().map(|unit| unit.iter().map(|block| block.0[at]).sum()).collect();
+    let sums: Vec<Vec<f64>> = (0..sizes.len()).map(sums).collect();
+    let effects = |times: &[u32]| -> Vec<f64> {
+        let count = weighted(times, &counts);
+        sums.iter().map(|sums| (weighted(times, sums) / count).abs()).collect()
+    };
+    match place(&logs, &effects(&vec![1; units.len()]), threshold) {
+        Place::Before => Some(Crossing::Before),
+        Place::Beyond => Some(Crossing::Beyond),
+        Place::At(_) => bootstrap::estimate(&blocks.sizes(), how, |times| {
+            Some(match place(&logs, &effects(times), threshold) {
+                Place::Before => logs[0],
+                Place::Beyond => logs[logs.len() - 1],
+                Place::At(log) => log,
+            })
+        })
+        .map(Crossing::At),
+    }
+}
+
+enum Place {
+    Before,
+    Beyond,
+    At(f64),
+}
+
+fn place(logs: &[f64], effects: &[f64], threshold: f64) -> Place {
+    match effects.iter().rposition(|effect| *effect > threshold) {
+        None => Place::Before,
+        Some(last) if last + 1 == logs.len() => Place::Beyond,
+        Some(last) => {
+            let share = (effects[last] - threshold) / (effects[last] - effects[last + 1]);
+            Place::At(logs[last] + share * (logs[last + 1] - logs[last]))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: [f64; 3] = [1e3, 1e4, 1e5];
+
+    fn of(rounds: &[[f64; 3]], threshold: f64) -> Option<Crossing> {
+        let rounds = rounds.iter().map(|effects| vec![Effects(effects.to_vec())]).collect();
+        crossing(&SIZES, &Grouped::new(rounds).unwrap(), threshold, Resampling::new(3))
+    }
+
+    #[test]
+    fn it_is_interpolated_over_the_logarithm() {
+        // From 0.10 at 10,000 to 0.02 at 100,000: 0.06 half-way, at 10^4.5.
+        let Some(Crossing::At(at)) = of(&[[0.3, 0.1, 0.02]; 4], 0.06) else { panic!() };
+        assert!((at.value - 10f64.powf(4.5).ln()).abs() < 1e-9 && at.standard_error < 1e-9, "{at:?}");
+    }
+
+    #[test]
+    fn the_sign_of_the_effect_does_not_matter() {
+        assert_eq!(of(&[[0.3, 0.1, 0.02]; 4], 0.06), of(&[[-0.3, -0.1, -0.02]; 4], 0.06));
+    }
+
+    #[test]
+    fn only_the_last_crossing_counts() {
+        let Some(Crossing::At(at)) = of(&[[0.01, 0.1, 0.0]; 3], 0.05) else { panic!() };
+        assert!(at.value > 1e4_f64.ln());
+    }
+
+    #[test]
+    fn outside_of_the_sizes_nothing_is_made_up() {
+        assert_eq!(of(&[[0.01, 0.0, 0.0]; 3], 0.05), Some(Crossing::Before));
+        assert_eq!(of(&[[0.3, 0.2, 0.1]; 3], 0.05), Some(Crossing::Beyond));
+    }
+
+    #[test]
+    fn scatter_widens_it_and_stays_within_the_sizes() {
+        let rounds = [[0.3, 0.1, 0.03], [0.3, 0.12, 0.01], [0.3, 0.07, 0.02], [0.3, 0.11, 0.04]];
+        let Some(Crossing::At(at)) = of(&rounds, 0.05) else { panic!() };
+        assert!(at.standard_error > 0.01 && (at.standard_error < (1e5_f64 / 1e4).ln()), "{at:?}");
+    }
+
+    #[test]
+    fn what_does_not_fit_has_no_crossing() {
+        let one = Grouped::new(vec![vec![Effects(vec![0.1])], vec![Effects(vec![0.1])]]).unwrap();
+        assert_eq!(crossing(&[1.0], &one, 0.05, Resampling::new(1)), None);
+        assert_eq!(crossing(&SIZES, &one, 0.05, Resampling::new(1)), None);
+    }
+}

@@ -1,0 +1,258 @@
+//! Quantities that follow from several cases: what a study got by subtracting, by fitting a line, by looking where two
+//! curves meet.
+//!
+//! All are taken within blocks, from mean times of a request, and get their interval as everything else does: by the
+//! bootstrap over rounds. Every block has the same cases, so the slope of all points is the mean of the blocks' slopes.
+
+use std::collections::BTreeMap;
+
+use lasthop_stats::{
+    Estimate, Grouped,
+    crossing::{self, Crossing, Effects},
+    line::{self, Points},
+    mean,
+};
+
+use super::{
+    summary::{Derived, Measured, Outside},
+    trials::{Place, Trials, grouped},
+};
+use crate::record::schema::{CasePlan, Derivation, DerivedPlan, MeasuredTrial};
+
+type ByBlock<T> = BTreeMap<Place, T>;
+
+pub fn derive_all(trials: &Trials) -> Vec<Derived> {
+    let plans = &trials.data.header.derived;
+    plans.iter().filter_map(|plan| derive(trials, plans, plan)).collect()
+}
+
+fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<Derived> {
+    let case = main_case(trials, &plan.from)?;
+    let mut derived = Derived {
+        quantity: plan.quantity.clone(),
+        help: plan.help.clone(),
+        levels: plan.levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect(),
+        transport: case.transport,
+        value: None,
+        intercept: None,
+        against_reference: None,
+        outside: None,
+    };
+    match &plan.from {
+        Derivation::Difference { .. } => {
+            let values = time_values(trials, &plan.from);
+            derived.value = mean_of(trials, &values, case, &plan.quantity).map(|found| micros(trials, &found));
+        }
+        Derivation::Slope { points, .. } => {
+            if let Some(line) = fitted(trials, points, case, &plan.quantity) {
+                derived.value = Some(micros(trials, &line.slope));
+                derived.intercept = Some(micros(trials, &line.intercept));
+            }
+        }
+        Derivation::Crossover { over, points } => match crossover(trials, points, case) {
+            Some(Crossing::At(log)) => derived.value = Some(level(trials, over, points, &log)),
+            Some(Crossing::Before) => derived.outside = Some(Outside::Before),
+            Some(Crossing::Beyond) => derived.outside = Some(Outside::Beyond),
+            None => {}
+        },
+    }
+    let reference = plans.iter().find(|other| is_reference(trials, plan, other, case));
+    derived.against_reference = reference.and_then(|reference| against(trials, plan, reference, case));
+    Some(derived)
+}
+
+/// The case that stands for a quantity: the one that something is taken from, or the first of a series.
+fn main_case<'a>(trials: &Trials<'a>, from: &Derivation) -> Option<&'a CasePlan> {
+    let name = match from {
+        Derivation::Difference { of, .. } => of,
+        Derivation::Slope { points, .. } | Derivation::Crossover { points, .. } => &points.first()?.1,
+    };
+    trials.cases().iter().find(|case| case.case == *name)
+}
+
+fn is_reference(trials: &Trials, plan: &DerivedPlan, other: &DerivedPlan, case: &CasePlan) -> bool {
+    let is_time = !matches!(plan.from, Derivation::Crossover { .. });
+    let theirs = || main_case(trials, &other.from).map(|case| &case.case);
+    is_time && other.quantity == plan.quantity && case.reference.is_some() && theirs() == case.reference.as_ref()
+}
+
+/// Microseconds of a request in each block: the time of all connections by right answers.
+fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
+    let connections = trials.cases().iter().find(|case| case.case == name).map_or(1, |case| case.load.connections);
+    let time = |trial: &MeasuredTrial| {
+        trial.result.elapsed_ns as f64 / 1e3 * f64::from(connections.max(1)) / trial.result.requests as f64
+    };
+    trials.of(name).map(|trial| ((trial.round, trial.block), time(trial))).collect()
+}
+
+/// Points of the blocks that have every case.
+fn in_all<T>(series: &[(f64, ByBlock<T>)]) -> impl Iterator<Item = (Place, Vec<(f64, &T)>)> {
+    let places = series.first().into_iter().flat_map(|(_, first)| first.keys());
+    places.filter_map(|place| {
+        let points: Option<Vec<_>> = series.iter().map(|(at, values)| Some((*at, values.get(place)?))).collect();
+        Some((*place, points?))
+    })
+}
+
+fn series_of_times(trials: &Trials, points: &[(f64, String)]) -> Vec<(f64, ByBlock<f64>)> {
+    points.iter().map(|(at, name)| (*at, times(trials, name))).collect()
+}
+
+/// The quantity in each block that has all its cases.
+fn time_values(trials: &Trials, from: &Derivation) -> ByBlock<f64> {
+    match from {
+        Derivation::Difference { of, minus } => {
+            let minus = times(trials, minus);
+            let of = times(trials, of).into_iter();
+            of.filter_map(|(place, time)| Some((place, time - minus.get(&place)?))).collect()
+        }
+        Derivation::Slope { points, .. } => {
+            let series = series_of_times(trials, points);
+            in_all(&series).filter_map(|(place, points)| Some((place, slope(&points)?))).collect()
+        }
+        Derivation::Crossover { .. } => ByBlock::new(),
+    }
+}
+
+/// Slope of one block's points, by least squares.
+fn slope(points: &[(f64, &f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let x = points.iter().map(|point| point.0).sum::<f64>() / count;
+    let y = points.iter().map(|point| *point.1).sum::<f64>() / count;
+    let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
+    let together: f64 = points.iter().map(|point| (point.0 - x) * (*point.1 - y)).sum();
+    (spread > 0.0).then(|| together / spread)
+}
+
+fn mean_of(trials: &Trials, values: &ByBlock<f64>, case: &CasePlan, quantity: &str) -> Option<Estimate> {
+    let blocks = grouped(values.iter().map(|(place, value)| (place.0, *value)))?;
+    mean::mean(&blocks, trials.resampling(&case.case, quantity))
+}
+
+fn fitted(trials: &Trials, points: &[(f64, String)], case: &CasePlan, quantity: &str) -> Option<line::Line> {
+    let series = series_of_times(trials, points);
+    let block = |points: Vec<(f64, &f64)>| Points(points.into_iter().map(|(x, y)| (x, *y)).collect());
+    let blocks: Grouped<Points> = grouped(in_all(&series).map(|(place, points)| (place.0, block(points))))?;
+    line::line(&blocks, trials.resampling(&case.case, quantity))
+}
+
+fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Option<Crossing> {
+    let log_ratios = |name: &str| -> Option<ByBlock<f64>> {
+        let plan = trials.cases().iter().find(|case| case.case == name)?;
+        let pairs = trials.pairs(name, plan.reference.as_deref()?).into_iter();
+        Some(
+            pairs
+                .map(|(at, ours, theirs)| (at, (ours.result.throughput() / theirs.result.throughput()).ln()))
+                .collect(),
+        )
+    };
+    let series: Option<Vec<_>> = points.iter().map(|(at, name)| Some((*at, log_ratios(name)?))).collect();
+    let series = series?;
+    let effects = |points: Vec<(f64, &f64)>| Effects(points.into_iter().map(|point| *point.1).collect());
+    let blocks = grouped(in_all(&series).map(|(place, points)| (place.0, effects(points))))?;
+    let levels: Vec<f64> = points.iter().map(|point| point.0).collect();
+    let threshold = trials.data.header.settings.margin.ln_1p();
+    crossing::crossing(&levels, &blocks, threshold, trials.resampling(&case.case, "crossover"))
+}
+
+/// A level from its logarithm; the interval ends with the levels that were run.
+fn level(trials: &Trials, over: &str, points: &[(f64, String)], log: &Estimate) -> Measured {
+    let found = log.exponential(trials.confidence());
+    let (least, most) = (points[0].0, points[points.len() - 1].0);
+    let low = found.low.max(least).min(found.estimate);
+    let high = found.high.min(most).max(found.estimate);
+    Measured { unit: over.to_owned(), estimate: found.estimate, low, high }
+}
+
+/// The difference to the same quantity of the reference, block by block.
+fn against(trials: &Trials, plan: &DerivedPlan, reference: &DerivedPlan, case: &CasePlan) -> Option<Measured> {
+    let theirs = time_values(trials, &reference.from);
+    let ours = time_values(trials, &plan.from).into_iter();
+    let differences = ours.filter_map(|(place, value)| Some((place, value - theirs.get(&place)?))).collect();
+    let found = mean_of(trials, &differences, case, &format!("{} against", plan.quantity))?;
+    Some(micros(trials, &found))
+}
+
+fn micros(trials: &Trials, found: &Estimate) -> Measured {
+    let interval = found.interval(trials.confidence());
+    Measured { unit: "us".to_owned(), estimate: interval.estimate, low: interval.low, high: interval.high }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            summarise,
+            testing::{TCP, Truth, UNIX, run},
+        },
+        *,
+    };
+    use crate::record::data::RunData;
+
+    fn at(truth: Truth, rate: f64) -> Truth {
+        Truth { rate, ..truth }
+    }
+
+    fn with(mut data: RunData, from: Vec<Derivation>) -> Vec<Derived> {
+        let plan = |from| DerivedPlan { quantity: "q".into(), help: "what".into(), levels: Default::default(), from };
+        data.header.derived = from.into_iter().map(plan).collect();
+        summarise(&data).derived
+    }
+
+    fn points(names: &[&str]) -> Vec<(f64, String)> {
+        (0..).zip(names).map(|(at, name)| (1024.0 * 4f64.powi(at), (*name).to_owned())).collect()
+    }
+
+    fn covers(found: Option<&Measured>, truth: f64, share: f64) {
+        let found = found.unwrap();
+        assert!(found.low <= found.estimate && found.estimate <= found.high, "{found:?}");
+        assert!((found.estimate - truth).abs() <= share * truth.abs().max(1.0), "{found:?}, truth {truth}");
+        assert!(found.high - found.low < 4.0 * share * truth.abs().max(1.0), "{found:?}, truth {truth}");
+    }
+
+    #[test]
+    fn a_difference_of_times_has_an_interval() {
+        let data = run(&[at(TCP, 20_000.0), at(UNIX, 40_000.0)], 6, 5);
+        let from = Derivation::Difference { of: "tcp".into(), minus: "unix".into() };
+        let [found] = &with(data, vec![from])[..] else { panic!() };
+        covers(found.value.as_ref(), 25.0, 0.06);
+        assert_eq!((found.transport.name(), &found.against_reference), ("tcp", &None));
+    }
+
+    #[test]
+    fn a_slope_is_the_time_for_one_more() {
+        let data = run(&[at(TCP, 10_000.0), at(TCP, 2_500.0), at(UNIX, 20_000.0), at(UNIX, 10_000.0)], 6, 5);
+        let slope = |names: &[&str]| Derivation::Slope { per: "rows".into(), points: points(names) };
+        let found = with(data, vec![slope(&["tcp", "tcp#2"]), slope(&["unix", "unix#2"])]);
+        // 100 µs at 1,024 and 400 µs at 4,096; 50 µs and 100 µs.
+        covers(found[0].value.as_ref(), 300.0 / 3072.0, 0.05);
+        covers(found[0].intercept.as_ref(), 0.0, 20.0);
+        covers(found[1].value.as_ref(), 50.0 / 3072.0, 0.05);
+        assert_eq!(found[0].against_reference, None);
+        covers(found[1].against_reference.as_ref(), -250.0 / 3072.0, 0.05);
+    }
+
+    #[test]
+    fn the_crossover_is_where_the_difference_falls_below_the_margin() {
+        let truths = [TCP, at(UNIX, 26_000.0), at(UNIX, 22_000.0), at(UNIX, 20_010.0)];
+        let names = ["unix", "unix#2", "unix#3"];
+        let crossover = |names| vec![Derivation::Crossover { over: "size".into(), points: points(names) }];
+        let [found] = &with(run(&truths, 6, 5), crossover(&names))[..] else { panic!() };
+        let value = found.value.as_ref().unwrap();
+        assert_eq!(value.unit, "size");
+        assert!(value.estimate > 4096.0 && value.estimate < 16384.0 && value.high <= 16384.0, "{value:?}");
+        let [found] = &with(run(&truths, 6, 5), crossover(&names[..2]))[..] else { panic!() };
+        assert_eq!((&found.value, found.outside), (&None, Some(Outside::Beyond)));
+    }
+
+    #[test]
+    fn a_case_without_results_has_no_quantity() {
+        let mut data = run(&[TCP, UNIX], 3, 3);
+        data.records.retain(
+            |record| !matches!(record, crate::record::schema::TrialRecord::Trial(trial) if trial.case == "unix"),
+        );
+        let from = Derivation::Difference { of: "tcp".into(), minus: "unix".into() };
+        let [found] = &with(data, vec![from])[..] else { panic!() };
+        assert_eq!(found.value, None);
+    }
+}

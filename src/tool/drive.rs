@@ -1,0 +1,258 @@
+//! A tool in the place of `lasthop drive`: the same lines in, the same lines out.
+//!
+//! Before a tool is let loose lasthop's own engine opens a case, verifies its answers and proves its connection: tools
+//! look at little more than a status.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, Write},
+    path::PathBuf,
+    time::Duration,
+};
+
+use lasthop_load::{
+    TrialResult,
+    engine::Case,
+    result::{ErrorCount, Phases, Proof},
+    spec::{Engine, Spec},
+    wire::{self, Reply, Request, Stage, TrialPhases, WireError},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Order, Reading, Tool, ToolChoice, process, psql};
+
+/// What a tool may take beyond the length of a trial: its start, and one request that hangs.
+const GRACE: Duration = Duration::from_secs(15);
+/// lasthop's own trial that tells how many requests fill a trial of a tool that stops by count.
+const GAUGE: TrialPhases = TrialPhases { warm_up_ns: 10_000_000, measure_ns: 50_000_000 };
+
+/// A tool as it was found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Foreign {
+    pub choice: ToolChoice,
+    pub program: PathBuf,
+    pub version: String,
+    /// A private folder.
+    pub scratch: PathBuf,
+}
+
+/// A case that was prepared.
+struct Prepared {
+    spec: Spec,
+    /// Right answers per second, as far as is known.
+    rate: f64,
+}
+
+/// Why a request could not be carried out.
+struct Failed(Stage, String);
+
+impl Foreign {
+    /// Serves until the input ends.
+    ///
+    /// # Errors
+    /// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
+    pub fn serve(&self, mut input: impl BufRead, mut output: impl Write) -> Result<(), WireError> {
+        let driver = self.choice.tool.name().to_owned();
+        wire::write_line(
+            &mut output,
+            &Reply::Hello { protocol: wire::VERSION, driver, version: self.version.clone() },
+        )?;
+        let mut cases = BTreeMap::new();
+        while let Some(request) = wire::read_line(&mut input)? {
+            wire::write_line(&mut output, &self.answer(&mut cases, request))?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, cases: &mut BTreeMap<String, Prepared>, request: Request) -> Reply {
+        let failed = |case, Failed(stage, cause)| Reply::Failed { case, stage, cause };
+        match request {
+            Request::Prepare { case, spec } => match self.prepare(*spec) {
+                Ok((prepared, proof)) => {
+                    cases.insert(case.clone(), prepared);
+                    Reply::Prepared { case, proof }
+                }
+                Err(cause) => failed(case, cause),
+            },
+            Request::Trial { case, phases } => {
+                let Some(prepared) = cases.get_mut(&case) else {
+                    let cause = format!("no case `{case}` is prepared");
+                    return Reply::Failed { case, stage: Stage::Trial, cause };
+                };
+                match self.trial(prepared, phases) {
+                    Ok(result) => Reply::Trial { case, result: Box::new(result) },
+                    Err(cause) => failed(case, cause),
+                }
+            }
+            Request::Close { case } => {
+                cases.remove(&case);
+                Reply::Closed { case }
+            }
+        }
+    }
+
+    /// Whether the tool can do it, and whether the answers are right.
+    fn prepare(&self, spec: Spec) -> Result<(Prepared, Proof), Failed> {
+        let order = Order { spec: &spec, seconds: 1, count: 1, flags: &self.choice.flags, scratch: &self.scratch };
+        self.choice.tool.arguments(&order).map_err(|unable| Failed(Stage::Spec, unable.to_string()))?;
+        let mut own = Case::prepare(&spec).map_err(|error| Failed(error.stage, error.cause))?;
+        let gauge = own.trial(GAUGE).map_err(|error| Failed(error.stage, error.cause))?;
+        let proof = own.proof().clone();
+        Ok((Prepared { rate: gauge.throughput(), spec }, proof))
+    }
+
+    /// The warm-up is the tool's first requests: no tool here leaves them out.
+    fn trial(&self, prepared: &mut Prepared, phases: TrialPhases) -> Result<TrialResult, Failed> {
+        let seconds = Duration::from_nanos(phases.measure_ns).as_secs().max(1);
+        let count = self.choice.count.unwrap_or(((prepared.rate * seconds as f64) as u64).max(1));
+        let spec = &prepared.spec;
+        let order = Order { spec, seconds, count, flags: &self.choice.flags, scratch: &self.scratch };
+        let result = run(self.choice.tool, &self.program, &order).map_err(|cause| Failed(Stage::Trial, cause))?;
+        if result.requests > 0 {
+            prepared.rate = result.throughput();
+        }
+        Ok(result)
+    }
+}
+
+/// One trial with a tool.
+fn run(tool: Tool, program: &std::path::Path, order: &Order<'_>) -> Result<TrialResult, String> {
+    let arguments = tool.arguments(order).map_err(|unable| unable.to_string())?;
+    let limit = Duration::from_secs(order.seconds) + GRACE;
+    let repeats = if tool == Tool::Psql { psql::repeats(order) } else { 1 };
+    let mut total =
+        process::run(program, &arguments, order.scratch, limit).map_err(|error| format!("{tool}: {error}"))?;
+    for _ in 1..repeats {
+        if total.elapsed_ns > limit.as_nanos() as u64 || total.code != 0 {
+            return Err(format!("{tool}: {repeats} runs did not end within {limit:?}"));
+        }
+        let next =
+            process::run(program, &arguments, order.scratch, limit).map_err(|error| format!("{tool}: {error}"))?;
+        total.output.push_str(&next.output);
+        total.code = next.code;
+        total.elapsed_ns += next.elapsed_ns;
+        total.cost.user_ns += next.cost.user_ns;
+        total.cost.system_ns += next.cost.system_ns;
+        total.cost.voluntary_switches += next.cost.voluntary_switches;
+        total.cost.involuntary_switches += next.cost.involuntary_switches;
+    }
+    let last = || total.output.trim_end().lines().last().unwrap_or("nothing").chars().take(160).collect::<String>();
+    if total.code != 0 {
+        return Err(format!("{tool} ended with status {}; its last line: {}", total.code, last()));
+    }
+    let reading = tool.read(&total.output, order, total.elapsed_ns).map_err(|misread| format!("{tool}: {misread}"))?;
+    Ok(result(reading, total.cost, order.spec))
+}
+
+fn result(reading: Reading, cost: lasthop_load::result::DriverCost, spec: &Spec) -> TrialResult {
+    let mut errors = BTreeMap::new();
+    for (class, count, first) in reading.errors.into_iter().filter(|(_, count, _)| *count > 0) {
+        errors.entry(class).or_insert(ErrorCount { count: 0, first }).count += count;
+    }
+    let elapsed = if reading.rate > 0.0 { reading.requests as f64 / reading.rate * 1e9 } else { 0.0 };
+    TrialResult {
+        elapsed_ns: elapsed as u64,
+        requests: reading.requests,
+        requests_total: reading.requests,
+        bytes_received: reading.bytes,
+        service_time: None,
+        response_time: None,
+        lag: None,
+        offered: None,
+        ports: None,
+        phases: Phases::default(),
+        errors,
+        connections_opened: reading.connections,
+        cost,
+        engine: if spec.connections > 1 { Engine::Epoll } else { Engine::Blocking },
+        reported: Some(reading.reported),
+    }
+}
+
+#[cfg(test)]
+pub mod testing {
+    //! Orders for the tests of the tools.
+
+    use lasthop_load::spec::{
+        Address, Endpoint, Http, HttpExpect, HttpVersion, Model, Postgres, PostgresExpect, Protocol, QueryMode, Reuse,
+        SocketOptions, Timeouts,
+    };
+
+    use super::*;
+
+    pub fn words(text: &str) -> Vec<String> {
+        shlex::split(text).unwrap()
+    }
+
+    fn spec(address: Address, protocol: Protocol, connections: u32) -> Spec {
+        Spec {
+            endpoint: Endpoint { address, tls: None },
+            protocol,
+            socket: SocketOptions::default(),
+            reuse: Reuse::KeepAlive,
+            model: Model::Closed,
+            engine: Engine::Auto,
+            connections,
+            threads: 1,
+            pipeline: 1,
+            timeouts: Timeouts::default(),
+        }
+    }
+
+    /// `GET /x` of 127.0.0.1:8080 over ten kept connections, three times or for a second.
+    pub fn http_order<T>(test: impl FnOnce(Order<'_>) -> T) -> T {
+        let protocol = Protocol::Http(Http {
+            method: "GET".into(),
+            path: "/x".into(),
+            host: "localhost".into(),
+            headers: vec![],
+            body: String::new(),
+            version: HttpVersion::V11,
+            expect: HttpExpect { status: 200, body: None, contains: vec![], length: None },
+        });
+        order(&spec(Address::Tcp("127.0.0.1:8080".parse().unwrap()), protocol, 10), test)
+    }
+
+    /// `select 1` over one connection to a Unix socket.
+    pub fn postgres_order<T>(test: impl FnOnce(Order<'_>) -> T) -> T {
+        let protocol = Protocol::Postgres(Postgres {
+            user: "foo".into(),
+            database: "bar".into(),
+            password: Some("a'b".into()),
+            query: "select 1".into(),
+            mode: QueryMode::Simple,
+            parameters: vec![],
+            expect: PostgresExpect::default(),
+        });
+        order(&spec(Address::Unix("/run/pg/.s.PGSQL.5433".into()), protocol, 1), test)
+    }
+
+    fn order<T>(spec: &Spec, test: impl FnOnce(Order<'_>) -> T) -> T {
+        let scratch = tempfile::tempdir().unwrap();
+        test(Order { spec, seconds: 1, count: 3, flags: &[], scratch: scratch.path() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_tool_cannot_do_is_refused_before_anything_is_opened() {
+        let foreign = Foreign {
+            choice: ToolChoice::plain(Tool::Wrk),
+            program: "/nonexistent".into(),
+            version: "0".into(),
+            scratch: "/nonexistent".into(),
+        };
+        let Failed(stage, cause) = testing::postgres_order(|order| foreign.prepare(order.spec.clone()).err().unwrap());
+        assert_eq!((stage, cause.as_str()), (Stage::Spec, "wrk speaks HTTP, but the case's protocol is PostgreSQL"));
+        let unix = testing::http_order(|order| {
+            let mut spec = order.spec.clone();
+            spec.endpoint.address = lasthop_load::spec::Address::Unix("/x".into());
+            foreign.prepare(spec).err().unwrap().1
+        });
+        assert!(unix.contains("cannot open a Unix socket"), "{unix}");
+    }
+}

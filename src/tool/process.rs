@@ -1,0 +1,123 @@
+//! One run of a tool: its output, its time, what it consumed.
+
+use std::{
+    io::{self, Read},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use lasthop_load::result::DriverCost;
+use rustix::process::{Pid, Signal};
+
+/// More than any tool prints in a trial that went well.
+const LONGEST_OUTPUT: u64 = 1 << 20;
+
+/// A run of a tool that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// Standard error and standard output, as they came.
+    pub output: String,
+    /// Exit status, or 128 + the signal.
+    pub code: i32,
+    /// From its start to its end.
+    pub elapsed_ns: u64,
+    pub cost: DriverCost,
+}
+
+/// Runs a program to its end; after `limit` it is killed. It dies with this process.
+///
+/// # Errors
+/// It cannot be started, or did not end in time ([`io::ErrorKind::TimedOut`]).
+pub fn run(program: &Path, arguments: &[String], folder: &Path, limit: Duration) -> io::Result<Finished> {
+    let (reader, writer) = io::pipe()?;
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let die_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(die_with_us) };
+    let begun = Instant::now();
+    let child = command.spawn()?;
+    // The command holds the writing ends; ours must go for the reader to see the end.
+    drop(command);
+    let (sender, output) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = reader.take(LONGEST_OUTPUT).read_to_end(&mut bytes);
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    // The tool has ended, or closes its output to end.
+    let output = output.recv_timeout(limit);
+    if output.is_err() {
+        kill(&child);
+    }
+    let (code, cost) = wait(&child)?;
+    let elapsed_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    match output {
+        Ok(output) => Ok(Finished { output, code, elapsed_ns, cost }),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("it did not end within {limit:?}"))),
+    }
+}
+
+fn kill(child: &Child) {
+    if let Some(pid) = Pid::from_raw(child.id() as i32) {
+        // It has not been waited for: the number is still its own.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Waits for a child and says what it consumed, which `std` does not.
+fn wait(child: &Child) -> io::Result<(i32, DriverCost)> {
+    let mut status = 0;
+    // SAFETY: an all-zero rusage is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to locals that outlive the call.
+        let waited = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage) };
+        if waited >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 128 + libc::WTERMSIG(status) };
+    let nanoseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    let cost = DriverCost {
+        user_ns: nanoseconds(usage.ru_utime),
+        system_ns: nanoseconds(usage.ru_stime),
+        voluntary_switches: usage.ru_nvcsw as u64,
+        involuntary_switches: usage.ru_nivcsw as u64,
+        system_calls: 0,
+    };
+    Ok((code, cost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> io::Result<Finished> {
+        run(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], Path::new("/"), limit)
+    }
+
+    #[test]
+    fn output_status_and_cost_are_kept() {
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo out; echo err >&2; exit 3";
+        let ended = shell(script, Duration::from_secs(30)).unwrap();
+        assert_eq!((ended.code, ended.output.as_str()), (3, "out\nerr\n"));
+        assert!(ended.cost.cpu_ns() > 0 && ended.elapsed_ns > 0, "{ended:?}");
+    }
+
+    #[test]
+    fn a_signal_is_a_status_and_a_hang_is_an_end() {
+        assert_eq!(shell("kill -SEGV $$", Duration::from_secs(30)).unwrap().code, 128 + libc::SIGSEGV);
+        let error = shell("exec sleep 1000", Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}
