@@ -239,6 +239,7 @@ fn result(truth: &Truth, speed: f64) -> TrialResult {
         lag: None,
         offered: None,
         ports: None,
+        tls_handshakes: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,

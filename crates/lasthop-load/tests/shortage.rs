@@ -27,6 +27,7 @@ use lasthop_load::{
 const INSIDE: &str = "LASTHOP_TEST_NAMESPACE";
 
 /// Runs the named test of this program again within a network namespace of its own; true when this is that run.
+#[expect(clippy::print_stderr, reason = "a skip is said")]
 fn in_own_network(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         raise_loopback();

@@ -15,7 +15,7 @@ use crate::{
     recorder::{Recorder, WorkerRecord},
     result::{ErrorClass, Proof},
     spec::Spec,
-    transport::{Calls, Connector, Wait, Watch},
+    transport::{Calls, Connector, Stream, Wait, Watch},
     wire::{Stage, TrialPhases},
 };
 
@@ -175,6 +175,9 @@ impl Blocking {
     fn connect(&mut self) -> Result<(), Failure> {
         let opened = self.connector.open(&self.calls, &self.watch)?;
         let established = clock::now();
+        if let Stream::Tls(tls) = &opened.stream {
+            self.recorder.shook_hands(tls.is_resumed());
+        }
         self.connection.attach(opened.stream);
         let mut auth_ns = None;
         if self.greets {

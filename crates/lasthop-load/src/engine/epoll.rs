@@ -436,6 +436,7 @@ impl Slot {
             }
         }
         let tls_ns = Some(clock::now() - since - connect_ns);
+        common.recorder.shook_hands(tls.is_resumed());
         self.greet(since, connect_ns, tls_ns, token, common)
     }
 
