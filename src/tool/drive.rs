@@ -161,6 +161,7 @@ fn result(reading: Reading, cost: lasthop_load::result::DriverCost, spec: &Spec)
         lag: None,
         offered: None,
         ports: None,
+        tls_handshakes: None,
         phases: Phases::default(),
         errors,
         connections_opened: reading.connections,
