@@ -1,4 +1,5 @@
-//! One connection, blocking calls: what a plain program does. One send and one receive a request.
+//! One connection, blocking calls: what a plain program does. One send and one receive a request; the thread that waits
+//! for this one keeps its deadline.
 
 use std::{io, sync::Arc};
 
