@@ -1,4 +1,5 @@
-//! One connection, blocking calls: what a plain program does. One send and one receive a request.
+//! One connection, blocking calls: what a plain program does. One send and one receive a request; the thread that waits
+//! for this one keeps its deadline.
 
 use std::{io, sync::Arc};
 
@@ -162,8 +163,16 @@ impl Blocking {
         {
             return Ok(reply);
         }
+        let mut received = match self.connection.receive_whole(&mut self.buffer, &mut self.recorder) {
+            Ok(at) => return Ok(Reply { at, keep: true, right: true }),
+            Err(received) => Some(received),
+        };
         loop {
-            match self.connection.receive(&mut self.buffer, &mut self.recorder)? {
+            let step = match received.take() {
+                Some(received) => self.connection.judge(received, &self.buffer, &mut self.recorder)?,
+                None => self.connection.receive(&mut self.buffer, &mut self.recorder)?,
+            };
+            match step {
                 Step::Finished(reply) => return Ok(reply),
                 Step::Blocked => return Err(Failure::timeout("reply")),
                 Step::More { .. } => self.check_time(start)?,
