@@ -81,6 +81,37 @@ fn every_path_of_docker_is_named_as_what_it_is() {
     every_path("docker", &["docker-proxy", "bridge", "veth", "gunicorn"]);
 }
 
+/// Two containers and the link between them, in every layout.
+fn every_layout(engine: &'static str) {
+    if !have("nginx") || !have_python("containers") || !have_engine(engine) {
+        return;
+    }
+    let world = World::new(engine);
+    let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--budget", "8s", "--blocks", "2"];
+    let summary = world.run(&arguments).ok().json();
+    assert_eq!(summary["failures"], serde_json::json!([]));
+    let cases = summary["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 7);
+    for case in cases {
+        let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
+        assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
+        let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
+        assert!(roles["gunicorn"].as_f64().unwrap() > 0.0 && roles["nginx"].as_f64().unwrap() > 0.0, "{case}");
+    }
+    assert!(!summary["checks"].to_string().contains("config-differs"), "{}", summary["checks"]);
+    world.lasthop.assert_nothing_left();
+}
+
+#[test]
+fn every_layout_of_two_containers_works_with_podman() {
+    every_layout("podman");
+}
+
+#[test]
+fn every_layout_of_two_containers_works_with_docker() {
+    every_layout("docker");
+}
+
 /// Kills lasthop at moments spread over image, network, start and trials.
 fn sigkill(engine: &'static str) {
     if !ready(engine) {
