@@ -12,14 +12,18 @@
 //! | analyse | [`analyse`] | estimates, comparisons, checks, verdicts |
 //! | report | [`report`] | bytes |
 //!
-//! [`run`] ties plan to record; [`cli`] parses, dispatches and is the only module that prints.
+//! [`run`] ties plan to record; [`load`] drives a single endpoint, without the others; [`cli`] parses, dispatches and is the only module that prints.
 
 pub mod analyse;
 pub mod cli;
 pub mod experiment;
+pub mod export;
+pub mod load;
 pub mod observe;
 pub mod record;
 pub mod report;
+pub mod repro;
 pub mod run;
 pub mod service;
+pub mod study;
 pub mod tool;

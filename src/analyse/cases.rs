@@ -35,7 +35,17 @@ fn summarise(trials: &Trials, plan: &CasePlan) -> CaseSummary {
         errors: errors(trials, case),
         metrics: metrics(trials, plan),
         proof: trials.proofs(case).last().map(|seen| proof(seen, path(trials, case))),
+        headroom: headroom(trials, case),
     }
+}
+
+/// What the load reached against a server that does nothing, divided by what it reached here, in all trials.
+pub fn headroom(trials: &Trials, case: &str) -> Option<f64> {
+    let null = trials.round_records().find_map(|round| round.headroom.get(case).copied())?;
+    let (requests, nanoseconds) = trials.of(case).fold((0, 0), |(requests, nanoseconds), trial| {
+        (requests + trial.result.requests, nanoseconds + trial.result.elapsed_ns)
+    });
+    (requests > 0).then(|| null * nanoseconds as f64 / 1e9 / requests as f64)
 }
 
 /// Errors by class, of trials without a right answer too.

@@ -15,6 +15,7 @@ pub mod summary;
 mod testing;
 mod trials;
 
+pub use cases::class_name;
 pub use progress::{ProgressLine, precision_reached, progress};
 
 use indexmap::IndexMap;

@@ -93,6 +93,10 @@ pub struct CaseSummary {
     pub metrics: Option<Metrics>,
     /// What the live connections were proven to be; `None` when the case never worked.
     pub proof: Option<ProofSummary>,
+    /// How many times more the load generator could have done at least: what the same load reached against a server that
+    /// does nothing, divided by the throughput. `None` where it was not calibrated.
+    #[serde(default)]
+    pub headroom: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -157,6 +157,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
             blocks: 5,
             aa: false,
             placement: Placement::Free,
+            headroom: false,
         },
         factors: IndexMap::from([("transport".to_owned(), factor)]),
         cases,
@@ -185,7 +186,7 @@ fn environment() -> Environment {
 
 fn round_record(cases: &[CasePlan], round: u32, at_ns: u64) -> RoundRecord {
     let cases = cases.iter().map(|case| (case.case.clone(), proof(case.transport))).collect();
-    RoundRecord { round, at_ns, start_ns: 1_000_000, cases }
+    RoundRecord { round, at_ns, start_ns: 1_000_000, cases, headroom: IndexMap::new() }
 }
 
 fn proof(transport: Transport) -> CaseProof {
@@ -237,6 +238,8 @@ fn result(truth: &Truth, speed: f64) -> TrialResult {
         response_time: None,
         lag: None,
         offered: None,
+        ports: None,
+        tls_handshakes: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,

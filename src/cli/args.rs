@@ -46,10 +46,17 @@ pub enum Command {
     List,
     /// Show an experiment: its question, services, factors and cases
     Show(Show),
+    /// Put load on one endpoint and print its figures
+    Load(super::load::LoadArgs),
     /// Report a recorded run again, in any format
     Report(Report),
     /// List the recorded runs
     Runs,
+    /// Repeat what others published: their method beside lasthop's, and why the figures differ
+    #[command(after_help = EXIT_CODES)]
+    Repro(Repro),
+    /// Write the winner's configuration for copying, and what must be true for it
+    Export(Export),
     /// Say what this machine can run, what is missing, and what makes it noisy
     Doctor(Doctor),
     /// Install what an experiment needs (shows the commands first)
@@ -68,6 +75,9 @@ pub enum Command {
     /// The process that starts servers and ends them when lasthop dies
     #[command(hide = true)]
     Guard(GuardArgs),
+    /// A server that says one reply for every request, and does nothing else
+    #[command(hide = true)]
+    Null,
     /// lasthop's own server of the experiment `sockets`
     #[command(hide = true)]
     Serve(super::serve::ServeArgs),
@@ -155,6 +165,9 @@ pub struct ScheduleOptions {
     /// Seed of the order of cases and of the bootstrap; drawn and recorded if not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Do not calibrate the load generator against a server that does nothing
+    #[arg(long)]
+    pub no_headroom: bool,
     /// Stop after so many rounds (starts of all services)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
@@ -187,7 +200,7 @@ pub struct Drivers {
     pub cross_check: Vec<ToolChoice>,
 }
 
-#[derive(Debug, Args, Clone)]
+#[derive(Debug, Default, Args, Clone)]
 #[command(next_help_heading = "Which programs")]
 pub struct Programs {
     /// Use this executable for a recipe
@@ -227,6 +240,48 @@ pub struct Report {
 }
 
 #[derive(Debug, Args)]
+pub struct Repro {
+    /// Name of a study; without it the studies are listed
+    pub study: Option<String>,
+    /// Every study, as a book: one Markdown file and one JSON file. Finished studies are not repeated
+    #[arg(long, conflicts_with = "study")]
+    pub all: bool,
+    /// Repeat finished studies, too
+    #[arg(long, requires = "all")]
+    pub again: bool,
+    /// Time for lasthop's own design of a study; the study's own method is shortened to take about as long at most
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub budget: Option<Duration>,
+    /// Folder for records, results and the book; lasthop's data folder if not given
+    #[arg(long, value_name = "FOLDER")]
+    pub into: Option<PathBuf>,
+    /// Seed of the order of cases and of the bootstrap
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Form of the table of one study
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+    #[command(flatten)]
+    pub programs: Programs,
+    /// Do not show progress; warnings stay
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// A run (its name or a part of it, its directory, or `last`), or an experiment: its last run
+    #[arg(default_value = "last")]
+    pub run: String,
+    /// This case instead of the winner
+    #[arg(long)]
+    pub case: Option<String>,
+    /// Write files into a folder instead of standard output
+    #[arg(long, value_name = "FOLDER")]
+    pub into: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub struct PathArgs {
     /// `127.0.0.1:8080`, `8080`, a URL, `unix:/run/app.sock` or `unix:@name`
     pub address: String,
@@ -243,11 +298,14 @@ pub struct Doctor {
 #[derive(Debug, Args)]
 pub struct Setup {
     /// Name of an experiment, or the folder of your own
-    #[arg(required_unless_present = "all")]
+    #[arg(required_unless_present_any = ["all", "tools"])]
     pub experiment: Option<String>,
-    /// Every built-in experiment
+    /// Every built-in experiment, and the classic tools
     #[arg(long, conflicts_with = "experiment")]
     pub all: bool,
+    /// The classic tools that can drive: wrk, ab, httperf, h2load, psql, pgbench, redis-benchmark
+    #[arg(long)]
+    pub tools: bool,
     /// Run the commands without asking
     #[arg(short, long)]
     pub yes: bool,

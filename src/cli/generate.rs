@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use clap_complete::Shell;
 
 use super::{CliError, command, print};
-use crate::{experiment::schema, report};
+use crate::{experiment::schema, load, report};
 
 /// Shells with a completion file in the repository.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
@@ -32,7 +32,10 @@ pub fn all(directory: &Path) -> Result<(), CliError> {
         }
         write("schema/experiment.json", &pretty(schema::experiment_schema()))?;
         write("schema/recipe.json", &pretty(schema::recipe_schema()))?;
-        write("schema/result.json", &pretty(&report::schema()))
+        write("schema/load.json", &pretty(&load::schema()))?;
+        write("schema/result.json", &pretty(&report::schema()))?;
+        write("schema/study.json", &pretty(crate::study::catalog::schema()))?;
+        write("schema/repro.json", &pretty(&schemars::schema_for!(crate::repro::outcome::Repetition).to_value()))
     };
     files().map_err(|error| CliError::failed(format!("cannot write into {}: {error}", directory.display())))
 }

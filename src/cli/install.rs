@@ -18,6 +18,7 @@ use crate::{
         locate::Locator,
         setup::{self, Need, SetupStep, System},
     },
+    tool::Tool,
 };
 
 /// What this machine can run, what is missing, what makes it noisy. Exits with 1 when something is missing.
@@ -29,6 +30,11 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
         let locator = locator(&home, &experiment.name, &arguments.programs);
         let programs = experiment.recipes.iter().map(|(name, recipe)| doctor::program(name, &recipe.program, &locator));
         sections.push((format!("Experiment {}", experiment.name), programs.collect::<Vec<_>>()));
+    }
+    if arguments.experiment.is_none() {
+        let locator = locator(&home, "--tools", &arguments.programs);
+        let found = Tool::ALL.iter().map(|tool| doctor::tool(*tool, &locator));
+        sections.push(("Classic tools (for --driver, --cross-check and repro)".to_owned(), found.collect()));
     }
     let mut machine = vec![doctor::home(&home)];
     machine.extend(doctor::privileges(&facts));
@@ -80,11 +86,19 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     let home = home()?;
     let mut steps = Vec::new();
     let mut left = BTreeSet::new();
-    for experiment in experiments(arguments.experiment.as_deref())? {
-        let locator = locator(&home, &experiment.name, &args::Programs { programs: Vec::new(), engine: None });
+    let only_tools = arguments.tools && !arguments.all && arguments.experiment.is_none();
+    let wanted = if only_tools { Vec::new() } else { experiments(arguments.experiment.as_deref())? };
+    for experiment in wanted {
+        let locator = locator(&home, &experiment.name, &args::Programs::default());
         left.extend(by_hand(&experiment, &locator));
         let needs = needs(&experiment, &locator);
         let planned = setup::plan(&experiment.name, &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
+        steps.extend(planned.into_iter().filter(|step| !step.satisfied));
+    }
+    if arguments.all || arguments.tools {
+        let locator = locator(&home, "--tools", &args::Programs::default());
+        let needs: Vec<Need> = Tool::ALL.iter().map(|tool| tool_need(*tool, &locator)).collect();
+        let planned = setup::plan("tools", &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
         steps.extend(planned.into_iter().filter(|step| !step.satisfied));
     }
     // Two experiments may need the same packages, and the lists are read once.
@@ -118,6 +132,15 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
 fn by_hand(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     let recipes = experiment.recipes.iter().filter(|(_, recipe)| recipe.program.obtain.is_some());
     recipes.filter_map(|(name, recipe)| Some(locator.locate(name, &recipe.program).err()?.to_string())).collect()
+}
+
+fn tool_need(tool: Tool, locator: &Locator) -> Need {
+    let program = tool.program();
+    Need {
+        of: tool.name().to_owned(),
+        located: locator.locate(tool.name(), &program).is_ok(),
+        packages: program.packages,
+    }
 }
 
 fn needs(experiment: &Experiment, locator: &Locator) -> Vec<Need> {

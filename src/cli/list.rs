@@ -35,7 +35,7 @@ pub fn experiments() -> Result<(), CliError> {
 
 fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
     let experiment = entry.experiment.as_ref().ok()?;
-    let locator = locator(home, &entry.name, &args::Programs { programs: Vec::new(), engine: None });
+    let locator = locator(home, &entry.name, &args::Programs::default());
     let transports =
         experiment.factors[cases::compared(&experiment.factors)].levels.iter().map(ToString::to_string).collect();
     Some(ExperimentEntry {
@@ -48,7 +48,7 @@ fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
 }
 
 /// Programs of the default cases that cannot be found, a sentence each.
-fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
+pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     let Ok(plan) = Plan::new(experiment.clone(), &Default::default()) else { return Vec::new() };
     let mut recipes: Vec<&str> =
         plan.stacks.iter().flat_map(|stack| stack.services.values()).map(|service| &service.recipe[..]).collect();

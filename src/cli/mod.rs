@@ -3,11 +3,14 @@
 //! Results go to standard output, talk to standard error.
 
 mod args;
+mod export;
 mod generate;
 mod install;
 
 mod list;
+mod load;
 mod progress;
+mod repro;
 mod run;
 mod serve;
 mod values;
@@ -95,8 +98,11 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Run(arguments) => run::run(&arguments),
         Command::List => list::experiments().map(done),
         Command::Show(arguments) => list::show(&arguments).map(done),
+        Command::Load(arguments) => load::load(&arguments),
         Command::Report(arguments) => report_again(&arguments).map(done),
         Command::Runs => list::runs().map(done),
+        Command::Repro(arguments) => repro::repro(&arguments),
+        Command::Export(arguments) => export::export(&arguments).map(done),
         Command::Doctor(arguments) => install::doctor(&arguments),
         Command::Setup(arguments) => install::setup(&arguments),
         Command::New(arguments) => new(&arguments.name).map(done),
@@ -105,6 +111,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Completions { shell } => generate::completions(shell).map(done),
         Command::Drive(arguments) => drive(arguments.foreign.as_deref()).map(done),
         Command::Guard(_) => guard::serve().map(done).map_err(CliError::failed),
+        Command::Null => load::null().map(done),
         Command::Serve(arguments) => serve::serve(arguments).map(done),
         Command::Generate { directory } => generate::all(&directory).map(done),
     }

@@ -102,6 +102,7 @@ fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliErro
         blocks: schedule.blocks.unwrap_or(blocks),
         aa: options.select.aa,
         placement,
+        headroom: !schedule.no_headroom,
         rounds: schedule.rounds,
         tools: options.drivers.driver.iter().chain(&options.drivers.cross_check).cloned().collect(),
     })
@@ -123,7 +124,7 @@ fn drawn_seed() -> u64 {
 }
 
 /// The first signal asks for an end in order, the second ends lasthop at once: its guard ends everything else.
-fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
+pub fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&interrupt))

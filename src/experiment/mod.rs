@@ -20,7 +20,7 @@ pub mod container;
 mod definition;
 mod derive;
 pub mod diagnostics;
-mod document;
+pub(crate) mod document;
 pub mod model;
 pub mod plan;
 pub mod quantity;

@@ -14,6 +14,7 @@ use crate::{
         home::Home,
         locate::{LocateError, Locator},
     },
+    tool::Tool,
 };
 
 /// How much a finding matters.
@@ -59,6 +60,14 @@ pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
         }
         Err(error) => finding(&id, Severity::Missing, error.to_string(), None),
     }
+}
+
+/// Whether a classic tool is there. One that is missing keeps no experiment from running.
+#[must_use]
+pub fn tool(tool: Tool, locator: &Locator) -> Finding {
+    let found = program(tool.name(), &tool.program(), locator);
+    let severity = if found.severity == Severity::Missing { Severity::Note } else { found.severity };
+    Finding { severity, ..found }
 }
 
 /// How to install by hand what is not Python's or Ruby's: those belong into lasthop's own environments.

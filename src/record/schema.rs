@@ -5,7 +5,7 @@
 //! environment.json   Environment     written when the first round is up: then all versions are known
 //! trials.jsonl       TrialRecord     one line a trial, on disk before the next trial starts
 //! end.json           RunEnd          written last; where it is missing the run was cut off
-//! services/ROUND/STACK/SERVICE/      rendered configurations and logs
+//! services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
 //! ```
 //!
 //! History of [`VERSION`]:
@@ -108,6 +108,9 @@ pub struct Settings {
     /// Whether every reference case was run twice under two names and nothing else.
     pub aa: bool,
     pub placement: Placement,
+    /// Whether the load generator was calibrated against a server that does nothing.
+    #[serde(default)]
+    pub headroom: bool,
     /// At most so many rounds; `None` where precision and budget alone decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
@@ -230,6 +233,10 @@ pub struct RoundRecord {
     /// Nanoseconds that starting and verifying took.
     pub start_ns: u64,
     pub cases: IndexMap<String, CaseProof>,
+    /// Requests per second that the same load reached against a server that does nothing, on an endpoint of the same
+    /// kind; in the first round only, and only for protocols whose servers do more than that.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub headroom: IndexMap<String, f64>,
 }
 
 /// What the verification of a case at the begin of a round saw.

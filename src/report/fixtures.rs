@@ -71,6 +71,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
         errors: IndexMap::new(),
         metrics,
         proof: None,
+        headroom: None,
     }
 }
 

@@ -24,6 +24,7 @@ impl Programs {
             let recipe = &plan.experiment.recipes[&service.recipe];
             found.entry(service.recipe.clone()).or_insert_with(|| locator.locate(&recipe.name, &recipe.program));
         }
+        let locator = locator.for_tools();
         let tools =
             tools.iter().map(|choice| Ok((choice.tool, locator.locate(choice.tool.name(), &choice.tool.program())?)));
         Ok(Self(found, tools.collect::<Result<_, LocateError>>()?))

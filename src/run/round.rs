@@ -1,5 +1,7 @@
 //! One round: services and drivers started afresh, verified, driven in blocks, stopped.
 
+mod headroom;
+
 use std::{
     collections::BTreeMap,
     os::fd::OwnedFd,
@@ -108,11 +110,13 @@ impl Round {
                 proofs.insert(plan.cases[index].case.clone(), proof);
             }
         }
+        let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
         runner.append(TrialRecord::Round(RoundRecord {
             round: number,
             at_ns: nanoseconds(begun.duration_since(runner.begun)),
             start_ns: nanoseconds(begun.elapsed()),
             cases: proofs,
+            headroom,
         }))?;
         Ok(round)
     }
@@ -384,9 +388,10 @@ fn start_driver(
     Ok(RunningDriver { driver, process, log: log.to_owned() })
 }
 
+/// By its link in `/proc` where the file was replaced since lasthop started: the guard, which starts it, is the same file.
 fn own_executable() -> Result<String, String> {
     let path = std::env::current_exe().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
-    Ok(path.display().to_string())
+    Ok(if path.exists() { path.display().to_string() } else { "/proc/self/exe".to_owned() })
 }
 
 impl Runner<'_> {

@@ -76,6 +76,12 @@ impl Locator {
         Self { experiment: experiment.to_owned(), given, folders }
     }
 
+    /// The same for a classic tool, which `lasthop setup --tools` installs.
+    #[must_use]
+    pub fn for_tools(&self) -> Self {
+        Self { experiment: "--tools".to_owned(), ..self.clone() }
+    }
+
     /// The program of the recipe of this name.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ pub mod guard;
 pub mod home;
 pub mod listener;
 pub mod locate;
+pub mod null;
 pub mod process;
 pub mod readiness;
 pub mod sandbox;

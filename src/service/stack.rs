@@ -259,6 +259,7 @@ fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> 
         move |cause| failed(stage, cause, tail(&log))
     };
     write_files(binding, service).map_err(at(Stage::Prepare))?;
+    write_place(binding, service).map_err(at(Stage::Prepare))?;
     prepare(guard, binding, service, container, &log).map_err(at(Stage::Prepare))?;
     let stop_signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
     // Before the bridge is there its addresses are on the way to elsewhere, where anybody may answer.
@@ -330,6 +331,41 @@ fn write_files(binding: &ServiceBinding, service: &RenderedService) -> Result<()
         }
     }
     Ok(())
+}
+
+/// File name, in a service's folder of the run record, of how and where it was started.
+pub const PLACE: &str = "place.json";
+
+/// How and where a service was started: what `lasthop export` makes a configuration of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Absolute path of the program, then its arguments.
+    pub command: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    pub directory: PathBuf,
+    pub runtime: PathBuf,
+    pub endpoint: Endpoint,
+    /// Where the transport uses TLS: certificate and key.
+    pub tls: Option<[PathBuf; 2]>,
+    /// Rendered files but those of the application, relative to the folder.
+    pub files: Vec<PathBuf>,
+}
+
+fn write_place(binding: &ServiceBinding, service: &RenderedService) -> Result<(), StartCause> {
+    let files = service.files.iter().map(|(path, _)| path.clone());
+    let place = Place {
+        command: service.command.clone(),
+        environment: service.environment.clone(),
+        directory: binding.directory.clone(),
+        runtime: binding.runtime.clone(),
+        endpoint: service.endpoint.clone(),
+        tls: binding.tls.as_ref().map(|tls| [tls.certificate.clone(), tls.key.clone()]),
+        files: files.filter(|path| !path.starts_with("app")).collect(),
+    };
+    let path = binding.record.join(PLACE);
+    let text = serde_json::to_vec_pretty(&place).expect("plain data with text keys");
+    write_file(&path, &text).map_err(|cause| StartCause::File { path, cause })
 }
 
 /// Scripts are made executable.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, se
 #[derive(Clone, PartialEq)]
 pub struct Histogram(Hdr<u64>);
 
-const HIGHEST_NS: u64 = 3_600_000_000_000;
+pub(crate) const HIGHEST_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 
 impl Histogram {
@@ -29,6 +29,16 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, nanoseconds: u64) {
         self.0.saturating_record(nanoseconds.max(1));
+    }
+
+    /// Records the same duration `count` times.
+    pub fn record_n(&mut self, nanoseconds: u64, count: u64) {
+        self.0.saturating_record_n(nanoseconds.max(1), count);
+    }
+
+    /// Takes away durations that were recorded before.
+    pub(crate) fn take_away(&mut self, other: &Self) {
+        self.0.subtract(&other.0).expect("both histograms have the same bounds, and `other` is a part of this one");
     }
 
     pub fn merge(&mut self, other: &Self) {

@@ -9,10 +9,12 @@
 //! - [`protocol`]: what is said, without sockets; every reply is checked.
 //! - [`pacer`]: when the requests of an open loop are due.
 //! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; [`proof`]: what it ran over.
+//! - `ports`: whether a connection per request over TCP has local ports enough.
 //! - [`result`]: what happened in one trial, with mergeable histograms.
 //! - [`url`]: an endpoint and its protocol written as a URL.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
-//! - [`serve`]: lasthop's own server, the cheapest that is honest.
+//! - [`serve`]: lasthop's own server, the cheapest that is honest; [`null`]: one that says a known reply and does nothing.
+//! - [`sample`], [`reference`]: the first reply of an endpoint, and what it tells about all others.
 
 pub mod clock;
 pub mod drive;
@@ -21,13 +23,18 @@ pub mod engine;
 pub mod failure;
 pub mod histogram;
 mod limits;
+pub mod null;
 pub mod pacer;
+mod ports;
 pub mod proof;
 pub mod protocol;
 pub mod recorder;
+pub mod reference;
 pub mod result;
+pub mod sample;
 pub mod serve;
 pub mod spec;
+mod tally;
 pub mod transport;
 pub mod url;
 pub mod wire;

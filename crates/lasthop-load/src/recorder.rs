@@ -6,8 +6,9 @@ use crate::{
     clock,
     failure::Failure,
     histogram::Histogram,
-    result::{DriverCost, ErrorClass, ErrorCount, Offered, Phases, TrialResult},
+    result::{DriverCost, ErrorClass, ErrorCount, Offered, Phases, TlsHandshakes, TrialResult},
     spec::{Engine, Model},
+    tally::Tally,
     transport::Calls,
     wire::TrialPhases,
 };
@@ -45,13 +46,16 @@ pub struct Recorder {
     requests_total: u64,
     bytes_received: u64,
     opened: u64,
-    service: Histogram,
-    connect: Histogram,
-    tls: Histogram,
-    auth: Histogram,
-    first_byte: Histogram,
-    response: Histogram,
-    lag: Histogram,
+    handshakes: TlsHandshakes,
+    service: Tally,
+    /// Replies that came in several pieces: the time to the first piece, and to the last. All others have one time.
+    split_first: Tally,
+    split_service: Tally,
+    connect: Tally,
+    tls: Tally,
+    auth: Tally,
+    response: Tally,
+    lag: Tally,
     scheduled: u64,
     sent: u64,
     errors: BTreeMap<ErrorClass, ErrorCount>,
@@ -68,6 +72,7 @@ pub struct WorkerRecord {
     pub requests_total: u64,
     pub bytes_received: u64,
     pub opened: u64,
+    pub handshakes: TlsHandshakes,
     pub service: Histogram,
     /// Open loop only.
     pub response: Option<Histogram>,
@@ -91,13 +96,15 @@ impl Recorder {
             requests_total: 0,
             bytes_received: 0,
             opened: 0,
-            service: Histogram::new(),
-            connect: Histogram::new(),
-            tls: Histogram::new(),
-            auth: Histogram::new(),
-            first_byte: Histogram::new(),
-            response: Histogram::new(),
-            lag: Histogram::new(),
+            handshakes: TlsHandshakes::default(),
+            service: Tally::default(),
+            split_first: Tally::default(),
+            split_service: Tally::default(),
+            connect: Tally::default(),
+            tls: Tally::default(),
+            auth: Tally::default(),
+            response: Tally::default(),
+            lag: Tally::default(),
             scheduled: 0,
             sent: 0,
             errors: BTreeMap::new(),
@@ -117,29 +124,49 @@ impl Recorder {
         self.requests_total = 0;
         self.bytes_received = 0;
         self.opened = 0;
+        self.handshakes = TlsHandshakes::default();
         self.scheduled = 0;
         self.sent = 0;
-        let Self { service, connect, tls, auth, first_byte, response, lag, .. } = self;
-        for histogram in [service, connect, tls, auth, first_byte, response, lag] {
-            if !histogram.is_empty() {
-                histogram.clear();
-            }
+        let Self { service, split_first, split_service, connect, tls, auth, response, lag, .. } = self;
+        for tally in [service, split_first, split_service, connect, tls, auth, response, lag] {
+            tally.clear();
         }
         self.errors.clear();
         self.before = CostSnapshot::default();
         self.cost = DriverCost::default();
     }
 
-    /// A right answer: sent at `start`, first byte at `first`, whole at `end`.
+    /// `count` right answers, of `payload` bytes each: sent at `start`, first byte at `first`, whole at `end`.
     #[inline]
-    pub fn complete(&mut self, start: u64, first: u64, end: u64, payload: u64) {
+    pub fn complete(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
+        match self.window {
+            Window::Open { until, .. } if end < until => {
+                self.requests_total += u64::from(count);
+                self.count(start, first, end, payload, count);
+            }
+            _ => (0..count).for_each(|_| self.complete_at_edge(start, first, end, payload)),
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
+        let count = u64::from(count);
+        self.requests += count;
+        self.bytes_received += count * payload;
+        self.service.record_n(end.saturating_sub(start), count);
+        if first != end {
+            self.split_service.record_n(end.saturating_sub(start), count);
+            self.split_first.record_n(first.saturating_sub(start), count);
+        }
+    }
+
+    /// An answer that may open or shut the window.
+    #[cold]
+    fn complete_at_edge(&mut self, start: u64, first: u64, end: u64, payload: u64) {
         self.requests_total += 1;
         match self.window {
             Window::Open { since, until } => {
-                self.requests += 1;
-                self.bytes_received += payload;
-                self.service.record(end.saturating_sub(start));
-                self.first_byte.record(first.saturating_sub(start));
+                self.count(start, first, end, payload, 1);
                 if end >= until {
                     self.shut(since, end);
                 }
@@ -165,10 +192,7 @@ impl Recorder {
     pub fn complete_due(&mut self, due: u64, start: u64, first: u64, end: u64, payload: u64) {
         self.requests_total += 1;
         if self.is_counted(due) {
-            self.requests += 1;
-            self.bytes_received += payload;
-            self.service.record(end.saturating_sub(start));
-            self.first_byte.record(first.saturating_sub(start));
+            self.count(start, first, end, payload, 1);
             self.response.record(end.saturating_sub(due));
         }
     }
@@ -198,6 +222,15 @@ impl Recorder {
     fn shut(&mut self, since: u64, at: u64) {
         self.window = Window::Shut { since, at };
         self.cost = CostSnapshot::take(&self.calls).since(&self.before);
+    }
+
+    /// A TLS handshake is over.
+    pub fn shook_hands(&mut self, resumed: bool) {
+        if resumed {
+            self.handshakes.resumed += 1;
+        } else {
+            self.handshakes.full += 1;
+        }
     }
 
     /// A connection was opened.
@@ -256,14 +289,15 @@ impl Recorder {
             Window::Shut { .. } => {}
         }
         let Window::Shut { since, at } = self.window else { unreachable!("shut just above") };
-        let present = |histogram: &Histogram| (!histogram.is_empty()).then(|| histogram.clone());
+        let present = |tally: &Tally| (!tally.is_empty()).then(|| tally.to_histogram());
+        let service = self.service.to_histogram();
         WorkerRecord {
             window_ns: at - since,
             requests: self.requests,
             requests_total: self.requests_total,
             bytes_received: self.bytes_received,
             opened: self.opened,
-            service: self.service.clone(),
+            handshakes: self.handshakes,
             response: present(&self.response),
             lag: present(&self.lag),
             scheduled: self.scheduled,
@@ -272,11 +306,22 @@ impl Recorder {
                 connect: present(&self.connect),
                 tls: present(&self.tls),
                 auth: present(&self.auth),
-                first_byte: present(&self.first_byte),
+                first_byte: self.first_byte(&service),
             },
             errors: std::mem::take(&mut self.errors),
             cost: self.cost,
+            service,
         }
+    }
+
+    /// The times to the first byte: those of the replies, with the ones that came in pieces exchanged.
+    fn first_byte(&self, service: &Histogram) -> Option<Histogram> {
+        let mut first = service.clone();
+        if !self.split_first.is_empty() {
+            first.take_away(&self.split_service.to_histogram());
+            first.merge(&self.split_first.to_histogram());
+        }
+        (!first.is_empty()).then_some(first)
     }
 }
 
@@ -302,6 +347,8 @@ pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> Option
         response_time: None,
         lag: None,
         offered: offered(&records, model),
+        ports: None,
+        tls_handshakes: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,
@@ -335,6 +382,11 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.requests_total += record.requests_total;
     result.bytes_received += record.bytes_received;
     result.connections_opened += record.opened;
+    if record.handshakes != TlsHandshakes::default() {
+        let sum = result.tls_handshakes.get_or_insert_default();
+        sum.full += record.handshakes.full;
+        sum.resumed += record.handshakes.resumed;
+    }
     join(&mut result.service_time, Some(record.service));
     join(&mut result.response_time, record.response);
     join(&mut result.lag, record.lag);
@@ -421,7 +473,7 @@ mod tests {
         let mut recorder = Recorder::new(Calls::default());
         recorder.start(0, PHASES);
         for end in completions {
-            recorder.complete(end - 10, end - 5, *end, 3);
+            recorder.complete(end - 10, end - 5, *end, 3, 1);
         }
         recorder
     }
@@ -430,10 +482,38 @@ mod tests {
     fn the_window_runs_from_completion_to_completion() {
         let mut recorder = recorder(&[50, 120, 600, 1119, 1130]);
         assert!(recorder.is_shut());
-        recorder.complete(1130, 1135, 1140, 3);
+        recorder.complete(1130, 1135, 1140, 3, 1);
         let record = recorder.finish(5000);
         assert_eq!((record.window_ns, record.requests, record.requests_total), (1010, 3, 6));
         assert_eq!((record.service.count(), record.bytes_received), (3, 9));
+    }
+
+    #[test]
+    fn a_run_over_the_edge_counts_as_its_replies_do_one_by_one() {
+        for ends in [[50, 120, 600, 1119], [120, 130, 1120, 1130]] {
+            let (mut one, mut run) = (recorder(&[]), recorder(&[]));
+            for end in ends {
+                (0..3).for_each(|_| one.complete(end - 10, end - 5, end, 3, 1));
+                run.complete(end - 10, end - 5, end, 3, 3);
+            }
+            let (one, run) = (one.finish(5000), run.finish(5000));
+            assert_eq!(
+                (one.requests, one.requests_total, one.window_ns),
+                (run.requests, run.requests_total, run.window_ns)
+            );
+            assert_eq!((one.service, one.phases.first_byte), (run.service, run.phases.first_byte));
+        }
+    }
+
+    #[test]
+    fn the_first_byte_is_told_from_the_last() {
+        let mut recorder = recorder(&[120]);
+        recorder.complete(200, 250, 250, 3, 1);
+        recorder.complete(300, 310, 370, 3, 1);
+        let record = recorder.finish(5000);
+        let bins = |histogram: &Histogram| histogram.bins().collect::<Vec<_>>();
+        assert_eq!(bins(&record.service), [(50, 1), (70, 1)]);
+        assert_eq!(bins(&record.phases.first_byte.unwrap()), [(10, 1), (50, 1)]);
     }
 
     #[test]

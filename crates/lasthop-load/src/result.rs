@@ -82,6 +82,32 @@ impl DriverCost {
     }
 }
 
+/// The local ports of a case that opens a connection per request over TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortUse {
+    /// Ports that connections may use (`ip_local_port_range`).
+    pub range: u64,
+    /// Sockets in `TIME_WAIT` when the trial was asked for; of the whole network namespace.
+    pub time_wait_before: u64,
+    /// The most sockets in `TIME_WAIT` seen until the trial's end; of the whole network namespace.
+    pub time_wait_peak: u64,
+    /// Ports left towards the server when the trial began; at least so many.
+    pub left_before: u64,
+    /// Nanoseconds that the trial waited for ports.
+    pub waited_ns: u64,
+}
+
+/// TLS handshakes of the whole trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsHandshakes {
+    /// With certificates and signatures.
+    pub full: u64,
+    /// From an earlier session; only where resumption is asked for and the server allows it.
+    pub resumed: u64,
+}
+
 /// Whether an open loop kept its schedule during the measure phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,6 +157,12 @@ pub struct TrialResult {
     /// Open loop only: what was to be sent and what was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
+    /// Only with a connection per request over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<PortUse>,
+    /// Only where connections were opened with TLS during the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_handshakes: Option<TlsHandshakes>,
     pub phases: Phases,
     /// Errors of the whole trial.
     pub errors: BTreeMap<ErrorClass, ErrorCount>,

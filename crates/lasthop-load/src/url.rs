@@ -77,7 +77,10 @@ impl Default for UrlOptions {
 /// # Errors
 /// What is wrong, and how it should look.
 pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), UrlError> {
-    let Some((scheme, rest)) = url.split_once(':') else { return Err(UrlError::NoScheme(url.to_owned())) };
+    // What follows a colon and begins with a digit is a port: `localhost:8000` has no scheme.
+    let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
+    let split = url.split_once(':').filter(|(_, rest)| !is_port(rest));
+    let (scheme, rest) = split.ok_or_else(|| UrlError::NoScheme(url.to_owned()))?;
     let words: Vec<&str> = scheme.split('+').collect();
     match words.as_slice() {
         ["postgres" | "postgresql"] => postgres(rest, options),
@@ -362,6 +365,7 @@ mod tests {
     fn errors_say_what_is_wrong() {
         for (url, text) in [
             ("127.0.0.1", "has no scheme"),
+            ("localhost:8000", "has no scheme"),
             ("ftp://x/", "unknown scheme `ftp`"),
             ("echo+quic:/s", "unknown scheme `echo+quic`"),
             ("http+unix:app.sock", "is not the path of a socket"),

@@ -22,6 +22,22 @@ pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
     trials.cases().iter().filter_map(check).collect()
 }
 
+/// Headroom below which the generator is a large part of what is measured.
+const SCARCE: f64 = 2.0;
+
+pub fn headroom(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &crate::record::schema::CasePlan| {
+        let times = cases::headroom(trials, &plan.case)?;
+        let text =
+            format!("against a server that does nothing the same load reached {times:.1} times as many requests");
+        let effect = "the generator and the transport are a large part of what is measured, the servers a small one: the \
+                      ratios are those of a server that does little";
+        (times < SCARCE).then(|| of_case("headroom", Severity::Doubt, &plan.case, text, effect))
+    };
+    trials.cases().iter().filter_map(check).collect()
+}
+
 /// Marks the ratios that a saturated driver pulls towards 1: those where it limits the better of the two cases. Where it
 /// limits only the worse one the ratio may as well be too large, and the check alone speaks. CPU per request is exact.
 pub fn mark_lower_bounds(trials: &Trials, comparisons: &mut [Comparison]) {

@@ -43,6 +43,7 @@ const CHECKS: &[CheckFunction] = &[
     link::nodelay_off,
     configuration::config_differs,
     driver::driver_saturated,
+    driver::headroom,
     cross_check::cross_check,
     cross_check::tool_trials,
     design::run_cut_off,

@@ -52,6 +52,26 @@ fn a_driver_that_limits_only_the_worse_case_bounds_nothing() {
 }
 
 #[test]
+fn scarce_headroom_is_doubted() {
+    let null = |times: f64| {
+        let mut data = healthy();
+        let rate = summarise(&data).cases[1].metrics.as_ref().unwrap().throughput.estimate;
+        let first = data.records.iter_mut().find_map(|record| match record {
+            TrialRecord::Round(round) => Some(round),
+            _ => None,
+        });
+        first.unwrap().headroom.insert("unix".to_owned(), times * rate);
+        data
+    };
+    assert_eq!(findings(&healthy(), "headroom"), []);
+    assert_eq!(findings(&null(2.05), "headroom"), []);
+    let check = finding(&null(1.9), "headroom");
+    assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
+    assert!(check.evidence.contains("1.9 times"), "{}", check.evidence);
+    assert_eq!(summarise(&null(3.0)).cases[0].headroom, None);
+}
+
+#[test]
 fn threads_share_the_drivers_load() {
     let mut data = healthy();
     driver_load(&mut data, "unix", 1.6);

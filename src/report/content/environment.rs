@@ -17,8 +17,17 @@ pub fn section(summary: &Summary) -> Option<Section> {
         lines.push(programs(summary, environment));
     }
     lines.push(run(summary));
+    lines.extend(headroom(summary));
     let blocks = lines.into_iter().map(|line| Block::Paragraph(Text::of(Tone::Dim, line))).collect();
     super::section("Environment", Depth::Folded, blocks)
+}
+
+/// The range over the cases that were calibrated.
+fn headroom(summary: &Summary) -> Option<String> {
+    let times = || summary.cases.iter().filter_map(|case| case.headroom);
+    let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+    let range = if least < 0.95 * most { format!("{least:.1} to {most:.1}") } else { format!("{least:.1}") };
+    (most > 0.0).then(|| format!("headroom: the load generator could have done at least {range} times more"))
 }
 
 fn machine(environment: &Environment) -> String {

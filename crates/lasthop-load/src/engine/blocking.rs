@@ -1,6 +1,7 @@
-//! One connection, blocking calls: what a plain program does. One send and one receive a request.
+//! One connection, blocking calls: what a plain program does. One send and one receive a request; the thread that waits
+//! for this one keeps its deadline.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use super::{
     CaseError,
@@ -13,9 +14,9 @@ use crate::{
     proof,
     protocol::{Factory, closes_each_time, greets},
     recorder::{Recorder, WorkerRecord},
-    result::Proof,
+    result::{ErrorClass, Proof},
     spec::Spec,
-    transport::{Calls, Connector, Wait},
+    transport::{Calls, Connector, Stream, Wait, Watch},
     wire::{Stage, TrialPhases},
 };
 
@@ -31,12 +32,16 @@ pub struct Blocking {
     per_request: bool,
     request_ns: u64,
     greets: bool,
+    /// Keeps the deadline of each request: the thread that started this one looks at it.
+    watch: Arc<Watch>,
 }
 
 impl Blocking {
+    /// Somebody has to look at `watch`, or replies that never come are awaited for ever.
+    ///
     /// # Errors
     /// A text of the request cannot be encoded.
-    pub fn new(spec: &Spec, connector: Connector) -> io::Result<Self> {
+    pub fn new(spec: &Spec, connector: Connector, watch: Arc<Watch>) -> io::Result<Self> {
         let calls = Calls::default();
         Ok(Self {
             connector,
@@ -47,6 +52,7 @@ impl Blocking {
             per_request: closes_each_time(spec),
             request_ns: spec.timeouts.request_ns,
             greets: greets(spec),
+            watch,
         })
     }
 
@@ -55,8 +61,24 @@ impl Blocking {
     /// # Errors
     /// By class.
     pub fn open(&mut self) -> Result<(), Failure> {
-        if !self.per_request && !self.connection.is_open() {
-            self.connect()?;
+        if !self.per_request {
+            self.connect_patiently()?;
+            self.watch.rest();
+        }
+        Ok(())
+    }
+
+    /// Connects outside of a trial: a full backlog is waited for, as long as a connect may take.
+    fn connect_patiently(&mut self) -> Result<(), Failure> {
+        let deadline = clock::now() + self.connector.timeouts().connect_ns;
+        let mut backoff = Backoff::default();
+        while !self.connection.is_open() {
+            match self.connect() {
+                Err(failure) if failure.class == ErrorClass::BacklogFull && clock::now() < deadline => {
+                    clock::sleep(backoff.next());
+                }
+                other => other?,
+            }
         }
         Ok(())
     }
@@ -73,6 +95,7 @@ impl Blocking {
         let wrong = |failure: Failure| CaseError::new(Stage::Verify, failure);
         let reply = self.request(now).map_err(wrong)?;
         self.after(reply);
+        self.watch.rest();
         match self.recorder.finish(clock::now()).errors.pop_first() {
             Some((class, error)) => Err(wrong(Failure::new(class, error.first))),
             None => Ok(Proof { reused, ..proof }),
@@ -80,9 +103,7 @@ impl Blocking {
     }
 
     fn reopen_for_proof(&mut self) -> Result<Proof, Failure> {
-        if !self.connection.is_open() {
-            self.connect()?;
-        }
+        self.connect_patiently()?;
         let stream = self.connection.stream.as_ref().expect("opened just above");
         proof::read(stream).map_err(|error| Failure::io("read the proof", &error))
     }
@@ -111,6 +132,7 @@ impl Blocking {
                 break;
             }
         }
+        self.watch.rest();
         self.recorder.finish(clock::now())
     }
 
@@ -135,13 +157,22 @@ impl Blocking {
     #[inline]
     fn request(&mut self, start: u64) -> Result<Reply, Failure> {
         let start = if self.connection.is_open() { start } else { self.reopen(start)? };
+        self.watch.expect_by(start.saturating_add(self.request_ns));
         if !self.connection.begin(start)?
             && let Some(reply) = self.send_and_receive(start)?
         {
             return Ok(reply);
         }
+        let mut received = match self.connection.receive_whole(&mut self.buffer, &mut self.recorder) {
+            Ok(at) => return Ok(Reply { at, keep: true, right: true }),
+            Err(received) => Some(received),
+        };
         loop {
-            match self.connection.receive(&mut self.buffer, &mut self.recorder)? {
+            let step = match received.take() {
+                Some(received) => self.connection.judge(received, &self.buffer, &mut self.recorder)?,
+                None => self.connection.receive(&mut self.buffer, &mut self.recorder)?,
+            };
+            match step {
                 Step::Finished(reply) => return Ok(reply),
                 Step::Blocked => return Err(Failure::timeout("reply")),
                 Step::More { .. } => self.check_time(start)?,
@@ -151,8 +182,11 @@ impl Blocking {
 
     /// Connects, shakes hands and greets.
     fn connect(&mut self) -> Result<(), Failure> {
-        let opened = self.connector.open(&self.calls)?;
+        let opened = self.connector.open(&self.calls, &self.watch)?;
         let established = clock::now();
+        if let Stream::Tls(tls) = &opened.stream {
+            self.recorder.shook_hands(tls.is_resumed());
+        }
         self.connection.attach(opened.stream);
         let mut auth_ns = None;
         if self.greets {

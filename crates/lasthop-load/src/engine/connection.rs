@@ -5,7 +5,7 @@ use std::io;
 use crate::{
     clock,
     failure::Failure,
-    protocol::{Done, Exchange, Greeting, Progress},
+    protocol::{Done, Exchange, Greeting, Progress, Run},
     recorder::Recorder,
     result::ErrorClass,
     transport::Stream,
@@ -27,6 +27,8 @@ pub struct Connection {
     /// Requests of a batch, and those of them whose replies have not come.
     depth: u32,
     awaited: u32,
+    /// Whether nothing of the awaited reply has come yet.
+    between: bool,
 }
 
 /// What a receive led to.
@@ -54,7 +56,18 @@ pub struct Reply {
 impl Connection {
     #[must_use]
     pub fn new(exchange: Box<dyn Exchange>, depth: u32) -> Self {
-        Self { stream: None, exchange, sent: 0, flushed: true, started: 0, due: 0, first: 0, depth, awaited: 0 }
+        Self {
+            stream: None,
+            exchange,
+            sent: 0,
+            flushed: true,
+            started: 0,
+            due: 0,
+            first: 0,
+            depth,
+            awaited: 0,
+            between: true,
+        }
     }
 
     /// Puts a fresh stream under the exchange.
@@ -138,6 +151,7 @@ impl Connection {
         self.first = 0;
         self.sent = 0;
         self.awaited = self.depth;
+        self.between = true;
         self.send_more()
     }
 
@@ -177,51 +191,129 @@ impl Connection {
         self.judge(received, buffer, recorder)
     }
 
+    /// One receive, for the common case: everything that was awaited comes at once and is known to be right. Returns
+    /// when; anything else is handed back for [`Connection::judge`].
+    ///
+    /// # Errors
+    /// What was received, not judged yet.
     #[inline]
-    fn judge(&mut self, received: io::Result<usize>, buffer: &[u8], recorder: &mut Recorder) -> Result<Step, Failure> {
-        let exchange = &mut self.exchange;
-        let count = match received {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Blocked),
-            Err(error) => return Err(Failure::io("receive", &error)),
+    pub fn receive_whole(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<u64, io::Result<usize>> {
+        let Some(stream) = &mut self.stream else { return Err(Err(io::ErrorKind::WouldBlock.into())) };
+        let count = match stream.receive(buffer) {
+            Ok(count) if self.first == 0 && self.flushed => count,
+            other => return Err(other),
         };
-        let mut progress =
-            if count == 0 { Progress::Done(exchange.end()?) } else { exchange.receive(&buffer[..count])? };
         let now = clock::now();
-        if self.first == 0 {
-            self.first = now;
-        }
-        let mut used = 0;
-        loop {
-            let Progress::Done(done) = progress else { return Ok(Step::More { filled: count == buffer.len() }) };
-            used += done.used;
-            let last = self.awaited == 1;
-            if last && used < count {
-                return Err(Failure::protocol(format!("{} bytes follow the reply", count - used)));
+        match self.exchange.recognise(&buffer[..count], self.awaited) {
+            Some(run) if run.replies == self.awaited && run.used == count => {
+                self.first = now;
+                self.awaited = 0;
+                self.record(run, now, recorder);
+                Ok(now)
             }
-            self.awaited -= 1;
-            self.record(&done, now, recorder);
-            if last {
-                let keep = done.keep && self.flushed;
-                return Ok(Step::Finished(Reply { at: now, keep, right: done.fault.is_none() }));
-            }
-            if !done.keep {
-                return Err(Failure::new(ErrorClass::Reset, "the peer ended the connection before its last reply"));
-            }
-            self.exchange.next_reply();
-            if used == count {
-                return Ok(Step::More { filled: count == buffer.len() });
-            }
-            progress = self.exchange.receive(&buffer[used..count])?;
+            _ => Err(Ok(count)),
         }
     }
 
-    #[inline]
-    fn record(&self, done: &Done, now: u64, recorder: &mut Recorder) {
+    /// The judgement of what a receive brought. A right reply is recorded.
+    ///
+    /// # Errors
+    /// As [`Connection::receive`].
+    pub fn judge(
+        &mut self,
+        received: io::Result<usize>,
+        buffer: &[u8],
+        recorder: &mut Recorder,
+    ) -> Result<Step, Failure> {
+        match received {
+            Ok(count) if count > 0 => {
+                let now = clock::now();
+                self.first = if self.first == 0 { now } else { self.first };
+                let step = self.judge_pieces(&buffer[..count], now, recorder)?;
+                let filled = count == buffer.len();
+                Ok(if let Step::More { .. } = step { Step::More { filled } } else { step })
+            }
+            Ok(_) => {
+                let done = self.exchange.end()?;
+                let now = clock::now();
+                self.first = if self.first == 0 { now } else { self.first };
+                self.settle_one(&done, now, recorder);
+                self.after_one(&done, now, true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Step::Blocked),
+            Err(error) => Err(Failure::io("receive", &error)),
+        }
+    }
+
+    /// Replies one by one, or a piece of one.
+    fn judge_pieces(&mut self, mut bytes: &[u8], now: u64, recorder: &mut Recorder) -> Result<Step, Failure> {
+        loop {
+            if self.between
+                && let Some(run) = self.exchange.recognise(bytes, self.awaited)
+            {
+                bytes = &bytes[run.used..];
+                self.nothing_follows(run.replies, bytes)?;
+                self.awaited -= run.replies;
+                self.record(run, now, recorder);
+                if self.awaited == 0 {
+                    return Ok(Step::Finished(Reply { at: now, keep: self.flushed, right: true }));
+                }
+                (0..run.replies).for_each(|_| self.exchange.next_reply());
+            } else {
+                let Progress::Done(done) = self.exchange.receive(bytes)? else {
+                    self.between = false;
+                    return Ok(Step::More { filled: false });
+                };
+                bytes = &bytes[done.used..];
+                self.nothing_follows(1, bytes)?;
+                self.settle_one(&done, now, recorder);
+                let step = self.after_one(&done, now, false)?;
+                if let Step::Finished(_) = step {
+                    return Ok(step);
+                }
+                self.exchange.next_reply();
+            }
+            self.between = true;
+            if bytes.is_empty() {
+                return Ok(Step::More { filled: false });
+            }
+        }
+    }
+
+    /// After the last awaited reply nothing may come.
+    fn nothing_follows(&self, replies: u32, rest: &[u8]) -> Result<(), Failure> {
+        if replies < self.awaited || rest.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::protocol(format!("{} bytes follow the reply", rest.len())))
+    }
+
+    fn settle_one(&mut self, done: &Done, now: u64, recorder: &mut Recorder) {
+        self.awaited -= 1;
         match &done.fault {
             Some(fault) => recorder.fail(fault, 1),
-            None if self.due == 0 => recorder.complete(self.started, self.first, now, done.payload),
-            None => recorder.complete_due(self.due, self.started, self.first, now, done.payload),
+            None => self.record(Run { replies: 1, used: done.used, payload: done.payload }, now, recorder),
+        }
+    }
+
+    /// What follows from one reply; `ended` when the peer has closed.
+    fn after_one(&self, done: &Done, now: u64, ended: bool) -> Result<Step, Failure> {
+        if self.awaited == 0 {
+            let keep = done.keep && self.flushed;
+            return Ok(Step::Finished(Reply { at: now, keep, right: done.fault.is_none() }));
+        }
+        if ended || !done.keep {
+            return Err(Failure::new(ErrorClass::Reset, "the peer ended the connection before its last reply"));
+        }
+        Ok(Step::More { filled: false })
+    }
+
+    #[inline]
+    fn record(&self, run: Run, now: u64, recorder: &mut Recorder) {
+        if self.due == 0 {
+            recorder.complete(self.started, self.first, now, run.payload, run.replies);
+        } else {
+            recorder.complete_due(self.due, self.started, self.first, now, run.payload);
         }
     }
 }

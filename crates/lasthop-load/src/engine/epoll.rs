@@ -15,7 +15,7 @@ use crate::{
     protocol::{Factory, closes_each_time, greets},
     recorder::{Recorder, WorkerRecord},
     result::ErrorClass,
-    spec::Spec,
+    spec::{Model, Spec},
     transport::{Calls, Connector, Handshake, Socket, Stream},
     wire::TrialPhases,
 };
@@ -81,6 +81,8 @@ struct Common {
     calls: Calls,
     recorder: Recorder,
     per_request: bool,
+    /// Closed loop on connections that are kept: a reply is followed by the next request at once.
+    follows_up: bool,
     tls: bool,
     greets: bool,
     connect_ns: u64,
@@ -124,6 +126,7 @@ impl Epoll {
                 recorder: Recorder::new(calls.clone()),
                 calls,
                 per_request: closes_each_time(spec),
+                follows_up: !closes_each_time(spec) && spec.model == Model::Closed,
                 tls: spec.endpoint.tls.is_some(),
                 greets: greets(spec),
                 connect_ns: spec.timeouts.connect_ns,
@@ -267,8 +270,10 @@ impl Epoll {
             } else {
                 let index = event.token as usize;
                 let Self { slots, shared, connector, .. } = self;
-                let step = slots[index].advance(event, shared, connector);
-                self.settle(index, step);
+                match slots[index].advance(event, shared, connector) {
+                    Ok(None) => {}
+                    step => self.settle(index, step),
+                }
             }
         }
         if self.shared.pausing > 0 {
@@ -285,7 +290,6 @@ impl Epoll {
     }
 
     /// Goes on after a step until the connection waits for something.
-    #[inline]
     fn settle(&mut self, index: usize, mut step: Result<Option<Reply>, Failure>) {
         let Self { slots, shared, connector, .. } = self;
         let slot = &mut slots[index];
@@ -432,6 +436,7 @@ impl Slot {
             }
         }
         let tls_ns = Some(clock::now() - since - connect_ns);
+        common.recorder.shook_hands(tls.is_resumed());
         self.greet(since, connect_ns, tls_ns, token, common)
     }
 
@@ -541,15 +546,40 @@ impl Slot {
         if !event.readable {
             return Ok(None);
         }
+        let mut received = match self.connection.receive_whole(&mut common.buffer, &mut common.recorder) {
+            Ok(at) => {
+                return self.follow_up(Reply { at, keep: !event.closed, right: true }, event.token, common);
+            }
+            Err(received) => Some(received),
+        };
         let all_seen = !event.closed && self.connection.stream.as_ref().is_some_and(Stream::short_means_empty);
         loop {
-            match self.connection.receive(&mut common.buffer, &mut common.recorder)? {
-                Step::Finished(reply) => return Ok(Some(Reply { keep: reply.keep && !event.closed, ..reply })),
+            let step = match received.take() {
+                Some(received) => self.connection.judge(received, &common.buffer, &mut common.recorder)?,
+                None => self.connection.receive(&mut common.buffer, &mut common.recorder)?,
+            };
+            match step {
+                Step::Finished(reply) if event.closed => return Ok(Some(Reply { keep: false, ..reply })),
+                Step::Finished(reply) => return self.follow_up(reply, event.token, common),
                 Step::Blocked => return Ok(None),
                 Step::More { filled } if all_seen && !filled => return Ok(None),
                 Step::More { .. } => {}
             }
         }
+    }
+
+    /// The common case, kept short: the next request leaves at once.
+    #[inline]
+    fn follow_up(&mut self, reply: Reply, token: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+        if !(common.follows_up && reply.keep && reply.right) || common.recorder.is_shut() {
+            return Ok(Some(reply));
+        }
+        self.backoff.reset();
+        if !self.connection.begin(reply.at)? {
+            self.phase = Phase::Busy { sent: false };
+            self.ask_writable(token, common)?;
+        }
+        Ok(None)
     }
 
     fn forget_writable(&mut self, token: u64, common: &Common) -> Result<(), Failure> {

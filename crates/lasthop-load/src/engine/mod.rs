@@ -4,22 +4,29 @@ mod backoff;
 mod blocking;
 mod connection;
 mod epoll;
-mod poller;
+pub(crate) mod poller;
+mod supervisor;
 mod worker;
 
-use std::{collections::BTreeMap, thread};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, mpsc},
+    thread,
+};
 
 use crate::{
     limits,
     pacer::Pacer,
+    ports::Ports,
     protocol,
     recorder::{self, WorkerRecord},
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
-    spec::{Engine, Model, Spec},
-    transport::Connector,
+    spec::{Address, Engine, Model, Spec},
+    transport::{Connector, Watch},
     wire::{Stage, TrialPhases},
 };
 use blocking::Blocking;
+use supervisor::Supervisor;
 use worker::Worker;
 
 /// A case cannot be driven, or not any further.
@@ -41,9 +48,12 @@ impl CaseError {
 /// trial, until the case is dropped.
 pub struct Case {
     workers: Vec<Worker>,
+    supervisor: Supervisor,
     engine: Engine,
     model: Model,
     proof: Proof,
+    /// Only with a connection per request over TCP.
+    ports: Option<Ports>,
 }
 
 impl Case {
@@ -69,10 +79,11 @@ impl Case {
             let worker = Worker::start(spec, &connector, engine, share, pacer);
             workers.push(worker.map_err(|error| CaseError::new(Stage::Connect, error))?);
         }
-        for worker in &mut workers {
-            worker.opened().map_err(|failure| CaseError::new(Stage::Connect, failure))?;
+        let supervisor = Supervisor::new(workers.iter().map(Worker::watch).collect(), spec.timeouts);
+        for worker in &workers {
+            worker.opened(&supervisor).map_err(|failure| CaseError::new(Stage::Connect, failure))?;
         }
-        Ok(Self { workers, engine, model: spec.model, proof })
+        Ok(Self { workers, supervisor, engine, model: spec.model, proof, ports: ports_of(spec) })
     }
 
     #[must_use]
@@ -91,17 +102,33 @@ impl Case {
     /// # Errors
     /// No right answer arrived within the measure phase.
     pub fn trial(&mut self, phases: TrialPhases) -> Result<TrialResult, CaseError> {
+        let seconds = (phases.warm_up_ns + phases.measure_ns) as f64 / 1e9;
+        let mut port_use = self.ports.as_ref().map(|ports| ports.before(seconds));
         for worker in &self.workers {
             worker.begin(phases);
         }
-        let records: Option<Vec<WorkerRecord>> = self.workers.iter().map(Worker::record).collect();
+        let mut look = || port_use.iter_mut().for_each(Ports::during);
+        let records = self.workers.iter().map(|worker| worker.record(&self.supervisor, &mut look));
+        let records: Option<Vec<WorkerRecord>> = records.collect();
+        look();
         let records = records.ok_or_else(|| CaseError::new(Stage::Trial, "a worker thread died"))?;
         let mut errors = BTreeMap::new();
         for record in &records {
             recorder::add_errors(&mut errors, record.errors.clone());
         }
+        if let Some(ports) = &mut self.ports {
+            ports.after(records.iter().map(|record| record.opened).sum(), seconds);
+        }
         let merged = recorder::merge(records, self.engine, self.model);
+        let merged = merged.map(|result| TrialResult { ports: port_use, ..result });
         merged.ok_or_else(|| CaseError::new(Stage::Trial, nothing_right(phases, &errors)))
+    }
+}
+
+fn ports_of(spec: &Spec) -> Option<Ports> {
+    match spec.endpoint.address {
+        Address::Tcp(server) if protocol::closes_each_time(spec) => Some(Ports::new(server)),
+        _ => None,
     }
 }
 
@@ -116,7 +143,18 @@ fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>)
 
 /// Two requests in the way of the case, on connections that are not the load's.
 fn verify(spec: &Spec, connector: &Connector) -> Result<Proof, CaseError> {
-    let probe = Blocking::new(spec, connector.clone());
+    let watch = Arc::new(Watch::default());
+    let supervisor = Supervisor::new(vec![Arc::clone(&watch)], spec.timeouts);
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || drop(tell.send(probe_twice(spec, connector, watch))));
+        let died = || Err(CaseError::new(Stage::Verify, "the probing thread died"));
+        supervisor.receive(&told).unwrap_or_else(died)
+    })
+}
+
+fn probe_twice(spec: &Spec, connector: &Connector, watch: Arc<Watch>) -> Result<Proof, CaseError> {
+    let probe = Blocking::new(spec, connector.clone(), watch);
     let mut probe = probe.map_err(|error| CaseError::new(Stage::Spec, error))?;
     let first = probe.probe()?;
     let second = probe.probe()?;

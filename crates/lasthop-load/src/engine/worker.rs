@@ -2,18 +2,21 @@
 
 use std::{
     io,
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
     thread::{self, JoinHandle},
 };
 
-use super::{blocking::Blocking, epoll::Epoll};
+use super::{blocking::Blocking, epoll::Epoll, supervisor::Supervisor};
 use crate::{
     failure::Failure,
     pacer::Pacer,
     recorder::WorkerRecord,
     result::ErrorClass,
     spec::{Engine, Spec},
-    transport::Connector,
+    transport::{Connector, Watch},
     wire::TrialPhases,
 };
 
@@ -23,6 +26,7 @@ pub struct Worker {
     opened: Receiver<Result<(), Failure>>,
     records: Receiver<WorkerRecord>,
     thread: Option<JoinHandle<()>>,
+    watch: Arc<Watch>,
 }
 
 impl Worker {
@@ -41,7 +45,9 @@ impl Worker {
         let (tell_opened, opened) = channel();
         let (give_records, records) = channel();
         let (spec, connector) = (spec.clone(), connector.clone());
-        let body = move || match Loop::new(&spec, connector, engine, connections, pacer) {
+        let watch = Arc::new(Watch::default());
+        let watched = Arc::clone(&watch);
+        let body = move || match Loop::new(&spec, connector, engine, connections, pacer, watched) {
             Ok(mut own) => {
                 sleep_precisely();
                 let result = own.open();
@@ -53,15 +59,22 @@ impl Worker {
             Err(failure) => drop(tell_opened.send(Err(failure))),
         };
         let thread = thread::Builder::new().name("lasthop-load".to_owned()).spawn(body)?;
-        Ok(Self { trials: Some(trials), opened, records, thread: Some(thread) })
+        Ok(Self { trials: Some(trials), opened, records, thread: Some(thread), watch })
     }
 
     /// Waits until the connections stand.
     ///
     /// # Errors
     /// Why they do not.
-    pub fn opened(&mut self) -> Result<(), Failure> {
-        self.opened.recv().unwrap_or_else(|_| Err(Failure::new(ErrorClass::Os, "a worker thread died")))
+    pub fn opened(&self, supervisor: &Supervisor) -> Result<(), Failure> {
+        let opened = supervisor.receive(&self.opened);
+        opened.unwrap_or_else(|| Err(Failure::new(ErrorClass::Os, "a worker thread died")))
+    }
+
+    /// The worker's deadline.
+    #[must_use]
+    pub fn watch(&self) -> Arc<Watch> {
+        Arc::clone(&self.watch)
     }
 
     pub fn begin(&self, phases: TrialPhases) {
@@ -71,10 +84,10 @@ impl Worker {
         }
     }
 
-    /// The record of the trial that was begun; `None` when the thread died.
+    /// The record of the trial that was begun; `None` when the thread died. `look` is called now and then meanwhile.
     #[must_use]
-    pub fn record(&self) -> Option<WorkerRecord> {
-        self.records.recv().ok()
+    pub fn record(&self, supervisor: &Supervisor, look: impl FnMut()) -> Option<WorkerRecord> {
+        supervisor.receive_and(&self.records, look)
     }
 }
 
@@ -114,10 +127,11 @@ impl Loop {
         engine: Engine,
         connections: u32,
         pacer: Option<Pacer>,
+        watch: Arc<Watch>,
     ) -> Result<Self, Failure> {
         match engine {
             Engine::Blocking => {
-                let blocking = Blocking::new(spec, connector);
+                let blocking = Blocking::new(spec, connector, watch);
                 Ok(Self::Blocking(Box::new(blocking.map_err(|error| Failure::io("encode", &error))?)))
             }
             Engine::Epoll | Engine::Auto => {

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, rc::Rc};
 use memchr::memmem;
 
 use super::{
-    Done, Exchange, Progress,
+    Done, Exchange, Progress, Run,
     check::{BodyCheck, Expected},
     chunked::Chunked,
     excerpt,
@@ -50,7 +50,7 @@ impl Shared {
             status: expect.status,
             expected,
             head_only: http.method == "HEAD",
-            verified: Verified::default(),
+            verified: Verified::new(pipeline),
         }))
     }
 }
@@ -277,6 +277,10 @@ impl Exchange for HttpExchange {
     }
 
     fn begin(&mut self) {
+        // A reply that was recognised left no trace.
+        if self.state == State::Start {
+            return;
+        }
         self.state = State::Start;
         self.head.clear();
         self.body.reset();
@@ -294,12 +298,13 @@ impl Exchange for HttpExchange {
         &self.shared.0.request
     }
 
+    #[inline]
+    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
+        self.shared.0.verified.recognise(bytes, most)
+    }
+
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
         let fresh = self.state == State::Start && self.head.is_empty();
-        if fresh && let Some((used, payload)) = self.shared.0.verified.recognise(bytes) {
-            self.state = State::Over;
-            return Ok(Progress::Done(Done { used, keep: true, payload, fault: None }));
-        }
         let progress = self.parse(bytes)?;
         if let (true, Progress::Done(done)) = (fresh, &progress)
             && done.fault.is_none()
@@ -526,7 +531,7 @@ mod tests {
             assert_eq!((done.payload, done.fault.is_none()), (5, right));
         }
         let right = reply(2, "Hello");
-        assert_eq!(exchange.shared.0.verified.recognise(&right), Some((right.len(), 5)));
+        assert_eq!(exchange.recognise(&right, 1), Some(Run { replies: 1, used: right.len(), payload: 5 }));
     }
 
     proptest! {

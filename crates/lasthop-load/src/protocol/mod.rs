@@ -39,6 +39,16 @@ pub enum Progress {
     Done(Done),
 }
 
+/// Whole, right replies, one directly after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// At least one.
+    pub replies: u32,
+    pub used: usize,
+    /// Bytes of content in each reply.
+    pub payload: u64,
+}
+
 /// How far a greeting has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Greeting {
@@ -70,6 +80,13 @@ pub trait Exchange {
 
     /// Turns to the next reply of the batch.
     fn next_reply(&mut self) {}
+
+    /// The run of at most `most` replies that `bytes` begin with, found by comparing with what is known to be right.
+    /// `None` says nothing about the bytes: [`Exchange::receive`] judges them. Asked only before the first byte of a
+    /// reply; [`Exchange::next_reply`] is called for each of the run that is not the last of its batch.
+    fn recognise(&mut self, _bytes: &[u8], _most: u32) -> Option<Run> {
+        None
+    }
 
     /// Judges the next bytes of the reply.
     ///
@@ -164,7 +181,11 @@ pub(crate) mod testing {
     pub fn feed(exchange: &mut dyn Exchange, pieces: &[&[u8]]) -> Result<(u64, bool, Option<Failure>), Failure> {
         exchange.reset();
         exchange.begin();
-        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+        let pieces: Vec<&[u8]> = pieces.iter().copied().filter(|piece| !piece.is_empty()).collect();
+        if let Some(run) = pieces.first().and_then(|piece| exchange.recognise(piece, 1)) {
+            return Ok((run.payload, true, None));
+        }
+        for piece in pieces {
             if let Progress::Done(done) = exchange.receive(piece)? {
                 return Ok((done.payload, done.keep, done.fault.map(|fault| *fault)));
             }

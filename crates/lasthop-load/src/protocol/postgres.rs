@@ -11,7 +11,7 @@ use postgres_protocol::{
     message::frontend,
 };
 
-use super::{Done, Exchange, Greeting, Progress, excerpt, verified::Verified};
+use super::{Done, Exchange, Greeting, Progress, Run, excerpt, verified::Verified};
 use crate::{
     failure::Failure,
     result::ErrorClass,
@@ -67,7 +67,7 @@ impl Shared {
             startup: startup.to_vec(),
             prepare: prepare.to_vec(),
         };
-        Ok(Self { common: Rc::new(common), verified: Verified::default() })
+        Ok(Self { common: Rc::new(common), verified: Verified::new(pipeline) })
     }
 }
 
@@ -310,6 +310,7 @@ impl PostgresExchange {
 impl Exchange for PostgresExchange {
     fn reset(&mut self) {
         self.stage = Stage::Start;
+        self.begun = true;
         self.begin();
     }
 
@@ -335,6 +336,10 @@ impl Exchange for PostgresExchange {
     }
 
     fn begin(&mut self) {
+        // A reply that was recognised left no trace.
+        if !self.begun {
+            return;
+        }
         self.framer.reset();
         self.begun = false;
         self.received = 0;
@@ -351,11 +356,13 @@ impl Exchange for PostgresExchange {
         self.begin();
     }
 
+    #[inline]
+    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
+        self.shared.verified.recognise(bytes, most)
+    }
+
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
         let fresh = !self.begun;
-        if fresh && let Some((used, payload)) = self.shared.verified.recognise(bytes) {
-            return Ok(Progress::Done(Done { used, keep: true, payload, fault: None }));
-        }
         self.begun = true;
         let mut at = 0;
         while at < bytes.len() {

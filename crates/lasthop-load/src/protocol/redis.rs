@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::{
-    Done, Exchange, Greeting, Progress,
+    Done, Exchange, Greeting, Progress, Run,
     check::{BodyCheck, Expected},
     excerpt,
     verified::Verified,
@@ -72,7 +72,7 @@ impl Shared {
             expected: Expected { body: expected_bytes(&redis.expect), ..Expected::default() },
             length,
         };
-        Self { common: Rc::new(common), verified: Verified::default() }
+        Self { common: Rc::new(common), verified: Verified::new(pipeline) }
     }
 }
 
@@ -241,6 +241,7 @@ impl RedisExchange {
 impl Exchange for RedisExchange {
     fn reset(&mut self) {
         self.greeted = false;
+        self.scanner.begun = true;
         self.begin();
     }
 
@@ -268,8 +269,11 @@ impl Exchange for RedisExchange {
     }
 
     fn begin(&mut self) {
-        self.scanner.reset();
-        self.check.reset();
+        // A reply that was recognised left no trace.
+        if self.scanner.begun {
+            self.scanner.reset();
+            self.check.reset();
+        }
     }
 
     #[inline]
@@ -281,11 +285,13 @@ impl Exchange for RedisExchange {
         self.begin();
     }
 
+    #[inline]
+    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
+        self.shared.verified.recognise(bytes, most)
+    }
+
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
         let fresh = !self.scanner.begun;
-        if fresh && let Some((used, payload)) = self.shared.verified.recognise(bytes) {
-            return Ok(Progress::Done(Done { used, keep: true, payload, fault: None }));
-        }
         let used = self.scanner.feed(bytes)?;
         self.check.feed(&self.shared.common.expected, &bytes[..used.unwrap_or(bytes.len())]);
         let Some(used) = used else { return Ok(Progress::More) };

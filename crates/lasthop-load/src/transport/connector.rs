@@ -5,7 +5,7 @@ use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{Domain, SockAddr, Type};
 
-use super::{Calls, Handshake, Socket, Stream, TlsError, TlsStream, client_config};
+use super::{Calls, Handshake, Socket, Stream, TlsError, TlsStream, Watch, client_config};
 use crate::{
     clock, endpoint,
     failure::Failure,
@@ -98,34 +98,72 @@ impl Connector {
         &self.timeouts
     }
 
-    /// Connects, and shakes hands where TLS is asked for, on a blocking socket.
+    /// Connects, and shakes hands where TLS is asked for, on a blocking socket whose deadlines `watch` keeps.
     ///
     /// # Errors
     /// By class: refused, backlog full, no port, timeout, TLS.
-    pub fn open(&self, calls: &Calls) -> Result<Opened, Failure> {
+    pub fn open(&self, calls: &Calls, watch: &Arc<Watch>) -> Result<Opened, Failure> {
         let begin = clock::now();
-        let socket = self.socket(Type::STREAM, calls).map_err(|error| Failure::connect(&error))?;
-        let limit = Duration::from_nanos(self.timeouts.connect_ns.max(1000));
-        calls.add(2);
-        socket.set_write_timeout(Some(limit)).map_err(|error| Failure::connect(&error))?;
-        connect_through_signals(&socket, &self.address).map_err(|error| Failure::connect(&error))?;
+        let socket = self.connect(calls).map_err(|error| Failure::connect(&error))?;
+        self.establish(socket, begin, calls, watch)
+    }
+
+    /// As [`Connector::open`], for single requests outside a load: the kernel keeps the deadline of each receive, at
+    /// the cost of a timer, and nobody needs to watch.
+    ///
+    /// # Errors
+    /// As [`Connector::open`].
+    pub fn open_unwatched(&self, calls: &Calls) -> Result<Opened, Failure> {
+        let begin = clock::now();
+        let timed = || -> io::Result<socket2::Socket> {
+            let socket = self.connect(calls)?;
+            let longest = self.timeouts.connect_ns.max(self.timeouts.request_ns).max(1000);
+            socket.set_read_timeout(Some(Duration::from_nanos(longest)))?;
+            Ok(socket)
+        };
+        self.establish(timed().map_err(|error| Failure::connect(&error))?, begin, calls, &Arc::default())
+    }
+
+    fn establish(
+        &self,
+        socket: socket2::Socket,
+        begin: u64,
+        calls: &Calls,
+        watch: &Arc<Watch>,
+    ) -> Result<Opened, Failure> {
         let connected = clock::now();
-        let socket = Socket::new(OwnedFd::from(socket), calls.clone());
+        let deadline = connected + self.timeouts.connect_ns;
+        watch.expect_by(deadline);
+        let socket = Socket::watched(OwnedFd::from(socket), calls.clone(), Arc::clone(watch));
         if self.asks_for_tls() {
-            let timeout = socket.set_receive_timeout(self.timeouts.connect_ns);
-            timeout.map_err(|error| Failure::io("set a timeout", &error))?;
             self.ask_for_tls(&socket)?;
             self.take_grant(&socket)?;
         }
         let mut stream = self.wrap(socket)?;
         let mut tls_ns = None;
         if let Stream::Tls(tls) = &mut stream {
-            finish_handshake(tls, connected + self.timeouts.connect_ns)?;
+            finish_handshake(tls, deadline)?;
             tls_ns = Some(clock::now() - connected);
         }
-        let timeout = stream.socket().set_receive_timeout(self.timeouts.request_ns);
-        timeout.map_err(|error| Failure::io("set a timeout", &error))?;
+        stream.socket().expect_by(clock::now() + self.timeouts.request_ns);
         Ok(Opened { stream, connect_ns: connected - begin, tls_ns })
+    }
+
+    /// A connected socket whose receives wait. A Unix socket with a full backlog is refused at once, as it is for
+    /// [`Connector::start`]: waiting in the kernel would hide in one engine what the other counts.
+    fn connect(&self, calls: &Calls) -> io::Result<socket2::Socket> {
+        calls.add(2);
+        if self.is_unix() {
+            let socket = self.socket(Type::STREAM.nonblocking(), calls)?;
+            socket.connect(&self.address)?;
+            rustix::fs::fcntl_setfl(&socket, rustix::fs::OFlags::empty())?;
+            return Ok(socket);
+        }
+        let socket = self.socket(Type::STREAM, calls)?;
+        // The longest that the connect may take; sends never wait on this socket.
+        socket.set_write_timeout(Some(Duration::from_nanos(self.timeouts.connect_ns.max(1000))))?;
+        connect_through_signals(&socket, &self.address)?;
+        Ok(socket)
     }
 
     /// Starts to connect on a non-blocking socket; true when the connection stands already.
@@ -173,7 +211,7 @@ impl Connector {
     }
 }
 
-/// A signal interrupts a connect: one to a Unix socket has then to be made again, one over TCP goes on by itself.
+/// A signal interrupts a connect over TCP, which then goes on by itself.
 fn connect_through_signals(socket: &socket2::Socket, address: &SockAddr) -> io::Result<()> {
     loop {
         match socket.connect(address) {
@@ -190,8 +228,6 @@ fn finish_handshake(tls: &mut TlsStream, deadline: u64) -> Result<(), Failure> {
         if left == 0 {
             return Err(Failure::timeout("TLS handshake"));
         }
-        let timeout = tls.socket().set_receive_timeout(left);
-        timeout.map_err(|error| Failure::io("TLS handshake", &error))?;
         match tls.handshake()? {
             Handshake::Done => return Ok(()),
             Handshake::WantsRead => return Err(Failure::timeout("TLS handshake")),

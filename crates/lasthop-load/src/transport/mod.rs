@@ -4,12 +4,14 @@
 mod connector;
 mod socket;
 mod tls;
+mod watch;
 
 use std::{io, os::fd::AsRawFd as _};
 
 pub use connector::{Connector, ConnectorError, Opened};
 pub use socket::{Calls, Socket, Wait};
 pub use tls::{Handshake, TlsError, TlsStream, client_config, server_config};
+pub use watch::Watch;
 
 use crate::failure::Failure;
 

@@ -5,7 +5,15 @@ use std::{
     io,
     os::fd::{AsRawFd, OwnedFd, RawFd},
     rc::Rc,
+    sync::Arc,
 };
+
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, SendFlags},
+};
+
+use super::Watch;
 
 /// How many system calls one thread's loop has made.
 #[derive(Clone, Debug, Default)]
@@ -40,20 +48,31 @@ pub struct Ready {
 pub struct Socket {
     fd: OwnedFd,
     calls: Calls,
-    send_flags: libc::c_int,
+    send_flags: SendFlags,
+    /// Keeps the deadline of receives that wait.
+    watch: Option<Arc<Watch>>,
 }
 
 impl Socket {
     /// A client's socket: sends never wait, so that a reply can be read while a long request is written.
     #[must_use]
     pub fn new(fd: OwnedFd, calls: Calls) -> Self {
-        Self { fd, calls, send_flags: libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT }
+        Self { fd, calls, send_flags: SendFlags::NOSIGNAL | SendFlags::DONTWAIT, watch: None }
+    }
+
+    /// A client's socket whose receives wait until the deadline that `watch` keeps.
+    #[must_use]
+    pub fn watched(fd: OwnedFd, calls: Calls, watch: Arc<Watch>) -> Self {
+        watch.adopt(fd.as_raw_fd());
+        let mut socket = Self::new(fd, calls);
+        socket.watch = Some(watch);
+        socket
     }
 
     /// A server's socket: sends wait until the kernel has taken everything.
     #[must_use]
     pub fn waiting(fd: OwnedFd) -> Self {
-        Self { fd, calls: Calls::default(), send_flags: libc::MSG_NOSIGNAL }
+        Self { fd, calls: Calls::default(), send_flags: SendFlags::NOSIGNAL, watch: None }
     }
 
     #[must_use]
@@ -66,13 +85,7 @@ impl Socket {
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.calls.add(1);
-        loop {
-            // SAFETY: the pointer and length are those of a live slice; the descriptor is open while `self` lives.
-            let sent = unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), self.send_flags) };
-            if let Some(done) = finished(sent) {
-                return done;
-            }
-        }
+        through_signals(|| rustix::net::send(&self.fd, bytes, self.send_flags))
     }
 
     /// Sends several slices with one call.
@@ -88,7 +101,8 @@ impl Socket {
         message.msg_iovlen = slices.len().min(1024) as _;
         loop {
             // SAFETY: `message` refers to `slices`, which outlives the call.
-            let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, self.send_flags) };
+            let sent =
+                unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, self.send_flags.bits().cast_signed()) };
             if let Some(done) = finished(sent) {
                 return done;
             }
@@ -99,19 +113,25 @@ impl Socket {
     /// The system's own; `WouldBlock` when nothing came (in time).
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.receive_with(buffer, 0)
+        match self.receive_with(buffer, RecvFlags::empty()) {
+            Ok(count) if count > 0 => Ok(count),
+            ended => self.explain(ended),
+        }
+    }
+
+    /// The end of a stream that the watch has shut down is a timeout.
+    #[cold]
+    fn explain(&self, ended: io::Result<usize>) -> io::Result<usize> {
+        match &self.watch {
+            Some(watch) if watch.is_overdue() => Err(io::ErrorKind::WouldBlock.into()),
+            _ => ended,
+        }
     }
 
     #[inline]
-    fn receive_with(&self, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    fn receive_with(&self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
         self.calls.add(1);
-        loop {
-            // SAFETY: the pointer and length are those of a live, writable slice.
-            let got = unsafe { libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
-            if let Some(done) = finished(got) {
-                return done;
-            }
-        }
+        through_signals(|| rustix::net::recv(&self.fd, &mut *buffer, flags).map(|(count, _)| count))
     }
 
     /// Receives what is there, also on a blocking socket.
@@ -119,13 +139,13 @@ impl Socket {
     /// # Errors
     /// The system's own; `WouldBlock` when nothing is there.
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.receive_with(buffer, libc::MSG_DONTWAIT)
+        self.receive_with(buffer, RecvFlags::DONTWAIT)
     }
 
     /// Whether an idle connection is open and silent.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        let peeked = self.receive_with(&mut [0], libc::MSG_DONTWAIT | libc::MSG_PEEK);
+        let peeked = self.receive_with(&mut [0], RecvFlags::DONTWAIT | RecvFlags::PEEK);
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
@@ -167,15 +187,11 @@ impl Socket {
         }
     }
 
-    /// The longest that a blocking receive may take.
-    ///
-    /// # Errors
-    /// The system's own.
-    pub fn set_receive_timeout(&self, nanoseconds: u64) -> io::Result<()> {
-        self.calls.add(1);
-        // A timeout of zero would mean none; a microsecond is the least that can be said.
-        let timeout = std::time::Duration::from_nanos(nanoseconds.max(1000));
-        socket2::SockRef::from(&self.fd).set_read_timeout(Some(timeout))
+    /// When what is received next has to be there, where a watch keeps deadlines.
+    pub fn expect_by(&self, deadline: u64) {
+        if let Some(watch) = &self.watch {
+            watch.expect_by(deadline);
+        }
     }
 
     #[must_use]
@@ -187,6 +203,9 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.calls.add(1);
+        if let Some(watch) = &self.watch {
+            watch.release();
+        }
     }
 }
 
@@ -194,6 +213,12 @@ impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
+}
+
+/// Makes a call again when a signal interrupted it.
+#[inline]
+fn through_signals(call: impl FnMut() -> Result<usize, Errno>) -> io::Result<usize> {
+    rustix::io::retry_on_intr(call).map_err(io::Error::from)
 }
 
 /// The result of a call, or `None` when a signal interrupted it and it has to be made again.

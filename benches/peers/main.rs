@@ -1,0 +1,119 @@
+//! `script/bench`: lasthop against the floor (`benches/floor`) and its peers, on the same real servers, with the same
+//! placement: servers on the first CPU, clients on the second, in short runs that take turns in random order.
+//!
+//! What is compared is requests per CPU second of the client: its user and system time as the kernel charges the whole
+//! process, start-up included, for every tool alike. Prints Markdown: docs/performance.md explains it.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers, whose output is its purpose")]
+
+mod scenario;
+mod server;
+mod special;
+mod table;
+mod tool;
+
+use std::{env, process::ExitCode};
+
+use lasthop_stats::random::Draws;
+use scenario::{Scenario, scenarios};
+use server::Servers;
+use tool::Tool;
+
+/// How often and how long.
+#[derive(Clone, Debug)]
+struct Settings {
+    rounds: usize,
+    seconds: u32,
+    /// Only scenarios whose name contains one of these.
+    only: Vec<String>,
+    /// The compiled `benches/floor/floor.c`.
+    floor: String,
+    lasthop: String,
+    seed: u64,
+}
+
+const USAGE: &str = "options: --quick | --rounds N, --seconds N, --seed N, --only TEXT (several), --floor PATH";
+
+fn settings() -> Result<Settings, String> {
+    let mut settings = Settings {
+        rounds: 10,
+        seconds: 1,
+        only: Vec::new(),
+        floor: "target/floor".to_owned(),
+        lasthop: env!("CARGO_BIN_EXE_lasthop").to_owned(),
+        seed: 1,
+    };
+    let mut arguments = env::args().skip(1);
+    while let Some(word) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{word} needs a value; {USAGE}"));
+        let number = |text: String| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
+        match word.as_str() {
+            // What cargo adds by itself.
+            "--bench" => {}
+            "--quick" => settings.rounds = 3,
+            "--rounds" => settings.rounds = number(value()?)?.max(2) as usize,
+            "--seconds" => settings.seconds = number(value()?)?.max(1) as u32,
+            "--seed" => settings.seed = number(value()?)?,
+            "--only" => settings.only.push(value()?),
+            "--floor" => settings.floor = value()?,
+            _ => return Err(format!("unknown option `{word}`; {USAGE}")),
+        }
+    }
+    Ok(settings)
+}
+
+fn main() -> ExitCode {
+    match settings().and_then(|settings| run(&settings)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("script/bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(settings: &Settings) -> Result<(), String> {
+    let wanted = |name: &str| settings.only.is_empty() || settings.only.iter().any(|text| name.contains(text.as_str()));
+    let chosen: Vec<Scenario> = scenarios().into_iter().filter(|scenario| wanted(&scenario.name)).collect();
+    let servers = Servers::start(settings, &chosen)?;
+    println!("{}\n", table::environment());
+    println!("{}", table::HEAD);
+    let mut draws = Draws::new(settings.seed);
+    let mut all = Vec::new();
+    for scenario in chosen {
+        let tools: Vec<Tool> = scenario.tools.iter().copied().filter(|tool| tool.is_here()).collect();
+        let rounds = measure(settings, &servers, &scenario, &tools, &mut draws)?;
+        print!("{}", table::rows(&scenario, &rounds));
+        all.push((scenario, rounds));
+    }
+    println!("\n{}", table::agreement(&all));
+    if wanted("open") {
+        println!("{}", special::open_loop(settings, &servers)?);
+    }
+    if wanted("held") {
+        println!("{}", special::held(settings, &servers)?);
+    }
+    Ok(())
+}
+
+/// Every tool once in each round, in random order. A first run of each warms the servers up and is not counted.
+fn measure(
+    settings: &Settings,
+    servers: &Servers,
+    scenario: &Scenario,
+    tools: &[Tool],
+    draws: &mut Draws,
+) -> Result<table::Series, String> {
+    let warm = Tool::Lasthop.measure(settings, servers, scenario, 10_000.0)?;
+    let mut rounds = Vec::new();
+    for _ in 0..settings.rounds {
+        let mut order = tools.to_vec();
+        draws.shuffle(&mut order);
+        let mut round = Vec::new();
+        for tool in order {
+            round.push((tool, tool.measure(settings, servers, scenario, warm.throughput)?));
+        }
+        rounds.push(round);
+    }
+    Ok(rounds)
+}

@@ -1,0 +1,85 @@
+//! What is compared: a server, a transport, connections, and the targets.
+
+use crate::tool::Tool;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    Echo,
+    Http,
+    Postgres,
+    Redis,
+}
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub name: String,
+    pub server: Server,
+    pub unix: bool,
+    pub connections: u32,
+    pub pipeline: u32,
+    /// The client on the server's CPU.
+    pub same_core: bool,
+    pub tools: Vec<Tool>,
+    /// Least ratio of lasthop's requests per CPU second to this tool's.
+    pub targets: Vec<(Tool, f64)>,
+}
+
+/// Everything that issue 3 has a target for.
+pub fn scenarios() -> Vec<Scenario> {
+    let mut all = Vec::new();
+    for same_core in [false, true] {
+        for unix in [true, false] {
+            let place = if same_core { "same core" } else { "two cores" };
+            let name = format!("echo 64 B, {}, 1 connection, {place}", transport(unix));
+            all.push(Scenario { same_core, ..scenario(name, Server::Echo, unix, 1, 1, &[(Tool::Floor, 1.0 / 1.03)]) });
+        }
+    }
+    for unix in [true, false] {
+        for connections in [1, 10, 100] {
+            let name = format!("HTTP, {}, {}", transport(unix), count(connections));
+            let targets: &[(Tool, f64)] = match (unix, connections) {
+                (false, 1) => &[(Tool::Floor, 0.95), (Tool::Wrk, 1.4)],
+                (false, _) => &[(Tool::Floor, 0.95), (Tool::Wrk, 1.1)],
+                (true, _) => &[(Tool::Floor, 0.95), (Tool::H2load, 1.35), (Tool::Oha, 1.0)],
+            };
+            all.push(scenario(name, Server::Http, unix, connections, 1, targets));
+        }
+    }
+    for unix in [true, false] {
+        for connections in [1, 10] {
+            let name = format!("PostgreSQL select 1, {}, {}", transport(unix), count(connections));
+            let targets = [(Tool::Floor, 0.95), (Tool::Pgbench, 1.05)];
+            all.push(scenario(name, Server::Postgres, unix, connections, 1, &targets));
+        }
+    }
+    for unix in [true, false] {
+        for (connections, pipeline) in [(1, 1), (50, 1), (1, 16), (50, 16)] {
+            let depth = if pipeline > 1 { format!(", pipeline {pipeline}") } else { String::new() };
+            let name = format!("Redis GET, {}, {}{depth}", transport(unix), count(connections));
+            let least = if unix && connections == 50 && pipeline == 1 { 2.0 } else { 1.3 };
+            let targets = [(Tool::Floor, 0.95), (Tool::RedisBenchmark, least)];
+            all.push(scenario(name, Server::Redis, unix, connections, pipeline, &targets));
+        }
+    }
+    all
+}
+
+fn scenario(
+    name: String,
+    server: Server,
+    unix: bool,
+    connections: u32,
+    pipeline: u32,
+    targets: &[(Tool, f64)],
+) -> Scenario {
+    let tools = std::iter::once(Tool::Lasthop).chain(targets.iter().map(|(tool, _)| *tool)).collect();
+    Scenario { name, server, unix, connections, pipeline, same_core: false, tools, targets: targets.to_vec() }
+}
+
+fn transport(unix: bool) -> &'static str {
+    if unix { "unix" } else { "tcp" }
+}
+
+fn count(connections: u32) -> String {
+    if connections == 1 { "1 connection".to_owned() } else { format!("{connections} connections") }
+}

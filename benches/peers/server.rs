@@ -1,0 +1,200 @@
+//! The real servers, each in a private directory, on a socket and on a loopback port, all on the first CPU.
+
+use std::{
+    ffi::OsStr,
+    fs, io,
+    net::{TcpListener, TcpStream},
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        net::UnixStream,
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::{
+    Settings,
+    scenario::{Scenario, Server},
+};
+
+/// Debian's number of `nobody`, who runs PostgreSQL where we are root.
+const NOBODY: u32 = 65_534;
+
+/// A running server; it ends with this value, and with this program.
+struct Running {
+    server: Server,
+    /// One for each address where a process has only one.
+    children: Vec<Child>,
+    port: u16,
+    folder: TempDir,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // SAFETY: a signal to a child that has not been waited for, so its number is its own.
+            unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+            let _ = child.wait();
+        }
+    }
+}
+
+pub struct Servers(Vec<Running>);
+
+impl Servers {
+    /// Those that the scenarios need; HTTP always, for the special ones.
+    pub fn start(settings: &Settings, scenarios: &[Scenario]) -> Result<Self, String> {
+        let mut running = Vec::new();
+        for server in [Server::Http, Server::Echo, Server::Postgres, Server::Redis] {
+            let needed = server == Server::Http || scenarios.iter().any(|scenario| scenario.server == server);
+            if needed {
+                running.push(start(settings, server).map_err(|error| format!("cannot start {server:?}: {error}"))?);
+            }
+        }
+        Ok(Self(running))
+    }
+
+    fn of(&self, server: Server) -> &Running {
+        self.0.iter().find(|running| running.server == server).expect("it was started")
+    }
+
+    pub fn socket(&self, server: Server) -> PathBuf {
+        let running = self.of(server);
+        socket(server, running.folder.path(), running.port)
+    }
+
+    pub fn folder(&self, server: Server) -> &Path {
+        self.of(server).folder.path()
+    }
+
+    pub fn port(&self, server: Server) -> u16 {
+        self.of(server).port
+    }
+}
+
+/// PostgreSQL names its socket itself.
+fn socket(server: Server, folder: &Path, port: u16) -> PathBuf {
+    if server == Server::Postgres { folder.join(format!(".s.PGSQL.{port}")) } else { folder.join("socket") }
+}
+
+fn start(settings: &Settings, server: Server) -> io::Result<Running> {
+    let folder = tempfile::Builder::new().prefix("lhb").tempdir_in("/tmp")?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let path = folder.path();
+    let socket = socket(server, path, port);
+    let commands = match server {
+        Server::Http => vec![nginx(path, port)?],
+        Server::Redis => vec![redis(path, port)],
+        Server::Postgres => vec![postgres(path, port)?],
+        Server::Echo => {
+            let tcp = format!("127.0.0.1:{port}");
+            vec![
+                echo(settings, &["--unix".as_ref(), socket.as_os_str()]),
+                echo(settings, &["--tcp".as_ref(), tcp.as_ref()]),
+            ]
+        }
+    };
+    let mut running = Running { server, children: Vec::new(), port, folder };
+    for mut command in commands {
+        running.children.push(launch(&mut command)?);
+    }
+    wait_for(&mut running.children, || {
+        UnixStream::connect(&socket).is_ok() && TcpStream::connect(("127.0.0.1", port)).is_ok()
+    })?;
+    Ok(running)
+}
+
+/// On the first CPU, and ended by the kernel when this program dies.
+fn launch(command: &mut Command) -> io::Result<Child> {
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            crate::tool::pin(0)
+        })
+    };
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+fn wait_for(children: &mut [Child], ready: impl Fn() -> bool) -> io::Result<()> {
+    let begin = Instant::now();
+    while !ready() {
+        for child in children.iter_mut() {
+            if let Some(status) = child.try_wait()? {
+                return Err(io::Error::other(format!("it ended at once: {status}")));
+            }
+        }
+        if begin.elapsed() > Duration::from_secs(30) {
+            return Err(io::Error::other("it is not ready after 30 s"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn nginx(folder: &Path, port: u16) -> io::Result<Command> {
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|name| format!("{name}_temp_path {}/{name};", folder.display()))
+        .join(" ");
+    let text = format!(
+        "daemon off; master_process off; pid {0}/pid; error_log {0}/log; worker_rlimit_nofile 15000;\n\
+         events {{ worker_connections 12000; }}\n\
+         http {{ access_log off; keepalive_requests 2000000000; keepalive_timeout 600; {temporary}\n\
+         server {{ listen unix:{0}/socket backlog=4096; listen 127.0.0.1:{port} backlog=4096; \
+         location / {{ return 200 \"ok\\n\"; }} }} }}\n",
+        folder.display()
+    );
+    fs::write(folder.join("nginx.conf"), text)?;
+    let mut command = Command::new("/usr/sbin/nginx");
+    command.arg("-e").arg(folder.join("log")).arg("-c").arg(folder.join("nginx.conf"));
+    Ok(command)
+}
+
+fn redis(folder: &Path, port: u16) -> Command {
+    let mut command = Command::new("redis-server");
+    command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--unixsocket"]);
+    command.arg(folder.join("socket")).arg("--dir").arg(folder);
+    command
+}
+
+fn echo(settings: &Settings, address: &[&OsStr]) -> Command {
+    let mut command = Command::new(&settings.lasthop);
+    command.args(["serve", "--pattern", "echo"]).args(address);
+    command
+}
+
+/// As an unprivileged user, which PostgreSQL insists on.
+fn postgres(folder: &Path, port: u16) -> io::Result<Command> {
+    let bin = Path::new("/usr/lib/postgresql/15/bin");
+    let data = folder.join("data");
+    fs::create_dir(&data)?;
+    fs::set_permissions(folder, PermissionsExt::from_mode(0o755))?;
+    // SAFETY: asks for a number, without side effects.
+    let root = unsafe { libc::geteuid() } == 0;
+    if root {
+        chown(folder, Some(NOBODY), Some(NOBODY))?;
+        chown(&data, Some(NOBODY), Some(NOBODY))?;
+    }
+    let as_user = |program: &str| {
+        let mut command = Command::new(bin.join(program));
+        if root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.current_dir(folder);
+        command
+    };
+    let mut init = as_user("initdb");
+    init.args(["-U", "postgres", "-A", "trust", "-N", "--no-instructions", "-D"]).arg(&data);
+    let output = init.output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    let mut command = as_user("postgres");
+    command.arg("-D").arg(&data).arg("-k").arg(folder);
+    command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-c", "fsync=off", "-c", "max_connections=40"]);
+    Ok(command)
+}

@@ -1,0 +1,101 @@
+//! Ratios with intervals, as Markdown.
+
+use std::{fmt::Write as _, fs};
+
+use lasthop_stats::{CONFIDENCE, Grouped, Interval, Resampling, mean};
+
+use crate::{
+    scenario::Scenario,
+    tool::{Measured, Tool},
+};
+
+pub const HEAD: &str = "\
+| scenario | lasthop, thousand requests per CPU second | against | theirs | ratio (95 % interval) | target | |
+|---|---|---|---|---|---|---|";
+
+/// What a reader needs to judge the figures.
+pub fn environment() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let cpu = read("/proc/cpuinfo")
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("model name").map(|rest| rest.trim_start_matches(['\t', ' ', ':']).to_owned())
+        })
+        .unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!("{cpu}, {cpus} CPUs, Linux {}; load average {}", read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"))
+}
+
+type Rounds = [Vec<(Tool, Measured)>];
+
+/// A line for each peer of a scenario.
+pub fn rows(scenario: &Scenario, rounds: &Rounds) -> String {
+    let mut text = String::new();
+    for (peer, target) in &scenario.targets {
+        let Some(ratio) = ratio(rounds, *peer, |measured| Some(measured.per_cpu_second)) else { continue };
+        let thousand = |tool| geometric_mean(rounds, tool) / 1e3;
+        let mark = match (ratio.estimate >= *target, ratio.high >= *target) {
+            (true, _) => "reached",
+            (false, true) => "within the interval",
+            (false, false) => "**missed**",
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {:.1} | {} | {:.1} | {} | ≥ {target:.2} | {mark} |",
+            scenario.name,
+            thousand(Tool::Lasthop),
+            peer.name(),
+            thousand(*peer),
+            shown(&ratio),
+        );
+    }
+    text
+}
+
+/// What each tool measured, round by round.
+pub type Series = Vec<Vec<(Tool, Measured)>>;
+
+/// Throughput and median of lasthop against each peer: both measure the same server, so they should agree where the
+/// server is what limits them.
+pub fn agreement(all: &[(Scenario, Series)]) -> String {
+    let mut text = "| scenario | against | throughput, ratio | median, ratio |\n|---|---|---|---|\n".to_owned();
+    for (scenario, rounds) in all {
+        for (peer, _) in &scenario.targets {
+            let Some(throughput) = ratio(rounds, *peer, |measured| Some(measured.throughput)) else { continue };
+            let median = ratio(rounds, *peer, |measured| measured.median_us);
+            let median = median.map_or_else(|| "–".to_owned(), |ratio| shown(&ratio));
+            let _ = writeln!(text, "| {} | {} | {} | {median} |", scenario.name, peer.name(), shown(&throughput));
+        }
+    }
+    text
+}
+
+fn shown(ratio: &Interval) -> String {
+    format!("{:.2} ({:.2}–{:.2})", ratio.estimate, ratio.low, ratio.high)
+}
+
+fn of(round: &[(Tool, Measured)], tool: Tool) -> Option<Measured> {
+    round.iter().find(|(own, _)| *own == tool).map(|(_, measured)| *measured)
+}
+
+/// lasthop by the peer, within each round.
+fn ratio(rounds: &Rounds, peer: Tool, quantity: impl Fn(&Measured) -> Option<f64>) -> Option<Interval> {
+    let log = |round: &Vec<(Tool, Measured)>| {
+        let (ours, theirs) = (of(round, Tool::Lasthop)?, of(round, peer)?);
+        Some(vec![(quantity(&ours)? / quantity(&theirs)?).ln()])
+    };
+    let values = Grouped::new(rounds.iter().filter_map(log).collect()).ok()?;
+    Some(mean::mean(&values, Resampling::new(1))?.exponential(CONFIDENCE))
+}
+
+fn geometric_mean(rounds: &Rounds, tool: Tool) -> f64 {
+    let logs: Vec<f64> = rounds.iter().filter_map(|round| Some(of(round, tool)?.per_cpu_second.ln())).collect();
+    (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
+}
+
+/// Median of some values; `None` of none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}

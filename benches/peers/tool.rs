@@ -1,0 +1,350 @@
+//! The clients: each at its best settings for the scenario, on the second CPU, one thread, charged by `wait4`.
+
+use std::{
+    env,
+    io::{self, Read as _},
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use serde_json::Value;
+
+use crate::{
+    Settings,
+    scenario::{Scenario, Server},
+    server::Servers,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Lasthop,
+    Floor,
+    Wrk,
+    H2load,
+    Oha,
+    Pgbench,
+    RedisBenchmark,
+}
+
+/// One run of one tool.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// Requests of the whole run by CPU seconds of the whole process.
+    pub per_cpu_second: f64,
+    /// Requests per second, as the tool reports it.
+    pub throughput: f64,
+    /// Median latency in microseconds, where the tool reports one.
+    pub median_us: Option<f64>,
+}
+
+impl Tool {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lasthop => "lasthop",
+            Self::Floor => "floor",
+            Self::Wrk => "wrk",
+            Self::H2load => "h2load",
+            Self::Oha => "oha",
+            Self::Pgbench => "pgbench",
+            Self::RedisBenchmark => "redis-benchmark",
+        }
+    }
+
+    /// lasthop and the floor are built by script/bench.
+    pub fn is_here(self) -> bool {
+        matches!(self, Self::Lasthop | Self::Floor) || find(self.name()).is_some()
+    }
+
+    pub fn measure(
+        self,
+        settings: &Settings,
+        servers: &Servers,
+        scenario: &Scenario,
+        rate: f64,
+    ) -> Result<Measured, String> {
+        let target = Target { settings, servers, scenario, rate };
+        let ran = run(&mut target.command(self), client_cpu(scenario))?;
+        let report = target.report(self, &ran.output, ran.seconds);
+        let (requests, throughput, median_us) =
+            report.ok_or_else(|| format!("{} on {}: cannot read\n{}", self.name(), scenario.name, ran.output))?;
+        Ok(Measured { per_cpu_second: requests / ran.cpu_seconds, throughput, median_us })
+    }
+}
+
+fn client_cpu(scenario: &Scenario) -> usize {
+    usize::from(!scenario.same_core)
+}
+
+/// What a tool is pointed at, for how long.
+struct Target<'a> {
+    settings: &'a Settings,
+    servers: &'a Servers,
+    scenario: &'a Scenario,
+    /// Requests per second that are about right: for tools that want a count instead of a time.
+    rate: f64,
+}
+
+impl Target<'_> {
+    fn command(&self, tool: Tool) -> Command {
+        match tool {
+            Tool::Lasthop => self.lasthop(),
+            Tool::Floor => self.floor(),
+            Tool::Wrk => self.wrk(),
+            Tool::H2load => self.h2load(),
+            Tool::Oha => self.oha(),
+            Tool::Pgbench => self.pgbench(),
+            Tool::RedisBenchmark => self.redis_benchmark(),
+        }
+    }
+
+    fn socket(&self) -> String {
+        self.servers.socket(self.scenario.server).display().to_string()
+    }
+
+    fn port(&self) -> u16 {
+        self.servers.port(self.scenario.server)
+    }
+
+    fn seconds(&self) -> String {
+        self.settings.seconds.to_string()
+    }
+
+    fn lasthop(&self) -> Command {
+        let mut command = Command::new(&self.settings.lasthop);
+        command.args(["load", &self.url(), "--format", "json", "--warm-up", "1ms"]);
+        command.args(["--duration", &format!("{}s", self.settings.seconds)]);
+        command.args(["--connections", &self.scenario.connections.to_string()]);
+        command.args(["--pipeline", &self.scenario.pipeline.to_string()]);
+        if self.scenario.server == Server::Redis {
+            command.args(["--command", "GET key"]);
+        }
+        command
+    }
+
+    fn url(&self) -> String {
+        let (socket, port) = (self.socket(), self.port());
+        match (self.scenario.server, self.scenario.unix) {
+            (Server::Http, true) => format!("http+unix:{socket}:/"),
+            (Server::Http, false) => format!("http://127.0.0.1:{port}/"),
+            (Server::Redis, true) => format!("redis+unix:{socket}"),
+            (Server::Redis, false) => format!("redis://127.0.0.1:{port}"),
+            (Server::Echo, true) => format!("echo+unix:{socket}"),
+            (Server::Echo, false) => format!("echo://127.0.0.1:{port}"),
+            (Server::Postgres, true) => {
+                let folder = self.servers.folder(Server::Postgres).display();
+                format!("postgres:///postgres?host={folder}&port={port}&user=postgres")
+            }
+            (Server::Postgres, false) => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+        }
+    }
+
+    fn floor(&self) -> Command {
+        let protocol = match self.scenario.server {
+            Server::Echo => "echo",
+            Server::Http => "http",
+            Server::Postgres => "postgres",
+            Server::Redis => "redis",
+        };
+        let address = if self.scenario.unix {
+            format!("unix:{}", self.socket())
+        } else {
+            format!("tcp:127.0.0.1:{}", self.port())
+        };
+        let mut command = Command::new(&self.settings.floor);
+        command.args([protocol, &address, &format!("connections={}", self.scenario.connections)]);
+        command.args([format!("seconds={}", self.settings.seconds), format!("pipeline={}", self.scenario.pipeline)]);
+        command
+    }
+
+    fn wrk(&self) -> Command {
+        let mut command = Command::new("wrk");
+        command.args(["-t1", "--latency", "-d", &self.seconds(), "-c", &self.scenario.connections.to_string()]);
+        command.arg(self.url());
+        command
+    }
+
+    fn h2load(&self) -> Command {
+        let mut command = Command::new("h2load");
+        command.args(["--h1", "-t1", "-m1", "-D", &self.seconds(), "-c", &self.scenario.connections.to_string()]);
+        if self.scenario.unix {
+            command.arg("-B").arg(format!("unix:{}", self.socket())).arg("http://localhost/");
+        } else {
+            command.arg(self.url());
+        }
+        command
+    }
+
+    fn oha(&self) -> Command {
+        let mut command = Command::new(find("oha").unwrap_or_default());
+        command.args(["--no-tui", "--output-format", "json", "-z", &format!("{}s", self.settings.seconds)]);
+        command.args(["-c", &self.scenario.connections.to_string()]);
+        if self.scenario.unix {
+            command.arg("--unix-socket").arg(self.socket()).arg("http://localhost/");
+        } else {
+            command.arg(self.url());
+        }
+        command.env("TOKIO_WORKER_THREADS", "1");
+        command
+    }
+
+    fn pgbench(&self) -> Command {
+        let script = self.servers.folder(Server::Postgres).join("select.sql");
+        // Written each time: it is so short that a check would cost more.
+        std::fs::write(&script, "select 1;\n").expect("the folder is ours");
+        let host = match self.scenario.unix {
+            true => self.servers.folder(Server::Postgres).display().to_string(),
+            false => "127.0.0.1".to_owned(),
+        };
+        let mut command = Command::new("/usr/lib/postgresql/15/bin/pgbench");
+        command.args(["-n", "-M", "simple", "-j1", "-h", &host, "-p", &self.port().to_string(), "-U", "postgres"]);
+        command.args(["-T", &self.seconds(), "-c", &self.scenario.connections.to_string(), "-f"]);
+        command.arg(script).arg("postgres");
+        command
+    }
+
+    fn redis_benchmark(&self) -> Command {
+        let mut command = Command::new("redis-benchmark");
+        if self.scenario.unix {
+            command.args(["-s", &self.socket()]);
+        } else {
+            command.args(["-h", "127.0.0.1", "-p", &self.port().to_string()]);
+        }
+        // A count that takes about as long as the others' time; it is slower, hence the factor.
+        let count = (self.rate * f64::from(self.settings.seconds) * 0.6).max(1000.0) as u64;
+        command.args([
+            "-q",
+            "--precision",
+            "3",
+            "-n",
+            &count.to_string(),
+            "-c",
+            &self.scenario.connections.to_string(),
+        ]);
+        command.args(["-P", &self.scenario.pipeline.to_string(), "GET", "key"]);
+        command
+    }
+
+    /// Requests, requests per second, median in microseconds.
+    fn report(&self, tool: Tool, output: &str, seconds: f64) -> Option<(f64, f64, Option<f64>)> {
+        match tool {
+            Tool::Lasthop => {
+                let figures: Value = serde_json::from_str(output).ok()?;
+                let median = figures["latency_ns"]["p50"].as_f64().map(|ns| ns / 1e3);
+                Some((figures["requests_total"].as_f64()?, figures["throughput"].as_f64()?, median))
+            }
+            Tool::Floor => {
+                let figures: Value = serde_json::from_str(output).ok()?;
+                let requests = figures["requests"].as_f64()?;
+                Some((requests, requests / figures["seconds"].as_f64()?, None))
+            }
+            Tool::Wrk => {
+                let requests = number_before(output, " requests in")?;
+                Some((requests, number_after(output, "Requests/sec:")?, time_after(output, "50%")))
+            }
+            Tool::H2load => {
+                let requests = number_before(output, " succeeded,")?;
+                Some((requests, number_before(output, " req/s,")?, None))
+            }
+            Tool::Oha => {
+                let figures: Value = serde_json::from_str(output).ok()?;
+                let rate = figures["summary"]["requestsPerSec"].as_f64()?;
+                let median = figures["latencyPercentiles"]["p50"].as_f64().map(|seconds| seconds * 1e6);
+                Some((rate * figures["summary"]["total"].as_f64()?, rate, median))
+            }
+            Tool::Pgbench => {
+                let requests = number_after(output, "actually processed:")?;
+                Some((requests, number_after(output, "tps =")?, None))
+            }
+            Tool::RedisBenchmark => {
+                // The line of the result is rewritten in place.
+                let last = output.rsplit(['\r', '\n']).find(|line| line.contains("requests per second"))?;
+                let rate = number_before(last, " requests per second")?;
+                let median = number_after(last, "p50=").map(|milliseconds| milliseconds * 1e3);
+                let count = (self.rate * f64::from(self.settings.seconds) * 0.6).max(1000.0).floor();
+                (seconds > 0.0).then_some((count, rate, median))
+            }
+        }
+    }
+}
+
+fn number_after(text: &str, mark: &str) -> Option<f64> {
+    let rest = text.split_once(mark)?.1.trim_start();
+    let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+fn number_before(text: &str, mark: &str) -> Option<f64> {
+    let head = text.split_once(mark)?.0;
+    head[head.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |at| at + 1)..].parse().ok()
+}
+
+/// wrk's times have their unit attached.
+fn time_after(text: &str, mark: &str) -> Option<f64> {
+    let word = text.split_once(mark)?.1.split_whitespace().next()?;
+    let number = number_after(word, "")?;
+    let scale = [("us", 1.0), ("ms", 1e3), ("s", 1e6)].into_iter().find(|(unit, _)| word.ends_with(unit))?.1;
+    Some(number * scale)
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo/bin"));
+    env::split_paths(&path).chain(home).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// What a client printed and consumed.
+pub struct Ran {
+    pub output: String,
+    pub seconds: f64,
+    pub cpu_seconds: f64,
+    /// Largest resident size, in KiB.
+    pub resident: i64,
+}
+
+/// Runs a client on one CPU to its end.
+pub fn run(command: &mut Command, cpu: usize) -> Result<Ran, String> {
+    let described = format!("{command:?}");
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(move || pin(cpu)) };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let begin = Instant::now();
+    let mut child = command.spawn().map_err(|error| format!("{described}: {error}"))?;
+    let mut output = String::new();
+    let mut pipe = child.stdout.take().expect("asked for");
+    pipe.read_to_string(&mut output).map_err(|error| format!("{described}: {error}"))?;
+    let mut errors = String::new();
+    let _ = child.stderr.take().expect("asked for").read_to_string(&mut errors);
+    let (status, usage) = wait(child.id().cast_signed()).map_err(|error| format!("{described}: {error}"))?;
+    if status != 0 {
+        return Err(format!("{described} ended with status {status}:\n{output}\n{errors}"));
+    }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Ok(Ran {
+        output,
+        seconds: begin.elapsed().as_secs_f64(),
+        cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        resident: usage.ru_maxrss,
+    })
+}
+
+fn wait(pid: libc::pid_t) -> io::Result<(i32, libc::rusage)> {
+    let mut status = 0;
+    // SAFETY: all-zero is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call to fill; the child has not been waited for.
+    let waited = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
+    if waited == pid { Ok((status, usage)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets the calling thread run on this CPU alone.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    // SAFETY: an all-zero set is valid, and so is an index below CPU_SETSIZE.
+    let pinned = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if pinned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

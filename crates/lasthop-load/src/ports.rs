@@ -1,0 +1,196 @@
+//! The local ports that a connection per request over TCP lives on. Each connection leaves one behind in `TIME_WAIT`, on
+//! the side that closed first, for a minute; a trial that begins without enough of them would count errors, not speed.
+//!
+//! All files are read for the calling thread's network namespace.
+
+use std::{fs, net::SocketAddr, time::Duration};
+
+use crate::{clock, result::PortUse};
+
+/// `TIME_WAIT` lasts 60 s on Linux; nothing is left of it after this.
+const WAIT_MAX_NS: u64 = 65_000_000_000;
+const POLL: Duration = Duration::from_millis(100);
+/// Connections that a first trial is expected to open, as a share of all ports.
+const FIRST_SHARE: u64 = 4;
+/// Ports are kept in reserve for connections that a trial opens beyond what the last one did.
+const RESERVE: f64 = 1.25;
+/// Age in seconds from which `tcp_tw_reuse` lets a port be used again.
+const REUSE_AFTER: u64 = 1;
+const TIME_WAIT_SECONDS: u64 = 60;
+
+/// Watches the ports towards one server over the trials of a case.
+#[derive(Debug)]
+pub struct Ports {
+    server: SocketAddr,
+    /// Connections per second of the last trial.
+    pace: Option<f64>,
+}
+
+/// What the kernel says at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reading {
+    /// Ports that connections may use.
+    range: u64,
+    /// TCP sockets of the namespace in `TIME_WAIT`.
+    time_wait: u64,
+    /// Those in use.
+    in_use: u64,
+}
+
+impl Ports {
+    #[must_use]
+    pub fn new(server: SocketAddr) -> Self {
+        Self { server, pace: None }
+    }
+
+    /// Waits until a trial of `seconds` has ports enough, at most as long as `TIME_WAIT` lasts.
+    pub fn before(&self, seconds: f64) -> PortUse {
+        let begin = clock::now();
+        let reading = read();
+        let wanted = self.wanted(reading.range, seconds);
+        let mut ports = PortUse {
+            range: reading.range,
+            time_wait_before: reading.time_wait,
+            time_wait_peak: reading.time_wait,
+            left_before: self.left(reading, wanted),
+            waited_ns: 0,
+        };
+        while ports.left_before < wanted && clock::now() - begin < WAIT_MAX_NS {
+            std::thread::sleep(POLL);
+            ports.left_before = self.left(read(), wanted);
+            ports.waited_ns = clock::now() - begin;
+        }
+        ports
+    }
+
+    /// A look during or after a trial: cheap enough to be taken while it runs.
+    pub fn during(ports: &mut PortUse) {
+        ports.time_wait_peak = ports.time_wait_peak.max(read().time_wait);
+    }
+
+    /// What a trial taught.
+    pub fn after(&mut self, opened: u64, seconds: f64) {
+        self.pace = Some(opened as f64 / seconds.max(1e-9));
+    }
+
+    /// Ports that a trial will want; never more than most of them, which is all that waiting can yield.
+    fn wanted(&self, range: u64, seconds: f64) -> u64 {
+        let most = range - range / 8;
+        let expected = self.pace.map(|pace| (pace * seconds * RESERVE) as u64);
+        expected.unwrap_or(range / FIRST_SHARE).min(most)
+    }
+
+    /// Ports left towards the server: at least as many as no socket at all uses, and counted one by one only where
+    /// that is less than `wanted`.
+    fn left(&self, reading: Reading, wanted: u64) -> u64 {
+        let surely = reading.range.saturating_sub(reading.time_wait + reading.in_use);
+        if surely >= wanted {
+            return surely;
+        }
+        let table = if self.server.is_ipv6() { "tcp6" } else { "tcp" };
+        let sockets = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+        let reuse = reuses_early(self.server, &sysctl("tcp_tw_reuse"));
+        reading.range.saturating_sub(taken(&sockets, self.server, reuse))
+    }
+}
+
+fn read() -> Reading {
+    let sockstat = fs::read_to_string("/proc/thread-self/net/sockstat").unwrap_or_default();
+    parse(&sysctl("ip_local_port_range"), &sockstat)
+}
+
+fn sysctl(name: &str) -> String {
+    fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
+}
+
+fn parse(range: &str, sockstat: &str) -> Reading {
+    let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let range = if let [low, high] = ends[..] { (high + 1).saturating_sub(low) } else { 0 };
+    let line = sockstat.lines().find(|line| line.starts_with("TCP:")).unwrap_or_default();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let value = |name: &str| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1)?.parse().ok()
+    };
+    Reading { range, time_wait: value("tw").unwrap_or(0), in_use: value("inuse").unwrap_or(0) }
+}
+
+/// `tcp_tw_reuse`: 1 always, 2 on the loopback interface.
+fn reuses_early(server: SocketAddr, setting: &str) -> bool {
+    match setting.trim() {
+        "1" => true,
+        "2" => server.ip().to_canonical().is_loopback(),
+        _ => false,
+    }
+}
+
+/// Sockets in the kernel's table that keep a local port from being used for one more connection to `server`.
+fn taken(table: &str, server: SocketAddr, reuse: bool) -> u64 {
+    let peer = as_in_table(server);
+    let keeps = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(2);
+        if words.next() != Some(peer.as_str()) {
+            return false;
+        }
+        let is_waiting = words.next() == Some("06");
+        // `03:` and what is left of TIME_WAIT, in hundredths of a second.
+        let timer = words.nth(1).and_then(|timer| u64::from_str_radix(timer.split_once(':')?.1, 16).ok());
+        let age = timer.map_or(0, |left| (TIME_WAIT_SECONDS * 100).saturating_sub(left));
+        !(reuse && is_waiting && age > REUSE_AFTER * 100)
+    };
+    table.lines().filter(|line| keeps(line)).count() as u64
+}
+
+/// An address as `/proc/net/tcp` writes it: words of the host's byte order in hexadecimal, colon, port.
+fn as_in_table(address: SocketAddr) -> String {
+    let octets = match address.ip() {
+        std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
+        std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
+    };
+    let word = |bytes: &[u8]| format!("{:08X}", u32::from_ne_bytes(bytes.try_into().expect("four bytes")));
+    let words: String = octets.chunks(4).map(word).collect();
+    format!("{words}:{:04X}", address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOCKSTAT: &str = "sockets: used 200\nTCP: inuse 12 orphan 0 tw 345 alloc 30 mem 4\nUDP: inuse 1 mem 0\n";
+
+    #[test]
+    fn the_kernels_words_are_understood() {
+        let reading = parse("32768\t60999\n", SOCKSTAT);
+        assert_eq!(reading, Reading { range: 28_232, time_wait: 345, in_use: 12 });
+        assert_eq!(parse("", ""), Reading::default());
+        assert!(read().range > 0, "this machine has ports");
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn sockets_towards_the_server_are_counted() {
+        let server: SocketAddr = "127.0.0.1:8080".parse().unwrap();
+        assert_eq!(as_in_table(server), "0100007F:1F90");
+        assert_eq!(as_in_table("[::1]:80".parse().unwrap()), "00000000000000000000000001000000:0050");
+        let line = |peer: &str, state: &str, timer: &str| {
+            format!("   1: 0100007F:9C40 {peer} {state} 00000000:00000000 {timer} 00000000     0        0 0 3 0\n")
+        };
+        let table = line("0100007F:1F90", "01", "00:00000000")
+            + &line("0100007F:1F90", "06", "03:0000176B")
+            + &line("0100007F:1F90", "06", "03:00001000")
+            + &line("0100007F:1F91", "06", "03:00001000");
+        assert_eq!(taken(&table, server, false), 3);
+        assert_eq!(taken(&table, server, true), 2, "0x176B is an age of 0.05 s, 0x1000 one of 19 s");
+        assert!(reuses_early(server, "2\n") && !reuses_early(server, "0\n"));
+        assert!(!reuses_early("10.0.0.1:1".parse().unwrap(), "2\n"));
+    }
+
+    #[test]
+    fn a_trial_wants_what_the_last_one_took() {
+        let mut ports = Ports::new("127.0.0.1:1".parse().unwrap());
+        assert_eq!(ports.wanted(28_000, 1.0), 7000);
+        ports.after(2000, 0.5);
+        assert_eq!(ports.wanted(28_000, 1.0), 5000);
+        assert_eq!(ports.wanted(800, 1.0), 700);
+    }
+}

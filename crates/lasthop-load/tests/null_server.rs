@@ -1,0 +1,131 @@
+//! The null server says what the real one said: the load's checks hold against it, over each transport and reuse.
+
+mod common;
+
+use std::thread;
+
+use common::{SHORT, certificates, run, spec};
+use lasthop_load::{
+    null::{NullServer, NullSpec, Script},
+    reference, sample,
+    spec::{
+        Address, Endpoint, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode, Redis,
+        RedisExpect, Reuse, Spec, Tls,
+    },
+};
+
+fn http() -> Protocol {
+    let expect = HttpExpect { status: 200, body: None, contains: Vec::new(), length: None };
+    Protocol::Http(Http {
+        method: "GET".into(),
+        path: "/".into(),
+        host: "localhost".into(),
+        headers: Vec::new(),
+        body: String::new(),
+        version: HttpVersion::V11,
+        expect,
+    })
+}
+
+fn postgres(mode: QueryMode) -> Protocol {
+    Protocol::Postgres(Postgres {
+        user: "u".into(),
+        database: "d".into(),
+        password: Some("secret".into()),
+        query: "select 1".into(),
+        mode,
+        parameters: Vec::new(),
+        expect: PostgresExpect::default(),
+    })
+}
+
+fn redis() -> Protocol {
+    Protocol::Redis(Redis {
+        command: vec!["GET".into(), "key".into()],
+        expect: RedisExpect::default(),
+        username: None,
+        password: Some("secret".into()),
+        database: 3,
+    })
+}
+
+const HTTP_REPLY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+const REDIS_REPLY: &[u8] = b"$5\r\nHello\r\n";
+const POSTGRES_ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x011C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+fn simple_reply() -> Vec<u8> {
+    let column = b"T\0\0\0\x21\0\x01?column?\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0";
+    [column.as_slice(), POSTGRES_ROW].concat()
+}
+
+fn prepared_reply() -> Vec<u8> {
+    [b"2\0\0\0\x04".as_slice(), POSTGRES_ROW].concat()
+}
+
+/// A null server for the load of `spec`, as if its real server had said `reply`; what is said is learned from it.
+fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, reply: &[u8]) {
+    let request = {
+        let mut one = lasthop_load::protocol::Factory::new(spec).unwrap().exchange();
+        one.reset();
+        one.begin();
+        one.request().len() / spec.pipeline as usize
+    };
+    let closes = spec.reuse == Reuse::PerRequest && matches!(spec.protocol, Protocol::Http(_));
+    let taken = sample::Sample { request, reply: reply.to_vec(), closes };
+    let script = Script::learn(spec, &taken).unwrap();
+    let address = spec.endpoint.address.clone();
+    let server = NullServer::bind(NullSpec { address, tls, nodelay: true, script }).unwrap();
+    let endpoint = Endpoint { address: server.address().clone(), ..spec.endpoint.clone() };
+    let stopper = server.stopper().unwrap();
+    let thread = thread::spawn(move || server.run().unwrap());
+
+    let spec = Spec { endpoint, ..spec.clone() };
+    assert_eq!(sample::take(&spec).unwrap(), taken, "{:?}", spec.protocol);
+    let protocol = reference::learn(&spec).unwrap();
+    let result = run(&Spec { protocol, ..spec.clone() }, SHORT).unwrap_or_else(|error| panic!("{error}: {spec:?}"));
+    assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+    assert!(result.requests > 0);
+    stopper.stop();
+    thread.join().unwrap();
+}
+
+fn loads(protocol: Protocol, reply: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    let files = certificates(folder.path());
+    let tcp = Address::Tcp("127.0.0.1:0".parse().unwrap());
+    let unix = Address::Unix(folder.path().join("s"));
+    let tls =
+        Tls { authority: Some(files.authority.clone()), server_name: "lasthop.test".to_owned(), resumption: false };
+    for (address, tls) in [(tcp.clone(), None), (unix, None), (tcp, Some(tls))] {
+        let pem = tls.is_some().then(|| (files.certificate.clone(), files.key.clone()));
+        let base = spec(&Endpoint { address, tls }, protocol.clone());
+        for (reuse, connections, pipeline) in
+            [(Reuse::KeepAlive, 1, 1), (Reuse::KeepAlive, 5, 1), (Reuse::KeepAlive, 2, 8), (Reuse::PerRequest, 2, 1)]
+        {
+            drive(&Spec { reuse, connections, pipeline, ..base.clone() }, pem.clone(), reply);
+        }
+    }
+}
+
+#[test]
+fn http_is_replayed() {
+    loads(http(), HTTP_REPLY);
+}
+
+#[test]
+fn redis_is_replayed() {
+    loads(redis(), REDIS_REPLY);
+}
+
+#[test]
+fn postgresql_is_replayed() {
+    loads(postgres(QueryMode::Simple), &simple_reply());
+    loads(postgres(QueryMode::Prepared), &prepared_reply());
+}
+
+#[test]
+fn own_protocols_have_none() {
+    let spec = spec(&Endpoint { address: Address::Abstract("x".into()), tls: None }, common::echo(64));
+    let sample = sample::Sample { request: 64, reply: vec![0; 64], closes: false };
+    assert!(Script::learn(&spec, &sample).unwrap_err().to_string().contains("null server already"));
+}

@@ -1,0 +1,229 @@
+//! The figures of a load as JSON: `lasthop load --format json` prints one such object. Keys stay; more may be added.
+
+use std::collections::BTreeMap;
+
+use lasthop_load::{
+    Histogram,
+    result::{ErrorClass, ErrorCount},
+    spec::{Engine, Model, Reuse},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Headroom, Job, Outcome};
+
+/// Name and version of the form.
+const SCHEMA: &str = "lasthop-load/1";
+
+/// One endpoint's figures.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Figures {
+    /// `lasthop-load/1`
+    pub schema: String,
+    pub url: String,
+    /// Length of the measure phase.
+    pub seconds: f64,
+    /// Right answers in the measure phase.
+    pub requests: u64,
+    /// Right answers in the whole load, warm-up and drain included.
+    pub requests_total: u64,
+    /// Errors of the whole load, by class.
+    pub errors: BTreeMap<String, u64>,
+    /// The first error of each class, in words.
+    pub first_errors: BTreeMap<String, String>,
+    /// Right answers per second.
+    pub throughput: f64,
+    /// Payload bytes received per second.
+    pub bytes_per_second: f64,
+    /// Service time: from the actual send to the last byte.
+    pub latency_ns: Option<Percentiles>,
+    /// Open loop: from the scheduled send to the last byte.
+    pub response_ns: Option<Percentiles>,
+    /// Open loop: actual minus scheduled send.
+    pub lag_ns: Option<Percentiles>,
+    pub offered: Option<OfferedFigures>,
+    /// Parts of a request: `connect`, `tls`, `auth`, `first_byte`; absent where they did not occur.
+    pub phases_ns: BTreeMap<String, Percentiles>,
+    /// CPU time of the generator in the measure phase.
+    pub driver_cpu_seconds: f64,
+    pub driver_cpu_ns_per_request: f64,
+    /// Socket and wait calls of the generator's loop, by its own count.
+    pub system_calls_per_request: f64,
+    pub connections: u32,
+    pub threads: u32,
+    pub pipeline: u32,
+    /// `blocking` or `epoll`.
+    pub engine: Engine,
+    pub reuse: Reuse,
+    /// Connections opened during the load, beyond those that stood at its begin.
+    pub connections_opened: u64,
+    pub proof: ProofFigures,
+    /// What every reply was held against.
+    pub checked: String,
+    /// With `--headroom`.
+    pub headroom: Option<HeadroomFigures>,
+}
+
+/// Of a histogram of nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct Percentiles {
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+    pub mean: f64,
+    pub count: u64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct OfferedFigures {
+    /// Requests per second that were asked for.
+    pub rate: f64,
+    pub scheduled: u64,
+    pub sent: u64,
+    /// Whether at least 99 % of the scheduled requests were sent.
+    pub reached: bool,
+}
+
+/// What the live connection was proven to be.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProofFigures {
+    /// `unix`, `inet` or `inet6`.
+    pub family: String,
+    pub peer: String,
+    pub tls_version: Option<String>,
+    pub tls_cipher: Option<String>,
+    /// Whether a second request went over the connection of the first.
+    pub reused: bool,
+    pub nodelay: Option<bool>,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct HeadroomFigures {
+    /// Requests per second of the same load against a server that does nothing.
+    pub null_throughput: Option<f64>,
+    /// That, divided by `throughput`: the generator could have done at least so many times more.
+    pub times: Option<f64>,
+    /// Why it is not known.
+    pub unknown: Option<String>,
+}
+
+/// The JSON schema of [`Figures`].
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Figures).to_value()
+}
+
+impl Figures {
+    #[must_use]
+    pub fn new(job: &Job, outcome: &Outcome) -> Self {
+        let (spec, result) = (&outcome.spec, &outcome.result);
+        let requests = result.requests as f64;
+        let (errors, first_errors) = errors(&result.errors);
+        Self {
+            schema: SCHEMA.to_owned(),
+            url: job.url.clone(),
+            seconds: result.elapsed_ns as f64 / 1e9,
+            requests: result.requests,
+            requests_total: result.requests_total,
+            errors,
+            first_errors,
+            throughput: result.throughput(),
+            bytes_per_second: result.bytes_received as f64 * 1e9 / result.elapsed_ns as f64,
+            latency_ns: percentiles(result.service_time.as_ref()),
+            response_ns: percentiles(result.response_time.as_ref()),
+            lag_ns: percentiles(result.lag.as_ref()),
+            offered: offered(outcome),
+            phases_ns: phases(outcome),
+            driver_cpu_seconds: result.cost.cpu_ns() as f64 / 1e9,
+            driver_cpu_ns_per_request: result.cost.cpu_ns() as f64 / requests,
+            system_calls_per_request: result.cost.system_calls as f64 / requests,
+            connections: spec.connections,
+            threads: spec.threads,
+            pipeline: spec.pipeline,
+            engine: result.engine,
+            reuse: spec.reuse,
+            connections_opened: result.connections_opened,
+            proof: proof(outcome),
+            checked: super::terminal::checked(&spec.protocol),
+            headroom: headroom(&outcome.headroom, result.throughput()),
+        }
+    }
+
+    /// Whether there is nothing to object to: no error, and the rate reached.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.errors.is_empty() && self.offered.is_none_or(|offered| offered.reached)
+    }
+
+    /// One object, with line breaks.
+    #[must_use]
+    pub fn json(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(self).expect("it holds no maps with keys other than text");
+        text.push(b'\n');
+        text
+    }
+}
+
+type Errors = (BTreeMap<String, u64>, BTreeMap<String, String>);
+
+fn errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Errors {
+    let name = |class: &ErrorClass| crate::analyse::class_name(*class);
+    (
+        found.iter().map(|(class, error)| (name(class), error.count)).collect(),
+        found.iter().map(|(class, error)| (name(class), error.first.clone())).collect(),
+    )
+}
+
+fn percentiles(histogram: Option<&Histogram>) -> Option<Percentiles> {
+    let histogram = histogram.filter(|histogram| !histogram.is_empty())?;
+    Some(Percentiles {
+        p50: histogram.quantile(0.5),
+        p90: histogram.quantile(0.9),
+        p99: histogram.quantile(0.99),
+        p999: histogram.quantile(0.999),
+        max: histogram.max(),
+        mean: histogram.mean(),
+        count: histogram.count(),
+    })
+}
+
+fn offered(outcome: &Outcome) -> Option<OfferedFigures> {
+    let Model::Open(_) = outcome.spec.model else { return None };
+    let offered = outcome.result.offered?;
+    let reached = offered.is_reached();
+    Some(OfferedFigures { rate: offered.rate, scheduled: offered.scheduled, sent: offered.sent, reached })
+}
+
+fn phases(outcome: &Outcome) -> BTreeMap<String, Percentiles> {
+    let phases = &outcome.result.phases;
+    [("connect", &phases.connect), ("tls", &phases.tls), ("auth", &phases.auth), ("first_byte", &phases.first_byte)]
+        .into_iter()
+        .filter_map(|(name, histogram)| Some((name.to_owned(), percentiles(histogram.as_ref())?)))
+        .collect()
+}
+
+fn proof(outcome: &Outcome) -> ProofFigures {
+    let proof = outcome.proof.clone();
+    ProofFigures {
+        family: proof.family,
+        peer: proof.peer,
+        tls_version: proof.tls_version,
+        tls_cipher: proof.tls_cipher,
+        reused: proof.reused,
+        nodelay: proof.nodelay,
+    }
+}
+
+fn headroom(headroom: &Headroom, throughput: f64) -> Option<HeadroomFigures> {
+    match headroom {
+        Headroom::NotAsked => None,
+        Headroom::Unknown(why) => {
+            Some(HeadroomFigures { null_throughput: None, times: None, unknown: Some(why.clone()) })
+        }
+        Headroom::Reached(rate) => {
+            Some(HeadroomFigures { null_throughput: Some(*rate), times: Some(rate / throughput), unknown: None })
+        }
+    }
+}
