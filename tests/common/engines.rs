@@ -153,6 +153,7 @@ impl World {
         };
         let links = tool("ip", &["-brief", "link"]);
         let mounts = tool("cat", &["/proc/self/mounts"]);
+        let own = self.root.path().to_str().unwrap();
         let names = |text: String| {
             text.lines().filter_map(|l| l.split('@').next()?.split(' ').next()).map(|l| format!("{l}\n")).collect()
         };
@@ -167,7 +168,7 @@ impl World {
                 lines(
                     mounts
                         .lines()
-                        .filter(|l| l.contains("lasthop") || l.contains("/merged") || l.contains("shm"))
+                        .filter(|l| l.contains("lasthop") || l.contains(own))
                         .map(|l| format!("{l}\n"))
                         .collect(),
                 ),
