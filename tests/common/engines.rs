@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -47,7 +48,11 @@ pub struct World {
     root: TempDir,
     holder: Child,
     daemon: Option<Child>,
+    /// Cgroups are the machine's, so worlds come one after the other. Dropped last.
+    _alone: MutexGuard<'static, ()>,
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Whether containers can be tested here with this engine.
 #[must_use]
@@ -63,6 +68,7 @@ pub fn have_engine(engine: &str) -> bool {
 
 impl World {
     pub fn new(engine: &'static str) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap();
         let mut holder = Command::new("unshare")
             .args(["--net", "--mount", "sh", "-c", HOLD, "hold"])
@@ -77,7 +83,7 @@ impl World {
         for (name, text) in [("containers.conf", PODMAN), ("storage.conf", STORAGE)] {
             fs::write(root.path().join(name), text.replace("ROOT", root.path().to_str().unwrap())).unwrap();
         }
-        let mut world = Self { engine, lasthop: Lasthop::new(), root, holder, daemon: None };
+        let mut world = Self { engine, lasthop: Lasthop::new(), root, holder, daemon: None, _alone: alone };
         if engine == "docker" {
             world.start_daemon();
         }
