@@ -33,7 +33,7 @@ pub fn take(spec: &Spec) -> Result<Sample, Failure> {
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
     let connector = connector.map_err(|error| unusable(error.to_string()))?.asking_for_tls(tls_request(&spec));
     let mut exchange = Factory::new(&spec).map_err(|error| unusable(error.to_string()))?.exchange();
-    let mut stream = connector.open(&Calls::default())?.stream;
+    let mut stream = connector.open_unwatched(&Calls::default())?.stream;
     exchange.reset();
     if greets(&spec) {
         greet(exchange.as_mut(), &mut stream)?;
