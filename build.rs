@@ -1,7 +1,7 @@
 //! The experiments and recipes are embedded: a change in them must rebuild the binary.
 
 fn main() {
-    for folder in ["experiments", "services"] {
+    for folder in ["experiments", "services", "studies"] {
         watch(std::path::Path::new(folder));
     }
 }

@@ -17,10 +17,13 @@
 pub mod analyse;
 pub mod cli;
 pub mod experiment;
+pub mod export;
 pub mod load;
 pub mod observe;
 pub mod record;
 pub mod report;
+pub mod repro;
 pub mod run;
 pub mod service;
+pub mod study;
 pub mod tool;

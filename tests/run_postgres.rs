@@ -43,6 +43,10 @@ fn queries_connections_and_rows_over_every_transport() {
     assert_eq!(names, ["handshake", "handshake", "handshake", "row", "row", "row"]);
     for quantity in derived {
         let value = &quantity["value"];
+        if value.is_null() {
+            assert!(summary["blocks"].as_u64().unwrap() < 2, "{quantity}");
+            continue;
+        }
         let at = |key: &str| value[key].as_f64().unwrap();
         assert!(at("low") <= at("estimate") && at("estimate") <= at("high"), "{quantity}");
         // A connection takes longer than a query on one that is there, by far: PostgreSQL starts a process.

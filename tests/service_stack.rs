@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use indexmap::IndexMap;
 use lasthop::{
     experiment::model::{Ready, ReadyCheck, RenderedService, Stop},
     service::{
@@ -39,7 +40,7 @@ impl Run {
     }
 
     fn start(&self, bindings: Bindings, service: RenderedService) -> Result<Stack, StartError> {
-        Stack::start(&self.guard, &StackPlan { bindings, services: vec![service] })
+        Stack::start(&self.guard, &StackPlan { bindings, services: vec![service], containers: IndexMap::new() })
     }
 
     /// A service of a shell script that listens on TCP, if on anything.
@@ -96,7 +97,7 @@ fn nginx_starts_and_stops_on_every_transport_that_it_has_all_at_once() {
     let transports = [Transport::Unix, Transport::Tcp, Transport::Tcp6, Transport::Tls, Transport::TlsUnix];
     let plan = |(stack, transport): (usize, &Transport)| {
         let bindings = run.bind(stack, *transport, "/usr/sbin/nginx");
-        StackPlan { services: vec![nginx(&bindings)], bindings }
+        StackPlan { services: vec![nginx(&bindings)], bindings, containers: IndexMap::new() }
     };
     let plans: Vec<StackPlan> = transports.iter().enumerate().map(plan).collect();
     let stacks: Vec<Stack> = Stack::start_all(&run.guard, &plans).into_iter().map(Result::unwrap).collect();
@@ -254,7 +255,7 @@ fn when_a_later_service_fails_the_earlier_ones_are_stopped() {
     let first = nginx(&bindings);
     let late = service(&bindings.services["late"], &["/bin/false"]);
     let address = bindings.services["app"].address.clone();
-    let plan = StackPlan { bindings, services: vec![first, late] };
+    let plan = StackPlan { bindings, services: vec![first, late], containers: IndexMap::new() };
     let error = Stack::start(&run.guard, &plan).unwrap_err();
     assert_eq!(error.service, "late");
     assert!(!readiness::answers(&address));

@@ -17,7 +17,7 @@ use std::{env, process::ExitCode};
 use lasthop_stats::random::Draws;
 use scenario::{Scenario, scenarios};
 use server::Servers;
-use tool::{Measured, Tool};
+use tool::Tool;
 
 /// How often and how long.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ fn measure(
     scenario: &Scenario,
     tools: &[Tool],
     draws: &mut Draws,
-) -> Result<Vec<Vec<(Tool, Measured)>>, String> {
+) -> Result<table::Series, String> {
     let warm = Tool::Lasthop.measure(settings, servers, scenario, 10_000.0)?;
     let mut rounds = Vec::new();
     for _ in 0..settings.rounds {

@@ -52,9 +52,12 @@ pub fn rows(scenario: &Scenario, rounds: &Rounds) -> String {
     text
 }
 
+/// What each tool measured, round by round.
+pub type Series = Vec<Vec<(Tool, Measured)>>;
+
 /// Throughput and median of lasthop against each peer: both measure the same server, so they should agree where the
 /// server is what limits them.
-pub fn agreement(all: &[(Scenario, Vec<Vec<(Tool, Measured)>>)]) -> String {
+pub fn agreement(all: &[(Scenario, Series)]) -> String {
     let mut text = "| scenario | against | throughput, ratio | median, ratio |\n|---|---|---|---|\n".to_owned();
     for (scenario, rounds) in all {
         for (peer, _) in &scenario.targets {

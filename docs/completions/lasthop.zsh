@@ -23,11 +23,15 @@ _lasthop() {
 '--trial=[Length of one trial]:TIME:_default' \
 '--blocks=[Blocks between two restarts of the services]:N:_default' \
 '--seed=[Seed of the order of cases and of the bootstrap; drawn and recorded if not given]:N:_default' \
+'--rounds=[Stop after so many rounds (starts of all services)]:N:_default' \
 '--placement=[Which CPUs driver and services may use]:PLACEMENT:((auto\:"Apart where there is a CPU for each process of the case, else free"
 apart\:"The driver on a CPU of its own, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"The scheduler decides"))' \
+'--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
+'(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
+'--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result for programs, described by the schema of lasthop/1"
 csv\:"One row a case, for spreadsheets and data frames"
@@ -35,6 +39,7 @@ markdown\:"To paste into an issue"))' \
 '-o+[Write the report into a file instead of standard output]:FILE:_files' \
 '--output=[Write the report into a file instead of standard output]:FILE:_files' \
 '--aa[Compare each reference case with itself\: the spread is what this machine can resolve]' \
+'--no-headroom[Do not calibrate the load generator against a server that does nothing]' \
 '-q[Do not show progress; warnings stay]' \
 '--quiet[Do not show progress; warnings stay]' \
 '--no-progress[Show no progress line even on a terminal]' \
@@ -61,11 +66,15 @@ _arguments "${_arguments_options[@]}" : \
 '--trial=[Length of one trial]:TIME:_default' \
 '--blocks=[Blocks between two restarts of the services]:N:_default' \
 '--seed=[Seed of the order of cases and of the bootstrap; drawn and recorded if not given]:N:_default' \
+'--rounds=[Stop after so many rounds (starts of all services)]:N:_default' \
 '--placement=[Which CPUs driver and services may use]:PLACEMENT:((auto\:"Apart where there is a CPU for each process of the case, else free"
 apart\:"The driver on a CPU of its own, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"The scheduler decides"))' \
+'--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
+'(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
+'--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result for programs, described by the schema of lasthop/1"
 csv\:"One row a case, for spreadsheets and data frames"
@@ -73,6 +82,7 @@ markdown\:"To paste into an issue"))' \
 '-o+[Write the report into a file instead of standard output]:FILE:_files' \
 '--output=[Write the report into a file instead of standard output]:FILE:_files' \
 '--aa[Compare each reference case with itself\: the spread is what this machine can resolve]' \
+'--no-headroom[Do not calibrate the load generator against a server that does nothing]' \
 '-q[Do not show progress; warnings stay]' \
 '--quiet[Do not show progress; warnings stay]' \
 '--no-progress[Show no progress line even on a terminal]' \
@@ -97,6 +107,59 @@ _arguments "${_arguments_options[@]}" : \
 ':experiment -- Name of an experiment, or the folder of your own:_default' \
 && ret=0
 ;;
+(load)
+_arguments "${_arguments_options[@]}" : \
+'-c+[Connections held at the same time]:N:_default' \
+'--connections=[Connections held at the same time]:N:_default' \
+'-d+[Length of the measure phase]:TIME:_default' \
+'--duration=[Length of the measure phase]:TIME:_default' \
+'--warm-up=[Load before it that is not counted]:TIME:_default' \
+'-t+[Threads of the generator]:N:_default' \
+'--threads=[Threads of the generator]:N:_default' \
+'-R+[Open loop\: requests per second over all connections, due at scheduled times whether or not replies came]:PER SECOND:_default' \
+'--rate=[Open loop\: requests per second over all connections, due at scheduled times whether or not replies came]:PER SECOND:_default' \
+'--arrivals=[How the requests of an open loop are spread over time]:ARRIVALS:((constant\:"The same gap between any two"
+poisson\:"Independent of each other"))' \
+'--seed=[Seed of Poisson arrivals]:N:_default' \
+'-P+[Requests sent at once on a connection before their replies are awaited]:DEPTH:_default' \
+'--pipeline=[Requests sent at once on a connection before their replies are awaited]:DEPTH:_default' \
+'--reuse=[What becomes of a connection after a reply]:REUSE:((keep-alive\:"It is used again"
+per-request\:"Each request has a connection of its own"))' \
+'--engine=[The way to wait for sockets; blocking takes one connection per thread]:ENGINE:((auto\:"Blocking for one connection per thread, else epoll"
+blocking\:""
+epoll\:""))' \
+'--timeout=[The longest that connecting, and a reply, may take, each]:TIME:_default' \
+'--nodelay=[TCP_NODELAY]:BOOL:(true false)' \
+'--send-buffer=[SO_SNDBUF in bytes]:BYTES:_default' \
+'--receive-buffer=[SO_RCVBUF in bytes]:BYTES:_default' \
+'--authority=[PEM file with the certificate authorities to trust, instead of the system'\''s own]:FILE:_files' \
+'--server-name=[Name that the server'\''s certificate must carry, instead of the URL'\''s host]:NAME:_default' \
+'-X+[Request method]:METHOD:_default' \
+'--method=[Request method]:METHOD:_default' \
+'*-H+[A further header, \`Name\: value\`]:NAME: VALUE:_default' \
+'*--header=[A further header, \`Name\: value\`]:NAME: VALUE:_default' \
+'--body=[Body of the request]:TEXT:_default' \
+'--expect-status=[Status that a right reply has \[default\: 200\]]:STATUS:_default' \
+'--command=[Redis\: the command, for example "GET key" \[default\: PING\]]:WORDS:_default' \
+'--query=[PostgreSQL\: the query \[default\: select 1\]]:SQL:_default' \
+'*--parameter=[PostgreSQL\: value of \$1, \$2, …]:TEXT:_default' \
+'--size=[Bytes of an echo'\''s message, or of a stream'\''s transfer \[default\: 64\]]:BYTES:_default' \
+'--expect=[HTTP\: the body that every reply has; Redis\: the value; PostgreSQL\: the first column of the first row]:TEXT:_default' \
+'--format=[Form of the figures]:FORMAT:(terminal json)' \
+'-o+[Write the figures into a file instead of standard output]:FILE:_files' \
+'--output=[Write the figures into a file instead of standard output]:FILE:_files' \
+'--headroom[Also measure a server that does nothing\: how many times more the generator could have done]' \
+'--resumption[Offer TLS session resumption on later connections]' \
+'--http1.0[Speak HTTP/1.0]' \
+'--simple[PostgreSQL\: simple query protocol (the default)]' \
+'--extended[PostgreSQL\: parse, bind and execute with every request]' \
+'--prepared[PostgreSQL\: parse once for each connection, bind and execute with every request]' \
+'(--expect)--no-reference[Do not hold replies against the first one\: check form and status only]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':url -- What to drive; the forms are listed below:_default' \
+&& ret=0
+;;
 (report)
 _arguments "${_arguments_options[@]}" : \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
@@ -116,9 +179,39 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 && ret=0
 ;;
+(repro)
+_arguments "${_arguments_options[@]}" : \
+'--budget=[Time for lasthop'\''s own design of a study; the study'\''s own method is shortened to take about as long at most]:TIME:_default' \
+'--into=[Folder for records, results and the book; lasthop'\''s data folder if not given]:FOLDER:_files' \
+'--seed=[Seed of the order of cases and of the bootstrap]:N:_default' \
+'--format=[Form of the table of one study]:FORMAT:((terminal\:"Text for a terminal"
+json\:"The whole result for programs, described by the schema of lasthop/1"
+csv\:"One row a case, for spreadsheets and data frames"
+markdown\:"To paste into an issue"))' \
+'*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
+'--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
+'()--all[Every study, as a book\: one Markdown file and one JSON file. Finished studies are not repeated]' \
+'--again[Repeat finished studies, too]' \
+'-q[Do not show progress; warnings stay]' \
+'--quiet[Do not show progress; warnings stay]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'::study -- Name of a study; without it the studies are listed:_default' \
+&& ret=0
+;;
+(export)
+_arguments "${_arguments_options[@]}" : \
+'--case=[This case instead of the winner]:CASE:_default' \
+'--into=[Write files into a folder instead of standard output]:FOLDER:_files' \
+'-h[Print help]' \
+'--help[Print help]' \
+'::run -- A run (its name or a part of it, its directory, or `last`), or an experiment\: its last run:_default' \
+&& ret=0
+;;
 (doctor)
 _arguments "${_arguments_options[@]}" : \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
+'--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
 '-h[Print help]' \
 '--help[Print help]' \
 '::experiment -- Only what this experiment needs:_default' \
@@ -126,7 +219,8 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (setup)
 _arguments "${_arguments_options[@]}" : \
-'()--all[Every built-in experiment]' \
+'()--all[Every built-in experiment, and the classic tools]' \
+'--tools[The classic tools that can drive\: wrk, ab, httperf, h2load, psql, pgbench, redis-benchmark]' \
 '-y[Run the commands without asking]' \
 '--yes[Run the commands without asking]' \
 '(-y --yes)--dry-run[Show the commands and stop]' \
@@ -148,6 +242,13 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 && ret=0
 ;;
+(path)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+':address -- `127.0.0.1\:8080`, `8080`, a URL, `unix\:/run/app.sock` or `unix\:@name`:_default' \
+&& ret=0
+;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
@@ -157,6 +258,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (drive)
 _arguments "${_arguments_options[@]}" : \
+'--foreign=[A tool as JSON\: choice, program, version, scratch]:JSON:_default' \
 '-h[Print help]' \
 '--help[Print help]' \
 && ret=0
@@ -166,6 +268,12 @@ _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
 '--help[Print help]' \
 '*::arguments:_default' \
+&& ret=0
+;;
+(null)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
 && ret=0
 ;;
 (serve)
@@ -213,11 +321,23 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(load)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (report)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
 (runs)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(repro)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(export)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
@@ -237,6 +357,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(path)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -246,6 +370,10 @@ _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
 (guard)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(null)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
@@ -276,15 +404,20 @@ _lasthop_commands() {
 'run:Run an experiment and report its result' \
 'list:List the experiments' \
 'show:Show an experiment\: its question, services, factors and cases' \
+'load:Put load on one endpoint and print its figures' \
 'report:Report a recorded run again, in any format' \
 'runs:List the recorded runs' \
+'repro:Repeat what others published\: their method beside lasthop'\''s, and why the figures differ' \
+'export:Write the winner'\''s configuration for copying, and what must be true for it' \
 'doctor:Say what this machine can run, what is missing, and what makes it noisy' \
 'setup:Install what an experiment needs (shows the commands first)' \
 'new:Start an experiment of your own\: a folder of data that runs as it is' \
 'clean:Remove what a killed run left behind' \
+'path:Say over which hops a server on this machine is reached\: proxies, DNAT, bridges, namespaces' \
 'completions:Write a completion script for a shell to standard output' \
 'drive:The load generator as a process\: JSON lines in, JSON lines out' \
 'guard:The process that starts servers and ends them when lasthop dies' \
+'null:A server that says one reply for every request, and does nothing else' \
 'serve:lasthop'\''s own server of the experiment \`sockets\`' \
 'generate:Write man page, completions and schemas into a folder' \
 'help:Print this message or the help of the given subcommand(s)' \
@@ -311,6 +444,11 @@ _lasthop__subcmd__drive_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop drive commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__export_commands] )) ||
+_lasthop__subcmd__export_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop export commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__generate_commands] )) ||
 _lasthop__subcmd__generate_commands() {
     local commands; commands=()
@@ -327,15 +465,20 @@ _lasthop__subcmd__help_commands() {
 'run:Run an experiment and report its result' \
 'list:List the experiments' \
 'show:Show an experiment\: its question, services, factors and cases' \
+'load:Put load on one endpoint and print its figures' \
 'report:Report a recorded run again, in any format' \
 'runs:List the recorded runs' \
+'repro:Repeat what others published\: their method beside lasthop'\''s, and why the figures differ' \
+'export:Write the winner'\''s configuration for copying, and what must be true for it' \
 'doctor:Say what this machine can run, what is missing, and what makes it noisy' \
 'setup:Install what an experiment needs (shows the commands first)' \
 'new:Start an experiment of your own\: a folder of data that runs as it is' \
 'clean:Remove what a killed run left behind' \
+'path:Say over which hops a server on this machine is reached\: proxies, DNAT, bridges, namespaces' \
 'completions:Write a completion script for a shell to standard output' \
 'drive:The load generator as a process\: JSON lines in, JSON lines out' \
 'guard:The process that starts servers and ends them when lasthop dies' \
+'null:A server that says one reply for every request, and does nothing else' \
 'serve:lasthop'\''s own server of the experiment \`sockets\`' \
 'generate:Write man page, completions and schemas into a folder' \
 'help:Print this message or the help of the given subcommand(s)' \
@@ -362,6 +505,11 @@ _lasthop__subcmd__help__subcmd__drive_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help drive commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__help__subcmd__export_commands] )) ||
+_lasthop__subcmd__help__subcmd__export_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help export commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__help__subcmd__generate_commands] )) ||
 _lasthop__subcmd__help__subcmd__generate_commands() {
     local commands; commands=()
@@ -382,15 +530,35 @@ _lasthop__subcmd__help__subcmd__list_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help list commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__help__subcmd__load_commands] )) ||
+_lasthop__subcmd__help__subcmd__load_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help load commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__help__subcmd__new_commands] )) ||
 _lasthop__subcmd__help__subcmd__new_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help new commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__help__subcmd__null_commands] )) ||
+_lasthop__subcmd__help__subcmd__null_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help null commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__help__subcmd__path_commands] )) ||
+_lasthop__subcmd__help__subcmd__path_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help path commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__help__subcmd__report_commands] )) ||
 _lasthop__subcmd__help__subcmd__report_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help report commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__help__subcmd__repro_commands] )) ||
+_lasthop__subcmd__help__subcmd__repro_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help repro commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__help__subcmd__run_commands] )) ||
 _lasthop__subcmd__help__subcmd__run_commands() {
@@ -422,15 +590,35 @@ _lasthop__subcmd__list_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop list commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__load_commands] )) ||
+_lasthop__subcmd__load_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop load commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__new_commands] )) ||
 _lasthop__subcmd__new_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop new commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__null_commands] )) ||
+_lasthop__subcmd__null_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop null commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__path_commands] )) ||
+_lasthop__subcmd__path_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop path commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__report_commands] )) ||
 _lasthop__subcmd__report_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop report commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__repro_commands] )) ||
+_lasthop__subcmd__repro_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop repro commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__run_commands] )) ||
 _lasthop__subcmd__run_commands() {

@@ -34,7 +34,7 @@ fn summarise(trials: &Trials, plan: &CasePlan) -> CaseSummary {
         requests: trials.of(case).map(|trial| trial.result.requests).sum(),
         errors: errors(trials, case),
         metrics: metrics(trials, plan),
-        proof: trials.proofs(case).last().map(proof),
+        proof: trials.proofs(case).last().map(|seen| proof(seen, path(trials, case))),
         headroom: headroom(trials, case),
     }
 }
@@ -62,13 +62,19 @@ pub fn class_name(class: lasthop_load::result::ErrorClass) -> String {
     serde_json::to_value(class).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn proof(seen: &CaseProof) -> ProofSummary {
+/// Told by the first round that came up.
+fn path(trials: &Trials, case: &str) -> Vec<String> {
+    trials.proofs(case).find(|seen| !seen.path.is_empty()).map(|seen| seen.path.clone()).unwrap_or_default()
+}
+
+fn proof(seen: &CaseProof, path: Vec<String>) -> ProofSummary {
     ProofSummary {
         family: seen.driver.family.clone(),
         tls_version: seen.driver.tls_version.clone(),
         tls_cipher: seen.driver.tls_cipher.clone(),
         reused: seen.driver.reused,
         link: seen.link.clone(),
+        path,
     }
 }
 

@@ -140,7 +140,11 @@ fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Opti
     let log_ratios = |name: &str| -> Option<ByBlock<f64>> {
         let plan = trials.cases().iter().find(|case| case.case == name)?;
         let pairs = trials.pairs(name, plan.reference.as_deref()?).into_iter();
-        Some(pairs.map(|(at, ours, theirs)| (at, (ours.result.throughput() / theirs.result.throughput()).ln())).collect())
+        Some(
+            pairs
+                .map(|(at, ours, theirs)| (at, (ours.result.throughput() / theirs.result.throughput()).ln()))
+                .collect(),
+        )
     };
     let series: Option<Vec<_>> = points.iter().map(|(at, name)| Some((*at, log_ratios(name)?))).collect();
     let series = series?;
@@ -190,8 +194,7 @@ mod tests {
     }
 
     fn with(mut data: RunData, from: Vec<Derivation>) -> Vec<Derived> {
-        let plan =
-            |from| DerivedPlan { quantity: "q".into(), help: "what".into(), levels: Default::default(), from };
+        let plan = |from| DerivedPlan { quantity: "q".into(), help: "what".into(), levels: Default::default(), from };
         data.header.derived = from.into_iter().map(plan).collect();
         summarise(&data).derived
     }
@@ -245,7 +248,9 @@ mod tests {
     #[test]
     fn a_case_without_results_has_no_quantity() {
         let mut data = run(&[TCP, UNIX], 3, 3);
-        data.records.retain(|record| !matches!(record, crate::record::schema::TrialRecord::Trial(trial) if trial.case == "unix"));
+        data.records.retain(
+            |record| !matches!(record, crate::record::schema::TrialRecord::Trial(trial) if trial.case == "unix"),
+        );
         let from = Derivation::Difference { of: "tcp".into(), minus: "unix".into() };
         let [found] = &with(data, vec![from])[..] else { panic!() };
         assert_eq!(found.value, None);

@@ -109,6 +109,9 @@ pub struct ProofSummary {
     pub reused: bool,
     /// The link behind the target, where the application can tell.
     pub link: Option<LinkObserved>,
+    /// Hops from a client on this machine to the link's server, where the run has containers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

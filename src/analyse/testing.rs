@@ -213,7 +213,7 @@ fn proof(transport: Transport) -> CaseProof {
         reused: true,
         nodelay: (!transport.is_unix()).then_some(true),
     };
-    CaseProof { spec, driver, link: None }
+    CaseProof { spec, driver, link: None, path: Vec::new() }
 }
 
 /// 300 latencies about the mean time of a request on one connection.
@@ -239,6 +239,7 @@ fn result(truth: &Truth, speed: f64) -> TrialResult {
         lag: None,
         offered: None,
         ports: None,
+        tls_handshakes: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,

@@ -12,6 +12,7 @@ use crate::{
         quantity::{duration, share},
     },
     report::Format,
+    service::container::engine::Kind,
     tool::ToolChoice,
 };
 
@@ -51,6 +52,11 @@ pub enum Command {
     Report(Report),
     /// List the recorded runs
     Runs,
+    /// Repeat what others published: their method beside lasthop's, and why the figures differ
+    #[command(after_help = EXIT_CODES)]
+    Repro(Repro),
+    /// Write the winner's configuration for copying, and what must be true for it
+    Export(Export),
     /// Say what this machine can run, what is missing, and what makes it noisy
     Doctor(Doctor),
     /// Install what an experiment needs (shows the commands first)
@@ -59,6 +65,8 @@ pub enum Command {
     New(New),
     /// Remove what a killed run left behind
     Clean,
+    /// Say over which hops a server on this machine is reached: proxies, DNAT, bridges, namespaces
+    Path(PathArgs),
     /// Write a completion script for a shell to standard output
     Completions { shell: Shell },
     /// The load generator as a process: JSON lines in, JSON lines out
@@ -192,12 +200,15 @@ pub struct Drivers {
     pub cross_check: Vec<ToolChoice>,
 }
 
-#[derive(Debug, Args, Clone)]
+#[derive(Debug, Default, Args, Clone)]
 #[command(next_help_heading = "Which programs")]
 pub struct Programs {
     /// Use this executable for a recipe
     #[arg(long = "program", value_name = "RECIPE=PATH", value_parser = program)]
     pub programs: Vec<(String, PathBuf)>,
+    /// Run containers with this engine; the first that can be used if not given
+    #[arg(long, value_enum)]
+    pub engine: Option<Kind>,
 }
 
 #[derive(Debug, Args)]
@@ -229,6 +240,54 @@ pub struct Report {
 }
 
 #[derive(Debug, Args)]
+pub struct Repro {
+    /// Name of a study; without it the studies are listed
+    pub study: Option<String>,
+    /// Every study, as a book: one Markdown file and one JSON file. Finished studies are not repeated
+    #[arg(long, conflicts_with = "study")]
+    pub all: bool,
+    /// Repeat finished studies, too
+    #[arg(long, requires = "all")]
+    pub again: bool,
+    /// Time for lasthop's own design of a study; the study's own method is shortened to take about as long at most
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub budget: Option<Duration>,
+    /// Folder for records, results and the book; lasthop's data folder if not given
+    #[arg(long, value_name = "FOLDER")]
+    pub into: Option<PathBuf>,
+    /// Seed of the order of cases and of the bootstrap
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Form of the table of one study
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+    #[command(flatten)]
+    pub programs: Programs,
+    /// Do not show progress; warnings stay
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// A run (its name or a part of it, its directory, or `last`), or an experiment: its last run
+    #[arg(default_value = "last")]
+    pub run: String,
+    /// This case instead of the winner
+    #[arg(long)]
+    pub case: Option<String>,
+    /// Write files into a folder instead of standard output
+    #[arg(long, value_name = "FOLDER")]
+    pub into: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct PathArgs {
+    /// `127.0.0.1:8080`, `8080`, a URL, `unix:/run/app.sock` or `unix:@name`
+    pub address: String,
+}
+
+#[derive(Debug, Args)]
 pub struct Doctor {
     /// Only what this experiment needs
     pub experiment: Option<String>,
@@ -239,11 +298,14 @@ pub struct Doctor {
 #[derive(Debug, Args)]
 pub struct Setup {
     /// Name of an experiment, or the folder of your own
-    #[arg(required_unless_present = "all")]
+    #[arg(required_unless_present_any = ["all", "tools"])]
     pub experiment: Option<String>,
-    /// Every built-in experiment
+    /// Every built-in experiment, and the classic tools
     #[arg(long, conflicts_with = "experiment")]
     pub all: bool,
+    /// The classic tools that can drive: wrk, ab, httperf, h2load, psql, pgbench, redis-benchmark
+    #[arg(long)]
+    pub tools: bool,
     /// Run the commands without asking
     #[arg(short, long)]
     pub yes: bool,

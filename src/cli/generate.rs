@@ -33,7 +33,9 @@ pub fn all(directory: &Path) -> Result<(), CliError> {
         write("schema/experiment.json", &pretty(schema::experiment_schema()))?;
         write("schema/recipe.json", &pretty(schema::recipe_schema()))?;
         write("schema/load.json", &pretty(&load::schema()))?;
-        write("schema/result.json", &pretty(&report::schema()))
+        write("schema/result.json", &pretty(&report::schema()))?;
+        write("schema/study.json", &pretty(crate::study::catalog::schema()))?;
+        write("schema/repro.json", &pretty(&schemars::schema_for!(crate::repro::outcome::Repetition).to_value()))
     };
     files().map_err(|error| CliError::failed(format!("cannot write into {}: {error}", directory.display())))
 }

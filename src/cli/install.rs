@@ -1,6 +1,7 @@
 //! `lasthop doctor` and `lasthop setup`
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     io::{self, BufRead, IsTerminal},
     process::ExitCode,
@@ -17,6 +18,7 @@ use crate::{
         locate::Locator,
         setup::{self, Need, SetupStep, System},
     },
+    tool::Tool,
 };
 
 /// What this machine can run, what is missing, what makes it noisy. Exits with 1 when something is missing.
@@ -29,9 +31,15 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
         let programs = experiment.recipes.iter().map(|(name, recipe)| doctor::program(name, &recipe.program, &locator));
         sections.push((format!("Experiment {}", experiment.name), programs.collect::<Vec<_>>()));
     }
+    if arguments.experiment.is_none() {
+        let locator = locator(&home, "--tools", &arguments.programs);
+        let found = Tool::ALL.iter().map(|tool| doctor::tool(*tool, &locator));
+        sections.push(("Classic tools (for --driver, --cross-check and repro)".to_owned(), found.collect()));
+    }
     let mut machine = vec![doctor::home(&home)];
     machine.extend(doctor::privileges(&facts));
     sections.push(("This machine".to_owned(), machine));
+    sections.push(("Containers".to_owned(), doctor::engines()));
     sections.push(("Noise".to_owned(), doctor::noise(&facts)));
     let missing = sections.iter().flat_map(|(_, findings)| findings).any(|one| one.severity == Severity::Missing);
     print(page(&sections).as_bytes())?;
@@ -77,10 +85,20 @@ fn experiments(name: Option<&str>) -> Result<Vec<Experiment>, CliError> {
 pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     let home = home()?;
     let mut steps = Vec::new();
-    for experiment in experiments(arguments.experiment.as_deref())? {
-        let locator = locator(&home, &experiment.name, &args::Programs { programs: Vec::new() });
+    let mut left = BTreeSet::new();
+    let only_tools = arguments.tools && !arguments.all && arguments.experiment.is_none();
+    let wanted = if only_tools { Vec::new() } else { experiments(arguments.experiment.as_deref())? };
+    for experiment in wanted {
+        let locator = locator(&home, &experiment.name, &args::Programs::default());
+        left.extend(by_hand(&experiment, &locator));
         let needs = needs(&experiment, &locator);
         let planned = setup::plan(&experiment.name, &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
+        steps.extend(planned.into_iter().filter(|step| !step.satisfied));
+    }
+    if arguments.all || arguments.tools {
+        let locator = locator(&home, "--tools", &args::Programs::default());
+        let needs: Vec<Need> = Tool::ALL.iter().map(|tool| tool_need(*tool, &locator)).collect();
+        let planned = setup::plan("tools", &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
         steps.extend(planned.into_iter().filter(|step| !step.satisfied));
     }
     // Two experiments may need the same packages, and the lists are read once.
@@ -91,9 +109,14 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
             true
         }
     });
+    left.iter().for_each(|what| talk(&format!("cannot be installed by lasthop: {what}")));
+    // Whoever asked for everything wants the rest all the same.
+    let done = if left.is_empty() || arguments.experiment.is_none() { ExitCode::SUCCESS } else { FAILED.into() };
     if steps.is_empty() {
-        talk("everything that is needed is there");
-        return Ok(ExitCode::SUCCESS);
+        if left.is_empty() {
+            talk("everything that is needed is there");
+        }
+        return Ok(done);
     }
     print(commands(&steps).as_bytes())?;
     if arguments.dry_run || !(arguments.yes || agreed()) {
@@ -102,7 +125,22 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     home.writable("").map_err(CliError::failed)?;
     let mut started = |step: &SetupStep| talk(&format!("$ {}", step.shown()));
     setup::execute(&steps, &mut started, &mut |line| talk(line)).map_err(CliError::failed)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(done)
+}
+
+/// What is missing and no package manager has: how to get it.
+fn by_hand(experiment: &Experiment, locator: &Locator) -> Vec<String> {
+    let recipes = experiment.recipes.iter().filter(|(_, recipe)| recipe.program.obtain.is_some());
+    recipes.filter_map(|(name, recipe)| Some(locator.locate(name, &recipe.program).err()?.to_string())).collect()
+}
+
+fn tool_need(tool: Tool, locator: &Locator) -> Need {
+    let program = tool.program();
+    Need {
+        of: tool.name().to_owned(),
+        located: locator.locate(tool.name(), &program).is_ok(),
+        packages: program.packages,
+    }
 }
 
 fn needs(experiment: &Experiment, locator: &Locator) -> Vec<Need> {

@@ -5,6 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use super::{CliError, args, catalog, home, locator, print, run::selection, summarise, talk, terminal};
 use crate::{
     experiment::{
+        cases,
         catalog::Entry,
         model::{Experiment, Factor},
         plan::Plan,
@@ -34,8 +35,9 @@ pub fn experiments() -> Result<(), CliError> {
 
 fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
     let experiment = entry.experiment.as_ref().ok()?;
-    let locator = locator(home, &entry.name, &args::Programs { programs: Vec::new() });
-    let transports = experiment.factors["transport"].levels.iter().map(ToString::to_string).collect();
+    let locator = locator(home, &entry.name, &args::Programs::default());
+    let transports =
+        experiment.factors[cases::compared(&experiment.factors)].levels.iter().map(ToString::to_string).collect();
     Some(ExperimentEntry {
         name: entry.name.clone(),
         question: experiment.question.clone(),
@@ -46,7 +48,7 @@ fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
 }
 
 /// Programs of the default cases that cannot be found, a sentence each.
-fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
+pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     let Ok(plan) = Plan::new(experiment.clone(), &Default::default()) else { return Vec::new() };
     let mut recipes: Vec<&str> =
         plan.stacks.iter().flat_map(|stack| stack.services.values()).map(|service| &service.recipe[..]).collect();

@@ -3,12 +3,14 @@
 //! Results go to standard output, talk to standard error.
 
 mod args;
+mod export;
 mod generate;
 mod install;
 
 mod list;
 mod load;
 mod progress;
+mod repro;
 mod run;
 mod serve;
 mod values;
@@ -27,9 +29,18 @@ use self::args::{Cli, Command, OutputOptions, Programs, Run};
 use crate::{
     analyse::{self, summary::Summary},
     experiment::catalog::Catalog,
+    observe,
     record::{Store, store},
     report,
-    service::{guard, home::Home, locate::Locator},
+    service::{
+        container::{
+            engine::{Engine, Kind},
+            leftovers::{self, Removed},
+        },
+        guard,
+        home::Home,
+        locate::Locator,
+    },
 };
 
 /// A case failed or a program is missing.
@@ -90,10 +101,13 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Load(arguments) => load::load(&arguments),
         Command::Report(arguments) => report_again(&arguments).map(done),
         Command::Runs => list::runs().map(done),
+        Command::Repro(arguments) => repro::repro(&arguments),
+        Command::Export(arguments) => export::export(&arguments).map(done),
         Command::Doctor(arguments) => install::doctor(&arguments),
         Command::Setup(arguments) => install::setup(&arguments),
         Command::New(arguments) => new(&arguments.name).map(done),
         Command::Clean => clean().map(done),
+        Command::Path(arguments) => path(&arguments.address).map(done),
         Command::Completions { shell } => generate::completions(shell).map(done),
         Command::Drive(arguments) => drive(arguments.foreign.as_deref()).map(done),
         Command::Guard(_) => guard::serve().map(done).map_err(CliError::failed),
@@ -120,15 +134,45 @@ fn new(name: &str) -> Result<(), CliError> {
     Ok(())
 }
 
+/// `, 2 containers, 1 network`
+fn shown(removed: Removed) -> String {
+    let Removed { containers, networks, volumes } = removed;
+    let all = [(containers, "container"), (networks, "network"), (volumes, "volume")];
+    let plural = |count| if count == 1 { "" } else { "s" };
+    all.iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!(", {count} {name}{}", plural(*count)))
+        .collect()
+}
+
 fn clean() -> Result<(), CliError> {
     let swept = guard::sweep();
     if swept.is_empty() {
         talk("nothing is left of other runs");
     }
     for one in swept {
-        talk(&format!("removed {} and ended {} processes", one.sandbox.display(), one.killed.len()));
+        talk(&format!(
+            "removed {} and ended {} processes{}",
+            one.sandbox.display(),
+            one.killed.len(),
+            shown(one.removed)
+        ));
+    }
+    for kind in Kind::ALL {
+        // An engine that does not answer has nothing that could be removed now.
+        let Ok(engine) = Engine::find(Some(kind)) else { continue };
+        let removed = leftovers::remove_orphans(&engine);
+        if !removed.is_empty() {
+            talk(&format!("{}: removed what runs without a sandbox had left{}", kind.name(), shown(removed)));
+        }
     }
     Ok(())
+}
+
+/// The way to a server, hop by hop.
+fn path(address: &str) -> Result<(), CliError> {
+    let address = values::address(address).map_err(CliError::usage)?;
+    print(format!("{}\n", observe::path::shown(&observe::path::decode(&address))).as_bytes())
 }
 
 fn report_again(arguments: &args::Report) -> Result<(), CliError> {

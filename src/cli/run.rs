@@ -46,6 +46,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         plan: &plan,
         settings,
         locator: &locator,
+        engine: options.programs.engine,
         home: &home,
         command: std::env::args().collect(),
         interrupt: &interrupt,
@@ -123,7 +124,7 @@ fn drawn_seed() -> u64 {
 }
 
 /// The first signal asks for an end in order, the second ends lasthop at once: its guard ends everything else.
-fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
+pub fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&interrupt))

@@ -1,6 +1,8 @@
 //! Values of options that are nobody else's business.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
+
+use lasthop_load::spec::Address;
 
 /// `RECIPE=PATH`
 pub fn program(text: &str) -> Result<(String, PathBuf), String> {
@@ -10,9 +12,37 @@ pub fn program(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
+/// A server's address: `HOST:PORT`, a port of this machine, a URL, `unix:/path` or `unix:@name`.
+pub fn address(text: &str) -> Result<Address, String> {
+    let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let socket = bare.strip_prefix("unix:").or_else(|| bare.starts_with('/').then_some(bare));
+    if let Some(path) = socket {
+        return Ok(match path.strip_prefix('@') {
+            Some(name) => Address::Abstract(name.to_owned()),
+            None => Address::Unix(path.into()),
+        });
+    }
+    let host = bare.split('/').next().unwrap_or_default().replace("localhost", "127.0.0.1");
+    let with_port = host.parse().or_else(|_| format!("127.0.0.1:{host}").parse::<SocketAddr>());
+    with_port.map(Address::Tcp).map_err(|_| {
+        format!("`{text}` is no address: write 127.0.0.1:8080, 8080, http://127.0.0.1:8080/, unix:/path or unix:@name")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_taken_as_people_write_them() {
+        let local = Address::Tcp("127.0.0.1:8080".parse().unwrap());
+        for text in ["127.0.0.1:8080", "8080", "localhost:8080", "http://127.0.0.1:8080/x"] {
+            assert_eq!(address(text).unwrap(), local, "{text}");
+        }
+        assert_eq!(address("unix:/run/s").unwrap(), Address::Unix("/run/s".into()));
+        assert_eq!(address("unix:@s").unwrap(), Address::Abstract("s".into()));
+        assert!(address("example").unwrap_err().contains("write 127.0.0.1:8080"));
+    }
 
     #[test]
     fn programs_name_recipe_and_path() {

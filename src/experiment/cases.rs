@@ -8,12 +8,21 @@ use minijinja::value::Value;
 
 use super::{
     diagnostics::suggest,
-    model::{Experiment, Factor, Level, Levels},
+    model::{Experiment, Factor, Level, Levels, Link},
     template::{self, TemplateError},
 };
 
-/// The factor that every experiment has.
+/// The factor that experiments compare, unless they have a [`PATH`].
 pub const TRANSPORT: &str = "transport";
+/// The factor that takes the place of `transport` where containers decide how the link's bytes travel: published port,
+/// bridge, host network, shared volume. Which transport each path has says `link.transport`.
+pub const PATH: &str = "path";
+
+/// Name of the factor under comparison: an experiment has exactly one of the two.
+#[must_use]
+pub fn compared<T>(factors: &IndexMap<String, T>) -> &'static str {
+    if factors.contains_key(PATH) { PATH } else { TRANSPORT }
+}
 /// The factor of a run with classic tools: who makes the load.
 pub const DRIVER: &str = "driver";
 /// The level of [`DRIVER`] that is not a tool: what the experiment's load says, lasthop's own load generator as a rule.
@@ -191,16 +200,17 @@ pub struct NamedCase {
 /// place.
 #[must_use]
 pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Levels]) -> Vec<NamedCase> {
-    let varying: Vec<&String> = chosen.keys().filter(|name| *name != TRANSPORT && varies(name, combinations)).collect();
-    let references = references(combinations, &preference(experiment, chosen));
+    let compared = compared(&experiment.factors);
+    let varying: Vec<&String> = chosen.keys().filter(|name| *name != compared && varies(name, combinations)).collect();
+    let references = references(combinations, compared, &preference(experiment, chosen));
     let id = |levels: &Levels| {
         let varied = varying.iter().filter_map(|name| Some(format!("/{name}={}", levels.get(*name)?)));
-        std::iter::once(levels[TRANSPORT].to_string()).chain(varied).collect::<String>()
+        std::iter::once(levels[compared].to_string()).chain(varied).collect::<String>()
     };
     let name = |(levels, reference): (&Levels, &Option<usize>)| NamedCase {
         id: id(levels),
         levels: levels.clone(),
-        transport: transport(levels),
+        transport: transport(&experiment.link, levels).expect("checked when the experiment is read"),
         reference: reference.map(|at| id(&combinations[at])),
         again: false,
     };
@@ -225,20 +235,22 @@ fn varies(name: &str, combinations: &[Levels]) -> bool {
 
 /// The chosen transports, the reference first.
 fn preference(experiment: &Experiment, chosen: &Chosen) -> Vec<Level> {
-    let reference = experiment.factors[TRANSPORT].reference.as_ref();
-    let mut transports = chosen[TRANSPORT].clone();
+    let compared = compared(&experiment.factors);
+    let reference = experiment.factors[compared].reference.as_ref();
+    let mut transports = chosen[compared].clone();
     transports.sort_by_key(|transport| Some(transport) != reference);
     transports
 }
 
 /// For each combination the index of its reference; `None` for a reference.
-fn references(combinations: &[Levels], preference: &[Level]) -> Vec<Option<usize>> {
+fn references(combinations: &[Levels], compared: &str, preference: &[Level]) -> Vec<Option<usize>> {
     let mut references = vec![None; combinations.len()];
     let mut roots: Vec<usize> = Vec::new();
     for transport in preference {
         let earlier = roots.len();
-        for (at, levels) in combinations.iter().enumerate().filter(|(_, levels)| levels[TRANSPORT] == *transport) {
-            references[at] = roots[..earlier].iter().copied().find(|&root| agree(levels, &combinations[root]));
+        for (at, levels) in combinations.iter().enumerate().filter(|(_, levels)| levels[compared] == *transport) {
+            references[at] =
+                roots[..earlier].iter().copied().find(|&root| agree(compared, levels, &combinations[root]));
             if references[at].is_none() {
                 roots.push(at);
             }
@@ -247,18 +259,25 @@ fn references(combinations: &[Levels], preference: &[Level]) -> Vec<Option<usize
     references
 }
 
-/// Whether two combinations have the same level of every factor that both have, the transport aside.
-fn agree(one: &Levels, other: &Levels) -> bool {
-    one.iter().all(|(name, level)| name == TRANSPORT || other.get(name).is_none_or(|theirs| theirs == level))
+/// Whether two combinations have the same level of every factor that both have, the compared one aside.
+fn agree(compared: &str, one: &Levels, other: &Levels) -> bool {
+    one.iter().all(|(name, level)| name == compared || other.get(name).is_none_or(|theirs| theirs == level))
 }
 
-/// The transport of a combination.
+/// The transport of the link in a combination.
 ///
-/// # Panics
-/// When `transport` is missing or not the name of one: a valid experiment has it.
-#[must_use]
-pub fn transport(levels: &Levels) -> Transport {
-    levels[TRANSPORT].to_string().parse().expect("levels of `transport` are checked when the experiment is read")
+/// # Errors
+/// When `link.transport` cannot be rendered or is not the name of a transport; a valid experiment has no such
+/// combination.
+pub fn transport(link: &Link, levels: &Levels) -> Result<Transport, TemplateError> {
+    let place = "link.transport";
+    let name = match &link.transport {
+        Some(text) => template::render(place, text, &Value::from(template::levels_context(levels)))?,
+        None => levels[TRANSPORT].to_string(),
+    };
+    let unknown =
+        |_| TemplateError { place: place.to_owned(), message: format!("there is no transport `{}`", name.trim()) };
+    name.trim().parse().map_err(unknown)
 }
 
 #[cfg(test)]
@@ -299,7 +318,7 @@ mod tests {
                 let Some(reference) = &case.reference else { continue };
                 let reference = cases.iter().find(|other| other.id == *reference).unwrap();
                 prop_assert_eq!(&reference.reference, &None);
-                prop_assert!(agree(&case.levels, &reference.levels));
+                prop_assert!(agree(TRANSPORT, &case.levels, &reference.levels));
                 prop_assert_ne!(case.transport, reference.transport);
             }
             let wanted = experiment.factors[TRANSPORT].reference.as_ref().unwrap();
@@ -315,7 +334,7 @@ mod tests {
             let cases = name_cases(&experiment, &chosen, &kept);
             let roots: Vec<&NamedCase> = cases.iter().filter(|case| case.reference.is_none()).collect();
             for (one, other) in roots.iter().flat_map(|one| roots.iter().map(move |other| (one, other))) {
-                prop_assert!(one.transport == other.transport || !agree(&one.levels, &other.levels), "{} {}", one.id, other.id);
+                prop_assert!(one.transport == other.transport || !agree(TRANSPORT, &one.levels, &other.levels), "{} {}", one.id, other.id);
             }
         }
 
@@ -327,7 +346,7 @@ mod tests {
                 prop_assert_eq!(levels.contains_key("size"), is("pattern", "echo"));
                 prop_assert_eq!(levels.contains_key("chunk"), is("pattern", "stream"));
                 prop_assert!(!(is("implementation", "python") && is("transport", "tls")));
-                prop_assert!(!(levels.contains_key("nodelay") && transport(&levels).is_unix()));
+                prop_assert!(!(levels.contains_key("nodelay") && transport(&experiment.link, &levels).unwrap().is_unix()));
             }
         }
     }

@@ -64,6 +64,8 @@ pub(super) struct LinkFile {
     pub from: String,
     /// The service that listens.
     pub to: String,
+    /// Transport of the link where the factor `path` takes the place of `transport`. May be a template over the factors.
+    pub transport: Option<String>,
     pub proof: Option<ProofFile>,
 }
 
@@ -133,6 +135,30 @@ pub(super) struct ServiceFile {
     pub app: Option<String>,
     #[serde(default)]
     pub packages: PackagesFile,
+    pub container: Option<ContainerFile>,
+}
+
+/// Runs the service in a container: podman or Docker, whichever is there. Every value may be a template over the factors;
+/// what renders to nothing is not set.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContainerFile {
+    /// Its network: `bridge` (a network of the run's own), `host`, `none`, or `service:NAME` (the namespace of another
+    /// service). Where it renders to nothing, the service runs without a container.
+    pub network: String,
+    /// Where its port is published, with the network `bridge`: `loopback` (127.0.0.1) or `gateway` (the host's address on
+    /// the bridge). Where it renders to nothing, clients connect to the container's own address.
+    #[serde(default)]
+    pub publish: String,
+    /// CPUs that it may use up: 0.25 is a quarter of one.
+    #[serde(default)]
+    pub cpus: CpuShare,
+    /// Memory that it may use, with a unit: `256m`.
+    #[serde(default)]
+    pub memory: String,
+    /// Kernel settings of its network namespace, by name.
+    #[serde(default)]
+    pub sysctls: IndexMap<String, String>,
 }
 
 /// What must be installed.
@@ -262,6 +288,7 @@ pub(super) struct RedisFile {
     pub expect: RedisExpectFile,
     /// With a password: the user; the default user where it is missing.
     pub username: Option<String>,
+    /// Said with `AUTH` on every connection.
     pub password: Option<String>,
     /// Number of the database.
     pub database: Option<WholeNumber>,
@@ -291,10 +318,13 @@ pub(super) enum RedisExpectFile {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
 pub(super) struct PostgresFile {
+    /// Role that clients are.
     pub user: String,
+    /// Database that they connect to.
     pub database: String,
     /// Used if the server asks for one.
     pub password: Option<String>,
+    /// One statement.
     pub query: String,
     /// `simple`, `extended` (parsed each time) or `prepared` (parsed once a connection); `simple` where it is missing.
     pub mode: Option<String>,
@@ -384,6 +414,8 @@ pub(super) struct ProgramFile {
     pub version: Option<VersionFile>,
     #[serde(default)]
     pub packages: PackagesFile,
+    /// Where no package manager has it: what to download, and where to put it. Shown when it is missing.
+    pub obtain: Option<String>,
 }
 
 /// How to read the version.
@@ -437,6 +469,9 @@ pub(super) struct ListenFile {
     /// For Unix sockets: the file name that the server gives its socket, where it does not let one choose.
     #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]
     pub file: Option<String>,
+    /// For TLS: what clients trust, a path below `runtime`, where the server brings certificates of its own instead of those
+    /// of the run.
+    pub authority: Option<String>,
 }
 
 /// A value that an experiment may set.
@@ -565,7 +600,7 @@ const TEMPLATE: &str = r"\{\{.*\}\}";
 macro_rules! written_value {
     ($(#[$doc:meta])* $name:ident, $types:expr, $pattern:expr, $expected:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub(super) struct $name(pub String);
 
         impl<'de> Deserialize<'de> for $name {
@@ -595,6 +630,11 @@ written_value!(
     /// A whole number, or a template that renders to one.
     WholeNumber, ["integer", "string"], TEMPLATE,
     "a whole number, or a template such as \"{{ connections }}\""
+);
+written_value!(
+    /// A number of CPUs, or a template that renders to one.
+    CpuShare, ["number", "string"], "",
+    "a number of CPUs such as 0.25, or a template such as \"{{ cpus }}\""
 );
 written_value!(
     /// true or false, or a template that renders to one of them.
@@ -642,6 +682,10 @@ impl Visitor<'_> for AsText {
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<String, E> {
         Ok(value.to_string())
     }
 

@@ -12,7 +12,7 @@ use toml::{
 use super::diagnostics::{Diagnostic, Diagnostics, closest, suggest};
 
 /// A file that was read, and where its parts are.
-pub(super) struct Document {
+pub(crate) struct Document {
     /// The file as the user knows it.
     pub name: String,
     pub text: String,
@@ -33,7 +33,7 @@ struct Place {
 
 impl Document {
     /// Reads what can be read and reports every syntax error.
-    pub(super) fn parse(name: &str, text: &str, found: &mut Diagnostics) -> Self {
+    pub(crate) fn parse(name: &str, text: &str, found: &mut Diagnostics) -> Self {
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
             let range = error.span().unwrap_or(0..0);
@@ -46,12 +46,12 @@ impl Document {
     }
 
     /// An error at the value that the pointer leads to, or at its nearest ancestor that was written.
-    pub(super) fn at_value(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn at_value(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(&self.name, &self.text, self.place(pointer).value.clone(), message)
     }
 
     /// An error at the key of that value.
-    pub(super) fn at_key(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn at_key(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
         let place = self.place(pointer);
         let range = place.key.clone().unwrap_or_else(|| place.value.clone());
         Diagnostic::new(&self.name, &self.text, range, message)
@@ -69,7 +69,7 @@ impl Document {
 
     /// Checks the tree against a schema and reports every error. What is wrong is then taken out of the tree, and a key is
     /// renamed when it is plain what was meant, so that further checks see the rest.
-    pub(super) fn check(&mut self, schema: &Value, broken: bool, found: &mut Diagnostics) {
+    pub(crate) fn check(&mut self, schema: &Value, broken: bool, found: &mut Diagnostics) {
         let validator = jsonschema::validator_for(schema).expect("a generated schema is a schema");
         self.mend_keys(schema, &validator, found);
         let mut repairs = Vec::new();
@@ -81,7 +81,7 @@ impl Document {
     }
 
     /// Whether a finding at this pointer may only be the echo of a value that was wrong and is gone.
-    pub(super) fn is_echo(&self, pointer: &str) -> bool {
+    pub(crate) fn is_echo(&self, pointer: &str) -> bool {
         self.replaced.iter().any(|wrong| wrong == pointer || wrong[..wrong.rfind('/').unwrap_or(0)] == *pointer)
     }
 
@@ -195,7 +195,7 @@ fn read_value(value: &Spanned<DeValue<'_>>, pointer: &str, places: &mut BTreeMap
 }
 
 /// A JSON pointer one step further.
-pub(super) fn join(pointer: &str, key: &str) -> String {
+pub(crate) fn join(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 

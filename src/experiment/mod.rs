@@ -16,10 +16,11 @@
 
 pub mod cases;
 pub mod catalog;
+pub mod container;
 mod definition;
 mod derive;
 pub mod diagnostics;
-mod document;
+pub(crate) mod document;
 pub mod model;
 pub mod plan;
 pub mod quantity;

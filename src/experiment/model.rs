@@ -94,6 +94,8 @@ pub struct Link {
     pub from: String,
     /// The service that listens.
     pub to: String,
+    /// The transport, rendered per case, where the factor under comparison is `path`.
+    pub transport: Option<Template>,
     /// Asks the application which connection a request came over, to prove transport and reuse from the live link.
     pub proof: Option<LinkProof>,
 }
@@ -150,6 +152,23 @@ pub struct Service {
     pub app: Option<PathBuf>,
     /// Further packages that this service needs beside its recipe's own.
     pub packages: Packages,
+    /// Where it runs in a container.
+    pub container: Option<Container>,
+}
+
+/// How a service runs in a container. Every text is a template; what renders to nothing is not set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Container {
+    /// `bridge`, `host`, `none` or `service:NAME`. Nothing means that it runs without a container.
+    pub network: Template,
+    /// Where its port is published: `loopback` or `gateway`.
+    pub publish: Template,
+    /// CPUs that it may use up, for example `0.25`.
+    pub cpus: Template,
+    /// Memory, for example `256m`.
+    pub memory: Template,
+    /// Kernel settings of its network namespace.
+    pub sysctls: IndexMap<String, Template>,
 }
 
 /// A configuration file before it is rendered.
@@ -237,6 +256,8 @@ pub struct Listen {
     pub config: Template,
     /// File name of its Unix socket, where the server does not let one choose.
     pub file: Option<String>,
+    /// What clients trust, below `runtime`, where it is not the authority of the run.
+    pub authority: Option<PathBuf>,
 }
 
 /// A value that an experiment may set.
@@ -258,6 +279,8 @@ pub struct Program {
     /// The lowest version that works, if that is known.
     pub minimum: Option<String>,
     pub packages: Packages,
+    /// How to get it where no package manager has it.
+    pub obtain: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

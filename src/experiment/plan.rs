@@ -13,6 +13,7 @@ use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
+    container::RenderedContainer,
     derive::derive,
     model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
@@ -61,6 +62,8 @@ pub struct StackService {
     pub recipe: String,
     /// Transport that it listens on.
     pub transport: Transport,
+    /// Where it runs in a container.
+    pub container: Option<RenderedContainer>,
 }
 
 /// A run that cannot be planned.
@@ -114,14 +117,14 @@ impl Plan {
         let mut plans = Vec::new();
         let mut portraits = BTreeMap::new();
         for case in &named {
-            let (portrait, load) =
+            let (portrait, load, containers) =
                 portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
             if let Some(tool) = tool_of(&case.levels)
                 && !tool.speaks(&load.spec.protocol)
             {
                 return Err(PlanError::Driver { tool, protocol: load.protocol });
             }
-            let stack = stack_for(&experiment, &mut stacks, case, &portrait);
+            let stack = stack_for(&experiment, &mut stacks, case, &portrait, &containers);
             plans.push(case_plan(&experiment, case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
@@ -269,16 +272,22 @@ type Portrait = BTreeMap<String, String>;
 
 /// Parts of a [`Portrait`] that belong to the load and not to the services.
 const LOAD: &str = "driver: load";
+/// End of the place of what makes a container's path: it belongs to the services and is what is compared.
+const PATH_PART: &str = ": container path";
 /// Only where the transport is TCP: on a Unix socket the option means nothing.
 const NODELAY: &str = "driver: nodelay";
 
-fn portray(experiment: &Experiment, case: &NamedCase) -> Result<(Portrait, RenderedLoad), RenderError> {
+type Portrayed = (Portrait, RenderedLoad, IndexMap<String, Option<RenderedContainer>>);
+
+fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, RenderError> {
     let bindings = placeholders(experiment, &case.levels)?;
     let renderer = Renderer { experiment, levels: &case.levels, bindings: &bindings, symbolic: true };
     let mut portrait = Portrait::new();
     for service in renderer.services()? {
         draw_service(&service, &mut portrait);
     }
+    let containers = renderer.containers()?;
+    draw_containers(&containers, &mut portrait);
     let load = renderer.load()?;
     portrait.insert(LOAD.to_owned(), draw_load(&load));
     if !case.transport.is_unix() {
@@ -291,7 +300,7 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<(Portrait, Rende
             *text = text.replace(form, "@link@");
         }
     }
-    Ok((portrait, load))
+    Ok((portrait, load, containers))
 }
 
 fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
@@ -305,6 +314,21 @@ fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
     }
     for (path, content) in &service.files {
         portrait.insert(format!("{name}: {}", path.display()), String::from_utf8_lossy(content).into_owned());
+    }
+}
+
+/// What a path is made of stands apart from what the comparison must keep equal.
+fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, portrait: &mut Portrait) {
+    for (name, container) in containers {
+        if let Some(container) = container {
+            portrait.insert(
+                format!("{name}{PATH_PART}"),
+                format!("{:?} {:?} {:?}", container.network, container.publish, container.sysctls),
+            );
+            if let Some(limits) = container.limits() {
+                portrait.insert(format!("{name}: container limits"), limits);
+            }
+        }
     }
 }
 
@@ -329,7 +353,7 @@ fn link_forms(binding: &ServiceBinding) -> Vec<String> {
         Address::Abstract(name) => name.clone(),
         Address::Tcp(address) => address.port().to_string(),
     };
-    vec![url_text(binding), format!("http://{address}"), address, bare]
+    vec![url_text(binding.transport, &binding.address), format!("http://{address}"), address, bare]
 }
 
 /// Bindings that no run has, the same for every case but for the link's address.
@@ -339,7 +363,7 @@ fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, Re
     let mut services = IndexMap::new();
     for (name, service) in &experiment.services {
         let recipe = renderer.recipe(name, service)?;
-        let transport = service.listen.unwrap_or_else(|| cases::transport(levels));
+        let transport = service.listen.map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
         for index in 0..renderer.count(name, service)? {
             let (server, port) = (server_name(name, index), 60001 + services.len() as u16);
             services.insert(server.clone(), placeholder(&server, recipe, transport, port));
@@ -375,9 +399,11 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
         cache: PathBuf::from("/@cache@").join(&recipe.name),
         runtime,
         transport,
+        listen: address.clone(),
         address,
         tls,
         program: PathBuf::from("/@program@").join(&recipe.name),
+        spare_port: port + 1000,
     }
 }
 
@@ -387,6 +413,7 @@ fn stack_for(
     stacks: &mut Vec<((bool, Portrait), Stack)>,
     case: &NamedCase,
     portrait: &Portrait,
+    containers: &IndexMap<String, Option<RenderedContainer>>,
 ) -> usize {
     let mut services = portrait.clone();
     services.remove(LOAD);
@@ -399,13 +426,14 @@ fn stack_for(
     }
     let number = stacks.len();
     let program = |name: &String| services.get(&format!("{name}: command"))?.lines().next().map(str::to_owned);
-    let server = |name: String, service: &super::model::Service| {
+    let server = |name: String, at: &str, service: &super::model::Service| {
         let recipe = program(&name)?.trim_start_matches("/@program@/").to_owned();
-        Some((name, StackService { recipe, transport: service.listen.unwrap_or(case.transport) }))
+        let container = containers.get(at).cloned().flatten();
+        Some((name, StackService { recipe, transport: service.listen.unwrap_or(case.transport), container }))
     };
     let mut described = IndexMap::new();
     for (name, service) in &experiment.services {
-        described.extend((0..).map_while(|index| server(server_name(name, index), service)));
+        described.extend((0..).map_while(|index| server(server_name(name, index), name, service)));
     }
     let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services: described };
     stacks.push(((case.again, services), stack));
@@ -417,7 +445,7 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
     let (ours, theirs) = (&portraits[&case.id], &portraits[reference]);
     let both = |place: &str| ours.contains_key(place) && theirs.contains_key(place);
     let mut places: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    places.retain(|place| *place != NODELAY || both(place));
+    places.retain(|place| !place.ends_with(PATH_PART) && (*place != NODELAY || both(place)));
     let text = |portrait: &Portrait, place: &String| portrait.get(place).cloned().unwrap_or_default();
     let differ = |place: &String| {
         let (old, new) = (text(theirs, place), text(ours, place));
@@ -434,7 +462,7 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::catalog::Catalog;
+    use crate::{experiment::catalog::Catalog, record::schema::Derivation};
 
     fn selection(only: &[&str], set: &[&str]) -> Selection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
@@ -467,6 +495,79 @@ mod tests {
         assert_eq!(plan.differences, []);
         assert_eq!(plan.cases[1].load.connections, 10);
         assert_eq!(plan.cases[1].load.bytes, Some(12));
+    }
+
+    #[test]
+    fn several_servers_of_a_service_each_have_an_address() {
+        let plan = plan("nginx-thin", &selection(&["backends=4", "http=1.1"], &[]));
+        assert_eq!(plan.differences, []);
+        let names: Vec<&String> = plan.stacks[0].services.keys().collect();
+        assert_eq!(names, ["thin", "thin-2", "thin-3", "thin-4", "nginx"]);
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let services = plan.services(&plan.stacks[0], &bindings).unwrap();
+        assert!(services[3].command.contains(&"/@run@/thin-4/socket".to_owned()), "{:?}", services[3].command);
+        let configuration = String::from_utf8_lossy(&services[4].files[0].1).into_owned();
+        let upstreams: Vec<&str> = configuration.lines().filter(|line| line.contains(" max_fails=0;")).collect();
+        assert_eq!(upstreams.len(), 4, "{configuration}");
+        assert!(upstreams[1].contains("unix:/@run@/thin-2/socket"), "{upstreams:?}");
+    }
+
+    #[test]
+    fn a_count_is_a_small_whole_number() {
+        let mut experiment = Catalog::default().load("nginx-thin").unwrap();
+        experiment.services["thin"].count = "{{ 65 }}".to_owned();
+        let error = Plan::new(experiment, &Selection::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("service thin: `count` renders to `65`, expected a whole number from 1 to 64"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_server_that_names_its_socket_itself_gets_that_name() {
+        let plan = plan("postgres", &selection(&["work=query", "transport=unix"], &[]));
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let Address::Unix(path) = &bindings.services["postgres"].address else { panic!() };
+        assert!(path.ends_with(".s.PGSQL.5432"), "{}", path.display());
+    }
+
+    #[test]
+    fn quantities_follow_from_the_cases_that_they_name() {
+        let plan = plan("postgres", &selection(&["transport=unix,tcp"], &["rows=5,30,10", "auth=trust,password-md5"]));
+        let of = |quantity: &str| -> Vec<Derivation> {
+            plan.derived.iter().filter(|one| one.quantity == quantity).map(|one| one.from.clone()).collect()
+        };
+        let difference = |of: &str, minus: &str| Derivation::Difference { of: of.into(), minus: minus.into() };
+        assert_eq!(
+            of("handshake"),
+            ["unix", "tcp"].map(|t| difference(&format!("{t}/work=connect/auth=trust"), &format!("{t}/work=query")))
+        );
+        let md5 = |t: &str| {
+            let case = |auth| format!("{t}/work=connect/auth={auth}");
+            difference(&case("password-md5"), &case("trust"))
+        };
+        assert_eq!(of("authentication"), ["unix", "tcp"].map(md5));
+        let points = |t: &str| [5, 10, 30].map(|n| (f64::from(n), format!("{t}/work=rows/rows={n}"))).to_vec();
+        assert_eq!(of("row"), ["unix", "tcp"].map(|t| Derivation::Slope { per: "rows".into(), points: points(t) }));
+    }
+
+    #[test]
+    fn a_quantity_whose_cases_were_not_chosen_is_left_out() {
+        let derived = |only: &[&str], set: &[&str]| -> Vec<String> {
+            plan("postgres", &selection(only, set)).derived.into_iter().map(|one| one.quantity).collect()
+        };
+        assert_eq!(derived(&["work=query"], &[]), [""; 0]);
+        assert_eq!(derived(&["work=rows", "transport=tcp"], &["rows=7"]), [""; 0]);
+        assert_eq!(derived(&["work=connect", "transport=tcp"], &[]), ["authentication"]);
+    }
+
+    #[test]
+    fn a_crossover_is_of_cases_that_are_compared() {
+        let plan = plan("file-transfer", &Selection::default());
+        let crossovers = plan.derived.iter().filter(|one| one.quantity == "crossover");
+        let [only] = &crossovers.collect::<Vec<_>>()[..] else { panic!("{:?}", plan.derived) };
+        let Derivation::Crossover { points, .. } = &only.from else { panic!("{only:?}") };
+        assert_eq!(points[0], (1024.0, "unix/size=1024".to_owned()));
     }
 
     #[test]

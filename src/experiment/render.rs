@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use indexmap::IndexMap;
 use lasthop_load::spec::{Address, Protocol, Reuse, SocketOptions, Spec, Transport};
 use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
+    container::{self, RenderedContainer},
     model::{ConfigFile, Experiment, Level, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
     template::{self, Named, TemplateError},
 };
@@ -27,6 +29,8 @@ pub enum RenderError {
     Count { service: String, text: String },
     #[error("service {0} has no address in this run")]
     Unbound(String),
+    #[error("service {service}: container.{key} renders to `{text}`, expected {expected}")]
+    Container { service: String, key: &'static str, text: String, expected: &'static str },
     #[error("load: `{key}` renders to `{text}`, expected {expected}")]
     Load { key: &'static str, text: String, expected: &'static str },
     #[error("load: the parameters of protocol {protocol} are wrong: {cause}")]
@@ -113,6 +117,17 @@ impl Renderer<'_> {
         })
     }
 
+    /// How each service runs in a container, where it does.
+    pub(super) fn containers(&self) -> Result<IndexMap<String, Option<RenderedContainer>>, RenderError> {
+        let context = Value::from(template::levels_context(self.levels));
+        let render = |(name, service): (&String, &Service)| {
+            let container = service.container.as_ref();
+            let rendered = container.map(|container| container::render(name, container, &context)).transpose()?;
+            Ok((name.clone(), rendered.flatten()))
+        };
+        self.experiment.services.iter().map(render).collect()
+    }
+
     fn binding(&self, name: &str) -> Result<&ServiceBinding, RenderError> {
         self.bindings.services.get(name).ok_or_else(|| RenderError::Unbound(name.to_owned()))
     }
@@ -137,9 +152,10 @@ impl Renderer<'_> {
         for name in self.experiment.services.keys() {
             let servers: Vec<&ServiceBinding> =
                 (0..).map_while(|index| self.bindings.services.get(&server_name(name, index))).collect();
-            let value = |binding: &&ServiceBinding| address_value(binding, address_text(&binding.address));
+            let value =
+                |binding: &&ServiceBinding| address_value(binding, &binding.address, address_text(&binding.address));
             if let Some(first) = servers.first() {
-                let mut attributes = address_attributes(first);
+                let mut attributes = address_attributes(first, &first.address);
                 attributes.insert("all", servers.iter().map(value).collect());
                 let text = address_text(&first.address);
                 context.insert(name.clone(), Value::from_object(Named { text, attributes }));
@@ -160,22 +176,23 @@ impl Renderer<'_> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         context.insert("directory".to_owned(), binding.directory.display().to_string().into());
         context.insert("runtime".to_owned(), binding.runtime.display().to_string().into());
-        context.insert("cache".to_owned(), binding.cache.display().to_string().into());
+        context.insert("run_cache".to_owned(), binding.cache.display().to_string().into());
         context.insert("program".to_owned(), binding.program.display().to_string().into());
         // A link may lead to it: its companions are where it is itself.
         let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
         let bin = program.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
-        context.insert("bin".to_owned(), bin.into());
+        context.insert("program_folder".to_owned(), bin.into());
         context.insert("user".to_owned(), account.user.as_str().into());
         context.insert("group".to_owned(), account.group.as_str().into());
         context.insert("is_root".to_owned(), account.is_root.into());
         context.insert("cpus".to_owned(), cpus.into());
+        context.insert("spare_port".to_owned(), binding.spare_port.into());
         if let Some(tls) = tls_value(binding) {
             context.insert("tls".to_owned(), tls);
         }
         self.add_settings(name, service, recipe, &mut context)?;
         let listen = self.listen_text(name, recipe, binding, &context)?;
-        context.insert("listen".to_owned(), address_value(binding, listen));
+        context.insert("listen".to_owned(), address_value(binding, &binding.listen, listen));
         Ok(context)
     }
 
@@ -225,7 +242,7 @@ impl Renderer<'_> {
             return Ok(LISTEN.to_owned());
         }
         let mut context = context.clone();
-        context.insert("listen".to_owned(), address_value(binding, address_text(&binding.address)));
+        context.insert("listen".to_owned(), address_value(binding, &binding.listen, address_text(&binding.listen)));
         let place = format!("{name}: listen.{} of recipe {}", binding.transport, recipe.name);
         Ok(template::render(&place, &listen.config, &Value::from(context))?)
     }
@@ -392,28 +409,28 @@ pub(super) fn address_text(address: &Address) -> String {
 }
 
 /// The URL in the form that nginx takes: `http://127.0.0.1:8000`, `https://…`, `http://unix:/path`.
-pub(super) fn url_text(binding: &ServiceBinding) -> String {
-    let scheme = if binding.transport.is_tls() { "https" } else { "http" };
-    format!("{scheme}://{}", address_text(&binding.address))
+pub(super) fn url_text(transport: Transport, address: &Address) -> String {
+    let scheme = if transport.is_tls() { "https" } else { "http" };
+    format!("{scheme}://{}", address_text(address))
 }
 
 /// Attributes of a service's address in templates.
 pub(super) const ADDRESS_ATTRIBUTES: [&str; 11] =
     ["address", "host", "port", "path", "name", "url", "transport", "directory", "runtime", "tls", "all"];
 
-fn address_value(binding: &ServiceBinding, text: String) -> Value {
-    Value::from_object(Named { text, attributes: address_attributes(binding) })
+fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> Value {
+    Value::from_object(Named { text, attributes: address_attributes(binding, address) })
 }
 
-fn address_attributes(binding: &ServiceBinding) -> BTreeMap<&'static str, Value> {
+fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&'static str, Value> {
     let mut attributes = BTreeMap::from([
-        ("address", Value::from(address_text(&binding.address))),
-        ("url", Value::from(url_text(binding))),
+        ("address", Value::from(address_text(address))),
+        ("url", Value::from(url_text(binding.transport, address))),
         ("transport", Value::from(binding.transport.name())),
         ("directory", Value::from(binding.directory.display().to_string())),
         ("runtime", Value::from(binding.runtime.display().to_string())),
     ]);
-    match &binding.address {
+    match address {
         Address::Unix(path) => drop(attributes.insert("path", path.display().to_string().into())),
         Address::Abstract(name) => drop(attributes.insert("name", name.as_str().into())),
         Address::Tcp(address) => {
@@ -439,5 +456,17 @@ fn tls_value(binding: &ServiceBinding) -> Option<Value> {
 }
 
 /// Names that the templates of a service find beside factors, services and settings.
-pub(super) const SERVICE_NAMES: [&str; 11] =
-    ["listen", "directory", "runtime", "cache", "program", "bin", "user", "group", "is_root", "cpus", "tls"];
+pub(super) const SERVICE_NAMES: [&str; 12] = [
+    "listen",
+    "directory",
+    "runtime",
+    "run_cache",
+    "program",
+    "program_folder",
+    "user",
+    "group",
+    "is_root",
+    "cpus",
+    "spare_port",
+    "tls",
+];

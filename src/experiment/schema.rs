@@ -23,7 +23,7 @@ pub fn recipe_schema() -> &'static Value {
 }
 
 /// Everything is inlined: the place of an error in the schema then leads straight to what was expected there.
-fn generate<T: JsonSchema>() -> Value {
+pub(crate) fn generate<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .with_transform(RecursiveTransform(without_null));
@@ -56,29 +56,30 @@ fn without_null(schema: &mut Schema) {
     }
 }
 
+/// Places in a schema whose keys have no description, or that allow keys that nobody knows.
+#[cfg(test)]
+pub(crate) fn gaps(schema: &Value, place: &str, found: &mut Vec<String>) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        for inner in ["items", "additionalProperties"] {
+            schema.get(inner).into_iter().for_each(|schema| gaps(schema, &format!("{place}.*"), found));
+        }
+        return;
+    };
+    if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+        found.push(format!("{place} takes unknown keys"));
+    }
+    for (name, property) in properties {
+        let place = format!("{place}.{name}");
+        if property.get("description").and_then(Value::as_str).is_none_or(str::is_empty) {
+            found.push(format!("{place} has no description"));
+        }
+        gaps(property, &place, found);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Places in a schema whose keys have no description, or that allow keys that nobody knows.
-    fn gaps(schema: &Value, place: &str, found: &mut Vec<String>) {
-        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-            for inner in ["items", "additionalProperties"] {
-                schema.get(inner).into_iter().for_each(|schema| gaps(schema, &format!("{place}.*"), found));
-            }
-            return;
-        };
-        if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
-            found.push(format!("{place} takes unknown keys"));
-        }
-        for (name, property) in properties {
-            let place = format!("{place}.{name}");
-            if property.get("description").and_then(Value::as_str).is_none_or(str::is_empty) {
-                found.push(format!("{place} has no description"));
-            }
-            gaps(property, &place, found);
-        }
-    }
 
     #[test]
     fn every_key_is_described_and_no_other_is_taken() {

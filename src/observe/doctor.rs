@@ -10,9 +10,11 @@ use super::{
 use crate::{
     experiment::model::{Packages, Program},
     service::{
+        container::engine::{Engine, EngineError, Kind},
         home::Home,
         locate::{LocateError, Locator},
     },
+    tool::Tool,
 };
 
 /// How much a finding matters.
@@ -60,6 +62,14 @@ pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
     }
 }
 
+/// Whether a classic tool is there. One that is missing keeps no experiment from running.
+#[must_use]
+pub fn tool(tool: Tool, locator: &Locator) -> Finding {
+    let found = program(tool.name(), &tool.program(), locator);
+    let severity = if found.severity == Severity::Missing { Severity::Note } else { found.severity };
+    Finding { severity, ..found }
+}
+
 /// How to install by hand what is not Python's or Ruby's: those belong into lasthop's own environments.
 fn install_command(packages: &Packages) -> Option<String> {
     let names = packages.debian.join(" ");
@@ -72,6 +82,37 @@ pub fn home(home: &Home) -> Finding {
     match home.writable("") {
         Ok(path) => finding("home", Severity::Good, format!("the data folder is {}", path.display()), None),
         Err(error) => finding("home", Severity::Missing, error.to_string(), None),
+    }
+}
+
+/// Which container engines can be used, and what they are made of.
+#[must_use]
+pub fn engines() -> Vec<Finding> {
+    Kind::ALL.into_iter().map(engine).collect()
+}
+
+fn engine(kind: Kind) -> Finding {
+    let id = format!("engine-{}", kind.name());
+    let found = Engine::find(Some(kind));
+    let parts = found.as_ref().ok().and_then(|engine| engine.parts().ok());
+    match (found, parts) {
+        (Ok(engine), parts) => {
+            let made = parts.map(|parts| format!(": {}, {}, {}", parts.runtime, parts.storage, parts.network));
+            let rights = match engine.rootless {
+                true => {
+                    "rootless: containers are reached by published ports on loopback and sockets, not by a bridge address"
+                }
+                false => "as root",
+            };
+            let text = format!("{} {}{} ({rights})", kind.name(), engine.version, made.unwrap_or_default());
+            finding(&id, Severity::Good, text, None)
+        }
+        (Err(EngineError::Missing(_)), _) => {
+            let package = if kind == Kind::Podman { "podman" } else { "docker.io" };
+            let text = format!("{} is not installed; only experiments with containers need an engine", kind.name());
+            finding(&id, Severity::Note, text, Some(&format!("apt-get install {package}")))
+        }
+        (Err(error), _) => finding(&id, Severity::Note, error.to_string(), None),
     }
 }
 

@@ -4,8 +4,10 @@ pub mod doctor;
 pub mod environment;
 pub mod facts;
 pub mod machine;
+pub mod nat;
 pub mod network;
 pub mod observer;
+pub mod path;
 pub mod procfs;
 
 use indexmap::IndexMap;

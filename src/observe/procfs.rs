@@ -93,6 +93,12 @@ impl Meter {
         let mut meter = Self { roles, processes: Vec::new(), tick_ns, buffer: vec![0; 16 * 1024], has_children_files };
         let me = rustix::process::getpid().as_raw_pid();
         meter.processes.extend(Process::open(me, meter.role_of(me)));
+        // Containers of a daemon descend from the daemon.
+        let strangers: Vec<(i32, Option<usize>)> =
+            meter.roles.iter().enumerate().map(|(number, role)| (role.pid, Some(number))).collect();
+        let family = process::descendants(me);
+        let strangers = strangers.into_iter().filter(|(pid, _)| *pid != me && !family.contains(pid));
+        meter.processes.extend(strangers.filter_map(|(pid, role)| Process::open(pid, role)));
         meter
     }
 

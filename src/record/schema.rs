@@ -5,7 +5,7 @@
 //! environment.json   Environment     written when the first round is up: then all versions are known
 //! trials.jsonl       TrialRecord     one line a trial, on disk before the next trial starts
 //! end.json           RunEnd          written last; where it is missing the run was cut off
-//! services/ROUND/STACK/SERVICE/      rendered configurations and logs
+//! services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
 //! ```
 //!
 //! History of [`VERSION`]:
@@ -249,6 +249,9 @@ pub struct CaseProof {
     pub driver: Proof,
     /// The link behind the target, where the experiment has a way to ask.
     pub link: Option<LinkObserved>,
+    /// Hops from a client on this machine to the link's server, where a run has containers; in its first round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
 }
 
 /// What the application said of the connections that probe requests came over.

@@ -8,8 +8,27 @@ use indexmap::IndexMap;
 use super::units::{Bytes, Count, NBSP};
 use crate::analyse::summary::{CaseSummary, Check, Comparison, Metric, Severity, Summary};
 
-/// The factor under comparison.
-pub const COMPARED: &str = "transport";
+/// The factors under comparison: a run has one of them.
+const COMPARED: [&str; 2] = ["path", "transport"];
+
+/// The level of the factor under comparison.
+#[must_use]
+pub fn compared_level(case: &CaseSummary) -> Option<&String> {
+    COMPARED.iter().find_map(|factor| case.levels.get(*factor))
+}
+
+/// Whether a factor is one that is compared.
+#[must_use]
+pub fn is_compared(factor: &str) -> bool {
+    COMPARED.contains(&factor)
+}
+
+/// Name of the factor under comparison.
+#[must_use]
+pub fn compared_factor(summary: &Summary) -> &'static str {
+    let has = |factor: &&&str| summary.cases.iter().any(|case| case.levels.contains_key(**factor));
+    COMPARED.iter().find(has).copied().unwrap_or("transport")
+}
 
 /// A reference and the cases that are compared with it.
 #[derive(Clone, Debug)]
@@ -63,7 +82,7 @@ fn agree(one: &CaseSummary, other: &CaseSummary) -> bool {
 }
 
 fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &String)> {
-    case.levels.iter().filter(|(factor, _)| *factor != COMPARED)
+    case.levels.iter().filter(|(factor, _)| !is_compared(factor))
 }
 
 fn name_settings(groups: &mut [Group<'_>]) {
@@ -147,7 +166,7 @@ impl<'a> Group<'a> {
     /// Short name of a case within its group, in the words of the command line.
     #[must_use]
     pub fn label(&self, case: &CaseSummary) -> String {
-        let label = self.with_extras(case, case.levels.get(COMPARED).map_or(case.case.as_str(), String::as_str));
+        let label = self.with_extras(case, compared_level(case).map_or(case.case.as_str(), String::as_str));
         let head = self.head();
         if case.case == head.case || case.levels != head.levels {
             return label;
@@ -162,7 +181,7 @@ impl<'a> Group<'a> {
     /// Name of a case within its group for a sentence.
     #[must_use]
     pub fn name(&self, case: &CaseSummary) -> String {
-        match case.levels.get(COMPARED) {
+        match compared_level(case) {
             Some(transport) => self.with_extras(case, transport_name(transport)),
             None => case.case.clone(),
         }
@@ -187,6 +206,14 @@ pub fn transport_name(level: &str) -> &str {
         "tcp6" => "TCP over IPv6",
         "tls" => "TLS over TCP",
         "tls-unix" => "TLS over Unix socket",
+        "published-port" => "published port",
+        "published-host" => "published port at the host's address",
+        "bridge" => "bridge address",
+        "host-network" => "host network",
+        "shared-volume" => "socket on a shared volume",
+        "shared-namespace" => "shared network namespace",
+        "no-container-tcp" => "TCP without a container",
+        "no-container-unix" => "Unix socket without a container",
         other => other,
     }
 }
@@ -232,6 +259,6 @@ mod tests {
 
     #[test]
     fn an_unknown_transport_keeps_its_word() {
-        assert_eq!(transport_name("published-port"), "published-port");
+        assert_eq!(transport_name("carrier-pigeon"), "carrier-pigeon");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{
     Report,
     content::document,
-    document::{Align, Block, Cell, Column, Depth, Row, Section, Table, Text, Tone},
+    document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
     terminal::clean,
     units::NBSP,
 };
@@ -15,13 +15,18 @@ use crate::analyse::summary::Summary;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Markdown;
 
+/// Any document, under a heading of the second level.
+pub(super) fn page(document: &Document) -> String {
+    let mut page = format!("## {}\n\n{}\n", escape(&document.title), escape(&document.subtitle.to_string()));
+    for part in &document.sections {
+        section(&mut page, part);
+    }
+    page
+}
+
 impl Report for Markdown {
     fn render(&self, summary: &Summary) -> Vec<u8> {
-        let document = document(summary);
-        let mut page = format!("## {}\n\n{}\n", escape(&document.title), escape(&document.subtitle.to_string()));
-        for part in &document.sections {
-            section(&mut page, part);
-        }
+        let mut page = page(&document(summary));
         let command = shlex::try_join(summary.command.iter().map(String::as_str)).unwrap_or_default();
         if !command.is_empty() {
             let _ = write!(page, "\nTo repeat it:\n\n{}\n", fenced("sh", &clean(&command)));

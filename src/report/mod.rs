@@ -98,6 +98,20 @@ impl Default for Options {
     }
 }
 
+/// A document for a terminal.
+#[must_use]
+pub fn document_terminal(document: &document::Document, options: &Options) -> Vec<u8> {
+    let mut page = terminal::Page::new(options);
+    page.document(document);
+    page.finish()
+}
+
+/// A document in Markdown, under a heading of the second level.
+#[must_use]
+pub fn document_markdown(document: &document::Document) -> Vec<u8> {
+    markdown::page(document).replace(units::NBSP, " ").into_bytes()
+}
+
 /// The report of a run.
 #[must_use]
 pub fn render(summary: &Summary, format: Format, options: &Options) -> Vec<u8> {

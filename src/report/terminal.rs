@@ -64,7 +64,7 @@ impl Page {
         self.text.replace(NBSP, " ").into_bytes()
     }
 
-    fn document(&mut self, document: &Document) {
+    pub(super) fn document(&mut self, document: &Document) {
         self.wrapped(&Text::of(Tone::Strong, &document.title), 0, 0);
         self.wrapped(&document.subtitle, 0, 0);
         for section in document.sections.iter().filter(|section| section.depth != Depth::Detail) {

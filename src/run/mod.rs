@@ -13,6 +13,7 @@ pub mod placement;
 mod probe;
 mod programs;
 mod round;
+mod site;
 
 use std::{
     path::PathBuf,
@@ -32,9 +33,13 @@ use crate::{
         schema::{Failure, RunEnd, RunHeader, Settings, Stopped, TrialRecord},
     },
     service::{
+        container::{
+            engine::Kind,
+            site::{Site, SiteError},
+        },
         guard::{Guard, GuardError},
         home::{Home, HomeError},
-        locate::Locator,
+        locate::{Located, Locator},
         sandbox::{Sandbox, SandboxError},
     },
 };
@@ -48,6 +53,8 @@ pub struct Job<'a> {
     pub plan: &'a Plan,
     pub settings: Settings,
     pub locator: &'a Locator,
+    /// The container engine that is wanted; `None` takes the first that can be used.
+    pub engine: Option<Kind>,
     pub home: &'a Home,
     /// The command line, for the record.
     pub command: Vec<String>,
@@ -83,7 +90,7 @@ pub struct Outcome {
 /// # Errors
 /// [`RunError`] when nothing could be started or written. Services that fail are rows of the record, not errors.
 pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
-    let programs = Programs::locate(job.plan, &job.settings.tools, job.locator)
+    let mut programs = Programs::locate(job.plan, &job.settings.tools, job.locator)
         .map_err(|error| RunError::Missing(error.to_string()))?;
     if let Some(missing) = programs.all_missing(job.plan) {
         return Err(RunError::Missing(missing));
@@ -93,6 +100,10 @@ pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcom
     let mut writer = Writer::create(&job.home.writable("runs")?, &header)?;
     let sandbox = Sandbox::create()?;
     let guard = Guard::launch(&sandbox)?;
+    let site = site::open(job, &programs, sandbox.path());
+    if let Some(Ok(site)) = &site {
+        programs.add(site.engine.kind.name(), Located { path: site.engine.program.clone(), version: site.describe() });
+    }
     tell(&Event::Began {
         run: &header.run,
         cases: job.plan.cases.len(),
@@ -111,6 +122,7 @@ pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcom
         writer: &mut writer,
         data,
         failing: vec![0; cases],
+        site,
         tell,
     };
     let stopped = runner.rounds()?;
@@ -167,6 +179,8 @@ struct Runner<'a> {
     data: RunData,
     /// Rounds on end in which each case yielded nothing.
     failing: Vec<u32>,
+    /// Engine, image and network, where the plan has containers.
+    site: Option<Result<Site, SiteError>>,
     tell: &'a mut dyn FnMut(&Event<'_>),
 }
 

@@ -24,6 +24,7 @@ impl Programs {
             let recipe = &plan.experiment.recipes[&service.recipe];
             found.entry(service.recipe.clone()).or_insert_with(|| locator.locate(&recipe.name, &recipe.program));
         }
+        let locator = locator.for_tools();
         let tools =
             tools.iter().map(|choice| Ok((choice.tool, locator.locate(choice.tool.name(), &choice.tool.program())?)));
         Ok(Self(found, tools.collect::<Result<_, LocateError>>()?))
@@ -48,6 +49,11 @@ impl Programs {
         let none = plan.stacks.iter().all(|stack| self.missing(stack).is_some());
         let lines: Vec<String> = self.0.values().filter_map(|found| Some(found.as_ref().err()?.to_string())).collect();
         none.then(|| lines.join("\n"))
+    }
+
+    /// Adds what no recipe names: a container engine.
+    pub fn add(&mut self, name: &str, located: Located) {
+        self.0.insert(name.to_owned(), Ok(located));
     }
 
     /// Path and version of everything that was found, by recipe.

@@ -19,13 +19,14 @@ use super::{
 };
 use crate::{
     experiment::plan::{Stack as PlannedStack, StackService, tool_of},
-    observe::{observer::Observer, procfs::Role},
+    observe::{self, observer::Observer, procfs::Role},
     record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
     service::{
         bindings::{Bindings, service_of},
+        container::launch::Launch,
         guard::{GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
-        stack::{Stack, StackPlan, StartError},
+        stack::{Instance, Stack, StackPlan, StartError},
     },
     tool::{Tool, ToolChoice, drive::Foreign},
 };
@@ -194,7 +195,16 @@ impl Round {
             })?),
             None => None,
         };
-        Ok((name, CaseProof { spec: load.spec, driver, link }))
+        // Rules and proxies that a container meets are others than those that this machine's own processes meet.
+        let from_here = plan.stacks[case.stack]
+            .services
+            .get(&plan.experiment.link.from)
+            .is_none_or(|service| service.container.is_none() || case.transport.is_unix());
+        let path = match (&runner.site, self.number) {
+            (Some(_), 0) if from_here => observe::path::decode(&bindings.services[&plan.experiment.link.to].address),
+            _ => Vec::new(),
+        };
+        Ok((name, CaseProof { spec: load.spec, driver, link, path }))
     }
 
     /// Starts the driver of a case unless it runs already.
@@ -295,9 +305,13 @@ impl Round {
     fn roles(&self) -> Vec<Role> {
         let up = self.stacks.iter().flatten().flat_map(|up| &up.stack.instances);
         let stacks = self.stacks.iter().flatten().flat_map(|up| up.stack.instances.iter().map(|_| up.bindings.stack));
-        up.zip(stacks)
-            .map(|(one, stack)| Role { stack, name: service_of(&one.name).to_owned(), pid: one.pid })
-            .collect()
+        let roles = |(one, stack): (&Instance, usize)| {
+            let helpers = one.helpers.iter().map(|(name, pid)| (name.clone(), *pid));
+            let own = (service_of(&one.name).to_owned(), one.pid);
+            let all: Vec<_> = std::iter::once(own).chain(helpers).collect();
+            all.into_iter().map(move |(name, pid)| Role { stack, name, pid })
+        };
+        up.zip(stacks).flat_map(roles).collect()
     }
 
     fn failure(&self, block: Option<u32>, case: &CasePlan, trouble: Trouble) -> Failure {
@@ -374,9 +388,10 @@ fn start_driver(
     Ok(RunningDriver { driver, process, log: log.to_owned() })
 }
 
+/// By its link in `/proc` where the file was replaced since lasthop started: the guard, which starts it, is the same file.
 fn own_executable() -> Result<String, String> {
     let path = std::env::current_exe().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
-    Ok(path.display().to_string())
+    Ok(if path.exists() { path.display().to_string() } else { "/proc/self/exe".to_owned() })
 }
 
 impl Runner<'_> {
@@ -424,10 +439,28 @@ impl Runner<'_> {
         let record = self.writer.services();
         let mut bindings =
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
+        let containers = self.contain(stack, &mut bindings)?;
         let services = self.job.plan.services(stack, &bindings).map_err(|error| Trouble::plan(&error))?;
+        Ok(StackPlan { bindings, services, containers })
+    }
+
+    /// Puts those services of a stack into containers that the plan says.
+    fn contain(&self, stack: &PlannedStack, bindings: &mut Bindings) -> Result<IndexMap<String, Launch>, Trouble> {
+        let containers: IndexMap<_, _> = stack
+            .services
+            .iter()
+            .filter_map(|(name, service)| Some((name.clone(), service.container.clone()?)))
+            .collect();
         let (_, cpus) = placement::cpus(&self.job.settings.placement);
         bindings.cpus = cpus.unwrap_or_default();
-        Ok(StackPlan { bindings, services })
+        match &self.site {
+            _ if containers.is_empty() => Ok(IndexMap::new()),
+            None => unreachable!("a plan with containers has looked for an engine"),
+            Some(Ok(site)) => site.place(bindings, &containers).map_err(|error| Trouble::plan(&error)),
+            Some(Err(error)) => {
+                Err(Trouble { stage: "locate".to_owned(), cause: error.to_string(), log: String::new() })
+            }
+        }
     }
 
     fn wanted_service(&self, name: &str, service: &StackService) -> Wanted {
@@ -436,9 +469,11 @@ impl Runner<'_> {
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);
         wanted.unprivileged = recipe.unprivileged;
-        if let Some(file) = recipe.listen.get(&service.transport).and_then(|listen| listen.file.as_ref()) {
+        let listen = recipe.listen.get(&service.transport);
+        if let Some(file) = listen.and_then(|listen| listen.file.as_ref()) {
             wanted.socket.clone_from(file);
         }
+        wanted.authority = listen.and_then(|listen| listen.authority.clone());
         wanted
     }
 

@@ -61,12 +61,16 @@ pub struct ServiceBinding {
     /// Its folder in the sandbox: absolute, short, private, removed with the run.
     pub runtime: PathBuf,
     pub transport: Transport,
-    /// Where it must listen.
+    /// Where clients reach it.
     pub address: Address,
+    /// Where it must listen: the same, unless it runs in a container with a network of its own.
+    pub listen: Address,
     /// The files of TLS, for transports that use it.
     pub tls: Option<TlsFiles>,
     /// Absolute path of its executable.
     pub program: PathBuf,
+    /// A free TCP port on 127.0.0.1, for servers that need one beside the one where they listen.
+    pub spare_port: u16,
 }
 
 /// PEM files of the run's private certificate authority.

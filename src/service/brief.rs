@@ -4,6 +4,7 @@ use std::{
     io::{self, Read},
     os::unix::process::CommandExt,
     process::{Command, ExitStatus, Stdio},
+    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
@@ -17,25 +18,79 @@ pub struct Ended {
     pub text: String,
 }
 
+/// What a command that has ended left, output and errors apart.
+#[derive(Debug)]
+pub struct EndedApart {
+    pub status: ExitStatus,
+    /// At most 16 MiB.
+    pub output: String,
+    /// At most 64 KiB.
+    pub errors: String,
+}
+
+/// As [`run`], with standard output and standard error apart.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_apart(mut command: Command, timeout: Duration) -> io::Result<EndedApart> {
+    let (output, writer) = io::pipe()?;
+    let (errors, error_writer) = io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer).stderr(error_writer);
+    let output = read_aside(output, 16 << 20);
+    let errors = read_aside(errors, 64 << 10);
+    let status = wait(command, timeout, true)?;
+    Ok(EndedApart { status, output: arrived(&output), errors: arrived(&errors) })
+}
+
+/// As [`run`], but the command outlives this process: for what must not stop half-way.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_through(mut command: Command, timeout: Duration) -> io::Result<Ended> {
+    let (reader, writer) = io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let text = read_aside(reader, 64 << 10);
+    let status = wait(command, timeout, false)?;
+    Ok(Ended { status, text: arrived(&text) })
+}
+
 /// Runs a command without input. It is killed with its group when the time is over, and dies with this thread.
 ///
 /// # Errors
 /// It cannot be started, or did not end in time (`ErrorKind::TimedOut`).
 pub fn run(mut command: Command, timeout: Duration) -> io::Result<Ended> {
     let (reader, writer) = io::pipe()?;
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
-    let die_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
-    // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
-    unsafe { command.pre_exec(die_with_us) };
-    let mut child = command.spawn()?;
-    // The command holds the writing end too; ours must go for the reader to see the end.
-    drop(command);
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let text = read_aside(reader, 64 << 10);
+    let status = wait(command, timeout, true)?;
+    Ok(Ended { status, text: arrived(&text) })
+}
+
+fn read_aside(reader: io::PipeReader, limit: u64) -> Receiver<String> {
     let (sender, text) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        let _ = reader.take(64 * 1024).read_to_end(&mut bytes);
+        let _ = reader.take(limit).read_to_end(&mut bytes);
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
+    text
+}
+
+/// Something that left the group may hold the pipe for ever.
+fn arrived(text: &Receiver<String>) -> String {
+    text.recv_timeout(Duration::from_secs(1)).unwrap_or_default()
+}
+
+/// Starts a command whose streams are set, and waits for its end.
+fn wait(mut command: Command, timeout: Duration, die_with_us: bool) -> io::Result<ExitStatus> {
+    command.process_group(0);
+    let signal = die_with_us.then_some(Signal::KILL);
+    let prepare = move || Ok(rustix::process::set_parent_process_death_signal(signal)?);
+    // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+    let mut child = command.spawn()?;
+    // The command holds the writing end too; ours must go for the reader to see the end.
+    drop(command);
     let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_micros(500);
     let status = loop {
@@ -55,9 +110,7 @@ pub fn run(mut command: Command, timeout: Duration) -> io::Result<Ended> {
     if status.is_err() {
         let _ = child.wait();
     }
-    let status = status?;
-    // Something that left the group may hold the pipe for ever.
-    Ok(Ended { status, text: text.recv_timeout(Duration::from_secs(1)).unwrap_or_default() })
+    status
 }
 
 #[cfg(test)]

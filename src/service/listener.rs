@@ -40,8 +40,40 @@ pub fn owners(address: &Address) -> Vec<Owner> {
 }
 
 fn owner(pid: i32) -> Owner {
-    let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    Owner { pid, command: command.trim_end().to_owned() }
+    Owner { pid, command: command_of(pid) }
+}
+
+/// A process's command, at most 15 bytes.
+#[must_use]
+pub fn command_of(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// Sockets that listen at a TCP port, whatever the address, in the network namespace of a process.
+#[must_use]
+pub fn listening_inodes(inside: i32, port: u16) -> Vec<String> {
+    let end = format!(":{port:04X}");
+    let listens = |line: &&str| {
+        let mut columns = line.split_ascii_whitespace().skip(1);
+        columns.next().is_some_and(|local| local.ends_with(&end)) && columns.nth(1) == Some("0A")
+    };
+    let files =
+        ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/{inside}/net/{name}")).unwrap_or_default());
+    let lines = files.iter().flat_map(|text| text.lines().filter(listens));
+    lines.filter_map(|line| line.split_ascii_whitespace().nth(9)).map(str::to_owned).collect()
+}
+
+/// Sockets that listen at a path, as the network namespace of a process sees it: Unix sockets belong to one, too.
+#[must_use]
+pub fn unix_inodes_in(inside: i32, path: &str) -> Vec<String> {
+    unix_listening(&fs::read_to_string(format!("/proc/{inside}/net/unix")).unwrap_or_default(), path)
+}
+
+/// Whether a process has one of these sockets open.
+#[must_use]
+pub fn holds_any(pid: i32, inodes: &[String]) -> bool {
+    let links: Vec<String> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
+    !links.is_empty() && holds(pid, &links)
 }
 
 fn holds(pid: i32, links: &[String]) -> bool {
@@ -77,7 +109,10 @@ fn hexadecimal(ip: IpAddr) -> String {
 
 /// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path.
 fn unix_inodes(path: &str) -> Vec<String> {
-    let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    unix_listening(&fs::read_to_string("/proc/net/unix").unwrap_or_default(), path)
+}
+
+fn unix_listening(text: &str, path: &str) -> Vec<String> {
     let listens = |line: &&str| {
         let mut columns = line.split_ascii_whitespace();
         columns.nth(3) == Some("00010000") && columns.nth(3) == Some(path)

@@ -20,8 +20,8 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
-    #[error("{} was not found in {}; `lasthop setup {experiment}` installs it", either(names), places(looked))]
-    NotFound { names: Vec<String>, looked: Vec<PathBuf>, experiment: String },
+    #[error("{} was not found in {}; {}", either(names), places(looked), obtain.clone().unwrap_or_else(|| format!("`lasthop setup {experiment}` installs it")))]
+    NotFound { names: Vec<String>, looked: Vec<PathBuf>, experiment: String, obtain: Option<String> },
     #[error("{path}, given for `{name}`, is not an executable file")]
     NotExecutable { name: String, path: PathBuf },
     #[error("{path} does not tell its version: {cause}{}", quoted(output))]
@@ -76,6 +76,12 @@ impl Locator {
         Self { experiment: experiment.to_owned(), given, folders }
     }
 
+    /// The same for a classic tool, which `lasthop setup --tools` installs.
+    #[must_use]
+    pub fn for_tools(&self) -> Self {
+        Self { experiment: "--tools".to_owned(), ..self.clone() }
+    }
+
     /// The program of the recipe of this name.
     ///
     /// # Errors
@@ -83,7 +89,7 @@ impl Locator {
     pub fn locate(&self, recipe: &str, program: &Program) -> Result<Located, LocateError> {
         let path = match &program.kind {
             ProgramKind::Lasthop => return self.lasthop(recipe),
-            ProgramKind::Named { names, folders } => self.find(recipe, names, folders)?,
+            ProgramKind::Named { names, folders } => self.find(recipe, names, folders, program.obtain.as_ref())?,
         };
         let version = version_of(&path, program)?;
         match &program.minimum {
@@ -121,7 +127,13 @@ impl Locator {
         Ok(None)
     }
 
-    fn find(&self, recipe: &str, names: &[String], folders: &[PathBuf]) -> Result<PathBuf, LocateError> {
+    fn find(
+        &self,
+        recipe: &str,
+        names: &[String],
+        folders: &[PathBuf],
+        obtain: Option<&String>,
+    ) -> Result<PathBuf, LocateError> {
         if let Some(path) = self.given(std::iter::once(recipe).chain(names.iter().map(String::as_str)))? {
             return Ok(path);
         }
@@ -137,6 +149,7 @@ impl Locator {
             names: names.to_vec(),
             looked,
             experiment: self.experiment.clone(),
+            obtain: obtain.cloned(),
         })
     }
 }
@@ -189,6 +202,7 @@ mod tests {
             version_pattern: pattern.into(),
             minimum: minimum.map(Into::into),
             packages: Packages::default(),
+            obtain: None,
         };
         (name.into(), program)
     }

@@ -7,6 +7,7 @@
 //! | [`sandbox`], [`tls`] | the private directory of a run: sockets, ports, certificates |
 //! | [`bindings`] | what templates may refer to |
 //! | [`guard`] | the process that starts everything, and ends it |
+//! | [`container`] | podman and Docker: images, networks, containers of a run, and their end |
 //! | [`stack`] | services prepared, started, ready, stopped |
 //! | [`setup`] | what installs an experiment's programs |
 //! | [`readiness`], [`listener`] | whether a server answers, and whose it is |
@@ -14,6 +15,7 @@
 pub mod account;
 pub mod bindings;
 pub mod brief;
+pub mod container;
 pub mod guard;
 pub mod home;
 pub mod listener;

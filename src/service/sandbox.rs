@@ -91,13 +91,15 @@ pub struct Wanted {
     pub socket: String,
     /// It refuses to run as root.
     pub unprivileged: bool,
+    /// What clients trust, below its folder in the sandbox, where it is not the authority of the run.
+    pub authority: Option<PathBuf>,
 }
 
 impl Wanted {
     #[must_use]
     pub fn new(name: &str, transport: Transport, program: impl Into<PathBuf>) -> Self {
         let (name, recipe, socket) = (name.to_owned(), name.to_owned(), SOCKET.to_owned());
-        Self { name, transport, program: program.into(), recipe, socket, unprivileged: false }
+        Self { name, transport, program: program.into(), recipe, socket, unprivileged: false, authority: None }
     }
 }
 
@@ -188,10 +190,15 @@ impl Sandbox {
             cache,
             runtime,
             transport: service.transport,
+            listen: address.clone(),
             address,
             tls: service.transport.is_tls().then(|| self.tls.clone()),
             program: service.program.clone(),
+            spare_port: free_port(Ipv4Addr::LOCALHOST.into())?.port(),
         };
+        if let (Some(tls), Some(authority)) = (&mut binding.tls, &service.authority) {
+            tls.authority = binding.runtime.join(authority);
+        }
         let own = account::current();
         if service.unprivileged && own.is_root {
             self.hand_over(&mut binding, account::unprivileged()?)?;

@@ -5,14 +5,16 @@ use std::{
     io::{self, Read, Seek, SeekFrom},
     os::unix::fs::PermissionsExt,
     path::{Component, Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use indexmap::IndexMap;
 use lasthop_load::spec::{Address, Endpoint};
 use serde::{Deserialize, Serialize};
 
 use super::{
     bindings::{Bindings, LOG, ServiceBinding},
+    container::{engine::EngineError, launch::Launch},
     guard::{Exit, Guard, GuardError, GuardedChild, Output, Spawn, signal},
     listener::{self, Owner},
     process,
@@ -31,6 +33,8 @@ pub struct StackPlan {
     pub bindings: Bindings,
     /// In start order; each has its binding under its name.
     pub services: Vec<RenderedService>,
+    /// Those that run in containers.
+    pub containers: IndexMap<String, Launch>,
 }
 
 /// Where the life of a service went wrong. The words are those of `record::schema::Failure::stage`.
@@ -94,6 +98,10 @@ pub enum StartCause {
     #[error("it has been stopped, but somebody still answers at {address}{}", by(owner))]
     StillAnswers { address: String, owner: Option<Owner> },
     #[error(transparent)]
+    Engine(EngineError),
+    #[error("{0}")]
+    Container(String),
+    #[error(transparent)]
     NotReady(NotReady),
     #[error(transparent)]
     Guard(#[from] GuardError),
@@ -114,8 +122,11 @@ pub struct Instance {
     pub log: PathBuf,
     /// Time from its start until it was ready.
     pub ready_after: Duration,
+    /// Processes of its container's path, such as docker-proxy: what each is, and its number.
+    pub helpers: Vec<(String, i32)>,
     stop: Stop,
     child: GuardedChild,
+    container: Option<Launch>,
 }
 
 impl Instance {
@@ -138,7 +149,12 @@ impl Instance {
     pub fn stop(&self) -> Result<(), StartError> {
         let stop = || {
             self.child.stop(stop_signal(&self.stop)?, self.stop.timeout)?;
-            match readiness::answers(&self.endpoint.address) {
+            if let Some(container) = &self.container {
+                container.remove().map_err(StartCause::Engine)?;
+            }
+            // With its container a bridge address has gone from this machine.
+            let here = self.container.as_ref().is_none_or(Launch::is_local);
+            match here && readiness::answers(&self.endpoint.address) {
                 true => Err(StartCause::StillAnswers {
                     address: shown_address(&self.endpoint.address),
                     owner: listener::owners(&self.endpoint.address).pop(),
@@ -172,7 +188,7 @@ impl Stack {
     pub fn start(guard: &Guard, plan: &StackPlan) -> Result<Self, StartError> {
         let mut stack = Self { round: plan.bindings.round, stack: plan.bindings.stack, instances: Vec::new() };
         for service in &plan.services {
-            match start_service(guard, &plan.bindings, service) {
+            match start_service(guard, plan, service) {
                 Ok(instance) => stack.instances.push(instance),
                 Err(error) => {
                     let _ = stack.stop();
@@ -230,7 +246,9 @@ fn in_parallel<T: Send, R: Send>(items: impl ExactSizeIterator<Item = T>, work: 
     })
 }
 
-fn start_service(guard: &Guard, bindings: &Bindings, service: &RenderedService) -> Result<Instance, StartError> {
+fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> Result<Instance, StartError> {
+    let bindings = &plan.bindings;
+    let container = plan.containers.get(&service.name);
     let failed = |stage, cause, log| StartError { service: service.name.clone(), stage, cause, log };
     let Some(binding) = bindings.services.get(&service.name) else {
         return Err(failed(Stage::Start, StartCause::Unbound, String::new()));
@@ -241,26 +259,52 @@ fn start_service(guard: &Guard, bindings: &Bindings, service: &RenderedService) 
         move |cause| failed(stage, cause, tail(&log))
     };
     write_files(binding, service).map_err(at(Stage::Prepare))?;
-    prepare(guard, binding, service, &log).map_err(at(Stage::Prepare))?;
+    write_place(binding, service).map_err(at(Stage::Prepare))?;
+    prepare(guard, binding, service, container, &log).map_err(at(Stage::Prepare))?;
     let stop_signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
-    nobody_answers(&service.endpoint.address).map_err(at(Stage::Start))?;
-    let spawn = spawn(binding, service, &service.command, &log)
+    // Before the bridge is there its addresses are on the way to elsewhere, where anybody may answer.
+    if container.is_none_or(Launch::is_local) {
+        nobody_answers(&service.endpoint.address).map_err(at(Stage::Start))?;
+    }
+    if let (Some(_), Address::Unix(path)) = (container, &service.endpoint.address) {
+        holds_sockets(path).map_err(at(Stage::Start))?;
+    }
+    let command = container.map_or_else(
+        || service.command.clone(),
+        |container| container.run(&service.command, &service.environment, &service.stop.signal),
+    );
+    let spawn = spawn(binding, service, container, &command, &log)
         .map_err(at(Stage::Start))?
         .stop_signal(stop_signal)
         .cpus(bindings.cpus.iter().map(|cpu| *cpu as usize));
     let child = guard.spawn(spawn).map_err(StartCause::from).map_err(at(Stage::Start))?;
-    let run = |command: &[String]| guard.spawn(in_place(binding, service, command));
-    let ready_after =
-        readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || child.exited()).map_err(|cause| {
+    let run = |command: &[String]| match container {
+        Some(container) => guard.spawn(client_in_place(binding, &container.exec(command))),
+        None => guard.spawn(in_place(binding, service, command)),
+    };
+    let local = container.map_or(Ok(()), |container| wait_until_local(container, &child, service.ready.timeout));
+    let ready_after = local
+        .and_then(|()| readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || child.exited()))
+        .map_err(|cause| {
             // What it still writes while it ends belongs to the log that is shown.
             let _ = child.stop(stop_signal, service.stop.timeout);
-            at(Stage::Ready)(StartCause::NotReady(cause))
+            let explained = container.and_then(|container| container_died(container, &cause));
+            let _ = container.map(Launch::remove);
+            at(Stage::Ready)(explained.unwrap_or(StartCause::NotReady(cause)))
         })?;
-    no_stranger_answers(&service.endpoint.address, child.pid).map_err(at(Stage::Ready))?;
+    let (pid, helpers) = match container {
+        Some(container) => container_processes(container, &service.endpoint.address).map_err(at(Stage::Ready))?,
+        None => (child.pid, Vec::new()),
+    };
+    if container.is_none_or(|container| container.publish.is_none()) {
+        no_stranger_answers(&service.endpoint.address, pid).map_err(at(Stage::Ready))?;
+    }
     Ok(Instance {
         name: service.name.clone(),
         recipe: service.recipe.clone(),
-        pid: child.pid,
+        pid,
+        helpers,
+        container: container.cloned(),
         endpoint: service.endpoint.clone(),
         log,
         ready_after,
@@ -289,6 +333,41 @@ fn write_files(binding: &ServiceBinding, service: &RenderedService) -> Result<()
     Ok(())
 }
 
+/// File name, in a service's folder of the run record, of how and where it was started.
+pub const PLACE: &str = "place.json";
+
+/// How and where a service was started: what `lasthop export` makes a configuration of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Absolute path of the program, then its arguments.
+    pub command: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    pub directory: PathBuf,
+    pub runtime: PathBuf,
+    pub endpoint: Endpoint,
+    /// Where the transport uses TLS: certificate and key.
+    pub tls: Option<[PathBuf; 2]>,
+    /// Rendered files but those of the application, relative to the folder.
+    pub files: Vec<PathBuf>,
+}
+
+fn write_place(binding: &ServiceBinding, service: &RenderedService) -> Result<(), StartCause> {
+    let files = service.files.iter().map(|(path, _)| path.clone());
+    let place = Place {
+        command: service.command.clone(),
+        environment: service.environment.clone(),
+        directory: binding.directory.clone(),
+        runtime: binding.runtime.clone(),
+        endpoint: service.endpoint.clone(),
+        tls: binding.tls.as_ref().map(|tls| [tls.certificate.clone(), tls.key.clone()]),
+        files: files.filter(|path| !path.starts_with("app")).collect(),
+    };
+    let path = binding.record.join(PLACE);
+    let text = serde_json::to_vec_pretty(&place).expect("plain data with text keys");
+    write_file(&path, &text).map_err(|cause| StartCause::File { path, cause })
+}
+
 /// Scripts are made executable.
 fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(parent) = path.parent() {
@@ -299,9 +378,75 @@ fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-fn prepare(guard: &Guard, binding: &ServiceBinding, service: &RenderedService, log: &Path) -> Result<(), StartCause> {
+/// What the engine says of a container that ended before it was ready.
+fn container_died(container: &Launch, cause: &NotReady) -> Option<StartCause> {
+    let NotReady::Died(exit) = cause else { return None };
+    let engine = container.engine.kind.name();
+    // Statuses of `run` that both engines share: 125 is the engine's own, 126 and 127 are of the program.
+    let text = match exit {
+        _ if container.out_of_memory() => {
+            "its container was killed for its memory limit; raise container.memory".to_owned()
+        }
+        Exit::Code(125) => format!("{engine} could not start its container; the log has its reason"),
+        Exit::Code(126 | 127) => format!("its program cannot be run in the container's image {}", container.image),
+        exit => format!("its container {exit} before it was ready"),
+    };
+    Some(StartCause::Container(text))
+}
+
+/// The first process of a container, and what the engine put between it and its published port.
+fn container_processes(container: &Launch, address: &Address) -> Result<(i32, Vec<(String, i32)>), StartCause> {
+    let pid = container.pid().map_err(StartCause::Engine)?;
+    let family = process::descendants(pid);
+    let owners = listener::owners(address).into_iter().filter(|owner| owner.pid != pid && !family.contains(&owner.pid));
+    let helpers: Vec<(String, i32)> = match container.publish {
+        // conmon holds the port of rootful podman so that nobody else takes it; no byte goes through it.
+        Some(_) => owners.filter(|owner| owner.command != "conmon").map(|owner| (owner.command, owner.pid)).collect(),
+        None => Vec::new(),
+    };
+    Ok((pid, helpers))
+}
+
+/// Waits for the bridge, without which somebody elsewhere might answer in the container's place.
+fn wait_until_local(container: &Launch, child: &GuardedChild, timeout: Duration) -> Result<(), NotReady> {
+    let begin = Instant::now();
+    while !container.is_local() {
+        if let Some(exit) = child.exited() {
+            return Err(NotReady::Died(exit));
+        }
+        if begin.elapsed() > timeout {
+            let last =
+                "packets to its address would leave this machine; choose other address pools for the engine".to_owned();
+            return Err(NotReady::TimedOut { after: timeout, last });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Not every file system can hold a socket, and not every engine shows the host's folder as it is.
+fn holds_sockets(path: &Path) -> Result<(), StartCause> {
+    let probe = path.with_extension("probe");
+    let made = std::os::unix::net::UnixListener::bind(&probe);
+    let _ = fs::remove_file(&probe);
+    made.map(drop).map_err(|cause| {
+        StartCause::Container(format!(
+            "the shared folder {} cannot hold a socket: {cause}; set LASTHOP_SANDBOX to a directory on a local file system",
+            path.parent().unwrap_or(path).display()
+        ))
+    })
+}
+
+fn prepare(
+    guard: &Guard,
+    binding: &ServiceBinding,
+    service: &RenderedService,
+    container: Option<&Launch>,
+    log: &Path,
+) -> Result<(), StartCause> {
     for command in &service.prepare {
-        let child = guard.spawn(spawn(binding, service, command, log)?)?;
+        let contained = container.map(|container| container.prepare(command, &service.environment));
+        let child = guard.spawn(spawn(binding, service, container, contained.as_ref().unwrap_or(command), log)?)?;
         let shown = || command.join(" ");
         match child.wait(PREPARE_TIMEOUT)? {
             Some(exit) if exit.success() => {}
@@ -316,12 +461,17 @@ fn prepare(guard: &Guard, binding: &ServiceBinding, service: &RenderedService, l
 fn spawn(
     binding: &ServiceBinding,
     service: &RenderedService,
+    container: Option<&Launch>,
     command: &[String],
     log: &Path,
 ) -> Result<Spawn, StartCause> {
     let file = OpenOptions::new().create(true).append(true).open(log);
     let file = file.map_err(|cause| StartCause::File { path: log.to_owned(), cause })?;
-    Ok(in_place(binding, service, command).stdout(Output::File(file)).stderr(Output::Same))
+    let spawn = match container {
+        Some(_) => client_in_place(binding, command),
+        None => in_place(binding, service, command),
+    };
+    Ok(spawn.stdout(Output::File(file)).stderr(Output::Same))
 }
 
 fn in_place(binding: &ServiceBinding, service: &RenderedService, command: &[String]) -> Spawn {
@@ -330,6 +480,11 @@ fn in_place(binding: &ServiceBinding, service: &RenderedService, command: &[Stri
         spawn = spawn.user(account.ids.0, account.ids.1);
     }
     service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
+}
+
+/// The client of an engine runs as lasthop does; the container has the service's own account and environment.
+fn client_in_place(binding: &ServiceBinding, command: &[String]) -> Spawn {
+    Spawn::new(command).directory(&binding.directory)
 }
 
 fn nobody_answers(address: &Address) -> Result<(), StartCause> {

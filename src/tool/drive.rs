@@ -160,6 +160,8 @@ fn result(reading: Reading, cost: lasthop_load::result::DriverCost, spec: &Spec)
         response_time: None,
         lag: None,
         offered: None,
+        ports: None,
+        tls_handshakes: None,
         phases: Phases::default(),
         errors,
         connections_opened: reading.connections,

@@ -46,12 +46,12 @@ const FORM: &[&str] = &[
     r"Total: connections (?P<connections>\d+) requests (?P<sent>\d+) replies (?P<replies>\d+) test-duration (?P<time>[0-9.]+) s",
     r"Connection rate: .*",
     r"Connection time \[ms\]: min \S+ avg \S+ max \S+ median \S+ stddev \S+",
-    r"Connection time \[ms\]: connect (?P<connect>[0-9.]+)",
+    r"Connection time \[ms\]: connect [0-9.]+",
     r"Connection length \[replies/conn\]: \S+",
     r"Request rate: (?P<rate>[0-9.]+) req/s .*",
     r"Request size \[B\]: \S+",
     r"Reply rate \[replies/s\]: .*",
-    r"Reply time \[ms\]: response (?P<response>[0-9.]+) transfer (?P<transfer>[0-9.]+)",
+    r"Reply time \[ms\]: response [0-9.]+ transfer [0-9.]+",
     r"Reply size \[B\]: header \S+ content \S+ footer \S+ \(total (?P<size>[0-9.]+)\)",
     r"Reply status: 1xx=\d+ 2xx=(?P<right>\d+) 3xx=(?P<s3>\d+) 4xx=(?P<s4>\d+) 5xx=(?P<s5>\d+)",
     r"CPU time \[s\]: .*",
@@ -76,22 +76,23 @@ pub fn read(output: &str) -> Result<Reading, Misread> {
     ] {
         errors.push((class, caught.count(name)?, format!("httperf: {name}")));
     }
-    let (response, transfer) = (caught.milliseconds("response")?, caught.milliseconds("transfer")?);
+    let rate = caught.number("rate")?;
     Ok(Reading {
         requests: right,
-        rate: caught.number("rate")? * right as f64 / sent as f64,
+        rate: rate * right as f64 / sent as f64,
         bytes: (caught.number("size")? * right as f64) as u64,
         errors,
         connections: caught.count("connections")?,
         reported: Reported {
             tool: "httperf".to_owned(),
-            mean_ns: response.zip(transfer).map(|(response, transfer)| response + transfer),
+            // One request after the other: the inverse of the rate, which it prints as ms/req.
+            mean_ns: (rate > 0.0).then(|| 1e9 / rate),
             deviation_ns: None,
             median_ns: None,
             p99_ns: None,
             max_ns: None,
             resolution_ns: 1e5,
-            caution: Some("httperf prints tenths of a millisecond, and reply times without connecting".to_owned()),
+            caution: Some("httperf prints tenths of a millisecond".to_owned()),
         },
     })
 }

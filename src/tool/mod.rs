@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use self::form::Misread;
 use crate::experiment::model::{Packages, Program, ProgramKind};
 
-pub use self::choice::ToolChoice;
+pub use self::{choice::ToolChoice, psql::connection as connection_string};
 
 /// A load generator of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -125,6 +125,7 @@ impl Tool {
             version_pattern: pattern.to_owned(),
             minimum: None,
             packages: Packages { debian: vec![package.to_owned()], ..Packages::default() },
+            obtain: None,
         }
     }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod engines;
+
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -165,7 +167,7 @@ pub fn have_python(experiment: &str) -> bool {
 }
 
 #[expect(clippy::print_stderr, reason = "a skip is said")]
-fn skip(reason: &str) -> bool {
+pub fn skip(reason: &str) -> bool {
     assert!(std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(), "{reason} (or set LASTHOP_ALLOW_SKIP=1)");
     eprintln!("SKIPPED: {reason}");
     false

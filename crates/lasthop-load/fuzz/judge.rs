@@ -12,7 +12,10 @@ use lasthop_load::{
     url::{UrlOptions, parse},
 };
 
-pub const TARGETS: [(&str, fn(&[u8])); 7] = [
+/// Name of a target, and what judges its input.
+pub type Target = (&'static str, fn(&[u8]));
+
+pub const TARGETS: [Target; 7] = [
     ("http", http),
     ("redis", redis),
     ("postgres", postgres),

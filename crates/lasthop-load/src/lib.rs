@@ -14,7 +14,7 @@
 //! - [`url`]: an endpoint and its protocol written as a URL.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
 //! - [`serve`]: lasthop's own server, the cheapest that is honest; [`null`]: one that says a known reply and does nothing.
-//! - [`sample`], [`reference`]: the first reply of an endpoint, and what it tells about all others.
+//! - [`sample`], [`mod@reference`]: the first reply of an endpoint, and what it tells about all others.
 
 pub mod clock;
 pub mod drive;

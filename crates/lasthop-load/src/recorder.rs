@@ -6,7 +6,7 @@ use crate::{
     clock,
     failure::Failure,
     histogram::Histogram,
-    result::{DriverCost, ErrorClass, ErrorCount, Offered, Phases, TrialResult},
+    result::{DriverCost, ErrorClass, ErrorCount, Offered, Phases, TlsHandshakes, TrialResult},
     spec::{Engine, Model},
     tally::Tally,
     transport::Calls,
@@ -46,6 +46,7 @@ pub struct Recorder {
     requests_total: u64,
     bytes_received: u64,
     opened: u64,
+    handshakes: TlsHandshakes,
     service: Tally,
     /// Replies that came in several pieces: the time to the first piece, and to the last. All others have one time.
     split_first: Tally,
@@ -71,6 +72,7 @@ pub struct WorkerRecord {
     pub requests_total: u64,
     pub bytes_received: u64,
     pub opened: u64,
+    pub handshakes: TlsHandshakes,
     pub service: Histogram,
     /// Open loop only.
     pub response: Option<Histogram>,
@@ -94,6 +96,7 @@ impl Recorder {
             requests_total: 0,
             bytes_received: 0,
             opened: 0,
+            handshakes: TlsHandshakes::default(),
             service: Tally::default(),
             split_first: Tally::default(),
             split_service: Tally::default(),
@@ -121,6 +124,7 @@ impl Recorder {
         self.requests_total = 0;
         self.bytes_received = 0;
         self.opened = 0;
+        self.handshakes = TlsHandshakes::default();
         self.scheduled = 0;
         self.sent = 0;
         let Self { service, split_first, split_service, connect, tls, auth, response, lag, .. } = self;
@@ -220,6 +224,15 @@ impl Recorder {
         self.cost = CostSnapshot::take(&self.calls).since(&self.before);
     }
 
+    /// A TLS handshake is over.
+    pub fn shook_hands(&mut self, resumed: bool) {
+        if resumed {
+            self.handshakes.resumed += 1;
+        } else {
+            self.handshakes.full += 1;
+        }
+    }
+
     /// A connection was opened.
     pub fn opened(&mut self, connect_ns: u64, tls_ns: Option<u64>, auth_ns: Option<u64>) {
         self.opened += 1;
@@ -284,6 +297,7 @@ impl Recorder {
             requests_total: self.requests_total,
             bytes_received: self.bytes_received,
             opened: self.opened,
+            handshakes: self.handshakes,
             response: present(&self.response),
             lag: present(&self.lag),
             scheduled: self.scheduled,
@@ -334,6 +348,7 @@ pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> Option
         lag: None,
         offered: offered(&records, model),
         ports: None,
+        tls_handshakes: None,
         phases: Phases::default(),
         errors: BTreeMap::new(),
         connections_opened: 0,
@@ -367,6 +382,11 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.requests_total += record.requests_total;
     result.bytes_received += record.bytes_received;
     result.connections_opened += record.opened;
+    if record.handshakes != TlsHandshakes::default() {
+        let sum = result.tls_handshakes.get_or_insert_default();
+        sum.full += record.handshakes.full;
+        sum.resumed += record.handshakes.resumed;
+    }
     join(&mut result.service_time, Some(record.service));
     join(&mut result.response_time, record.response);
     join(&mut result.lag, record.lag);

@@ -98,6 +98,16 @@ pub struct PortUse {
     pub waited_ns: u64,
 }
 
+/// TLS handshakes of the whole trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsHandshakes {
+    /// With certificates and signatures.
+    pub full: u64,
+    /// From an earlier session; only where resumption is asked for and the server allows it.
+    pub resumed: u64,
+}
+
 /// Whether an open loop kept its schedule during the measure phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -150,6 +160,9 @@ pub struct TrialResult {
     /// Only with a connection per request over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<PortUse>,
+    /// Only where connections were opened with TLS during the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_handshakes: Option<TlsHandshakes>,
     pub phases: Phases,
     /// Errors of the whole trial.
     pub errors: BTreeMap<ErrorClass, ErrorCount>,

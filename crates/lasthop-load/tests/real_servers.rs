@@ -1,5 +1,5 @@
-//! Real Redis and PostgreSQL servers, each in a private directory, over Unix sockets, TCP and TLS: counts agree on both
-//! sides. A server that is not installed is skipped with a word; `LASTHOP_REQUIRE_SERVERS=1` makes that a failure.
+//! Real nginx, Redis and PostgreSQL servers, each in a private directory, over Unix sockets, TCP and TLS: counts agree on
+//! both sides. A server that is not installed is a failure, unless `LASTHOP_ALLOW_SKIP` is set.
 
 mod common;
 
@@ -16,7 +16,10 @@ use common::{Certificates, SHORT, certificates, run, spec};
 use lasthop_load::{
     engine::Case,
     result::{ErrorClass, TrialResult},
-    spec::{Address, Endpoint, Postgres, PostgresExpect, Protocol, QueryMode, Redis, RedisExpect, Reuse, Spec, Tls},
+    spec::{
+        Address, Endpoint, Engine, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode, Redis,
+        RedisExpect, Reuse, Spec, Tls,
+    },
     wire::{Stage, TrialPhases},
 };
 
@@ -38,11 +41,15 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The first of the candidates that exists.
+/// The first of the candidates that exists. A missing one is a failure, which only `LASTHOP_ALLOW_SKIP` makes a skip.
+#[expect(clippy::print_stderr, reason = "a skip is said")]
 fn program(candidates: &[&str]) -> Option<PathBuf> {
     let found = candidates.iter().map(PathBuf::from).find(|path| path.exists());
-    let required = std::env::var_os("LASTHOP_REQUIRE_SERVERS").is_some();
-    assert!(found.is_some() || !required, "none of {candidates:?} is installed");
+    if found.is_none() {
+        let reason = format!("none of {candidates:?} is installed; script/setup installs it");
+        assert!(std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(), "{reason} (or set LASTHOP_ALLOW_SKIP=1)");
+        eprintln!("SKIPPED: {reason}");
+    }
     found
 }
 
@@ -367,9 +374,173 @@ fn postgres_errors_are_counted_by_class_and_keep_the_connection() {
     // Right for the two probes and a few more, then a division by zero.
     let sql = "select 1 / (case when nextval('counted') < 9 then 1 else 0 end)";
     let base = spec(&server.unix(), Protocol::Postgres(query("lasthop", sql, QueryMode::Extended)));
-    let result = run(&base, TrialPhases { warm_up_ns: 0, ..SHORT }).unwrap();
+    // Long enough for a crowded machine to get there.
+    let result = run(&base, TrialPhases { warm_up_ns: 0, measure_ns: 500_000_000 }).unwrap();
     assert_eq!(result.requests_total, 6);
     assert_eq!(result.connections_opened, 0);
     let error = &result.errors[&ErrorClass::WrongStatus];
     assert!(error.first.contains("SQLSTATE 22012") && error.count > 1, "{error:?}");
+}
+
+// ---- nginx
+
+struct NginxServer {
+    server: Server,
+    files: Certificates,
+    tls_ports: [u16; 2],
+}
+
+/// Plain on a Unix socket and TCP; TLS 1.3 and 1.2 on ports of their own. Every request is a line of the access log.
+fn nginx() -> Option<NginxServer> {
+    let program = program(&["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx"])?;
+    let folder = tempfile::tempdir().unwrap();
+    // Workers may run as another user, who has to reach the socket.
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let files = certificates(folder.path());
+    let (port, tls_ports) = (free_port(), [free_port(), free_port()]);
+    let at = folder.path().display();
+    let secure = |port: u16, version: &str| {
+        format!(
+            "server {{ listen 127.0.0.1:{port} ssl; ssl_protocols {version}; ssl_certificate {at}/cert.pem;
+               ssl_certificate_key {at}/key.pem; ssl_session_cache shared:s{port}:1m; location / {{ return 200 'Hello'; }} }}"
+        )
+    };
+    std::fs::write(folder.path().join("big.txt"), "x".repeat(300_000)).unwrap();
+    let text = format!(
+        "daemon off; worker_processes 1; pid {at}/pid; error_log {at}/error.log;
+         events {{ worker_connections 256; }}
+         http {{ access_log {at}/access.log; keepalive_requests 100000000;
+           client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u;
+           scgi_temp_path {at}/c; gzip_types text/plain; gzip_min_length 1;
+           server {{ listen 127.0.0.1:{port}; listen unix:{at}/s; root {at};
+             location = /hello {{ return 200 'Hello'; }} location = /big.txt {{ }}
+             location = /chunked.txt {{ gzip on; alias {at}/big.txt; }} location = /empty {{ return 204; }} }}
+           {} {} }}",
+        secure(tls_ports[0], "TLSv1.3"),
+        secure(tls_ports[1], "TLSv1.2")
+    );
+    std::fs::write(folder.path().join("conf"), text).unwrap();
+    let mut child = Command::new(program)
+        .args(["-c", &folder.path().join("conf").display().to_string(), "-p", &at.to_string(), "-e", "/dev/null"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let socket = folder.path().join("s");
+    wait_until(&mut child, "nginx", || UnixStream::connect(&socket).is_ok());
+    Some(NginxServer { server: Server { child, folder, port }, files, tls_ports })
+}
+
+impl NginxServer {
+    fn endpoints(&self) -> Vec<Endpoint> {
+        let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
+        vec![
+            Endpoint { address: Address::Unix(self.server.folder.path().join("s")), tls: None },
+            Endpoint { address: tcp(self.server.port), tls: None },
+        ]
+    }
+
+    fn secure(&self, index: usize, resumption: bool) -> Endpoint {
+        let address = Address::Tcp(format!("127.0.0.1:{}", self.tls_ports[index]).parse().unwrap());
+        Endpoint { address, tls: Some(Tls { resumption, ..tls(&self.files) }) }
+    }
+
+    /// Answers with this status in the access log; a line is written once the request is over, so the last ones are
+    /// waited for.
+    fn logged(&self, status: u16, at_least: u64) -> u64 {
+        let count = || {
+            let text = std::fs::read_to_string(self.server.folder.path().join("access.log")).unwrap_or_default();
+            text.lines().filter(|line| line.contains(&format!("\" {status} "))).count() as u64
+        };
+        let begin = Instant::now();
+        while count() < at_least && begin.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        count()
+    }
+}
+
+fn http(path: &str, version: HttpVersion, expect: HttpExpect) -> Http {
+    Http {
+        method: "GET".into(),
+        path: path.into(),
+        host: "lasthop.test".into(),
+        headers: vec![],
+        body: String::new(),
+        version,
+        expect,
+    }
+}
+
+fn says(body: &str) -> HttpExpect {
+    HttpExpect { status: 200, body: Some(body.into()), contains: vec![], length: None }
+}
+
+#[test]
+fn nginx_counts_what_was_checked() {
+    let Some(server) = nginx() else { return };
+    for endpoint in server.endpoints() {
+        for version in [HttpVersion::V11, HttpVersion::V10] {
+            let base = spec(&endpoint, Protocol::Http(http("/hello", version, says("Hello"))));
+            for spec in everything(&base).into_iter().filter(|spec| spec.pipeline == 1 || version == HttpVersion::V11) {
+                let before = server.logged(200, 0);
+                let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
+                check(&result);
+                assert_eq!(result.bytes_received, 5 * result.requests);
+                let sent = result.requests_total + 2 * u64::from(spec.pipeline);
+                assert_eq!(server.logged(200, before + sent) - before, sent, "{spec:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nginx_bodies_are_read_in_every_form() {
+    let Some(server) = nginx() else { return };
+    let unpacked = |text: &str| HttpExpect { status: 200, body: None, contains: vec![text.into()], length: None };
+    for endpoint in server.endpoints() {
+        for connections in [1, 3] {
+            for (path, headers, expect) in [
+                ("/big.txt", vec![], says(&"x".repeat(300_000))),
+                ("/empty", vec![], HttpExpect { status: 204, ..says("") }),
+                // Compressed on the fly: chunked, of a length that only its end tells.
+                ("/chunked.txt", vec![("Accept-Encoding".to_owned(), "gzip".to_owned())], unpacked("")),
+                ("/hello", vec![("Connection".to_owned(), "close".to_owned())], says("Hello")),
+            ] {
+                let http = Http { headers, ..http(path, HttpVersion::V11, expect) };
+                let spec = Spec { connections, ..spec(&endpoint, Protocol::Http(http)) };
+                let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{path}: {error}"));
+                check(&result);
+                assert_eq!(result.connections_opened > 0, path == "/hello", "{path}");
+            }
+            let wrong = Protocol::Http(http("/none", HttpVersion::V11, says("Hello")));
+            let error = Case::prepare(&spec(&endpoint, wrong)).map(drop).unwrap_err();
+            assert_eq!(error.cause, "status 404, expected 200");
+        }
+    }
+}
+
+#[test]
+fn both_versions_of_tls_are_spoken_and_resumed_where_asked_for() {
+    let Some(server) = nginx() else { return };
+    for (index, version) in ["TLSv1.3", "TLSv1.2"].into_iter().enumerate() {
+        for resumption in [false, true] {
+            for (connections, engine) in [(1, Engine::Blocking), (1, Engine::Epoll), (3, Engine::Epoll)] {
+                let endpoint = server.secure(index, resumption);
+                let protocol = Protocol::Http(http("/", HttpVersion::V11, says("Hello")));
+                let base = spec(&endpoint, protocol);
+                let mut case = Case::prepare(&Spec { reuse: Reuse::PerRequest, connections, engine, ..base }).unwrap();
+                assert_eq!(case.proof().tls_version.as_deref(), Some(version));
+                let result = case.trial(TrialPhases { measure_ns: 30_000_000, ..SHORT }).unwrap();
+                check(&result);
+                let shaken = result.tls_handshakes.unwrap();
+                assert_eq!(shaken.full + shaken.resumed, result.connections_opened);
+                if resumption {
+                    assert!(shaken.resumed > shaken.full, "{version} {engine:?}: {shaken:?}");
+                } else {
+                    assert_eq!(shaken.resumed, 0, "{version}: {shaken:?}");
+                }
+            }
+        }
+    }
 }

@@ -12,9 +12,12 @@ use serde_json::Value as Json;
 
 use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
 use crate::experiment::{
-    cases::{self, TRANSPORT},
-    definition::{ExperimentFile, FactorFile, Scalar, ServiceFile},
-    model::{Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load, Recipe, Service, Source},
+    cases::{self, PATH, TRANSPORT},
+    definition::{ContainerFile, ExperimentFile, FactorFile, Scalar, ServiceFile},
+    model::{
+        Container, Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load,
+        Recipe, Service, Source,
+    },
     render::SERVICE_NAMES,
     schema, template,
 };
@@ -186,10 +189,33 @@ impl Checker<'_> {
         }
         if let Some(at) = factors.get_index_of(TRANSPORT) {
             factors.move_index(at, 0);
-        } else {
-            self.key_error("/factors", "the factor `transport` is missing: the transport of the link", None);
         }
+        if let Some(at) = factors.get_index_of(PATH) {
+            factors.move_index(at, 0);
+        }
+        self.one_is_compared(file);
         factors
+    }
+
+    /// `transport`, or `path` with a transport for each.
+    fn one_is_compared(&mut self, file: &ExperimentFile) {
+        let has = |name: &str| file.factors.contains_key(name);
+        match (has(TRANSPORT), has(PATH), &file.link.transport) {
+            (true, true, _) => {
+                self.key_error("/factors/path", "`path` takes the place of `transport`: only one is compared", None);
+            }
+            (false, false, _) => {
+                self.key_error("/factors", "the factor `transport` is missing: the transport of the link", None);
+            }
+            (true, false, Some(_)) => {
+                self.key_error("/link/transport", "the factor `transport` says the transport already", None);
+            }
+            (false, true, None) => {
+                let help = "add for example transport = \"{{ 'unix' if path == 'shared-volume' else 'tcp' }}\"";
+                self.key_error("/link", "`transport` is missing: each path has one", Some(help.to_owned()));
+            }
+            _ => {}
+        }
     }
 
     fn factor(&mut self, pointer: &str, name: &str, file: &FactorFile) -> Factor {
@@ -228,12 +254,19 @@ impl Checker<'_> {
     fn reference(&mut self, pointer: &str, name: &str, file: &FactorFile, levels: &[Level]) {
         let place = format!("{pointer}/reference");
         match &file.reference {
-            Some(level) if name == TRANSPORT => self.must_be_level(&place, &level.0, levels),
-            Some(_) => self.key_error(&place, "only `transport` is compared and has a reference", None),
-            None if name == TRANSPORT => {
-                self.key_error(pointer, "`reference` is missing: the transport that others are compared with", None);
+            Some(level) if name == TRANSPORT || name == PATH => self.must_be_level(&place, &level.0, levels),
+            Some(_) => self.key_error(&place, "only `transport` or `path` is compared and has a reference", None),
+            None if name == TRANSPORT || name == PATH => {
+                self.key_error(
+                    pointer,
+                    format!("`reference` is missing: the {name} that others are compared with"),
+                    None,
+                );
             }
             None => {}
+        }
+        if name == PATH && file.when.is_some() {
+            self.key_error(&format!("{pointer}/when"), "every case has a path", None);
         }
         if name != TRANSPORT {
             return;
@@ -305,6 +338,18 @@ impl Checker<'_> {
             config: self.config(&at("config"), &service.config, &scope),
             app: service.app.as_ref().map(PathBuf::from),
             packages: packages(&service.packages),
+            container: service.container.as_ref().map(|container| self.container(&at("container"), container, factors)),
+        }
+    }
+
+    fn container(&mut self, pointer: &str, file: &ContainerFile, factors: &Scope) -> Container {
+        self.template_tree(pointer, factors);
+        Container {
+            network: file.network.clone(),
+            publish: file.publish.clone(),
+            cpus: file.cpus.0.clone(),
+            memory: file.memory.clone(),
+            sysctls: file.sysctls.clone(),
         }
     }
 
@@ -341,6 +386,7 @@ impl Checker<'_> {
             self.template_tree(&join("/load", key), scope);
         }
         self.template_tree("/link/proof/reuse", scope);
+        self.template_tree("/link/transport", scope);
         self.must_be_reuse("/load/reuse", &load.reuse);
         if !load.protocol.contains("{{") {
             self.must_be_known("/load/protocol", "protocol", &load.protocol, PROTOCOLS);
@@ -366,8 +412,12 @@ impl Checker<'_> {
             return;
         }
         let used: BTreeSet<&str> = self.used.iter().map(|name| name.split('.').next().unwrap_or(name)).collect();
-        let unused: Vec<String> =
-            file.factors.keys().filter(|name| *name != TRANSPORT && !used.contains(name.as_str())).cloned().collect();
+        let unused: Vec<String> = file
+            .factors
+            .keys()
+            .filter(|name| *name != TRANSPORT && *name != PATH && !used.contains(name.as_str()))
+            .cloned()
+            .collect();
         for name in unused {
             let help = Some(format!("write {{{{ {name} }}}} where it has its effect, or remove it"));
             self.key_error(&join("/factors", &name), format!("no service and no load uses the factor `{name}`"), help);
@@ -397,6 +447,9 @@ impl Checker<'_> {
             Ok((combinations, _)) => combinations,
             Err(error) => return self.error("/factors", error.to_string()),
         };
+        if let Some(error) = combinations.iter().find_map(|levels| cases::transport(&experiment.link, levels).err()) {
+            return self.error("/link/transport", error.message);
+        }
         for (name, service) in &file.services {
             self.check_recipes(file, name, service, &combinations, experiment, recipes);
         }
@@ -418,7 +471,8 @@ impl Checker<'_> {
             let context = Value::from(template::levels_context(levels));
             match template::render(&pointer, &service.recipe, &context) {
                 Ok(recipe) => {
-                    let transport = service.listen.unwrap_or_else(|| cases::transport(levels));
+                    let link = || cases::transport(&experiment.link, levels);
+                    let transport = service.listen.map_or_else(link, Ok).expect("checked before");
                     wanted.entry(recipe.trim().to_owned()).or_default().insert(transport);
                 }
                 Err(error) => return self.error(&pointer, error.message),
@@ -504,11 +558,12 @@ impl Checker<'_> {
 /// out of the combinations that are checked, whose number they would only multiply.
 fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
     let templates = file.services.values().map(|service| &service.recipe).chain([&file.load.protocol]);
+    let templates = templates.chain(&file.link.transport);
     let conditions = file.factors.values().filter_map(|factor| factor.when.as_ref());
     let conditions = conditions.chain(file.exclude.iter().map(|exclude| &exclude.when));
     let in_templates = templates.filter_map(|text| template::names(text).ok()).flatten();
     let in_conditions = conditions.filter_map(|text| template::expression_names(text).ok()).flatten();
-    in_templates.chain(in_conditions).chain([TRANSPORT.to_owned()]).collect()
+    in_templates.chain(in_conditions).chain([TRANSPORT.to_owned(), PATH.to_owned()]).collect()
 }
 
 fn link(file: &ExperimentFile) -> Link {
@@ -516,6 +571,7 @@ fn link(file: &ExperimentFile) -> Link {
     Link {
         from: file.link.from.clone(),
         to: file.link.to.clone(),
+        transport: file.link.transport.clone(),
         proof: proof.map(|proof| LinkProof { path: proof.path.clone(), reuse: proof.reuse.clone() }),
     }
 }

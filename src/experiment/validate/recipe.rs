@@ -1,8 +1,11 @@
 //! Recipes.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use super::{Checker, Files, Scope, join, packages, read};
+use super::{Checker, Files, Scope, join, packages, read, stays_inside};
 use crate::experiment::{
     definition::{ListenFile, ProgramFile, ReadyName, RecipeFile, RunAsName, SettingFile},
     diagnostics::Diagnostics,
@@ -46,11 +49,20 @@ impl Checker<'_> {
             if listen.file.is_some() && !transport.is_unix() {
                 self.key_error(&format!("/listen/{transport}/file"), "only a Unix socket is a file", None);
             }
+            if let Some(authority) = &listen.authority {
+                let pointer = format!("/listen/{transport}/authority");
+                if !transport.is_tls() {
+                    self.key_error(&pointer, "this transport has no TLS", None);
+                } else if !stays_inside(Path::new(authority)) {
+                    self.error(&pointer, format!("`{authority}` leaves the folder `runtime`"));
+                }
+            }
         }
         let listen = |listen: &ListenFile| Listen {
             arguments: listen.arguments.clone(),
             config: listen.config.clone(),
             file: listen.file.clone(),
+            authority: listen.authority.as_ref().map(PathBuf::from),
         };
         let setting = |setting: &SettingFile| Setting {
             help: setting.help.clone(),
@@ -100,6 +112,7 @@ impl Checker<'_> {
             version_pattern: pattern,
             minimum: version.and_then(|version| version.minimum.clone()),
             packages: packages(&file.packages),
+            obtain: file.obtain.clone(),
         }
     }
 

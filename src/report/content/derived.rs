@@ -4,7 +4,7 @@ use crate::{
     analyse::summary::{Derived, Measured, Outside, Summary},
     report::{
         document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Tone},
-        groups::{COMPARED, phrase, transport_name},
+        groups::{is_compared, phrase, transport_name},
         units::{NONE, TimeUnit, significant},
         wording::margin,
     },
@@ -68,7 +68,7 @@ fn time(micros: f64, unit: TimeUnit) -> String {
 /// The transport, and the levels that vary within the quantity.
 fn label(all: &[&Derived], derived: &Derived) -> String {
     let varies = |factor: &str| all.iter().any(|other| other.levels.get(factor) != derived.levels.get(factor));
-    let others = derived.levels.iter().filter(|(factor, _)| *factor != COMPARED && varies(factor));
+    let others = derived.levels.iter().filter(|(factor, _)| !is_compared(factor) && varies(factor));
     let words = others.map(|(factor, level)| format!(", {}", phrase(factor, level)));
     format!("{}{}", derived.transport.name(), words.collect::<String>())
 }

@@ -38,7 +38,7 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
     if lines.is_empty() {
         return None;
     }
-    let columns = Columns::default().with(Column::left(case_title(summary.aa)), lines.iter().map(name));
+    let columns = Columns::default().with(Column::left(case_title(summary)), lines.iter().map(name));
     let columns = latency_columns(rate_column(columns, &lines), &lines);
     Some(assemble(summary, groups, ratio_columns(columns, &lines)))
 }
@@ -132,8 +132,7 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let groups: Vec<&Group<'_>> = groups.iter().collect();
     let lines = lines(&groups);
     let first = lines.first()?;
-    let mut columns =
-        Columns::default().with(Column::left(case_title(first.group.summary().aa)), lines.iter().map(name));
+    let mut columns = Columns::default().with(Column::left(case_title(first.group.summary())), lines.iter().map(name));
     for role in roles(&lines) {
         let values: Vec<_> = lines.iter().map(|line| cpu_of(line.metrics, &role)).collect();
         columns = columns.with(Column::right(&role), column(&values));

@@ -32,7 +32,7 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
         let blocks = vec![Block::Paragraph(nothing_found(&lines).into())];
         return super::section("Does it matter?", Depth::Open, blocks);
     }
-    let (columns, rows) = columns(&lines).into_rows();
+    let (columns, rows) = columns(summary, &lines).into_rows();
     let mut figures = rows.into_iter();
     let rows = under_settings(&groups, |group| {
         self::lines(group).iter().filter_map(|_| figures.next().map(Row::Cells)).collect()
@@ -59,7 +59,7 @@ fn value_of<'a>(group: &Group<'a>, compared: Compared<'a>) -> Option<&'a Materia
     by(Metric::Throughput).or_else(|| by(Metric::LatencyP50))
 }
 
-fn columns(lines: &[Line<'_>]) -> Columns {
+fn columns(summary: &Summary, lines: &[Line<'_>]) -> Columns {
     let saved: Vec<f64> = lines.iter().map(|line| line.materiality.saved_us).collect();
     let unit = TimeUnit::of_differences(&saved);
     let scaled = |pick: fn(&Materiality) -> f64| -> Vec<String> {
@@ -69,7 +69,7 @@ fn columns(lines: &[Line<'_>]) -> Columns {
     let cores: Vec<_> = lines.iter().map(|line| Some(line.materiality.cores_saved_at_1000_per_second)).collect();
     let cores = cores.iter().flatten().map(|cores| grouped(*cores, 3));
     Columns::default()
-        .with(Column::left(case_title(false)), lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)))
+        .with(Column::left(case_title(summary)), lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)))
         .with(Column::right(format!("{} saved", unit.name())), scaled(|m| m.saved_us))
         .with(Column::left("95 % interval"), ends.map(|(low, high)| format!("{low} to {high}")))
         .with(Column::right("matters below"), lines.iter().map(matters_below))

@@ -6,6 +6,7 @@ mod environment;
 mod failures;
 mod figures;
 mod matter;
+mod paths;
 mod trust;
 mod verdicts;
 mod why;
@@ -31,6 +32,7 @@ pub fn document(summary: &Summary) -> Document {
         figures::cost_section(&groups),
         matter::section(summary, &groups),
         why::section(&groups),
+        paths::section(&groups),
         trust::section(summary, &groups),
         failures::section(summary, &groups),
         figures::comparison_section(summary),
@@ -85,8 +87,8 @@ fn under_settings<'a>(groups: &[&Group<'a>], mut rows: impl FnMut(&Group<'a>) ->
 }
 
 /// Title of the column that names the cases.
-fn case_title(summary_is_aa: bool) -> &'static str {
-    if summary_is_aa { "case" } else { "transport" }
+fn case_title(summary: &Summary) -> &'static str {
+    if summary.aa { "case" } else { super::groups::compared_factor(summary) }
 }
 
 /// A case by its full name, for text that stands alone: transport and setting.
@@ -97,5 +99,5 @@ fn full_name(group: &Group<'_>, case: &CaseSummary) -> String {
 
 /// Transport of a case in words.
 fn transport(case: &CaseSummary) -> &str {
-    case.levels.get(super::groups::COMPARED).map_or(case.case.as_str(), |level| transport_name(level))
+    super::groups::compared_level(case).map_or(case.case.as_str(), |level| transport_name(level))
 }

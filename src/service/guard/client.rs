@@ -22,7 +22,7 @@ use super::{
     message::{Exit, Report, Request, SpawnRequest},
     sweep::kill_strays,
 };
-use crate::service::sandbox::Sandbox;
+use crate::service::{container::leftovers, sandbox::Sandbox};
 
 /// The longest that the guard may take for an answer that needs no waiting.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -163,6 +163,7 @@ fn listen(link: Arc<Link>, sandbox: PathBuf) -> io::Result<()> {
         if !link.closing.load(Ordering::Relaxed) {
             // The guard was killed: what it guarded must not live on.
             kill_strays(&sandbox);
+            leftovers::remove(&sandbox);
         }
         lock(&link.news).lost = true;
         link.changed.notify_all();

@@ -25,7 +25,10 @@ use super::{
     message::{Exit, Report, Request, SpawnRequest},
     sweep::GuardRecord,
 };
-use crate::service::process::{Stat, descendants};
+use crate::service::{
+    container::leftovers,
+    process::{Stat, descendants},
+};
 
 /// How long servers may take for an orderly end when lasthop has died.
 const GRACE: Duration = Duration::from_secs(1);
@@ -63,6 +66,7 @@ pub fn serve() -> Result<(), ServeError> {
 struct Ward {
     /// Number of the request that it was asked for with.
     id: u64,
+    program: String,
     stop_signal: Option<i32>,
     stopping: Option<Stopping>,
 }
@@ -169,9 +173,10 @@ impl Warden {
 
     fn spawn(&mut self, request: SpawnRequest, descriptors: Vec<OwnedFd>) {
         let id = request.id;
+        let program = request.command.first().cloned().unwrap_or_default();
         let report = match self.start(&request, descriptors) {
             Ok(pid) => {
-                self.wards.insert(pid, Ward { id, stop_signal: request.stop_signal, stopping: None });
+                self.wards.insert(pid, Ward { id, program, stop_signal: request.stop_signal, stopping: None });
                 Report::Spawned { id, pid }
             }
             Err(error) => Report::Refused { id, cause: error.to_string() },
@@ -275,12 +280,33 @@ impl Warden {
 
     /// Ends all descendants, removes the sandbox.
     fn finish(&mut self) -> Result<(), ServeError> {
+        self.remove_containers();
         self.end_orderly();
         let left = self.kill_all();
+        if let Some(sandbox) = &self.sandbox {
+            // What a client that had to be killed had asked for.
+            leftovers::remove(sandbox);
+        }
         if let Some(path) = self.sandbox.take() {
             remove(&path).map_err(|cause| ServeError::Sandbox { path, cause })?;
         }
         if left.is_empty() { Ok(()) } else { Err(ServeError::Left(left)) }
+    }
+
+    /// Removes containers until no client of their engine is left. A client that is killed while it sets up a network
+    /// leaves links and rules that nobody takes down any more; one whose container is removed ends by itself.
+    fn remove_containers(&mut self) {
+        let Some(sandbox) = self.sandbox.clone() else { return };
+        let Some(client) = leftovers::client(&sandbox) else { return };
+        let deadline = Instant::now() + GIVE_UP;
+        loop {
+            leftovers::remove(&sandbox);
+            self.reap_for(TICK);
+            let waiting = self.wards.values().any(|ward| Path::new(&ward.program) == client);
+            if !waiting || Instant::now() > deadline {
+                return;
+            }
+        }
     }
 
     /// Servers with shared memory or files elsewhere get the chance to remove them; all others are killed at once.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MARKER, serve::send_signal};
 use crate::service::{
+    container::leftovers::{self, Removed},
     process::{self, Stat},
     sandbox,
 };
@@ -62,6 +63,8 @@ pub struct Swept {
     pub sandbox: PathBuf,
     /// Processes that were killed.
     pub killed: Vec<i32>,
+    /// What a container engine still had.
+    pub removed: Removed,
 }
 
 /// Clears away what killed runs of this user have left: their processes and their sandboxes.
@@ -78,15 +81,16 @@ pub fn sweep_in(parent: &Path) -> Vec<Swept> {
     let mut swept = Vec::new();
     for path in sandbox::unfinished_in(parent) {
         if fs::remove_dir_all(&path).is_ok() {
-            swept.push(Swept { sandbox: path, killed: Vec::new() });
+            swept.push(Swept { sandbox: path, killed: Vec::new(), removed: Removed::default() });
         }
     }
     for path in sandbox::found_in(parent) {
         let Ok(lock) = File::open(path.join(sandbox::LOCK)) else { continue };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let killed = kill_strays(&path);
+            let removed = leftovers::remove(&path);
             if fs::remove_dir_all(&path).is_ok() {
-                swept.push(Swept { sandbox: path, killed });
+                swept.push(Swept { sandbox: path, killed, removed });
             }
         }
     }

@@ -1,4 +1,5 @@
-//! One connection, blocking calls: what a plain program does. One send and one receive a request.
+//! One connection, blocking calls: what a plain program does. One send and one receive a request; the thread that waits
+//! for this one keeps its deadline.
 
 use std::{io, sync::Arc};
 
@@ -15,7 +16,7 @@ use crate::{
     recorder::{Recorder, WorkerRecord},
     result::{ErrorClass, Proof},
     spec::Spec,
-    transport::{Calls, Connector, Wait, Watch},
+    transport::{Calls, Connector, Stream, Wait, Watch},
     wire::{Stage, TrialPhases},
 };
 
@@ -162,8 +163,16 @@ impl Blocking {
         {
             return Ok(reply);
         }
+        let mut received = match self.connection.receive_whole(&mut self.buffer, &mut self.recorder) {
+            Ok(at) => return Ok(Reply { at, keep: true, right: true }),
+            Err(received) => Some(received),
+        };
         loop {
-            match self.connection.receive(&mut self.buffer, &mut self.recorder)? {
+            let step = match received.take() {
+                Some(received) => self.connection.judge(received, &self.buffer, &mut self.recorder)?,
+                None => self.connection.receive(&mut self.buffer, &mut self.recorder)?,
+            };
+            match step {
                 Step::Finished(reply) => return Ok(reply),
                 Step::Blocked => return Err(Failure::timeout("reply")),
                 Step::More { .. } => self.check_time(start)?,
@@ -175,6 +184,9 @@ impl Blocking {
     fn connect(&mut self) -> Result<(), Failure> {
         let opened = self.connector.open(&self.calls, &self.watch)?;
         let established = clock::now();
+        if let Stream::Tls(tls) = &opened.stream {
+            self.recorder.shook_hands(tls.is_resumed());
+        }
         self.connection.attach(opened.stream);
         let mut auth_ns = None;
         if self.greets {

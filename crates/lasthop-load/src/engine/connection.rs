@@ -191,24 +191,44 @@ impl Connection {
         self.judge(received, buffer, recorder)
     }
 
+    /// One receive, for the common case: everything that was awaited comes at once and is known to be right. Returns
+    /// when; anything else is handed back for [`Connection::judge`].
+    ///
+    /// # Errors
+    /// What was received, not judged yet.
     #[inline]
-    fn judge(&mut self, received: io::Result<usize>, buffer: &[u8], recorder: &mut Recorder) -> Result<Step, Failure> {
+    pub fn receive_whole(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<u64, io::Result<usize>> {
+        let Some(stream) = &mut self.stream else { return Err(Err(io::ErrorKind::WouldBlock.into())) };
+        let count = match stream.receive(buffer) {
+            Ok(count) if self.first == 0 && self.flushed => count,
+            other => return Err(other),
+        };
+        let now = clock::now();
+        match self.exchange.recognise(&buffer[..count], self.awaited) {
+            Some(run) if run.replies == self.awaited && run.used == count => {
+                self.first = now;
+                self.awaited = 0;
+                self.record(run, now, recorder);
+                Ok(now)
+            }
+            _ => Err(Ok(count)),
+        }
+    }
+
+    /// The judgement of what a receive brought. A right reply is recorded.
+    ///
+    /// # Errors
+    /// As [`Connection::receive`].
+    pub fn judge(
+        &mut self,
+        received: io::Result<usize>,
+        buffer: &[u8],
+        recorder: &mut Recorder,
+    ) -> Result<Step, Failure> {
         match received {
             Ok(count) if count > 0 => {
                 let now = clock::now();
-                if self.first == 0 {
-                    if let Some(run) = self.exchange.recognise(&buffer[..count], self.awaited)
-                        && run.replies == self.awaited
-                        && run.used == count
-                    {
-                        // Nearly always: all that was awaited came at once, and is known to be right.
-                        self.first = now;
-                        self.awaited = 0;
-                        self.record(run, now, recorder);
-                        return Ok(Step::Finished(Reply { at: now, keep: self.flushed, right: true }));
-                    }
-                    self.first = now;
-                }
+                self.first = if self.first == 0 { now } else { self.first };
                 let step = self.judge_pieces(&buffer[..count], now, recorder)?;
                 let filled = count == buffer.len();
                 Ok(if let Step::More { .. } = step { Step::More { filled } } else { step })

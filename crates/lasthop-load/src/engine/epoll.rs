@@ -436,6 +436,7 @@ impl Slot {
             }
         }
         let tls_ns = Some(clock::now() - since - connect_ns);
+        common.recorder.shook_hands(tls.is_resumed());
         self.greet(since, connect_ns, tls_ns, token, common)
     }
 
@@ -545,9 +546,19 @@ impl Slot {
         if !event.readable {
             return Ok(None);
         }
+        let mut received = match self.connection.receive_whole(&mut common.buffer, &mut common.recorder) {
+            Ok(at) => {
+                return self.follow_up(Reply { at, keep: !event.closed, right: true }, event.token, common);
+            }
+            Err(received) => Some(received),
+        };
         let all_seen = !event.closed && self.connection.stream.as_ref().is_some_and(Stream::short_means_empty);
         loop {
-            match self.connection.receive(&mut common.buffer, &mut common.recorder)? {
+            let step = match received.take() {
+                Some(received) => self.connection.judge(received, &common.buffer, &mut common.recorder)?,
+                None => self.connection.receive(&mut common.buffer, &mut common.recorder)?,
+            };
+            match step {
                 Step::Finished(reply) if event.closed => return Ok(Some(Reply { keep: false, ..reply })),
                 Step::Finished(reply) => return self.follow_up(reply, event.token, common),
                 Step::Blocked => return Ok(None),

@@ -4,7 +4,7 @@ mod backoff;
 mod blocking;
 mod connection;
 mod epoll;
-mod poller;
+pub(crate) mod poller;
 mod supervisor;
 mod worker;
 

@@ -105,6 +105,32 @@ impl Connector {
     pub fn open(&self, calls: &Calls, watch: &Arc<Watch>) -> Result<Opened, Failure> {
         let begin = clock::now();
         let socket = self.connect(calls).map_err(|error| Failure::connect(&error))?;
+        self.establish(socket, begin, calls, watch)
+    }
+
+    /// As [`Connector::open`], for single requests outside a load: the kernel keeps the deadline of each receive, at
+    /// the cost of a timer, and nobody needs to watch.
+    ///
+    /// # Errors
+    /// As [`Connector::open`].
+    pub fn open_unwatched(&self, calls: &Calls) -> Result<Opened, Failure> {
+        let begin = clock::now();
+        let timed = || -> io::Result<socket2::Socket> {
+            let socket = self.connect(calls)?;
+            let longest = self.timeouts.connect_ns.max(self.timeouts.request_ns).max(1000);
+            socket.set_read_timeout(Some(Duration::from_nanos(longest)))?;
+            Ok(socket)
+        };
+        self.establish(timed().map_err(|error| Failure::connect(&error))?, begin, calls, &Arc::default())
+    }
+
+    fn establish(
+        &self,
+        socket: socket2::Socket,
+        begin: u64,
+        calls: &Calls,
+        watch: &Arc<Watch>,
+    ) -> Result<Opened, Failure> {
         let connected = clock::now();
         let deadline = connected + self.timeouts.connect_ns;
         watch.expect_by(deadline);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+    ClientConfig, ClientConnection, Connection, HandshakeKind, RootCertStore, ServerConfig, ServerConnection,
     client::Resumption,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
@@ -151,6 +151,12 @@ impl TlsStream {
     #[must_use]
     pub fn session(&self) -> &Connection {
         &self.session
+    }
+
+    /// Whether the handshake went on from an earlier session, without certificates and their signatures.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Takes the handshake one step further; the first call makes the first move.

@@ -1,0 +1,286 @@
+//! Lasthop's own server: plain blocking code, the cheapest that is honest; and one for thousands of connections, by
+//! [`Server::run_many`]. The generator is measured against it.
+
+mod many;
+
+use std::{fs, io, net::Shutdown, os::fd::OwnedFd, path::PathBuf, sync::Arc, thread};
+
+use rustls::ServerConfig;
+use socket2::{Domain, Type};
+
+use crate::{
+    clock, endpoint,
+    failure::Failure,
+    limits,
+    protocol::{echo, stream},
+    spec::Address,
+    transport::{Handshake, Socket, Stream, TlsError, TlsStream, server_config},
+};
+
+/// The text that the pattern `hello` sends: that of the study of 2017.
+pub const HELLO: &[u8] = b"Hello there!";
+
+const SHORTAGE_PAUSE_NS: u64 = 10_000_000;
+
+/// What the server does with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Send [`HELLO`] and close; one connection after the other.
+    Hello,
+    /// Send back every message, once it is whole.
+    Echo,
+    /// Send as many bytes as are asked for.
+    Stream,
+}
+
+/// Certificate chain and private key, PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeTls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Everything that the server needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeSpec {
+    pub pattern: Pattern,
+    pub address: Address,
+    pub tls: Option<ServeTls>,
+    /// `TCP_NODELAY` on accepted connections; ignored on Unix sockets.
+    pub nodelay: bool,
+    /// Length of the accept queue, 1 to `net.core.somaxconn`.
+    pub backlog: u32,
+}
+
+/// The server cannot be started or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Address(#[from] endpoint::AddressError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("cannot listen on {address:?}: {cause}")]
+    Listen { address: Address, cause: io::Error },
+    #[error("cannot accept a connection: {0}")]
+    Accept(io::Error),
+    #[error("many connections on one thread are served with the pattern `echo` and without TLS only")]
+    NotMany,
+}
+
+/// A bound and listening server.
+pub struct Server {
+    listener: socket2::Socket,
+    shared: Arc<Shared>,
+    address: Address,
+    own_path: Option<PathBuf>,
+}
+
+struct Shared {
+    pattern: Pattern,
+    tls: Option<Arc<ServerConfig>>,
+    nodelay: bool,
+}
+
+/// Binds, listens and serves for ever.
+///
+/// # Errors
+/// The address is taken or not usable, TLS cannot be set up, or accepting fails for good.
+pub fn run(spec: &ServeSpec) -> Result<(), ServeError> {
+    Server::bind(spec)?.run()
+}
+
+impl Server {
+    /// # Errors
+    /// The address is taken or not usable, or TLS cannot be set up.
+    pub fn bind(spec: &ServeSpec) -> Result<Self, ServeError> {
+        limits::lift_descriptors();
+        let address = endpoint::resolve(&spec.address)?;
+        let domain = endpoint::domain(&spec.address);
+        let tls = spec.tls.as_ref().map(|tls| server_config(&tls.certificate, &tls.key)).transpose()?;
+        let refused = |cause| ServeError::Listen { address: spec.address.clone(), cause };
+        let listener = socket2::Socket::new(domain, Type::STREAM, None).map_err(refused)?;
+        if domain != Domain::UNIX {
+            listener.set_reuse_address(true).map_err(refused)?;
+        }
+        listener.bind(&address).map_err(refused)?;
+        listener.listen(i32::try_from(spec.backlog).unwrap_or(i32::MAX)).map_err(refused)?;
+        let own_path = if let Address::Unix(path) = &spec.address { Some(path.clone()) } else { None };
+        let bound = listener.local_addr().map_err(refused)?;
+        let address = bound.as_socket().map_or_else(|| spec.address.clone(), Address::Tcp);
+        let shared = Arc::new(Shared { pattern: spec.pattern, tls, nodelay: spec.nodelay && domain != Domain::UNIX });
+        Ok(Self { listener, shared, address, own_path })
+    }
+
+    /// The address that is listened on, with the port that the kernel chose where 0 was asked for.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Lets another thread end [`Server::run`].
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn stopper(&self) -> io::Result<Stopper> {
+        Ok(Stopper(self.listener.try_clone()?))
+    }
+
+    /// Serves until stopped.
+    ///
+    /// # Errors
+    /// Accepting fails for good.
+    pub fn run(self) -> Result<(), ServeError> {
+        loop {
+            let accepted = match self.listener.accept_raw() {
+                Ok((accepted, _)) => accepted,
+                Err(error) if is_passing(&error) => continue,
+                // Out of descriptors or memory: those who are being served may end. Clients wait in the queue.
+                Err(error) if is_shortage(&error) => {
+                    clock::sleep(SHORTAGE_PAUSE_NS);
+                    continue;
+                }
+                // That is what shutting down a listener leads to.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
+                Err(error) => return Err(ServeError::Accept(error)),
+            };
+            self.take(accepted);
+        }
+    }
+
+    /// A client's failure is its own: it neither ends the server nor is it talked about.
+    fn take(&self, accepted: socket2::Socket) {
+        if self.shared.pattern == Pattern::Hello {
+            let _ = self.shared.hello(accepted);
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let serve = move || {
+            let _ = match shared.pattern {
+                Pattern::Stream => shared.stream(accepted),
+                Pattern::Echo | Pattern::Hello => shared.echo(accepted),
+            };
+        };
+        // When no thread is to be had, the connection is closed, and the client counts it.
+        let _ = thread::Builder::new().stack_size(128 * 1024).spawn(serve);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(path) = &self.own_path {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Ends a running server.
+pub struct Stopper(socket2::Socket);
+
+impl Stopper {
+    pub fn stop(&self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECONNABORTED | libc::EAGAIN))
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+impl Shared {
+    fn open(&self, accepted: socket2::Socket) -> Result<Stream, Failure> {
+        if self.nodelay {
+            accepted.set_tcp_nodelay(true).map_err(|error| Failure::io("set nodelay", &error))?;
+        }
+        let socket = Socket::waiting(OwnedFd::from(accepted));
+        let Some(config) = &self.tls else { return Ok(Stream::Plain(socket)) };
+        let session = TlsStream::server(socket, Arc::clone(config));
+        let mut tls = session.map_err(|error| Failure::protocol(error.to_string()))?;
+        while tls.handshake()? != Handshake::Done {}
+        Ok(Stream::Tls(Box::new(tls)))
+    }
+
+    fn hello(&self, accepted: socket2::Socket) -> Result<(), Failure> {
+        let mut stream = self.open(accepted)?;
+        stream.send_all(HELLO)?;
+        stream.farewell();
+        Ok(())
+    }
+
+    fn echo(&self, accepted: socket2::Socket) -> Result<(), Failure> {
+        let mut stream = self.open(accepted)?;
+        let mut buffer = vec![0; 64 * 1024];
+        let mut filled = 0;
+        loop {
+            filled += receive(&mut stream, &mut buffer[filled..])?;
+            let mut begin = 0;
+            while let Some(size) = message_size(&buffer[begin..filled])? {
+                if size > filled - begin {
+                    buffer.resize(buffer.len().max(size), 0);
+                    break;
+                }
+                stream.send_all(&buffer[begin..begin + size])?;
+                begin += size;
+            }
+            buffer.copy_within(begin..filled, 0);
+            filled -= begin;
+        }
+    }
+
+    fn stream(&self, accepted: socket2::Socket) -> Result<(), Failure> {
+        let mut stream = self.open(accepted)?;
+        let mut request = [0; stream::REQUEST];
+        let mut chunk = Vec::new();
+        loop {
+            let mut filled = 0;
+            while filled < request.len() {
+                filled += receive(&mut stream, &mut request[filled..])?;
+            }
+            send_bytes(&mut stream, &request, &mut chunk)?;
+        }
+    }
+}
+
+/// Receives at least one byte; the peer's end is an error here.
+fn receive(stream: &mut Stream, buffer: &mut [u8]) -> Result<usize, Failure> {
+    match stream.receive(buffer) {
+        Ok(0) => Err(Failure::new(crate::result::ErrorClass::Reset, "the peer closed")),
+        Ok(count) => Ok(count),
+        Err(error) => Err(Failure::io("receive", &error)),
+    }
+}
+
+/// The size of the message that `bytes` begin with, once it is there.
+fn message_size(bytes: &[u8]) -> Result<Option<usize>, Failure> {
+    let Some(prefix) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let size = u32::from_le_bytes(*prefix);
+    if !(echo::HEADER as u32..=echo::SIZE_MAX).contains(&size) {
+        return Err(Failure::protocol(format!("a message of {size} bytes")));
+    }
+    Ok(Some(size as usize))
+}
+
+fn send_bytes(stream: &mut Stream, request: &[u8; stream::REQUEST], chunk: &mut Vec<u8>) -> Result<(), Failure> {
+    let (size, step) = request.split_at(8);
+    let mut left = u64::from_le_bytes(size.try_into().expect("eight bytes"));
+    let step = u32::from_le_bytes(step.try_into().expect("four bytes"));
+    if left > stream::SIZE_MAX || step == 0 || step > stream::CHUNK_MAX {
+        return Err(Failure::protocol(format!("a transfer of {left} bytes in sends of {step}")));
+    }
+    // The pattern repeats: a buffer that is longer by one period can be sent from any phase of it.
+    let (step, period) = (step as usize, 256);
+    if chunk.len() < step + period {
+        *chunk = (0..(step + period) as u64).map(stream::pattern).collect();
+    }
+    let mut phase = 0;
+    while left > 0 {
+        let take = (step as u64).min(left) as usize;
+        stream.send_all(&chunk[phase..phase + take])?;
+        phase = (phase + take) % period;
+        left -= take as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! `lasthop export`
+
+use std::{fs, path::Path};
+
+use super::{CliError, args, catalog, home, print, talk};
+use crate::{
+    analyse,
+    export::{self, Exported},
+    record::{Store, store},
+};
+
+pub fn export(arguments: &args::Export) -> Result<(), CliError> {
+    let record = find(&arguments.run)?;
+    let data = store::read(&record).map_err(CliError::failed)?;
+    let summary = analyse::summarise(&data);
+    let exported = export::export(&record, &data, &summary, arguments.case.as_deref()).map_err(CliError::failed)?;
+    match &arguments.into {
+        None => print(shown(&exported).as_bytes()),
+        Some(folder) => write(folder, &exported),
+    }
+}
+
+/// The record of a run, or of the last run of an experiment.
+fn find(wanted: &str) -> Result<std::path::PathBuf, CliError> {
+    let runs = Store::new(home()?.runs());
+    if !catalog()?.names().iter().any(|name| name == wanted) {
+        return runs.find(wanted).map_err(CliError::usage);
+    }
+    let all = runs.list().map_err(CliError::failed)?;
+    let of = |path: &&std::path::PathBuf| store::header(path).is_ok_and(|header| header.experiment.name == wanted);
+    let last = all.iter().rev().find(of).cloned();
+    last.ok_or_else(|| {
+        CliError::usage(format!("no run of `{wanted}` is recorded; make one with `lasthop run {wanted}`"))
+    })
+}
+
+/// The reading first, then each file under its name.
+fn shown(exported: &[Exported]) -> String {
+    let text = |one: &Exported| match one.name.as_str() {
+        "README.md" => one.text.clone(),
+        name => format!("\n## {name}\n\n{}", one.text),
+    };
+    exported.iter().map(text).collect()
+}
+
+fn write(folder: &Path, exported: &[Exported]) -> Result<(), CliError> {
+    for one in exported {
+        let path = folder.join(&one.name);
+        fs::create_dir_all(path.parent().unwrap_or(folder))
+            .and_then(|()| fs::write(&path, &one.text))
+            .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))?;
+        talk(&format!("wrote {}", path.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! The configuration of a case for copying: from the files and commands that its servers were really started with, with the
+//! private folders and ports of the run replaced by such as a machine has, and with what must be true for it to work.
+
+mod conditions;
+mod nginx;
+mod winner;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use lasthop_load::spec::{Address, Endpoint, Protocol};
+
+pub use self::winner::{Winner, winner};
+use crate::{
+    analyse::summary::Summary,
+    record::{
+        RunData,
+        schema::{CasePlan, CaseProof, TrialRecord},
+    },
+    service::stack::{PLACE, Place},
+};
+
+/// Nothing can be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    #[error("the run has no case `{case}`; its cases: {known}")]
+    Unknown { case: String, known: String },
+    #[error("no case of the run yielded a number, so none has won; name one with --case")]
+    NoWinner,
+    #[error("case `{0}` never worked in that run: there is no configuration of it")]
+    NeverWorked(String),
+    #[error("{path} is missing or cannot be read ({cause}): the record was made by an older lasthop, or is not whole")]
+    Record { path: PathBuf, cause: String },
+}
+
+/// A file of an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// Name of the file in a folder.
+    pub name: String,
+    pub text: String,
+}
+
+/// One service as it ran.
+struct Served {
+    name: String,
+    recipe: String,
+    place: Place,
+    folder: PathBuf,
+}
+
+/// The configuration of `case`, or of the winner.
+///
+/// # Errors
+/// There is no such case, it never worked, or the record lacks what is needed.
+pub fn export(
+    record: &Path,
+    data: &RunData,
+    summary: &Summary,
+    case: Option<&str>,
+) -> Result<Vec<Exported>, ExportError> {
+    let cases = &data.header.cases;
+    let won = winner(summary);
+    let name = case.map(str::to_owned).or_else(|| won.as_ref().map(|won| won.case.clone()));
+    let name = name.ok_or(ExportError::NoWinner)?;
+    let plan = cases.iter().find(|plan| plan.case == name).ok_or_else(|| ExportError::Unknown {
+        case: name.clone(),
+        known: cases.iter().map(|plan| plan.case.as_str()).collect::<Vec<_>>().join(", "),
+    })?;
+    let mut rounds = data.records.iter().filter_map(|record| match record {
+        TrialRecord::Round(round) => Some((round.round, round.cases.get(&name)?)),
+        _ => None,
+    });
+    let (round, proof) = rounds.next_back().ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
+    let folder = record.join("services").join(round.to_string()).join(plan.stack.to_string());
+    let served = served(data, &folder)?;
+    let mut exported =
+        vec![Exported { name: "README.md".to_owned(), text: readme(summary, plan, proof, &served, won.as_ref()) }];
+    let mut ports = 8000;
+    let replaced = Replacements::new(&served, &mut ports);
+    for one in &served {
+        exported.extend(files(one, &replaced)?);
+    }
+    exported.extend(dsn(proof, data, plan, &replaced));
+    exported[0].text = replaced.apply(&exported[0].text);
+    Ok(exported)
+}
+
+fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {
+    let mut served = Vec::new();
+    for (name, recipe) in &data.header.experiment.services {
+        // A service with several servers has a folder for each, numbered.
+        let mut folders: Vec<PathBuf> = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| {
+                let found = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                found == *name
+                    || found
+                        .strip_prefix(name.as_str())
+                        .is_some_and(|rest| rest.trim_start_matches(['-', '.', '_']).parse::<u32>().is_ok())
+            })
+            .collect();
+        folders.sort();
+        for folder in folders {
+            let path = folder.join(PLACE);
+            let failed = |cause: String| ExportError::Record { path: path.clone(), cause };
+            let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+            let place: Place = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+            let own = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            served.push(Served { name: own, recipe: recipe.clone(), place, folder });
+        }
+    }
+    if served.is_empty() {
+        let cause = "no service is recorded there".to_owned();
+        return Err(ExportError::Record { path: folder.to_owned(), cause });
+    }
+    Ok(served)
+}
+
+/// What stands in a run's private places, and what is put there instead; the longest first.
+struct Replacements(Vec<(String, String)>);
+
+impl Replacements {
+    fn new(served: &[Served], port: &mut u16) -> Self {
+        let mut pairs = Vec::new();
+        for one in served {
+            let (name, place) = (&one.name, &one.place);
+            if let Address::Unix(path) = &place.endpoint.address {
+                let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                // Database clients know the socket by its name in a folder; others may have any name.
+                let file = if file == crate::service::bindings::SOCKET { format!("{name}.sock") } else { file };
+                pairs.push((path.display().to_string(), format!("/run/{name}/{file}")));
+            }
+            if let Address::Abstract(given) = &place.endpoint.address {
+                pairs.push((given.clone(), name.clone()));
+            }
+            if let Address::Tcp(address) = &place.endpoint.address {
+                let own = std::net::SocketAddr::new(address.ip(), *port);
+                pairs.push((address.to_string(), own.to_string()));
+                pairs.push((format!(":{}", address.port()), format!(":{port}")));
+                *port += 1;
+            }
+            pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
+            pairs.push((one.folder.display().to_string(), format!("/srv/{name}")));
+            pairs.push((place.runtime.display().to_string(), format!("/run/{name}")));
+            if let Some([certificate, key]) = &place.tls {
+                pairs.push((certificate.display().to_string(), format!("/etc/ssl/{name}.pem")));
+                pairs.push((key.display().to_string(), format!("/etc/ssl/private/{name}.key")));
+            }
+            let authority = place.endpoint.tls.as_ref().and_then(|tls| tls.authority.as_ref());
+            pairs.extend(authority.map(|path| (path.display().to_string(), "/etc/ssl/authority.pem".to_owned())));
+        }
+        pairs.sort_by_key(|(private, _)| std::cmp::Reverse(private.len()));
+        pairs.dedup();
+        Self(pairs)
+    }
+
+    fn apply(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (private, common)| text.replace(private, common))
+    }
+}
+
+/// The command of a service, and its configuration: of nginx only the part about the link.
+fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, ExportError> {
+    let name = &served.name;
+    let mut exported = Vec::new();
+    for path in &served.place.files {
+        let full = served.folder.join(path);
+        let text = fs::read_to_string(&full)
+            .map_err(|error| ExportError::Record { path: full.clone(), cause: error.to_string() })?;
+        let text = if served.recipe == "nginx" { nginx::excerpt(&text) } else { text };
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        exported.push(Exported { name: format!("{name}/{file}"), text: replaced.apply(&text) });
+    }
+    if served.recipe != "nginx" {
+        exported.push(Exported { name: format!("{name}/command.sh"), text: replaced.apply(&command(&served.place)) });
+    }
+    Ok(exported)
+}
+
+/// A shell line; the program by its name, environment before it.
+fn command(place: &Place) -> String {
+    // A quoted NAME=value would be a command.
+    let quoted = |value: &str| shlex::try_quote(value).map_or_else(|_| value.to_owned(), |text| text.into_owned());
+    let environment: String =
+        place.environment.iter().map(|(key, value)| format!("{key}={} ", quoted(value))).collect();
+    let mut words: Vec<String> = Vec::new();
+    for (at, word) in place.command.iter().enumerate() {
+        let program = || Path::new(word).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        words.push(if at == 0 { program() } else { word.clone() });
+    }
+    let line = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "));
+    format!("{environment}{line}\n")
+}
+
+/// How clients name the server, where they reach it over the link itself.
+fn dsn(proof: &CaseProof, data: &RunData, plan: &CasePlan, replaced: &Replacements) -> Option<Exported> {
+    (data.header.experiment.from == "driver").then_some(())?;
+    let text = match &proof.spec.protocol {
+        Protocol::Postgres(postgres) => {
+            let mut spec = proof.spec.clone();
+            let mut postgres = postgres.clone();
+            postgres.password = None;
+            // Written once: the client of the tools builds the same string.
+            spec.protocol = Protocol::Postgres(postgres.clone());
+            crate::tool::connection_string(&spec, &postgres)
+        }
+        Protocol::Redis(_) => redis_url(&proof.spec.endpoint),
+        Protocol::Http(http) => http_url(&proof.spec.endpoint, &http.path),
+        _ => address(&proof.spec.endpoint),
+    };
+    Some(Exported { name: format!("{}.dsn", plan.load.target), text: format!("{}\n", replaced.apply(&text)) })
+}
+
+fn address(endpoint: &Endpoint) -> String {
+    match &endpoint.address {
+        Address::Unix(path) => format!("unix:{}", path.display()),
+        Address::Abstract(name) => format!("unix:@{name}"),
+        Address::Tcp(address) => address.to_string(),
+    }
+}
+
+fn redis_url(endpoint: &Endpoint) -> String {
+    match (&endpoint.address, &endpoint.tls) {
+        (Address::Unix(path), _) => format!("unix://{}", path.display()),
+        (_, Some(_)) => format!("rediss://{}", address(endpoint)),
+        _ => format!("redis://{}", address(endpoint)),
+    }
+}
+
+fn http_url(endpoint: &Endpoint, path: &str) -> String {
+    let scheme = if endpoint.tls.is_some() { "https" } else { "http" };
+    match &endpoint.address {
+        Address::Tcp(address) => format!("{scheme}://{address}{path}"),
+        _ => format!("{scheme}+{}:{path}", address(endpoint)),
+    }
+}
+
+/// What was found, and what must be true.
+fn readme(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Served], won: Option<&Winner>) -> String {
+    let mut text = format!("# {}: {}\n\n", summary.experiment, plan.case);
+    match won.filter(|won| won.case == plan.case) {
+        Some(won) => text.push_str(&won.sentence),
+        None => text.push_str("This case was asked for; it is not the winner of the run."),
+    }
+    text.push_str(&format!("\n\nFrom run {} of {}.\n\nWhat must be true:\n\n", summary.run, summary.started));
+    for condition in conditions::all(summary, plan, proof, served) {
+        text.push_str(&format!("- {condition}\n"));
+    }
+    text
+}

@@ -1,0 +1,224 @@
+//! The way from a client on this machine to a server, hop by hop, as the kernel's tables and the processes show it: what
+//! "published port" or "bridge" really is here.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    path::Path,
+};
+
+use lasthop_load::spec::Address;
+
+use super::nat;
+use crate::service::{listener, process};
+
+/// Hops of a path that name each other in a circle end here.
+const LONGEST: usize = 8;
+
+/// The hops after the client, in words.
+#[must_use]
+pub fn decode(address: &Address) -> Vec<String> {
+    match address {
+        Address::Tcp(SocketAddr::V4(address)) => tcp(*address),
+        Address::Tcp(address) => vec![host_listener(&Address::Tcp(*address))],
+        Address::Unix(path) => vec![format!("Unix socket {}", path.display()), socket_server(address, path)],
+        Address::Abstract(name) => vec![format!("abstract Unix socket @{name}"), server_of(address)],
+    }
+}
+
+/// `client → docker-proxy (pid 41) → …`
+#[must_use]
+pub fn shown(hops: &[String]) -> String {
+    std::iter::once("client").chain(hops.iter().map(String::as_str)).collect::<Vec<_>>().join(" → ")
+}
+
+fn tcp(first: SocketAddrV4) -> Vec<String> {
+    let mut hops = Vec::new();
+    let mut at = first;
+    for _ in 0..LONGEST {
+        match nat::dnat(at) {
+            Ok(Some(rule)) => {
+                hops.push(format!("DNAT to {} (chain {})", rule.to, rule.chain));
+                if let Some(tracked) = conntrack() {
+                    hops.push(tracked);
+                }
+                at = rule.to;
+                continue;
+            }
+            Err(reason) if hops.is_empty() => hops.push(format!("[packet filter not readable: {reason}]")),
+            _ => {}
+        }
+        if let Some((bridge, gateway)) = bridge_of(*at.ip()).filter(|(_, gateway)| gateway != at.ip()) {
+            hops.extend(in_bridge(&bridge, gateway, at));
+            return hops;
+        }
+        match userland(at) {
+            Some((hop, Some(next))) => {
+                hops.push(hop);
+                at = next;
+            }
+            Some((hop, None)) => {
+                hops.push(hop);
+                return hops;
+            }
+            None => {
+                hops.push(host_listener(&Address::Tcp(at.into())));
+                return hops;
+            }
+        }
+    }
+    hops
+}
+
+/// Kernels track connections wherever a rule asks for it, which costs time and a place in a table of limited size.
+fn conntrack() -> Option<String> {
+    let number = |name: &str| -> Option<u64> {
+        fs::read_to_string(format!("/proc/sys/net/netfilter/nf_conntrack_{name}")).ok()?.trim().parse().ok()
+    };
+    Some(format!("conntrack ({} of {} entries)", number("count")?, number("max")?))
+}
+
+/// A proxy process that copies bytes for a published port, and where it goes on to if its command line says so.
+fn userland(at: SocketAddrV4) -> Option<(String, Option<SocketAddrV4>)> {
+    const PROXIES: [&str; 6] = ["docker-proxy", "rootlessport", "exe", "slirp4netns", "pasta", "rootlesskit"];
+    let owners = listener::owners(&Address::Tcp(at.into()));
+    let owner = owners.into_iter().find(|owner| PROXIES.iter().any(|name| owner.command.starts_with(name)))?;
+    let words = command_line(owner.pid);
+    let after = |option: &str| words.iter().position(|word| word == option).and_then(|at| words.get(at + 1));
+    let next = || {
+        let ip: Ipv4Addr = after("-container-ip")?.parse().ok()?;
+        Some(SocketAddrV4::new(ip, after("-container-port")?.parse().ok()?))
+    };
+    let name = match owner.command.as_str() {
+        // rootlessport runs from /proc/self/exe.
+        "exe" if words.iter().any(|word| word.contains("rootlessport")) => "rootlessport",
+        name => name,
+    };
+    Some((format!("{name} (userland proxy, pid {})", owner.pid), next()))
+}
+
+fn command_line(pid: i32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The bridge that an address is routed to, and this machine's own address on it.
+fn bridge_of(ip: Ipv4Addr) -> Option<(String, Ipv4Addr)> {
+    let text = fs::read_to_string("/proc/net/route").ok()?;
+    let route = |line: &str| {
+        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |at: usize| u32::from_str_radix(columns.get(at)?, 16).ok().map(u32::from_be);
+        let (network, mask) = (number(1)?, number(7)?);
+        (mask != 0 && u32::from(ip) & mask == network).then(|| (mask, columns[0].to_owned()))
+    };
+    let (_, name) = text.lines().skip(1).filter_map(route).max_by_key(|(mask, _)| *mask)?;
+    Path::new("/sys/class/net").join(&name).join("bridge").exists().then_some(())?;
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Connecting a datagram socket asks for the route and sends nothing.
+    socket.connect((ip, 9)).ok()?;
+    match socket.local_addr().ok()? {
+        SocketAddr::V4(own) => Some((name, *own.ip())),
+        SocketAddr::V6(_) => None,
+    }
+}
+
+fn in_bridge(bridge: &str, gateway: Ipv4Addr, at: SocketAddrV4) -> Vec<String> {
+    let mtu = fs::read_to_string(format!("/sys/class/net/{bridge}/mtu")).unwrap_or_default();
+    let mut hops = vec![format!("bridge {bridge} ({gateway}, MTU {})", mtu.trim())];
+    let Some(inside) = namespace_with(*at.ip()) else {
+        hops.push(format!("{at} (nobody on this machine has this address now)"));
+        return hops;
+    };
+    hops.extend(veth_of(bridge, inside));
+    hops.push(match listening_in(inside, at.port()) {
+        Some((pid, command)) => format!("{command} (pid {pid}, network namespace of pid {inside}) on {at}"),
+        None => format!("{at} (nobody listens there)"),
+    });
+    hops
+}
+
+/// A process whose network namespace has the address. Those of other users are seen by root only.
+fn namespace_with(ip: Ipv4Addr) -> Option<i32> {
+    let wanted = format!("|-- {ip}\n");
+    namespaces().into_iter().find(|pid| {
+        let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
+        trie.match_indices(&wanted)
+            .any(|(at, _)| trie[at + wanted.len()..].lines().next().is_some_and(|line| line.contains("/32 host LOCAL")))
+    })
+}
+
+/// The pair of the namespace's interface on the bridge: its own `/sys` tells the number of the other end.
+fn veth_of(bridge: &str, pid: i32) -> Option<String> {
+    let inside = fs::read_dir(format!("/proc/{pid}/root/sys/class/net")).ok()?;
+    let links: Vec<(String, String)> = inside
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, read(&entry.path().join("iflink"))?)))
+        .collect();
+    let members = fs::read_dir(format!("/sys/class/net/{bridge}/brif")).ok()?;
+    members.flatten().find_map(|member| {
+        let name = member.file_name().into_string().ok()?;
+        let index = read(&Path::new("/sys/class/net").join(&name).join("ifindex"))?;
+        let (own, _) = links.iter().find(|(own, link)| own != "lo" && *link == index)?;
+        Some(format!("veth {name}–{own}"))
+    })
+}
+
+fn read(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// Who listens at a port in the network namespace of a process.
+fn listening_in(inside: i32, port: u16) -> Option<(i32, String)> {
+    let inodes = listener::listening_inodes(inside, port);
+    let namespace = fs::read_link(format!("/proc/{inside}/ns/net")).ok()?;
+    let same = |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|other| other == namespace);
+    let pid = process::all().into_iter().filter(same).find(|pid| listener::holds_any(*pid, &inodes))?;
+    Some((pid, listener::command_of(pid)))
+}
+
+fn host_listener(address: &Address) -> String {
+    match address {
+        Address::Tcp(tcp) if tcp.ip().is_loopback() => format!("loopback → {}", server_of(address)),
+        _ => server_of(address),
+    }
+}
+
+fn server_of(address: &Address) -> String {
+    match listener::owners(address).into_iter().next() {
+        Some(owner) => format!("{} (pid {}{})", owner.command, owner.pid, contained(owner.pid)),
+        None => "nobody listens there, or it cannot be seen without root".to_owned(),
+    }
+}
+
+/// Whether a process sees other files than this one, as in a container.
+fn contained(pid: i32) -> &'static str {
+    let link = |pid: &str, name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
+    let differs = |name| link(&pid.to_string(), name) != link("self", name);
+    match (differs("mnt"), differs("net")) {
+        (false, _) => "",
+        (true, true) => ", in a container",
+        (true, false) => ", in a container on the host's network",
+    }
+}
+
+/// A server in another network namespace holds a socket that only the tables of that namespace show. The path is taken to
+/// be the same in its container.
+fn socket_server(address: &Address, path: &Path) -> String {
+    let shown = path.to_string_lossy();
+    let elsewhere = namespaces().into_iter().find_map(|inside| {
+        let inodes = listener::unix_inodes_in(inside, &shown);
+        process::all().into_iter().find(|pid| listener::holds_any(*pid, &inodes))
+    });
+    match (listener::owners(address).is_empty(), elsewhere) {
+        (true, Some(pid)) => format!("{} (pid {pid}{})", listener::command_of(pid), contained(pid)),
+        _ => server_of(address),
+    }
+}
+
+/// A process of each network namespace but this one.
+fn namespaces() -> Vec<i32> {
+    let mut seen: BTreeSet<_> = fs::read_link("/proc/self/ns/net").into_iter().collect();
+    let is_new = |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|namespace| seen.insert(namespace));
+    process::all().into_iter().filter(is_new).collect()
+}

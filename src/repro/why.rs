@@ -1,0 +1,282 @@
+//! Why figures differ: each note is made from facts of these runs, and is left out where its facts are missing.
+
+use super::{
+    carry_out::Carried,
+    measured::MeasuredPart,
+    outcome::{ClaimRow, Note, Repetition},
+};
+use crate::{
+    analyse::summary::{CaseSummary, Severity},
+    record::schema::{Environment, Placement, TrialRecord},
+    study::model::{Quantity, Study},
+    tool::Tool,
+};
+
+/// What the rules look at.
+struct Facts<'a> {
+    study: &'a Study,
+    part: &'a MeasuredPart<'a>,
+    carried: &'a Carried,
+    claims: Vec<&'a ClaimRow>,
+    repetition: &'a Repetition,
+}
+
+/// Every reason that these runs give.
+#[must_use]
+pub fn notes(study: &Study, part: &MeasuredPart<'_>, carried: &Carried, repetition: &Repetition) -> Vec<Note> {
+    let claims = repetition.claims.iter().filter(|row| row.claim.runs == part.run.id).collect();
+    let facts = Facts { study, part, carried, claims, repetition };
+    let rules: [fn(&Facts<'_>) -> Option<Note>; 11] =
+        [speed, runs, line, reuse, client, placement, versions, resolution, process_start, time_wait, doubts];
+    rules.iter().filter_map(|rule| rule(&facts)).collect()
+}
+
+fn note(id: &str, text: String) -> Option<Note> {
+    Some(Note { id: id.to_owned(), text })
+}
+
+impl Facts<'_> {
+    fn environment(&self) -> Option<&Environment> {
+        self.carried.environment()
+    }
+
+    fn cases(&self) -> impl Iterator<Item = &CaseSummary> {
+        self.carried.design.iter().flat_map(|summary| &summary.cases)
+    }
+}
+
+fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value.abs() >= 10.0 { format!("{value:.0} %") } else { format!("{value:.1} %") }
+}
+
+/// Another machine: the figures themselves cannot agree, their ratios can.
+fn speed(facts: &Facts<'_>) -> Option<Note> {
+    let rows = facts.repetition.figures.iter().filter(|row| row.figure.runs == facts.part.run.id);
+    let rate = |row: &&super::outcome::FigureRow| {
+        matches!(row.figure.quantity, Quantity::RequestsPerSecond | Quantity::RowsPerSecond | Quantity::Requests)
+    };
+    let factor = |row: &super::outcome::FigureRow| Some(row.method.or(row.lasthop)?.value / row.figure.value);
+    let factors: Vec<f64> = rows.filter(rate).filter_map(factor).filter(|factor| *factor > 0.0).collect();
+    let (low, high) = factors.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| (low.min(next), high.max(next)));
+    let environment = facts.environment()?;
+    (!factors.is_empty()).then_some(())?;
+    note(
+        "machine",
+        format!(
+            "this machine ({}, {} CPUs, {}, Linux {}) makes {low:.2} to {high:.2} times as many a second as the study's ({}; {}): \
+             compare ratios, not figures",
+            environment.cpu_model,
+            environment.cpus,
+            environment.virtualization,
+            environment.kernel,
+            facts.study.environment.machine,
+            facts.study.environment.system
+        ),
+    )
+}
+
+/// How far one pair of short runs may be off here, against the interval of all blocks.
+fn runs(facts: &Facts<'_>) -> Option<Note> {
+    let row = facts.claims.iter().find(|row| row.lasthop.is_some())?;
+    let lasthop = row.lasthop?;
+    let (low, high) = (lasthop.low?, lasthop.high?);
+    let scatter = block_scatter(facts, row)?;
+    let pair = 1.96 * scatter / f64::from(facts.part.run.runs.max(1)).sqrt();
+    let summary = facts.carried.design.as_ref()?;
+    let mut text = format!(
+        "a single pair of trials of {:.1} s scatters by ±{} here, {} averaged by ±{}; lasthop's {} blocks in {} rounds know the \
+         ratio to ±{}",
+        summary.settings.trial_seconds,
+        percent(1.96 * scatter),
+        facts.part.run.runs,
+        percent(pair),
+        summary.blocks,
+        summary.rounds,
+        percent((high - low) / 2.0 / lasthop.value)
+    );
+    if let Some(published) = row.published {
+        let inside = published >= low && published <= high;
+        let word = if inside { "inside" } else { "outside" };
+        text.push_str(&format!("; the published ratio {published:.3} lies {word} its interval"));
+    }
+    note("runs", text)
+}
+
+/// A line through two totals that nearly coincide has no slope to speak of.
+fn line(facts: &Facts<'_>) -> Option<Note> {
+    let times = facts
+        .part
+        .method
+        .iter()
+        .filter_map(|case| facts.part.method_value(Quantity::TimePerRequest, &case.levels, "us"));
+    let plain = facts.part.run.time == crate::study::model::Time::Rate;
+    let negative = times.filter(|time| time.value <= 0.0).count();
+    let text = format!(
+        "in {negative} of {} conditions the longer run took no more time than the shorter: what every run pays once (starting the \
+         client) scatters by more than the requests take; only longer runs tell",
+        facts.part.method.len()
+    );
+    (!plain && negative > 0).then(|| note("line", text)).flatten()
+}
+
+/// Standard deviation of the logarithm of the ratio over blocks.
+fn block_scatter(facts: &Facts<'_>, row: &ClaimRow) -> Option<f64> {
+    let data = facts.carried.design_data.as_ref()?;
+    let (over, under) = (facts.part.design_case(&row.claim.case)?, facts.part.design_case(&row.claim.against)?);
+    let rates = |case: &str| {
+        data.records
+            .iter()
+            .filter_map(|record| match record {
+                TrialRecord::Trial(trial) if trial.case == case => {
+                    Some(((trial.round, trial.block), trial.result.throughput()))
+                }
+                _ => None,
+            })
+            .collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let under = rates(&under.case);
+    let logs: Vec<f64> =
+        rates(&over.case).iter().filter_map(|(place, rate)| Some((rate / under.get(place)?).ln())).collect();
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    (logs.len() > 2).then(|| (squares / (logs.len() - 1) as f64).sqrt())
+}
+
+/// Whether connections of the link were used again, as the application saw it.
+fn reuse(facts: &Facts<'_>) -> Option<Note> {
+    let seen = facts.cases().filter_map(|case| {
+        let link = case.proof.as_ref()?.link.as_ref()?;
+        Some(format!("{}: {} requests over {} connections", case.case, link.requests, link.connections))
+    });
+    let mut seen: Vec<String> = seen.collect();
+    if seen.is_empty() {
+        let drivers: Vec<bool> = facts.cases().filter_map(|case| Some(case.proof.as_ref()?.reused)).collect();
+        let kept = drivers.iter().filter(|kept| **kept).count();
+        let text =
+            format!("the driver kept its connection in {kept} of {} conditions, as its sockets showed", drivers.len());
+        return (!drivers.is_empty()).then(|| note("reuse", text)).flatten();
+    }
+    seen.truncate(4);
+    note("reuse", format!("connections of the link, counted by the application: {}", seen.join("; ")))
+}
+
+/// How much of a core the study's client and lasthop's used.
+fn client(facts: &Facts<'_>) -> Option<Note> {
+    let loads: Vec<f64> = facts
+        .part
+        .method
+        .iter()
+        .flat_map(|case| &case.trials)
+        .map(lasthop_load::TrialResult::driver_load)
+        .filter(|load| load.is_finite())
+        .collect();
+    let highest = loads.iter().copied().fold(0.0, f64::max);
+    let own = facts.cases().filter_map(|case| Some(case.metrics.as_ref()?.driver_load)).fold(0.0, f64::max);
+    (!loads.is_empty()).then_some(())?;
+    let name = facts.study.method.tool.map_or("the study's program", Tool::name);
+    let verdict = if highest >= 0.85 {
+        "it was the bottleneck, and differences between servers are compressed"
+    } else {
+        "it was not the bottleneck"
+    };
+    note(
+        "client",
+        format!("{name} used up to {} of a core, lasthop's driver {}: {verdict}", percent(highest), percent(own)),
+    )
+}
+
+fn placement(facts: &Facts<'_>) -> Option<Note> {
+    let summary = facts.carried.design.as_ref()?;
+    let cpus = facts.environment()?.cpus;
+    let how = match &summary.settings.placement {
+        Placement::Free => format!("client and servers share {cpus} CPUs freely"),
+        Placement::Apart { .. } => {
+            format!("lasthop pinned its driver apart from the servers ({cpus} CPUs); the study's method was not pinned")
+        }
+        Placement::Same { .. } => "client and servers shared one CPU".to_owned(),
+    };
+    note("placement", format!("{how}: where two processes land decides a part of each figure"))
+}
+
+/// Versions there and here, of what both name.
+fn versions(facts: &Facts<'_>) -> Option<Note> {
+    let environment = facts.environment()?;
+    let pairs = facts.study.environment.software.iter().filter_map(|(name, theirs)| {
+        let ours = environment.programs.get(name).map(|program| program.version.clone())?;
+        let theirs = if theirs == "not stated" { "version not stated" } else { theirs.as_str() };
+        Some(format!("{name} {theirs} then, {ours} here"))
+    });
+    let pairs: Vec<String> = pairs.collect();
+    (!pairs.is_empty()).then(|| note("versions", pairs.join("; "))).flatten()
+}
+
+/// What the tool's clock can show, against the difference that was found.
+fn resolution(facts: &Facts<'_>) -> Option<Note> {
+    let trial = facts.part.method.iter().flat_map(|case| &case.trials).find_map(|trial| trial.reported.as_ref())?;
+    let row = facts.claims.first()?;
+    let time = |levels| facts.part.design_value(Quantity::LatencyMean, levels, "us").map(|value| value.value);
+    let effect = (time(&row.claim.case)? - time(&row.claim.against)?).abs();
+    let resolution = trial.resolution_ns / 1e3;
+    let word = if resolution > effect {
+        "its latencies cannot show the difference, its rate can"
+    } else {
+        "fine enough for the difference"
+    };
+    let caution = trial.caution.as_ref().map_or_else(String::new, |caution| format!(" ({caution})"));
+    note(
+        "resolution",
+        format!(
+            "{} resolves {resolution:.0} µs, the difference is {effect:.1} µs of a request: {word}{caution}",
+            trial.tool
+        ),
+    )
+}
+
+/// A client that is started for each connection is timed with it.
+fn process_start(facts: &Facts<'_>) -> Option<Note> {
+    (facts.study.method.tool == Some(Tool::Psql)).then_some(())?;
+    let case = facts.part.method.iter().find(|case| !case.trials.is_empty())?;
+    let trial = case.trials.first()?;
+    (trial.connections_opened == trial.requests && trial.requests > 1).then_some(())?;
+    let theirs = facts.part.method_value(Quantity::TimePerRun, &case.levels, "ms")?.value;
+    let ours = facts.part.design_value(Quantity::TimePerRun, &case.levels, "ms")?.value;
+    note(
+        "process-start",
+        format!(
+            "a psql for each connection takes {theirs:.2} ms, connecting and asking without it {ours:.2} ms: {} of the study's \
+             figure is psql's own start",
+            percent((1.0 - ours / theirs).max(0.0))
+        ),
+    )
+}
+
+fn time_wait(facts: &Facts<'_>) -> Option<Note> {
+    let data = facts.carried.design_data.as_ref()?;
+    let most = data.records.iter().filter_map(|record| match record {
+        TrialRecord::Trial(trial) => Some(trial.observations.network.time_wait),
+        _ => None,
+    });
+    let most = most.max()?;
+    (most > 1000)
+        .then(|| note("time-wait", format!("up to {most} TCP sockets were in TIME_WAIT during the runs")))
+        .flatten()
+}
+
+/// What lasthop's checks found against these runs.
+fn doubts(facts: &Facts<'_>) -> Option<Note> {
+    let summary = facts.carried.design.as_ref()?;
+    let grave = summary.checks.iter().filter(|check| check.severity >= Severity::Doubt);
+    let mut found: Vec<String> = grave
+        .map(|check| {
+            let of = check.case.as_ref().map_or_else(String::new, |case| format!(" ({case})"));
+            format!("{}{of}: {}", check.id, check.evidence)
+        })
+        .collect();
+    let more = found.len().saturating_sub(3);
+    found.truncate(3);
+    if more > 0 {
+        found.push(format!("{more} more in the record"));
+    }
+    (!found.is_empty()).then(|| note("doubts", found.join("; "))).flatten()
+}

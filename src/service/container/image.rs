@@ -1,0 +1,256 @@
+//! An image without any registry: the host's own packages of the programs and of all that they depend on.
+//!
+//! What runs in the container is byte for byte what runs outside, so a comparison with and without a container compares
+//! nothing else. The image is named by a digest of the packages and their versions, and made once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use super::{
+    IMAGE_LABEL,
+    engine::{Engine, EngineError},
+    packages::Installed,
+};
+use crate::service::brief;
+
+/// The longest that packing or importing may take.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// Rises when the same packages are to make another image.
+const LAYOUT: u32 = 1;
+/// Directories whose content no server needs.
+const LEFT_OUT: [&str; 6] =
+    ["/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/info", "/usr/share/lintian", "/var/cache"];
+/// Files that no package owns: the links of the merged `/usr`, mount points, names of users, the linker's cache.
+const BESIDE: [&str; 17] = [
+    "/bin",
+    "/lib",
+    "/lib64",
+    "/sbin",
+    "/etc",
+    "/dev",
+    "/proc",
+    "/sys",
+    "/tmp",
+    "/run",
+    "/var",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
+    "/etc/localtime",
+];
+/// `PATH` in the image.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    #[error(
+        "no image can be made of this machine's packages: {0} (this takes Debian or a distribution derived from it)"
+    )]
+    NoPackages(io::Error),
+    #[error("cannot list the files of package {package}: {cause}")]
+    Files { package: String, cause: io::Error },
+    #[error("cannot pack the image's files into {path}: {cause}")]
+    Pack { path: PathBuf, cause: String },
+    #[error("cannot make the image {name}: {cause}")]
+    Engine { name: String, cause: EngineError },
+}
+
+/// An image that an engine has, and what it lacks: those files come from the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub name: String,
+    /// Files and folders of the host that are mounted at their own paths, read-only.
+    pub mounts: Vec<PathBuf>,
+    /// Whether it was made just now.
+    pub made: bool,
+    /// Number of packages in it.
+    pub packages: usize,
+}
+
+/// What must be in an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    pub programs: BTreeSet<PathBuf>,
+    /// Packages beside those that own the programs.
+    pub packages: BTreeSet<String>,
+}
+
+/// The image with this content, made unless the engine has it. `workshop` is a private directory.
+///
+/// # Errors
+/// There are no packages, no room, or the engine refuses.
+pub fn of_host(engine: &Engine, content: &Content, workshop: &Path) -> Result<Image, ImageError> {
+    let installed = Installed::read().map_err(ImageError::NoPackages)?;
+    let (roots, mounts) = sort(&installed, content);
+    let packages = installed.closure(&roots);
+    let digest = digest(&packages);
+    let name = format!("localhost/lasthop:{digest}");
+    let made = !exists(engine, &name);
+    if made {
+        let archive = workshop.join("image.tar");
+        pack(&installed, packages.keys(), &archive)?;
+        let imported = import(engine, &archive, &name, &digest);
+        let _ = fs::remove_file(&archive);
+        imported.map_err(|cause| ImageError::Engine { name: name.clone(), cause })?;
+    }
+    Ok(Image { name, mounts, made, packages: packages.len() })
+}
+
+/// Packages that own the programs, and what no package owns: a virtual environment as a whole, or the file itself.
+fn sort(installed: &Installed, content: &Content) -> (BTreeSet<String>, Vec<PathBuf>) {
+    let mut roots: BTreeSet<String> = content.packages.iter().filter(|name| installed.has(name)).cloned().collect();
+    let mut mounts = BTreeSet::new();
+    for program in &content.programs {
+        let real = program.canonicalize().unwrap_or_else(|_| program.clone());
+        if let Some(environment) = virtual_environment(program) {
+            // The scripts in it name their interpreter by the path at which it was made.
+            mounts.extend(environment.canonicalize());
+            mounts.insert(environment);
+            match installed.owner(&real_interpreter(program)) {
+                Some(owner) => roots.extend([owner, "python3".to_owned()]),
+                None => add_foreign(installed, &real_interpreter(program), &mut roots, &mut mounts),
+            }
+        } else if let Some(owner) = installed.owner(&real) {
+            roots.insert(owner);
+        } else {
+            mounts.insert(program.clone());
+            roots.extend(libraries(installed, std::slice::from_ref(&real)));
+        }
+    }
+    (roots, mounts.into_iter().collect())
+}
+
+/// The interpreter that the links of a virtual environment lead to.
+fn real_interpreter(program: &Path) -> PathBuf {
+    let link = program.with_file_name("python");
+    link.canonicalize().unwrap_or(link)
+}
+
+/// An interpreter that no package owns (pyenv, a build of one's own): its folder is mounted, its libraries are packages.
+fn add_foreign(
+    installed: &Installed,
+    interpreter: &Path,
+    roots: &mut BTreeSet<String>,
+    mounts: &mut BTreeSet<PathBuf>,
+) {
+    let Some(prefix) = interpreter.parent().and_then(Path::parent) else { return };
+    mounts.insert(prefix.to_owned());
+    let mut linked = vec![interpreter.to_owned()];
+    for version in contents(prefix.join("lib")) {
+        linked.extend(contents(version.join("lib-dynload")));
+    }
+    roots.extend(libraries(installed, &linked));
+}
+
+/// Packages of the libraries that programs and modules are linked with.
+fn libraries(installed: &Installed, files: &[PathBuf]) -> BTreeSet<String> {
+    let mut command = Command::new("ldd");
+    command.args(files);
+    let output = brief::run_apart(command, TIMEOUT).map(|ended| ended.output).unwrap_or_default();
+    let paths: BTreeSet<PathBuf> = output
+        .lines()
+        .filter_map(|line| line.split_ascii_whitespace().find(|word| word.starts_with('/') && !word.ends_with(':')))
+        .filter_map(|path| Path::new(path).canonicalize().ok())
+        .collect();
+    paths.iter().filter_map(|path| installed.owner(path)).collect()
+}
+
+/// The folder of a Python or Ruby environment that a program in its `bin` belongs to.
+fn virtual_environment(program: &Path) -> Option<PathBuf> {
+    let folder = program.parent()?.parent()?;
+    folder.join("pyvenv.cfg").is_file().then(|| folder.to_owned())
+}
+
+fn exists(engine: &Engine, name: &str) -> bool {
+    engine.ask(["image", "inspect", "--format", "{{.Id}}", name]).is_ok()
+}
+
+/// FNV-1a, 64 bits: names a list of packages, protects against nothing.
+fn digest(packages: &BTreeMap<String, String>) -> String {
+    let text: String = packages.iter().map(|(name, version)| format!("{name} {version}\n")).collect();
+    let digest = format!("{LAYOUT}\n{text}")
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    format!("{digest:016x}")
+}
+
+fn pack<'a>(
+    installed: &Installed,
+    packages: impl Iterator<Item = &'a String>,
+    archive: &Path,
+) -> Result<(), ImageError> {
+    let mut files: BTreeSet<PathBuf> = BESIDE.iter().map(PathBuf::from).collect();
+    files.extend(contents("/etc/alternatives".into()));
+    for package in packages {
+        let listed = installed.files(package);
+        let listed = listed.map_err(|cause| ImageError::Files { package: package.clone(), cause })?;
+        let wanted = |file: &PathBuf| !LEFT_OUT.iter().any(|folder| file.starts_with(folder));
+        files.extend(listed.into_iter().filter(wanted).filter_map(|file| in_merged_usr(&file)));
+    }
+    let names: String = files.iter().filter(|file| exists_itself(file)).map(|file| relative(file)).collect();
+    let list = archive.with_extension("list");
+    let refused = |cause: String| ImageError::Pack { path: archive.to_owned(), cause };
+    fs::write(&list, names).map_err(|error| refused(error.to_string()))?;
+    let mut command = Command::new("tar");
+    command.args(["--create", "--no-recursion", "--directory=/", "--file"]).arg(archive).arg("--files-from").arg(&list);
+    // Unreadable files (keys of the host's services) are none of an image's business.
+    command.arg("--ignore-failed-read");
+    let ended = brief::run(command, TIMEOUT).map_err(|error| refused(error.to_string()))?;
+    let _ = fs::remove_file(&list);
+    if ended.status.success() { Ok(()) } else { Err(refused(ended.text)) }
+}
+
+fn contents(folder: PathBuf) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// `/bin/sh` is `/usr/bin/sh` where `/bin` is a link: a path through a link would make a folder of it in the image.
+fn in_merged_usr(file: &Path) -> Option<PathBuf> {
+    let parent = file.parent()?.canonicalize().ok()?;
+    Some(parent.join(file.file_name()?))
+}
+
+fn exists_itself(file: &Path) -> bool {
+    file.symlink_metadata().is_ok_and(|metadata| metadata.is_file() || metadata.is_dir() || metadata.is_symlink())
+}
+
+fn relative(file: &Path) -> String {
+    format!("{}\n", file.display().to_string().trim_start_matches('/'))
+}
+
+fn import(engine: &Engine, archive: &Path, name: &str, digest: &str) -> Result<(), EngineError> {
+    let path = format!("--change=ENV PATH={PATH}");
+    let label = format!("--change=LABEL {IMAGE_LABEL}={digest}");
+    let archive = archive.display().to_string();
+    engine.carry_out(["import", &path, &label, &archive, name], TIMEOUT).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_another_image() {
+        let packages = |version: &str| digest(&BTreeMap::from([("nginx".to_owned(), version.to_owned())]));
+        assert_eq!(packages("1"), packages("1"));
+        assert_ne!(packages("1"), packages("2"));
+    }
+
+    #[test]
+    fn a_shell_is_found_in_a_package_and_a_stranger_is_mounted() {
+        let Ok(installed) = Installed::read() else { return };
+        let stranger = std::env::current_exe().unwrap();
+        let programs = BTreeSet::from([PathBuf::from("/bin/sh"), stranger.clone()]);
+        let (roots, mounts) = sort(&installed, &Content { programs, ..Content::default() });
+        assert!(roots.contains("dash") && roots.contains("libc6"), "{roots:?}");
+        assert_eq!(mounts, [stranger]);
+    }
+}

@@ -1,0 +1,212 @@
+//! What a run needs for all of its containers: the engine, the image, the network; and where each service of a stack is put.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+use indexmap::IndexMap;
+use lasthop_load::spec::Address;
+
+use super::{
+    engine::{Engine, EngineError, Kind},
+    image::{self, Content, Image, ImageError},
+    launch::{Launch, OnBridge},
+    leftovers,
+    network::Bridge,
+};
+use crate::{
+    experiment::container::{Network, Publish, RenderedContainer},
+    service::bindings::Bindings,
+};
+
+/// Why a run has no containers.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    #[error("cannot write into the sandbox: {0}")]
+    Sandbox(#[from] io::Error),
+    #[error("the network {0} has no address left")]
+    Full(String),
+    #[error("service `{service}` shares the network of `{other}`, which does not run in a container")]
+    NotShared { service: String, other: String },
+    #[error(
+        "rootless {engine} gives containers addresses that this machine cannot reach: {what} needs {engine} as root"
+    )]
+    Rootless { engine: &'static str, what: &'static str },
+}
+
+/// The containers of a run.
+#[derive(Debug)]
+pub struct Site {
+    pub engine: Engine,
+    pub image: Image,
+    run: String,
+    sandbox: PathBuf,
+    bridge: Option<Bridge>,
+}
+
+/// Which addresses the containers of a run need, and which programs.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    pub content: Content,
+    pub bridge: bool,
+}
+
+impl Site {
+    /// Makes the image and the network.
+    ///
+    /// # Errors
+    /// The engine refuses, or there is nothing to make an image of.
+    pub fn open(engine: Engine, sandbox: &Path, needs: &Needs) -> Result<Self, SiteError> {
+        leftovers::announce(&engine, sandbox)?;
+        let image = image::of_host(&engine, &needs.content, sandbox)?;
+        let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let bridge = match needs.bridge {
+            true => Some(Bridge::create(&engine, &run, &sandbox.display().to_string())?),
+            false => None,
+        };
+        let site = Self { engine, image, run, sandbox: sandbox.to_owned(), bridge };
+        Ok(site)
+    }
+
+    /// Version of the engine and what it is made of, for the record.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let parts = self.engine.parts().ok();
+        let parts = parts.map(|parts| format!(", {}, {}, {}", parts.runtime, parts.storage, parts.network));
+        let rootless = if self.engine.rootless { ", rootless" } else { "" };
+        format!("{}{rootless}{}", self.engine.version, parts.unwrap_or_default())
+    }
+
+    /// Puts the services of a stack into their containers: corrects their addresses, and yields how each is started.
+    ///
+    /// # Errors
+    /// No address is left, or a path cannot be had with this engine.
+    pub fn place(
+        &self,
+        bindings: &mut Bindings,
+        containers: &IndexMap<String, RenderedContainer>,
+    ) -> Result<IndexMap<String, Launch>, SiteError> {
+        let mut launches = IndexMap::new();
+        for (number, (name, container)) in containers.iter().enumerate() {
+            let place = self.addresses(bindings, name, container, number as u32)?;
+            let joined = match &container.network {
+                Network::Service(other) if !containers.contains_key(other) => {
+                    return Err(SiteError::NotShared { service: name.clone(), other: other.clone() });
+                }
+                Network::Service(other) => Some(self.name(bindings, other)),
+                _ => None,
+            };
+            launches.insert(name.clone(), self.launch(bindings, name, container, place, joined));
+        }
+        Ok(launches)
+    }
+
+    fn name(&self, bindings: &Bindings, service: &str) -> String {
+        format!("{}-{}.{}-{service}", self.run, bindings.round, bindings.stack)
+    }
+
+    /// Where the server listens and where clients find it.
+    fn addresses(
+        &self,
+        bindings: &mut Bindings,
+        name: &str,
+        container: &RenderedContainer,
+        number: u32,
+    ) -> Result<Place, SiteError> {
+        if let Network::Service(other) = &container.network {
+            share_address(bindings, name, other);
+            return Ok(Place::default());
+        }
+        let Some(bridge) = self.bridge.as_ref().filter(|_| container.network == Network::Bridge) else {
+            return Ok(Place::default());
+        };
+        let unreachable = self.engine.rootless && container.publish != Some(Publish::Loopback);
+        let over_tcp = matches!(bindings.services[name].address, Address::Tcp(_));
+        if unreachable && over_tcp {
+            let engine = self.engine.kind.name();
+            return Err(SiteError::Rootless { engine, what: "a bridge address" });
+        }
+        // Stacks of one run are up at the same time; rounds are not.
+        let own = bridge.address(bindings.stack as u32 * 8 + number).ok_or(SiteError::Full(bridge.name.clone()))?;
+        let place = Place {
+            bridge: Some(OnBridge { network: bridge.name.clone(), address: own, gateway: bridge.gateway }),
+            publish: None,
+        };
+        let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
+        let Address::Tcp(address) = binding.address else { return Ok(place) };
+        let port = address.port();
+        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+        let reached = match container.publish {
+            None => own,
+            Some(Publish::Loopback) => Ipv4Addr::LOCALHOST,
+            Some(Publish::Gateway) => bridge.gateway,
+        };
+        binding.address = Address::Tcp(SocketAddr::from((reached, port)));
+        Ok(Place { publish: container.publish.map(|_| format!("{reached}:{port}:{port}")), ..place })
+    }
+
+    fn launch(
+        &self,
+        bindings: &Bindings,
+        name: &str,
+        container: &RenderedContainer,
+        place: Place,
+        joined: Option<String>,
+    ) -> Launch {
+        let binding = &bindings.services[name];
+        // Sockets, and rendered files that one service reads of another, are found where they are without containers.
+        let folder = |path: &Path| path.parent().unwrap_or(path).to_owned();
+        let mut writable = vec![folder(&binding.directory), folder(&binding.runtime), binding.cache.clone()];
+        writable.dedup();
+        writable.retain(|path| path.exists());
+        let mut readable = vec![self.sandbox.join("tls")];
+        readable.extend(self.image.mounts.iter().cloned());
+        let root = rustix::process::geteuid().is_root();
+        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let as_own = binding.account.as_ref().map(|account| account.ids);
+        let stranger = self.engine.kind == Kind::Docker && !self.engine.rootless && !root;
+        Launch {
+            engine: self.engine.clone(),
+            name: self.name(bindings, name),
+            image: self.image.name.clone(),
+            run: self.run.clone(),
+            sandbox: self.sandbox.display().to_string(),
+            container: container.clone(),
+            bridge: place.bridge,
+            publish: place.publish,
+            joined,
+            writable,
+            readable,
+            directory: binding.directory.clone(),
+            cpus: bindings.cpus.clone(),
+            user: as_own.or(stranger.then_some(ids)).map(|(user, group)| format!("{user}:{group}")),
+        }
+    }
+}
+
+/// In the network namespace of another service: where that one is reached, at a port of its own.
+fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
+    let host = match bindings.services.get(other).map(|binding| (&binding.address, &binding.listen)) {
+        // Whoever listens everywhere has an address that is not loopback.
+        Some((Address::Tcp(address), Address::Tcp(listen))) if listen.ip().is_unspecified() => address.ip(),
+        _ => return,
+    };
+    let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
+    if let Address::Tcp(address) = &mut binding.address {
+        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
+        address.set_ip(host);
+    }
+}
+
+/// Network and published port of one container.
+#[derive(Debug, Default)]
+struct Place {
+    bridge: Option<OnBridge>,
+    publish: Option<String>,
+}

@@ -1,0 +1,7 @@
+//! The studies as data: what others measured, how, and which experiments repeat it.
+//!
+//! Their files are in `studies/`; [`catalog`] reads them, [`model`] holds what is valid. Figures carry over, sentences do not.
+
+pub mod catalog;
+mod definition;
+pub mod model;

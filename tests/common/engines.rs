@@ -1,0 +1,209 @@
+//! podman and a dockerd of the test's own, in namespaces of their own: networks, rules and mounts end with them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use super::{Lasthop, Ran, have, skip};
+
+/// What podman needs on machines without CAP_SYS_RESOURCE or with a hybrid cgroup layout, and private places.
+const PODMAN: &str = r#"
+[containers]
+default_ulimits = ["nofile=8192:8192", "nproc=8192:8192"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+tmp_dir = "ROOT/tmp"
+[network]
+network_backend = "netavark"
+network_config_dir = "ROOT/networks"
+"#;
+const STORAGE: &str = "[storage]\ndriver = \"overlay\"\ngraphroot = \"ROOT/graph\"\nrunroot = \"ROOT/run\"\n";
+
+/// A sysfs that shows the network namespace, with the cgroups where they were; ends when its input does.
+const HOLD: &str = r#"set -e
+mkdir -p "$1/cgroup"
+mount --rbind /sys/fs/cgroup "$1/cgroup"
+mount -t sysfs sysfs /sys
+mount --rbind "$1/cgroup" /sys/fs/cgroup
+mount -t tmpfs tmpfs /dev/shm
+ip link set lo up
+echo ready
+read -r _ || true
+"#;
+
+/// An engine with nothing in it, and a lasthop beside it.
+pub struct World {
+    pub engine: &'static str,
+    pub lasthop: Lasthop,
+    root: TempDir,
+    holder: Child,
+    daemon: Option<Child>,
+}
+
+/// Whether containers can be tested here with this engine.
+#[must_use]
+pub fn have_engine(engine: &str) -> bool {
+    let tools: &[&str] = match engine {
+        "podman" => &["podman", "runc", "conmon", "unshare", "nsenter", "ip", "iptables"],
+        _ => &["dockerd", "docker", "unshare", "nsenter", "ip", "iptables"],
+    };
+    // SAFETY: geteuid has no preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    tools.iter().all(|tool| have(tool)) && (root || skip("namespaces of the test's own need root"))
+}
+
+impl World {
+    pub fn new(engine: &'static str) -> Self {
+        let root = tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap();
+        let mut holder = Command::new("unshare")
+            .args(["--net", "--mount", "sh", "-c", HOLD, "hold"])
+            .arg(root.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n", "the namespaces were not made");
+        for (name, text) in [("containers.conf", PODMAN), ("storage.conf", STORAGE)] {
+            fs::write(root.path().join(name), text.replace("ROOT", root.path().to_str().unwrap())).unwrap();
+        }
+        let mut world = Self { engine, lasthop: Lasthop::new(), root, holder, daemon: None };
+        if engine == "docker" {
+            world.start_daemon();
+        }
+        world
+    }
+
+    fn start_daemon(&mut self) {
+        let at = |name: &str| self.path(name).display().to_string();
+        let mut command = self.inside("dockerd");
+        command.args(["--data-root", &at("data"), "--exec-root", &at("exec"), "--pidfile", &at("pid")]);
+        command.args(["--host", &format!("unix://{}", at("sock")), "--bridge=none"]);
+        command.arg(format!("--cgroup-parent={}", self.cgroup()));
+        let log = fs::File::create(self.path("dockerd.log")).unwrap();
+        self.daemon = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.inside("docker").arg("info").output().unwrap().status.success() {
+            assert!(Instant::now() < deadline, "{}", fs::read_to_string(self.path("dockerd.log")).unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn cgroup(&self) -> String {
+        format!("/{}", self.root.path().file_name().unwrap().to_str().unwrap())
+    }
+
+    /// A command in the namespaces, with the engine's places in its environment.
+    pub fn inside(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--net", "--mount", "--target", &self.holder.id().to_string(), "--"]).arg(program);
+        command
+            .env("CONTAINERS_CONF", self.path("containers.conf"))
+            .env("CONTAINERS_STORAGE_CONF", self.path("storage.conf"))
+            .env("DOCKER_HOST", format!("unix://{}", self.path("sock").display()))
+            .current_dir("/");
+        command
+    }
+
+    pub fn lasthop(&self, arguments: &[&str]) -> Command {
+        let plain = self.lasthop.command(arguments);
+        let mut command = self.inside(plain.get_program());
+        command.args(plain.get_args()).stdin(Stdio::null());
+        for (name, value) in plain.get_envs() {
+            command.env(name, value.unwrap());
+        }
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::from(self.lasthop(arguments).output().unwrap())
+    }
+
+    /// Standard output of a command of the engine.
+    pub fn ask(&self, arguments: &[&str]) -> String {
+        let output = self.inside(self.engine).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Everything that a run could leave: things of the engine, links, rules, mounts, cgroup folders.
+    pub fn inventory(&self) -> BTreeMap<&'static str, Vec<String>> {
+        let lines = |text: String| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        let tool = |program: &str, arguments: &[&str]| {
+            let output = self.inside(program).args(arguments).output().unwrap();
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let links = tool("ip", &["-brief", "link"]);
+        let mounts = tool("cat", &["/proc/self/mounts"]);
+        let own = self.root.path().to_str().unwrap();
+        let names = |text: String| {
+            text.lines().filter_map(|l| l.split('@').next()?.split(' ').next()).map(|l| format!("{l}\n")).collect()
+        };
+        BTreeMap::from([
+            ("containers", lines(self.ask(&["ps", "--all", "--format", "{{.ID}} {{.Names}}"]))),
+            ("networks", lines(self.ask(&["network", "ls", "--format", "{{.Name}}"]))),
+            ("volumes", lines(self.ask(&["volume", "ls", "--format", "{{.Name}}"]))),
+            ("links", lines(names(links))),
+            ("rules", lines(tool("iptables", &["-S"]) + &tool("iptables", &["-t", "nat", "-S"]))),
+            (
+                "mounts",
+                lines(
+                    mounts
+                        .lines()
+                        .filter(|l| l.contains("lasthop") || l.contains(own))
+                        .map(|l| format!("{l}\n"))
+                        .collect(),
+                ),
+            ),
+            ("cgroups", self.cgroup_folders()),
+        ])
+    }
+
+    fn cgroup_folders(&self) -> Vec<String> {
+        let parents = [self.cgroup(), "/libpod_parent".to_owned()];
+        let controllers = fs::read_dir("/sys/fs/cgroup").unwrap().flatten().map(|entry| entry.path());
+        let roots = controllers.flat_map(|folder| parents.clone().map(|parent| folder.join(&parent[1..])));
+        let children = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        roots.flat_map(children).filter(|path| path.is_dir()).map(|path| path.display().to_string()).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            // `nsenter` has become dockerd: the number is the daemon's.
+            // SAFETY: the child is ours and not yet waited for, so the number is still its own.
+            unsafe { libc::kill(daemon.id() as i32, libc::SIGTERM) };
+            let _ = daemon.wait();
+        }
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
+        remove_empty(Path::new("/sys/fs/cgroup"), &self.cgroup());
+    }
+}
+
+/// dockerd leaves the parent of its containers' cgroups, empty.
+fn remove_empty(controllers: &Path, name: &str) {
+    for controller in fs::read_dir(controllers).into_iter().flatten().flatten() {
+        let _ = fs::remove_dir(controller.path().join(&name[1..]));
+    }
+    let _ = fs::remove_dir(controllers.join(&name[1..]));
+}

@@ -1,0 +1,271 @@
+//! Real containers on both engines: every path answers and is what it is called, and nothing is left, however a run ends.
+
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use common::{
+    engines::{World, have_engine},
+    have, have_python,
+};
+use serde_json::Value;
+
+const EXPERIMENT: &str = "nginx-gunicorn-containers";
+const SHORT: [&str; 8] = ["--budget", "6s", "--trial", "30ms", "--blocks", "2", "--set", "connections=2"];
+
+fn ready(engine: &str) -> bool {
+    have("nginx") && have_python(EXPERIMENT) && have_engine(engine)
+}
+
+fn path_of<'a>(summary: &'a Value, case: &str) -> &'a Value {
+    let found = summary["cases"].as_array().unwrap().iter().find(|found| found["case"] == case);
+    &found.unwrap_or_else(|| panic!("no case {case}"))["proof"]["path"]
+}
+
+#[track_caller]
+fn goes_over(summary: &Value, case: &str, hops: &[&str]) {
+    let path = path_of(summary, case).to_string();
+    let mut rest = path.as_str();
+    for hop in hops {
+        let Some(at) = rest.find(hop) else { panic!("`{hop}` is not where it belongs in the path of {case}: {path}") };
+        rest = &rest[at + hop.len()..];
+    }
+}
+
+fn every_path(engine: &'static str, published: &[&str]) {
+    if !ready(engine) {
+        return;
+    }
+    let world = World::new(engine);
+    let arguments = [&["run", EXPERIMENT, "--engine", engine, "--format", "json"], &SHORT[..]].concat();
+    // The first run makes the image, and the chains that an engine keeps for good.
+    let summary = world.run(&arguments).ok().json();
+    let before = world.inventory();
+    world.run(&arguments).ok();
+    assert_eq!(world.inventory(), before);
+    world.lasthop.assert_nothing_left();
+
+    assert_eq!(summary["failures"], serde_json::json!([]));
+    let cases = summary["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 7);
+    for case in cases {
+        let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
+        assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
+        let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
+        assert!(roles["gunicorn"].as_f64().unwrap() > 0.0, "CPU time in the container is counted: {case}");
+    }
+    goes_over(&summary, "published-port", published);
+    goes_over(&summary, "published-host", &["DNAT", "bridge", "veth", "gunicorn"]);
+    goes_over(&summary, "bridge", &["bridge", "veth", "gunicorn"]);
+    assert!(!path_of(&summary, "bridge").to_string().contains("DNAT"));
+    goes_over(&summary, "host-network", &["loopback", "gunicorn", "in a container on the host's network"]);
+    goes_over(&summary, "shared-volume", &["Unix socket", "gunicorn", "in a container"]);
+    assert!(!path_of(&summary, "no-container-tcp").to_string().contains("in a container"));
+    let programs = summary["environment"]["programs"].as_object().unwrap();
+    assert!(programs.contains_key(engine), "{programs:?}");
+    let fired = summary["checks"].to_string();
+    assert!(!fired.contains("config-differs") && !fired.contains("transport-not-as-asked"), "{fired}");
+}
+
+#[test]
+fn every_path_of_podman_is_named_as_what_it_is() {
+    every_path("podman", &["DNAT", "NETAVARK", "bridge", "veth", "gunicorn"]);
+}
+
+#[test]
+fn every_path_of_docker_is_named_as_what_it_is() {
+    every_path("docker", &["docker-proxy", "bridge", "veth", "gunicorn"]);
+}
+
+/// Two containers and the link between them, in every layout.
+fn every_layout(engine: &'static str) {
+    if !have("nginx") || !have_python("containers") || !have_engine(engine) {
+        return;
+    }
+    let world = World::new(engine);
+    let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--budget", "8s", "--blocks", "2"];
+    let summary = world.run(&arguments).ok().json();
+    assert_eq!(summary["failures"], serde_json::json!([]));
+    let cases = summary["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 7);
+    for case in cases {
+        let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
+        assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
+        let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
+        assert!(roles["gunicorn"].as_f64().unwrap() > 0.0 && roles["nginx"].as_f64().unwrap() > 0.0, "{case}");
+    }
+    assert!(!summary["checks"].to_string().contains("config-differs"), "{}", summary["checks"]);
+    world.lasthop.assert_nothing_left();
+}
+
+#[test]
+fn every_layout_of_two_containers_works_with_podman() {
+    every_layout("podman");
+}
+
+#[test]
+fn every_layout_of_two_containers_works_with_docker() {
+    every_layout("docker");
+}
+
+/// Kills lasthop at moments spread over image, network, start and trials.
+fn sigkill(engine: &'static str) {
+    if !ready(engine) {
+        return;
+    }
+    let world = World::new(engine);
+    let arguments = [&["run", EXPERIMENT, "--engine", engine, "--quiet"], &SHORT[..]].concat();
+    world.run(&arguments).ok();
+    let stranger = stranger(&world, "bystander", &[]);
+    let before = world.inventory();
+    for n in 0..20_u64 {
+        let mut child = world.lasthop(&arguments).stdout(std::process::Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(100 + n * 2_654_435_761 % 3_500));
+        // SAFETY: the child is ours and not yet waited for; `nsenter` has become lasthop.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGKILL) }, 0);
+        child.wait().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !world.lasthop.processes().is_empty() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(world.lasthop.processes().is_empty(), "{:?}", world.lasthop.processes());
+    }
+    // One that was killed before it had its guard leaves an empty sandbox, which the next start or this removes.
+    world.run(&["clean"]).ok();
+    world.lasthop.assert_nothing_left();
+    assert_eq!(world.inventory(), before);
+    assert!(world.ask(&["ps", "--all", "--quiet", "--no-trunc"]).contains(&stranger));
+}
+
+#[test]
+fn sigkill_with_podman_leaves_nothing() {
+    sigkill("podman");
+}
+
+#[test]
+fn sigkill_with_docker_leaves_nothing() {
+    sigkill("docker");
+}
+
+/// A container that the test itself makes, of lasthop's image.
+fn stranger(world: &World, name: &str, options: &[&str]) -> String {
+    let images = world.ask(&["images", "--quiet"]);
+    let image = images.split_whitespace().next().expect("a run has made an image");
+    let words = [&["create", "--pull=never", "--network=none", "--name", name], options, &[image, "true"]].concat();
+    world.ask(&words).trim().to_owned()
+}
+
+#[test]
+fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
+    if !ready("podman") {
+        return;
+    }
+    let world = World::new("podman");
+    let only = ["--only", "path=host-network,no-container-tcp"];
+    world.run(&[&["run", EXPERIMENT, "--engine", "podman", "--quiet"], &SHORT[..], &only].concat()).ok();
+    let kept = stranger(&world, "kept", &[]);
+    stranger(&world, "lost", &["--label=lasthop.run=lasthop-x", "--label=lasthop.sandbox=/nowhere/lasthop-x"]);
+    let talk = world.run(&["clean"]).ok().stderr;
+    assert!(talk.contains("1 container"), "{talk}");
+    assert_eq!(world.ask(&["ps", "--all", "--quiet", "--no-trunc"]).trim(), kept);
+}
+
+/// Says why, and ends.
+const UNWILLING: &str = r#"
+summary = "a server that does not want to"
+[program]
+names = ["sh"]
+version = { arguments = ["-c", "echo sh/1"], pattern = 'sh/(\d)' }
+[listen.tcp]
+[listen.unix]
+[settings.application]
+help = "none"
+[settings.workers]
+help = "none"
+[settings.worker_class]
+help = "none"
+[settings.backlog]
+help = "none"
+[start]
+arguments = ["-c", "echo the application does not want to; exit 3"]
+"#;
+
+/// The experiment with another server, in the home of the world.
+fn with_server(world: &World, recipe: &str) {
+    let built_in = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT);
+    let folder = world.lasthop.home().join("experiments").join(EXPERIMENT);
+    fs::create_dir_all(folder.join("services/gunicorn")).unwrap();
+    fs::create_dir_all(folder.join("app")).unwrap();
+    for name in ["experiment.toml", "nginx.conf.j2", "app/application.py"] {
+        fs::copy(built_in.join(name), folder.join(name)).unwrap();
+    }
+    fs::write(folder.join("services/gunicorn/recipe.toml"), recipe).unwrap();
+}
+
+fn failures(summary: &Value) -> BTreeMap<String, String> {
+    let text = |failure: &Value| format!("{} {} {}", failure["stage"], failure["cause"], failure["log"]);
+    let failures = summary["failures"].as_array().unwrap().iter();
+    failures.map(|failure| (failure["case"].as_str().unwrap().to_owned(), text(failure))).collect()
+}
+
+#[test]
+fn a_container_that_exits_at_once_shows_its_last_lines() {
+    if !ready("podman") {
+        return;
+    }
+    let world = World::new("podman");
+    with_server(&world, UNWILLING);
+    let folder = world.lasthop.home().join("experiments").join(EXPERIMENT);
+    let arguments = [
+        "run",
+        folder.to_str().unwrap(),
+        "--engine",
+        "podman",
+        "--only",
+        "path=bridge",
+        "--budget",
+        "5s",
+        "--format",
+        "json",
+    ];
+    let ran = world.run(&arguments);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let failures = failures(&ran.json());
+    let text = &failures["bridge"];
+    assert!(text.contains("ended with status 3"), "{text}");
+    assert!(text.contains("the application does not want to"), "{text}");
+    world.lasthop.assert_nothing_left();
+}
+
+#[test]
+fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
+    if !have("nginx") || !have_python(EXPERIMENT) {
+        return;
+    }
+    let lasthop = common::Lasthop::new();
+    let only = "path=bridge,no-container-tcp";
+    let run = |engine: &str, path: &str| {
+        let mut command = lasthop.command(["run", EXPERIMENT, "--only", only, "--budget", "4s", "--trial", "20ms"]);
+        command.args(["--engine", engine, "--format", "json"]).env("PATH", path);
+        let ran = common::Ran::from(command.env("DOCKER_HOST", "unix:///nowhere/docker.sock").output().unwrap());
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let summary = ran.json();
+        assert!(
+            summary["cases"].as_array().unwrap().iter().any(|case| case["requests"].as_u64() > Some(0)),
+            "{summary}"
+        );
+        failures(&summary)["bridge"].clone()
+    };
+    let empty = lasthop.home().display().to_string();
+    let missing = run("podman", &empty);
+    assert!(missing.contains("`podman` is not on PATH; install it, or choose another with --engine"), "{missing}");
+    if have("docker") {
+        let unusable = run("docker", &std::env::var("PATH").unwrap());
+        assert!(unusable.contains("start the daemon") && unusable.contains("DOCKER_HOST"), "{unusable}");
+    }
+    lasthop.assert_nothing_left();
+}

@@ -1,0 +1,151 @@
+//! CockroachDB, as far as it goes without the program, which no package manager has; and the rest where it is there.
+
+mod common;
+
+use std::{fs, path::Path};
+
+use common::{Lasthop, have};
+use lasthop::{
+    experiment::{
+        cases::{Choice, Selection},
+        catalog::Catalog,
+        model::{ReadyCheck, RenderedService},
+        plan::Plan,
+    },
+    service::sandbox::{Sandbox, Wanted},
+};
+
+/// The only service of each stack, rendered for a real sandbox; the first has the name of its case's transport and way
+/// to authenticate.
+fn rendered() -> Vec<(String, RenderedService)> {
+    let experiment = Catalog::default().load("cockroachdb").unwrap();
+    let every = "auth=trust,password-scram,password-cleartext".parse::<Choice>().unwrap();
+    let plan = Plan::new(experiment, &Selection { set: vec![every], ..Selection::default() }).unwrap();
+    assert_eq!(plan.differences, [], "cases differ in more than the link");
+    let sandbox = Sandbox::create().unwrap();
+    let record = tempfile::tempdir().unwrap();
+    let render = |stack: &lasthop::experiment::plan::Stack| {
+        let recipe = &plan.experiment.recipes["cockroachdb"];
+        let mut wanted = Wanted::new("cockroachdb", stack.transport, "/usr/local/bin/cockroach");
+        wanted.authority.clone_from(&recipe.listen[&stack.transport].authority);
+        let bindings = sandbox.bind(record.path(), 0, stack.number, &[wanted]).unwrap();
+        let mut services = plan.services(stack, &bindings).unwrap();
+        (stack.transport.name().to_owned(), services.remove(0))
+    };
+    plan.stacks.iter().map(render).collect()
+}
+
+fn file(service: &RenderedService, name: &str) -> String {
+    let (_, content) = service.files.iter().find(|(path, _)| path == Path::new(name)).unwrap();
+    String::from_utf8(content.clone()).unwrap()
+}
+
+/// The rules within the statement that sets them.
+fn rules(service: &RenderedService) -> String {
+    let text = file(service, "setup.sql");
+    let (_, rest) = text.split_once("server.host_based_authentication.configuration = '").unwrap();
+    rest.split_once("';").unwrap().0.trim_start().to_owned()
+}
+
+#[test]
+fn what_would_be_run_is_secure_and_stays_in_the_sandbox() {
+    let all = rendered();
+    // Two transports; trust (also of queries and rows), SCRAM and clear text.
+    assert_eq!(all.len(), 6);
+    for (transport, service) in &all {
+        let command = service.command.join(" ");
+        assert!(command.starts_with("/usr/local/bin/cockroach start-single-node --certs-dir=/"), "{command}");
+        assert!(command.contains("--store=type=mem,size=1GiB"), "{command}");
+        assert!(!command.contains("insecure"), "{command}");
+        assert_eq!(command.contains("--socket-dir=/"), transport == "unix", "{command}");
+        assert!(command.contains("--sql-addr=127.0.0.1:"), "{command}");
+        let certificates = file(service, "certificates.sh");
+        for kind in ["create-ca", "create-node localhost 127.0.0.1", "create-client root"] {
+            assert!(certificates.contains(&format!("cockroach cert {kind} --certs-dir=")), "{certificates}");
+        }
+        let tls = service.endpoint.tls.as_ref();
+        assert_eq!(tls.is_some(), transport == "tls");
+        if let Some(authority) = tls.and_then(|tls| tls.authority.as_ref()) {
+            let made = format!("--certs-dir={}", authority.parent().unwrap().display());
+            assert!(authority.ends_with("certs/ca.crt") && command.contains(&made), "{command}");
+        }
+        let ReadyCheck::Command(ready) = &service.ready.check else { panic!("{:?}", service.ready) };
+        assert!(ready[1].ends_with("/ready.sh") && command.contains(&format!("--sql-addr=127.0.0.1:{}", ready[2])));
+        assert_eq!(ready.len() == 4 && ready[3].ends_with("/socket"), transport == "unix", "{ready:?}");
+        let diagnostics = ("COCKROACH_SKIP_ENABLING_DIAGNOSTIC_REPORTING".to_owned(), "true".to_owned());
+        assert!(service.environment.contains(&diagnostics));
+        assert!(file(service, "setup.sql").contains("CREATE USER IF NOT EXISTS lasthop WITH PASSWORD 'lasthop';"));
+    }
+    let methods: Vec<String> =
+        all.iter().map(|(_, service)| rules(service).split_whitespace().nth(3).unwrap().into()).collect();
+    assert_eq!(methods, ["trust", "scram-sha-256", "password", "trust", "scram-sha-256", "password"]);
+}
+
+#[test]
+fn the_shell_can_read_the_scripts() {
+    for (_, service) in rendered() {
+        for script in ["certificates.sh", "ready.sh"] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(script);
+            fs::write(&path, file(&service, script)).unwrap();
+            let checked = std::process::Command::new("/bin/sh").arg("-n").arg(&path).output().unwrap();
+            assert!(checked.status.success(), "{script}: {}", String::from_utf8_lossy(&checked.stderr));
+        }
+    }
+}
+
+/// The rules have the same form in both databases: a real PostgreSQL lets the role in by them, and nobody by others.
+#[test]
+fn postgresql_takes_the_rules() {
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let (_, service) = rendered().into_iter().find(|(_, service)| rules(service).contains("scram")).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = lasthop.home().join("rules");
+    let recipe = folder.join("services/postgres");
+    fs::create_dir_all(&recipe).unwrap();
+    fs::copy(root.join("experiments/postgres/experiment.toml"), folder.join("experiment.toml")).unwrap();
+    for entry in fs::read_dir(root.join("services/postgres")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), recipe.join(entry.file_name())).unwrap();
+    }
+    fs::write(recipe.join("pg_hba.conf.j2"), rules(&service)).unwrap();
+    let mut arguments = vec!["run", "./rules", "--only", "work=connect", "--only", "auth=password-scram"];
+    arguments.extend(["--budget", "8s", "--trial", "30ms", "--blocks", "2", "--format", "json"]);
+    let summary = lasthop.run(arguments).ok().json();
+    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
+    assert_eq!(summary["cases"].as_array().unwrap().len(), 3);
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skip is said")]
+fn it_runs_where_the_program_is_and_says_how_to_get_it_where_it_is_not() {
+    let lasthop = Lasthop::new();
+    let found = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("cockroach").is_file()));
+    let run = lasthop.run(["run", "cockroachdb", "--budget", "40s", "--trial", "50ms", "--format", "json"]);
+    if found {
+        let summary = run.ok().json();
+        assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
+    } else {
+        eprintln!("SKIPPED: the run itself; CockroachDB is not on PATH, and no package manager has it");
+        let run = run.fails(1, "`cockroach` was not found");
+        for part in ["cockroachlabs.com", "/usr/local/bin", "--program cockroach=PATH"] {
+            assert!(run.stderr.contains(part), "{}", run.stderr);
+        }
+        lasthop.run(["setup", "cockroachdb", "--yes"]).fails(1, "cannot be installed by lasthop");
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn nothing_else_passes_for_it() {
+    let lasthop = Lasthop::new();
+    let other = ["run", "cockroachdb", "--program", "cockroach=/bin/true", "--budget", "5s"];
+    let run = lasthop.run(other);
+    assert_ne!(run.code, Some(0));
+    assert!(run.stderr.contains("/bin/true does not tell its version"), "{}", run.stderr);
+}
