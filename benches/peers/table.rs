@@ -5,12 +5,12 @@ use std::{fmt::Write as _, fs};
 use lasthop_stats::{CONFIDENCE, Grouped, Interval, Resampling, mean};
 
 use crate::{
-    scenario::Scenario,
+    scenario::{Scenario, Server},
     tool::{Measured, Tool},
 };
 
 pub const HEAD: &str = "\
-| scenario | lasthop, thousand requests per CPU second | against | theirs | ratio (95 % interval) | target | |
+| scenario | lasthop, thousand requests per CPU second (echo: round trips per second) | against | theirs | ratio (95 % interval) | target | |
 |---|---|---|---|---|---|---|";
 
 /// What a reader needs to judge the figures.
@@ -32,8 +32,9 @@ type Rounds = [Vec<(Tool, Measured)>];
 pub fn rows(scenario: &Scenario, rounds: &Rounds) -> String {
     let mut text = String::new();
     for (peer, target) in &scenario.targets {
-        let Some(ratio) = ratio(rounds, *peer, |measured| Some(measured.per_cpu_second)) else { continue };
-        let thousand = |tool| geometric_mean(rounds, tool) / 1e3;
+        let quantity = |measured: &Measured| compared(scenario, measured);
+        let Some(ratio) = ratio(rounds, *peer, |measured| Some(quantity(measured))) else { continue };
+        let thousand = |tool| geometric_mean(rounds, tool, quantity) / 1e3;
         let mark = match (ratio.estimate >= *target, ratio.high >= *target) {
             (true, _) => "reached",
             (false, true) => "within the interval",
@@ -54,6 +55,11 @@ pub fn rows(scenario: &Scenario, rounds: &Rounds) -> String {
 
 /// What each tool measured, round by round.
 pub type Series = Vec<Vec<(Tool, Measured)>>;
+
+/// Requests per CPU second; for round trips of one connection their rate, which is the inverse of their mean time.
+fn compared(scenario: &Scenario, measured: &Measured) -> f64 {
+    if scenario.server == Server::Echo { measured.throughput } else { measured.per_cpu_second }
+}
 
 /// Throughput and median of lasthop against each peer: both measure the same server, so they should agree where the
 /// server is what limits them.
@@ -88,8 +94,8 @@ fn ratio(rounds: &Rounds, peer: Tool, quantity: impl Fn(&Measured) -> Option<f64
     Some(mean::mean(&values, Resampling::new(1))?.exponential(CONFIDENCE))
 }
 
-fn geometric_mean(rounds: &Rounds, tool: Tool) -> f64 {
-    let logs: Vec<f64> = rounds.iter().filter_map(|round| Some(of(round, tool)?.per_cpu_second.ln())).collect();
+fn geometric_mean(rounds: &Rounds, tool: Tool, quantity: impl Fn(&Measured) -> f64) -> f64 {
+    let logs: Vec<f64> = rounds.iter().filter_map(|round| Some(quantity(&of(round, tool)?).ln())).collect();
     (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }
 

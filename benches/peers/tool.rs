@@ -66,6 +66,7 @@ impl Tool {
     ) -> Result<Measured, String> {
         let target = Target { settings, servers, scenario, rate };
         let ran = run(&mut target.command(self), client_cpu(scenario))?;
+        ran.ended?;
         let report = target.report(self, &ran.output, ran.seconds);
         let (requests, throughput, median_us) =
             report.ok_or_else(|| format!("{} on {}: cannot read\n{}", self.name(), scenario.name, ran.output))?;
@@ -296,6 +297,8 @@ fn find(name: &str) -> Option<PathBuf> {
 
 /// What a client printed and consumed.
 pub struct Ran {
+    /// Exit code 0, and what was said on standard error otherwise.
+    pub ended: Result<(), String>,
     pub output: String,
     pub seconds: f64,
     pub cpu_seconds: f64,
@@ -317,11 +320,11 @@ pub fn run(command: &mut Command, cpu: usize) -> Result<Ran, String> {
     let mut errors = String::new();
     let _ = child.stderr.take().expect("asked for").read_to_string(&mut errors);
     let (status, usage) = wait(child.id().cast_signed()).map_err(|error| format!("{described}: {error}"))?;
-    if status != 0 {
-        return Err(format!("{described} ended with status {status}:\n{output}\n{errors}"));
-    }
+    let complaint = || format!("{described} ended with wait status {status}:\n{output}\n{errors}");
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    let ended = if status == 0 { Ok(()) } else { Err(complaint()) };
     Ok(Ran {
+        ended,
         output,
         seconds: begin.elapsed().as_secs_f64(),
         cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
