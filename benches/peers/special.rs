@@ -73,7 +73,9 @@ pub fn held(settings: &Settings, servers: &Servers) -> Result<String, String> {
         let many = HELD.to_string();
         let (_, few) = load(settings, &url, &["-c", "2", "-d", "1s"])?;
         let (figures, ran) = load(settings, &url, &["-c", many.as_str(), "-d", "2s"])?;
-        let errors: f64 = figures["errors"].as_object().map_or(0.0, |map| map.values().filter_map(Value::as_f64).sum());
+        let errors: f64 = figures["errors"]
+            .as_object()
+            .map_or(0.0, |map| map.values().filter_map(Value::as_f64).fold(0.0, |sum, count| sum + count));
         let each = (ran.resident - few.resident) as f64 * 1024.0 / f64::from(HELD - 2);
         let mark = if errors == 0.0 && each <= HELD_TARGET { "reached" } else { "**missed**" };
         let _ = writeln!(
