@@ -13,6 +13,8 @@ pub struct MachineReading {
 /// The line `cpu` of `/proc/stat`, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CpuTimes {
+    /// User, nice and system: processes, by sampling at each tick.
+    processes: u64,
     idle: u64,
     softirq: u64,
     steal: u64,
@@ -31,19 +33,21 @@ impl MachineReading {
     /// What happened until a later reading; `ours_ns` is what lasthop and all that it started consumed meanwhile.
     ///
     /// Busy is the time that was neither idle nor stolen: the kernel measures idling, but only samples the rest, at
-    /// each tick.
+    /// each tick. Between two processes that wake each other, a good part of it is the way into idling and out again,
+    /// which is nobody's; foreign is therefore no more than what the samples give to processes.
     #[must_use]
     pub fn until(&self, after: &Self, ours_ns: u64) -> super::MachineUsage {
         let wall_ns = u64::try_from(after.at.duration_since(self.at).as_nanos()).unwrap_or(u64::MAX);
         let steal_ns = after.times.steal.saturating_sub(self.times.steal);
         let idle_ns = after.times.idle.saturating_sub(self.times.idle);
         let busy_ns = (wall_ns * after.cpus).saturating_sub(idle_ns).saturating_sub(steal_ns);
+        let processes_ns = after.times.processes.saturating_sub(self.times.processes);
         super::MachineUsage {
             wall_ns,
             busy_ns,
             softirq_ns: after.times.softirq.saturating_sub(self.times.softirq),
             steal_ns,
-            foreign_ns: busy_ns.saturating_sub(ours_ns),
+            foreign_ns: busy_ns.min(processes_ns).saturating_sub(ours_ns),
         }
     }
 }
@@ -54,7 +58,7 @@ fn parse(text: &str, tick_ns: u64) -> Option<(u64, CpuTimes)> {
     let numbers: Vec<u64> =
         lines.next()?.split_ascii_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
     let at = |index: usize| numbers.get(index).copied().map(|ticks: u64| ticks * tick_ns);
-    let times = CpuTimes { idle: at(3)? + at(4)?, softirq: at(6)?, steal: at(7)? };
+    let times = CpuTimes { processes: at(0)? + at(1)? + at(2)?, idle: at(3)? + at(4)?, softirq: at(6)?, steal: at(7)? };
     Some((lines.take_while(|line| line.starts_with("cpu")).count() as u64, times))
 }
 
@@ -79,7 +83,7 @@ mod tests {
     #[test]
     fn the_columns_are_where_the_manual_says() {
         let (cpus, times) = parse(TEXT, 10).unwrap();
-        assert_eq!((cpus, times), (2, CpuTimes { idle: 3400, softirq: 60, steal: 70 }));
+        assert_eq!((cpus, times), (2, CpuTimes { processes: 310, idle: 3400, softirq: 60, steal: 70 }));
         assert_eq!(parse("", 10), None);
     }
 
@@ -87,12 +91,16 @@ mod tests {
     fn busy_is_what_is_neither_idle_nor_stolen_and_foreign_what_is_not_ours() {
         let at = Instant::now();
         let before = MachineReading { at, cpus: 2, times: CpuTimes::default() };
-        let times = CpuTimes { idle: 120_000_000, softirq: 10_000_000, steal: 20_000_000 };
+        let (softirq, steal) = (10_000_000, 20_000_000);
+        let times = CpuTimes { processes: 70_000_000, idle: 120_000_000, softirq, steal };
         let after = MachineReading { at: at + Duration::from_millis(100), cpus: 2, times };
         let usage = before.until(&after, 50_000_000);
         assert_eq!((usage.busy_ns, usage.foreign_ns), (60_000_000, 10_000_000));
         assert_eq!((usage.wall_ns, usage.softirq_ns, usage.steal_ns), (100_000_000, 10_000_000, 20_000_000));
         assert_eq!(before.until(&after, 500_000_000).foreign_ns, 0);
+        let sampled = CpuTimes { processes: 52_000_000, ..times };
+        let after = MachineReading { times: sampled, ..after };
+        assert_eq!(before.until(&after, 50_000_000).foreign_ns, 2_000_000, "idling's own cost is nobody's");
     }
 
     #[test]
