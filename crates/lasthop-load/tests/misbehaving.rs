@@ -213,7 +213,8 @@ fn every_fifth(act: Act) -> impl Fn(u64) -> Act + Clone {
 fn errors_of(act: Act, class: ErrorClass) {
     everywhere(every_fifth(act), |server, spec| {
         let mut spec = spec.clone();
-        let mut phases = SHORT;
+        // Long enough for right answers between the wrong ones on a busy machine.
+        let mut phases = TrialPhases { measure_ns: 100_000_000, ..SHORT };
         if class == ErrorClass::Timeout {
             spec.timeouts.request_ns = 100_000_000;
             phases.measure_ns = 250_000_000;
