@@ -24,7 +24,7 @@ use crate::{
     service::{
         bindings::{Bindings, service_of},
         container::launch::Launch,
-        guard::{GuardedChild, Input, Output, Spawn},
+        guard::{Exit, GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
         stack::{Instance, Stack, StackPlan, StartError},
     },
@@ -50,7 +50,12 @@ pub struct Round {
 struct Up {
     stack: Stack,
     bindings: Bindings,
+    /// Whether a failure of it has waited for a service to end already.
+    waited: bool,
 }
+
+/// Time in which a service that fails while it starts may still end after its first wrong answer.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 struct RunningDriver {
     driver: Driver,
@@ -137,7 +142,7 @@ impl Round {
             let number = plan.bindings.stack;
             match started {
                 Ok(stack) => {
-                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings });
+                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited: false });
                 }
                 Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
             }
@@ -327,7 +332,7 @@ impl Round {
 
     /// Why a driver's request failed: a service that has died meanwhile explains more than a reset connection.
     fn trouble(&mut self, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
-        let died = self.stacks[case.stack].as_ref().and_then(|up| up.stack.died());
+        let died = self.stacks[case.stack].as_mut().and_then(Up::died);
         if let Some((instance, exit)) = died {
             return Trouble {
                 stage: error.stage().to_owned(),
@@ -347,6 +352,19 @@ impl Round {
     fn log_of(&self, case: &CasePlan) -> String {
         let target = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&case.load.target));
         target.map(|instance| instance.log_tail()).unwrap_or_default()
+    }
+}
+
+impl Up {
+    /// The service that ended by itself. A server whose workers cannot start accepts a connection first and ends a
+    /// little later: the first failure waits for that.
+    fn died(&mut self) -> Option<(&Instance, Exit)> {
+        let begun = Instant::now();
+        while !self.waited && self.stack.died().is_none() && begun.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.waited = true;
+        self.stack.died()
     }
 }
 
