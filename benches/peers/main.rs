@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers, whose output is its purpose")]
 
+mod paced;
 mod scenario;
 mod server;
 mod special;
@@ -88,7 +89,7 @@ fn run(settings: &Settings) -> Result<(), String> {
     }
     println!("\n{}", table::agreement(&all));
     if wanted("open") {
-        println!("{}", special::open_loop(settings, &servers)?);
+        println!("{}", paced::open_loop(settings, &servers)?);
     }
     if wanted("held") {
         println!("{}", special::held(settings, &servers)?);

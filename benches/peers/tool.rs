@@ -270,29 +270,31 @@ impl Target<'_> {
     }
 }
 
-fn number_after(text: &str, mark: &str) -> Option<f64> {
+pub fn number_after(text: &str, mark: &str) -> Option<f64> {
     let rest = text.split_once(mark)?.1.trim_start();
     let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     rest[..digits].parse().ok()
 }
 
-fn number_before(text: &str, mark: &str) -> Option<f64> {
+pub fn number_before(text: &str, mark: &str) -> Option<f64> {
     let head = text.split_once(mark)?.0;
     head[head.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |at| at + 1)..].parse().ok()
 }
 
 /// wrk's times have their unit attached.
-fn time_after(text: &str, mark: &str) -> Option<f64> {
+pub fn time_after(text: &str, mark: &str) -> Option<f64> {
     let word = text.split_once(mark)?.1.split_whitespace().next()?;
     let number = number_after(word, "")?;
     let scale = [("us", 1.0), ("ms", 1e3), ("s", 1e6)].into_iter().find(|(unit, _)| word.ends_with(unit))?.1;
     Some(number * scale)
 }
 
-fn find(name: &str) -> Option<PathBuf> {
+pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo/bin"));
-    env::split_paths(&path).chain(home).map(|folder| folder.join(name)).find(|file| file.is_file())
+    // Where `script/setup --bench` puts what Debian does not have.
+    let own = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin"));
+    env::split_paths(&path).chain(home).chain([own]).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// What a client printed and consumed.
