@@ -21,6 +21,20 @@ pub fn load(settings: &Settings, url: &str, options: &[&str]) -> Result<(Value, 
     }
 }
 
+/// The median service time of an echo of 64 B over one connection, by a client on this CPU.
+pub fn median_us(settings: &Settings, url: &str, cpu: usize) -> Result<f64, String> {
+    let mut command = Command::new(&settings.lasthop);
+    command.args(["load", url, "--size", "64", "-d", "1s", "--warm-up", "50ms", "--format", "json"]);
+    let ran = tool::run(&mut command, cpu)?;
+    ran.ended?;
+    let figures: Value = serde_json::from_str(&ran.output).map_err(|error| error.to_string())?;
+    figures["latency_ns"]["p50"].as_f64().map(|ns| ns / 1e3).ok_or_else(|| "no median".to_owned())
+}
+
+pub fn echo_url(servers: &Servers) -> String {
+    format!("echo://127.0.0.1:{}", servers.port(Server::Echo))
+}
+
 pub fn urls(servers: &Servers) -> [(&'static str, String); 2] {
     let socket = servers.socket(Server::Http);
     [
