@@ -50,12 +50,12 @@ pub struct Round {
 struct Up {
     stack: Stack,
     bindings: Bindings,
-    /// Whether a failure of it has waited for a service to end already.
+    /// Whether a failure of it has waited for a service to end already; only the first round has time for that.
     waited: bool,
 }
 
 /// Time in which a service that fails while it starts may still end after its first wrong answer.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 struct RunningDriver {
     driver: Driver,
@@ -142,7 +142,7 @@ impl Round {
             let number = plan.bindings.stack;
             match started {
                 Ok(stack) => {
-                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited: false });
+                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited: self.number > 0 });
                 }
                 Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
             }
