@@ -161,73 +161,12 @@ static uint64_t many_connections(const int *fds, int connections, int depth) {
   return requests;
 }
 
-/* An experiment, not the floor: where a client starts its clocks, and what pausing does. Several connections; the replies
- * that are ready are received first, then all their successors are sent (batched), or each at once. Two clocks run for every
- * request: one from the reply before it on the same connection, as lasthop's, one from just before its send, as wrk's. */
-enum { BINS = 200000, BIN_NS = 100 };
-static uint32_t since_reply[BINS], since_send[BINS];
-
-static uint64_t nanoseconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-static void record(uint32_t *bins, uint64_t duration) {
-  uint64_t bin = duration / BIN_NS;
-  bins[bin < BINS ? bin : BINS - 1]++;
-}
-
-static double median_us(const uint32_t *bins, uint64_t all) {
-  uint64_t below = 0;
-  for (int bin = 0; bin < BINS; bin++)
-    if ((below += bins[bin]) * 2 >= all && all) return bin * BIN_NS / 1e3;
-  return 0;
-}
-
-static uint64_t clocked_connections(const int *fds, int connections, int batched, int pause_us) {
-  int epoll = epoll_create1(0);
-  struct epoll_event *ready = calloc((size_t)connections, sizeof *ready);
-  uint64_t *replied = calloc((size_t)connections, sizeof *replied), *sent = calloc((size_t)connections, sizeof *sent);
-  uint64_t requests = 0;
-  for (int i = 0; i < connections; i++) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fds[i], &event)) fail("epoll_ctl");
-    replied[i] = sent[i] = nanoseconds();
-    send_all(fds[i], request, request_length);
-  }
-  while (!done) {
-    if (pause_us)
-      for (uint64_t until = nanoseconds() + (uint64_t)pause_us * 1000; nanoseconds() < until;) {}
-    int count = epoll_wait(epoll, ready, connections, -1);
-    if (count < 0 && errno != EINTR) fail("epoll_wait");
-    for (int round = 0; round < 1 + batched; round++)
-      for (int at = 0; at < count; at++) {
-        int i = (int)ready[at].data.u32;
-        if (round == 0) {
-          /* Short replies only: each comes whole. */
-          if (recv(fds[i], reply, BUFFER, 0) != (ssize_t)reply_length) fail("recv");
-          uint64_t now = nanoseconds();
-          record(since_reply, now - replied[i]);
-          record(since_send, now - sent[i]);
-          replied[i] = now;
-          requests++;
-        }
-        if (round == batched) {
-          sent[i] = nanoseconds();
-          send_all(fds[i], request, request_length);
-        }
-      }
-  }
-  return requests;
-}
-
 static double seconds_of(struct timeval time) { return (double)time.tv_sec + (double)time.tv_usec / 1e6; }
 
 int main(int argc, char **argv) {
   if (argc < 3) fail("floor PROTOCOL ADDRESS [key=value ...]");
   const char *protocol = argv[1], *path = "/", *user = "postgres", *database = "postgres";
-  int connections = 1, depth = 1, size = 64, clocks = 0, batched = 0, pause_us = 0;
+  int connections = 1, depth = 1, size = 64;
   double seconds = 1;
   for (int i = 3; i < argc; i++) {
     char *value = strchr(argv[i], '=');
@@ -238,8 +177,6 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "seconds")) seconds = atof(value);
     else if (!strcmp(argv[i], "size")) size = atoi(value);
     else if (!strcmp(argv[i], "path")) path = value;
-    else if (!strcmp(argv[i], "order")) clocks = 1, batched = !strcmp(value, "batched");
-    else if (!strcmp(argv[i], "pause")) clocks = 1, pause_us = atoi(value);
     else if (!strcmp(argv[i], "user")) user = value;
     else if (!strcmp(argv[i], "database")) database = value;
     else fail(argv[i]);
@@ -279,13 +216,9 @@ int main(int argc, char **argv) {
   getrusage(RUSAGE_SELF, &before);
   clock_gettime(CLOCK_MONOTONIC, &begin);
   setitimer(ITIMER_REAL, &timer, NULL);
-  uint64_t requests = clocks ? clocked_connections(fds, connections, batched, pause_us)
-                    : connections == 1 ? one_connection(fds[0], depth) : many_connections(fds, connections, depth);
+  uint64_t requests = connections == 1 ? one_connection(fds[0], depth) : many_connections(fds, connections, depth);
   clock_gettime(CLOCK_MONOTONIC, &end);
   getrusage(RUSAGE_SELF, &after);
-  if (clocks)
-    fprintf(stderr, "median from the reply before %.1f us, from the send %.1f us\n", median_us(since_reply, requests),
-            median_us(since_send, requests));
   printf("{\"requests\":%llu,\"seconds\":%.6f,\"user\":%.6f,\"system\":%.6f}\n", (unsigned long long)requests,
          (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9,
          seconds_of(after.ru_utime) - seconds_of(before.ru_utime), seconds_of(after.ru_stime) - seconds_of(before.ru_stime));
