@@ -76,12 +76,13 @@ fn is_reference(trials: &Trials, plan: &DerivedPlan, other: &DerivedPlan, case: 
     is_time && other.quantity == plan.quantity && case.reference.is_some() && theirs() == case.reference.as_ref()
 }
 
-/// Microseconds of a request in each block: the time of all connections by right answers.
+/// Microseconds of a request in each block: the time of all connections by right answers. Where a connection carries
+/// several requests and is closed, of that unit.
 fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
-    let connections = trials.cases().iter().find(|case| case.case == name).map_or(1, |case| case.load.connections);
-    let time = |trial: &MeasuredTrial| {
-        trial.result.elapsed_ns as f64 / 1e3 * f64::from(connections.max(1)) / trial.result.requests as f64
-    };
+    let load = trials.cases().iter().find(|case| case.case == name).map(|case| &case.load);
+    let requests =
+        load.map_or(1.0, |load| f64::from(load.connections.max(1)) * f64::from(load.requests_per_connection));
+    let time = |trial: &MeasuredTrial| trial.result.elapsed_ns as f64 / 1e3 * requests / trial.result.requests as f64;
     trials.of(name).map(|trial| ((trial.round, trial.block), time(trial))).collect()
 }
 

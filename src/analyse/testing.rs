@@ -111,6 +111,7 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
         connections: 1,
         threads: 1,
         reuse: "keep-alive".to_owned(),
+        requests_per_connection: 1,
         bytes: Some(64),
         driver: "lasthop".to_owned(),
     };
@@ -203,6 +204,7 @@ fn proof(transport: Transport) -> CaseProof {
         connections: 1,
         threads: 1,
         pipeline: 1,
+        requests_per_connection: 1,
         timeouts: Timeouts::default(),
     };
     let driver = Proof {

@@ -197,6 +197,7 @@ pub mod testing {
             connections,
             threads: 1,
             pipeline: 1,
+            requests_per_connection: 1,
             timeouts: Timeouts::default(),
         }
     }

@@ -39,6 +39,7 @@ fn factory(protocol: Protocol) -> Factory {
         connections: 1,
         threads: 1,
         pipeline: 1,
+        requests_per_connection: 1,
         timeouts: Timeouts::default(),
     };
     spec.validate().expect("the specifications of the targets are right");

@@ -98,6 +98,7 @@ pub fn spec(endpoint: &Endpoint, protocol: Protocol) -> Spec {
         connections: 1,
         threads: 1,
         pipeline: 1,
+        requests_per_connection: 1,
         timeouts: Timeouts { connect_ns: 3_000_000_000, request_ns: 3_000_000_000 },
     }
 }
