@@ -361,25 +361,8 @@ pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> Option
     if requests == 0 {
         return None;
     }
-    let elapsed_ns = common_window(&records, requests);
-    let mut result = TrialResult {
-        reported: None,
-        elapsed_ns,
-        requests,
-        requests_total: 0,
-        bytes_received: 0,
-        service_time: None,
-        response_time: None,
-        lag: None,
-        offered: offered(&records, model),
-        ports: None,
-        tls_handshakes: None,
-        phases: Phases::default(),
-        errors: BTreeMap::new(),
-        connections_opened: 0,
-        cost: DriverCost::default(),
-        engine,
-    };
+    let empty = TrialResult::empty(engine, common_window(&records, requests));
+    let mut result = TrialResult { requests, offered: offered(&records, model), ..empty };
     for record in records {
         add(&mut result, record);
     }

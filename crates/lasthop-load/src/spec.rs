@@ -434,6 +434,24 @@ pub enum SpecError {
 }
 
 impl Spec {
+    /// One kept connection in a closed loop, every option at its default.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, protocol: Protocol) -> Self {
+        Self {
+            endpoint,
+            protocol,
+            socket: SocketOptions::default(),
+            reuse: Reuse::default(),
+            model: Model::default(),
+            engine: Engine::default(),
+            connections: one(),
+            threads: one(),
+            pipeline: one(),
+            requests_per_connection: one(),
+            timeouts: Timeouts::default(),
+        }
+    }
+
     /// Checks everything that can be known without opening a socket.
     ///
     /// # Errors
@@ -573,6 +591,7 @@ mod tests {
         assert_eq!(spec.requests_per_connection, 1);
         assert_eq!((spec.reuse, spec.model, spec.engine), (Reuse::KeepAlive, Model::Closed, Engine::Auto));
         spec.validate().unwrap();
+        assert_eq!(spec, Spec::new(spec.endpoint.clone(), spec.protocol.clone()));
         let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
         assert_eq!(again, spec);
     }
