@@ -192,7 +192,9 @@ fn postgresql_takes_the_statements() {
     fs::write(recipe.join("roles.sql.j2"), roles.replace("{{ role }} LOGIN", "{{ role }} CREATEROLE LOGIN")).unwrap();
     let query = load(&ours).lines().find(|line| line.starts_with("query = ")).unwrap().to_owned();
     let expect = load(&ours).lines().find(|line| line.starts_with("expect = ")).unwrap().to_owned();
-    let changed = ours.replace(&query, &format!("query = {}", toml_text(&script))).replace(&expect, "");
+    let changed = ours
+        .replace(&query, &format!("query = {}", toml_text(&format!("{script}{{{{ '' if rows is defined }}}}"))))
+        .replace(&expect, "");
     fs::write(folder.join("experiment.toml"), changed).unwrap();
     let mut arguments = vec!["run", "./statements", "--only", "transport=unix", "--only", "work=query"];
     arguments.extend(["--budget", "4s", "--trial", "20ms", "--blocks", "1", "--format", "json"]);
