@@ -192,14 +192,19 @@ fn postgresql_takes_the_statements() {
     fs::write(recipe.join("roles.sql.j2"), roles.replace("{{ role }} LOGIN", "{{ role }} CREATEROLE LOGIN")).unwrap();
     let query = load(&ours).lines().find(|line| line.starts_with("query = ")).unwrap().to_owned();
     let expect = load(&ours).lines().find(|line| line.starts_with("expect = ")).unwrap().to_owned();
-    let changed = ours
-        .replace(&query, &format!("query = {}", toml_text(&format!("{script}{{{{ '' if rows is defined }}}}"))))
-        .replace(&expect, "");
-    fs::write(folder.join("experiment.toml"), changed).unwrap();
-    let mut arguments = vec!["run", "./statements", "--only", "transport=unix", "--only", "work=query"];
-    arguments.extend(["--budget", "4s", "--trial", "20ms", "--blocks", "1", "--format", "json"]);
-    let summary = lasthop.run(arguments).ok().json();
-    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
+    let failures = |script: &str| {
+        let text = toml_text(&format!("{script}{{{{ '' if rows is defined }}}}"));
+        let changed = ours.replace(&query, &format!("query = {text}")).replace(&expect, "");
+        fs::write(folder.join("experiment.toml"), changed).unwrap();
+        let mut arguments = vec!["run", "./statements", "--only", "transport=unix", "--only", "work=query"];
+        arguments.extend(["--budget", "4s", "--trial", "20ms", "--blocks", "1", "--format", "json"]);
+        lasthop.run(arguments).json()["failures"].clone()
+    };
+    let none = failures(&script);
+    assert_eq!(none.as_array().unwrap().len(), 0, "{none}");
+    // The test can fail: a word that PostgreSQL does not have is an error of the run.
+    let wrong = failures(&script.replace("GRANT ALL", "GRANT EVERYTHING")).to_string();
+    assert!(wrong.contains("SQLSTATE"), "{wrong}");
     lasthop.assert_nothing_left();
 }
 
