@@ -234,6 +234,19 @@ mod tests {
     }
 
     #[test]
+    fn a_slope_over_requests_of_a_connection_is_of_the_whole_connection() {
+        // 100 µs a request where a connection has 1,024 of them, 80 µs where it has 4,096.
+        let mut data = run(&[at(TCP, 10_000.0), at(TCP, 12_500.0)], 6, 5);
+        data.header.cases[0].load.requests_per_connection = 1024;
+        data.header.cases[1].load.requests_per_connection = 4096;
+        let from = Derivation::Slope { per: "queries".into(), points: points(&["tcp", "tcp#2"]) };
+        let found = with(data, vec![from]);
+        let slope = (4096.0 * 80.0 - 1024.0 * 100.0) / 3072.0;
+        covers(found[0].value.as_ref(), slope, 0.08);
+        covers(found[0].intercept.as_ref(), 1024.0 * (100.0 - slope), 0.3);
+    }
+
+    #[test]
     fn the_crossover_is_where_the_difference_falls_below_the_margin() {
         let truths = [TCP, at(UNIX, 26_000.0), at(UNIX, 22_000.0), at(UNIX, 20_010.0)];
         let names = ["unix", "unix#2", "unix#3"];
