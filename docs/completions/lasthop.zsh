@@ -123,6 +123,7 @@ poisson\:"Independent of each other"))' \
 '--seed=[Seed of Poisson arrivals]:N:_default' \
 '-P+[Requests sent at once on a connection before their replies are awaited]:DEPTH:_default' \
 '--pipeline=[Requests sent at once on a connection before their replies are awaited]:DEPTH:_default' \
+'--requests-per-connection=[With \`--reuse per-request\`\: requests that a connection carries one after the other before it is closed; they are timed together, with their connect]:N:_default' \
 '--reuse=[What becomes of a connection after a reply]:REUSE:((keep-alive\:"It is used again"
 per-request\:"Each request has a connection of its own"))' \
 '--engine=[The way to wait for sockets; blocking takes one connection per thread]:ENGINE:((auto\:"Blocking for one connection per thread, else epoll"

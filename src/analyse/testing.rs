@@ -109,6 +109,7 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
         connections: 1,
         threads: 1,
         reuse: "keep-alive".to_owned(),
+        requests_per_connection: 1,
         bytes: Some(64),
         driver: "lasthop".to_owned(),
     };

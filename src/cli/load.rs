@@ -80,6 +80,10 @@ pub struct LoadArgs {
     /// Requests sent at once on a connection before their replies are awaited
     #[arg(short = 'P', long, default_value_t = 1, value_name = "DEPTH")]
     pipeline: u32,
+    /// With `--reuse per-request`: requests that a connection carries one after the other before it is closed; they
+    /// are timed together, with their connect
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    requests_per_connection: u32,
     /// What becomes of a connection after a reply
     #[arg(long, value_enum, default_value_t = ReuseArg::KeepAlive)]
     reuse: ReuseArg,
@@ -342,6 +346,7 @@ fn job(arguments: &LoadArgs) -> Result<Job, CliError> {
         connections: arguments.connections,
         threads: arguments.threads,
         pipeline: arguments.pipeline,
+        requests_per_connection: arguments.requests_per_connection,
         timeouts: Timeouts { connect_ns: timeout, request_ns: timeout },
         spin_ns: arguments.spin.map(nanoseconds),
     };

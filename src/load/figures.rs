@@ -53,6 +53,8 @@ pub struct Figures {
     pub connections: u32,
     pub threads: u32,
     pub pipeline: u32,
+    /// More than 1: what is timed is a connection with so many requests.
+    pub requests_per_connection: u32,
     /// `blocking` or `epoll`.
     pub engine: Engine,
     pub reuse: Reuse,
@@ -157,6 +159,7 @@ impl Figures {
             connections: spec.connections,
             threads: spec.threads,
             pipeline: spec.pipeline,
+            requests_per_connection: spec.requests_per_connection,
             engine: result.engine,
             reuse: spec.reuse,
             connections_opened: result.connections_opened,

@@ -50,8 +50,11 @@ fn count_of(count: u64, one: &str, many: &str) -> String {
 
 fn how(figures: &Figures) -> String {
     let reuse = match figures.reuse {
-        Reuse::PerRequest => "a connection per request",
-        Reuse::KeepAlive => "kept alive",
+        Reuse::PerRequest if figures.requests_per_connection > 1 => {
+            format!("a connection for {} requests each", Count(figures.requests_per_connection.into()))
+        }
+        Reuse::PerRequest => "a connection per request".to_owned(),
+        Reuse::KeepAlive => "kept alive".to_owned(),
     };
     let engine = match figures.engine {
         Engine::Blocking => "blocking",
@@ -60,7 +63,7 @@ fn how(figures: &Figures) -> String {
     };
     let mut parts = vec![
         count_of(figures.connections.into(), "connection", "connections"),
-        reuse.to_owned(),
+        reuse,
         count_of(figures.threads.into(), "thread", "threads"),
         engine.to_owned(),
     ];

@@ -148,6 +148,34 @@ impl Recorder {
         }
     }
 
+    /// A right answer of a unit of several requests; [`Recorder::complete_unit`] follows the last one.
+    #[inline]
+    pub fn answered(&mut self) {
+        self.requests_total += 1;
+    }
+
+    /// A unit of `count` right answers with `payload` bytes in all, on a connection of its own: its connect began at
+    /// `start`, its first byte came at `first`, its last at `end`. It has one service time, and is within the window
+    /// or outside of it as a whole.
+    pub fn complete_unit(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
+        match self.window {
+            Window::Open { since, until } => {
+                self.count(start, first, end, payload, 1);
+                self.requests += u64::from(count) - 1;
+                if end >= until {
+                    self.shut(since, end);
+                }
+            }
+            Window::WarmUp { opens } if end >= opens => self.open(end),
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, now: u64) {
+        self.window = Window::Open { since: now, until: now.saturating_add(self.measure_ns) };
+        self.before = CostSnapshot::take(&self.calls);
+    }
+
     #[inline]
     fn count(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         let count = u64::from(count);
@@ -171,10 +199,7 @@ impl Recorder {
                     self.shut(since, end);
                 }
             }
-            Window::WarmUp { opens } if end >= opens => {
-                self.window = Window::Open { since: end, until: end.saturating_add(self.measure_ns) };
-                self.before = CostSnapshot::take(&self.calls);
-            }
+            Window::WarmUp { opens } if end >= opens => self.open(end),
             _ => {}
         }
     }
@@ -543,6 +568,23 @@ mod tests {
         let mut early = recorder(&[50]);
         early.cut_short(60);
         assert_eq!(early.finish(70).requests, 0);
+    }
+
+    #[test]
+    fn a_unit_is_within_the_window_as_a_whole() {
+        let mut recorder = Recorder::new(Calls::default());
+        recorder.start(1000, PHASES);
+        // Before the warm-up is over, opening the window, in it, shutting it, too late; 3 answers each.
+        for (start, end) in [(1000, 1050), (1050, 1150), (1160, 1400), (1400, 2200), (2200, 2300)] {
+            (0..3).for_each(|_| recorder.answered());
+            recorder.complete_unit(start, start + 10, end, 5, 3);
+        }
+        // A unit that broke off: its answers are work of the servers all the same.
+        recorder.answered();
+        let record = recorder.finish(9000);
+        assert_eq!((record.requests, record.requests_total, record.bytes_received), (6, 16, 10));
+        assert_eq!((record.window_ns, record.service.count(), record.service.max()), (1050, 2, 800));
+        assert_eq!(record.phases.first_byte.unwrap().max(), 10);
     }
 
     #[test]

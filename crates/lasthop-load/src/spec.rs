@@ -391,6 +391,11 @@ pub struct Spec {
     /// connections that are kept, a closed loop, and a protocol that allows it (not hello, stream or HTTP/1.0).
     #[serde(default = "one")]
     pub pipeline: u32,
+    /// Requests that a connection carries one after the other before it is closed: 1 to 10 million. More than one needs
+    /// `reuse` per request and a closed loop. What is timed is then the unit as a whole: connect, authenticate, all of
+    /// its requests; each of them counts as a request.
+    #[serde(default = "one")]
+    pub requests_per_connection: u32,
     #[serde(default)]
     pub timeouts: Timeouts,
     /// Nanoseconds that a worker asks for events again and again before it lets the kernel put it to sleep, at most
@@ -425,6 +430,8 @@ pub enum SpecError {
     Rate(f64),
     #[error("{depth} requests in a pipeline: {why}")]
     Pipeline { depth: u32, why: &'static str },
+    #[error("{requests} requests for each connection: {why}")]
+    Unit { requests: u32, why: &'static str },
     #[error("the request target `{0}` does not begin with `/`")]
     Target(String),
     #[error("{what} `{text}` contains a line break or another character that HTTP does not allow there")]
@@ -451,6 +458,7 @@ impl Spec {
             connections: one(),
             threads: one(),
             pipeline: one(),
+            requests_per_connection: one(),
             timeouts: Timeouts::default(),
             spin_ns: None,
         }
@@ -478,6 +486,7 @@ impl Spec {
         }
         self.validate_model()?;
         self.validate_pipeline()?;
+        self.validate_unit()?;
         match &self.protocol {
             Protocol::Hello(hello) => within("length of the expected text", hello.expect.len() as u64, 1, 1 << 20),
             Protocol::Echo(echo) => within("size of a message", echo.size.into(), 8, 16 << 20),
@@ -497,6 +506,19 @@ impl Spec {
             return Err(SpecError::BlockingOpenLoop);
         }
         if (0.001..=1e8).contains(&open.rate) { Ok(()) } else { Err(SpecError::Rate(open.rate)) }
+    }
+
+    fn validate_unit(&self) -> Result<(), SpecError> {
+        let requests = self.requests_per_connection;
+        within("requests for each connection", requests.into(), 1, 10_000_000)?;
+        let refuse = |why| Err(SpecError::Unit { requests, why });
+        match &self.protocol {
+            _ if requests == 1 => Ok(()),
+            _ if self.reuse == Reuse::KeepAlive => refuse("kept connections are not closed after a number of requests"),
+            _ if self.model != Model::Closed => refuse("an open loop releases requests one by one"),
+            Protocol::Hello(_) => refuse("the server closes after its first word"),
+            _ => Ok(()),
+        }
     }
 
     fn validate_pipeline(&self) -> Result<(), SpecError> {
@@ -582,6 +604,7 @@ mod tests {
     fn an_old_specification_is_still_understood() {
         let spec = spec();
         assert_eq!((spec.connections, spec.threads, spec.pipeline), (1, 1, 1));
+        assert_eq!(spec.requests_per_connection, 1);
         assert_eq!((spec.reuse, spec.model, spec.engine), (Reuse::KeepAlive, Model::Closed, Engine::Auto));
         spec.validate().unwrap();
         assert_eq!(spec, Spec::new(spec.endpoint.clone(), spec.protocol.clone()));
@@ -619,6 +642,8 @@ mod tests {
             (Spec { engine: Engine::Blocking, spin_ns: Some(1), ..base.clone() }, "the blocking engine leaves waiting"),
             (Spec { spin_ns: Some(2_000_000_000), ..base.clone() }, "spin in nanoseconds is 2000000000"),
             (Spec { pipeline: 4, reuse: Reuse::PerRequest, ..base.clone() }, "4 requests in a pipeline"),
+            (Spec { requests_per_connection: 0, ..base.clone() }, "requests for each connection is 0, must be 1"),
+            (Spec { requests_per_connection: 2, ..base.clone() }, "2 requests for each connection: kept connections"),
             (Spec { protocol: header("x\r\nB: c"), ..base }, "the header value"),
         ] {
             let error = spec.validate().unwrap_err().to_string();

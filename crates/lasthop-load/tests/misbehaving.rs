@@ -341,6 +341,31 @@ fn a_pipeline_loses_exactly_what_was_not_answered() {
 }
 
 #[test]
+fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
+    for unix in [false, true] {
+        for connections in [1, 3] {
+            let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello";
+            // The two units that are verified are whole; then every tenth answer ends its connection.
+            let server = Scripted::start(unix, move |request| {
+                if request > 8 && request % 10 == 0 { Act::SayAndClose(close.into()) } else { Act::Say(GOOD.into()) }
+            });
+            let (reuse, requests_per_connection) = (Reuse::PerRequest, 4);
+            let spec = Spec { reuse, requests_per_connection, connections, ..spec(&server.endpoint, http()) };
+            let result = run(&spec, SHORT).unwrap();
+            // Every answer is counted, those of units that broke off as well; their times are not.
+            assert_eq!(8 + result.requests_total, server.requests.load(SeqCst));
+            let times = result.service_time.as_ref().unwrap();
+            assert_eq!(4 * times.count(), result.requests);
+            if let Some(error) = result.errors.get(&ErrorClass::Reset) {
+                assert!(error.first.contains("requests before the last of 4"), "{error:?}");
+            }
+            assert_eq!(result.errors.keys().filter(|class| **class != ErrorClass::Reset).count(), 0);
+            assert!(result.error_total() > 0);
+        }
+    }
+}
+
+#[test]
 fn a_server_that_is_gone_is_counted_as_refusing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");

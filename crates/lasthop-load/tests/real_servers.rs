@@ -253,9 +253,10 @@ fn postgres() -> Option<PostgresServer> {
         "create role clear login password 'secret'",
         "set password_encryption='md5'; create role md5user login password 'secret'",
         "create role scramuser login password 'secret'",
-        "create extension pg_stat_statements",
         "create sequence counted cache 1",
         "grant usage on sequence counted to public",
+        "create database units",
+        "create extension pg_stat_statements",
     ] {
         assert!(psql(sql), "{sql}");
     }
@@ -286,24 +287,71 @@ fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
     }
 }
 
-/// The next number of the server's own sequence.
-fn counted(server: &PostgresServer) -> u64 {
-    ask(server, "select nextval('counted')")
-}
-
-/// How often the sequence was asked for by the server's own statistics.
-fn calls(server: &PostgresServer) -> u64 {
-    ask(server, "select coalesce(sum(calls), 0) from pg_stat_statements where query like 'select nextval(%'")
-}
-
-/// The number that a query yields.
-fn ask(server: &PostgresServer, sql: &str) -> u64 {
+/// A number that the server tells.
+fn told(server: &PostgresServer, sql: &str) -> u64 {
     let address = server.unix().address;
     let Address::Unix(path) = address else { unreachable!("a Unix endpoint") };
     let mut psql = Command::new(program(POSTGRES).unwrap().join("psql"));
     psql.args(["-U", "lasthop", "-d", "postgres", "-p", &server.server.port.to_string(), "-Atc"]);
     psql.arg(sql).arg("-h").arg(path.parent().unwrap());
     String::from_utf8(psql.output().unwrap().stdout).unwrap().trim().parse().unwrap()
+}
+
+/// The next number of the server's own sequence.
+fn counted(server: &PostgresServer) -> u64 {
+    told(server, "select nextval('counted')")
+}
+
+/// How often the sequence was asked for by the server's own statistics.
+fn calls(server: &PostgresServer) -> u64 {
+    told(server, "select coalesce(sum(calls), 0) from pg_stat_statements where query like 'select nextval(%'")
+}
+
+/// The server's own statistics of a database that nobody else uses: connections, and statements of the load. A
+/// connection is reported when its process has looked after its statistics, so the first figure may come late.
+fn sessions_and_statements(server: &PostgresServer, sessions: u64) -> (u64, u64) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let statements = "select coalesce(sum(calls), 0) from pg_stat_statements s join pg_database d on d.oid = s.dbid
+                      where datname = 'units' and query like 'select%'";
+    loop {
+        let seen = told(server, "select sessions from pg_stat_database where datname = 'units'");
+        if seen >= sessions || Instant::now() > deadline {
+            return (seen, told(server, statements));
+        }
+    }
+}
+
+#[test]
+fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
+    let Some(server) = postgres() else { return };
+    let of_units = Postgres { database: "units".into(), ..query("lasthop", "select 1", QueryMode::Simple) };
+    let (mut sessions, mut statements) = (0, 0);
+    for endpoint in [server.unix(), server.tcp(false), server.tcp(true)] {
+        for (connections, threads, engine) in [(1, 1, Engine::Blocking), (1, 1, Engine::Epoll), (5, 2, Engine::Auto)] {
+            let spec = Spec {
+                reuse: Reuse::PerRequest,
+                requests_per_connection: 7,
+                connections,
+                threads,
+                engine,
+                ..spec(&endpoint, Protocol::Postgres(of_units.clone()))
+            };
+            let mut case = Case::prepare(&spec).unwrap();
+            assert!(!case.proof().reused, "{spec:?}");
+            let result = case.trial(SHORT).unwrap();
+            assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+            assert_eq!(result.requests_total, 7 * result.connections_opened, "{spec:?}");
+            // A unit has one time, and its connect is within it.
+            let times = result.service_time.as_ref().unwrap();
+            assert_eq!(7 * times.count(), result.requests, "{spec:?}");
+            let auth = result.phases.auth.as_ref().unwrap();
+            assert!(times.quantile(0.5) > auth.quantile(0.0), "{spec:?}");
+            // What was verified before was two units.
+            sessions += result.connections_opened + 2;
+            statements += result.requests_total + 14;
+            assert_eq!(sessions_and_statements(&server, sessions), (sessions, statements), "{spec:?}");
+        }
+    }
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Epoll {
         let calls = Calls::default();
         let factory = Factory::new(spec)?;
         let slot = |_| Slot {
-            connection: Connection::new(factory.exchange(), spec.pipeline),
+            connection: Connection::new(factory.exchange(), spec),
             phase: Phase::Closed,
             backoff: Backoff::default(),
             writable_asked: false,
@@ -332,7 +332,11 @@ impl Epoll {
                 Ok(None) => return,
                 Ok(Some(reply)) => {
                     slot.backoff.reset();
-                    let usable = reply.keep && !shared.per_request;
+                    let goes_on = match slot.connection.goes_on(reply) {
+                        Ok(goes_on) => goes_on,
+                        Err(failure) => return slot.fail(index, &failure, shared),
+                    };
+                    let usable = reply.keep && (!shared.per_request || goes_on);
                     if !usable {
                         slot.connection.close();
                     }
@@ -340,7 +344,9 @@ impl Epoll {
                         free.push_back(index);
                         return slot.retire(shared);
                     }
-                    if shared.recorder.is_shut() || (!reply.right && shared.recorder.is_expired(reply.at)) {
+                    // A unit is carried to its end: the server counts its requests.
+                    if (shared.recorder.is_shut() && !goes_on) || (!reply.right && shared.recorder.is_expired(reply.at))
+                    {
                         return slot.retire(shared);
                     }
                     let now = if usable { reply.at } else { clock::now() };
