@@ -398,7 +398,16 @@ pub struct Spec {
     pub requests_per_connection: u32,
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// Nanoseconds that a worker asks for events again and again before it lets the kernel put it to sleep, at most
+    /// 1 s. `None`: [`SPIN_BEFORE_DUE_NS`] before a request of an open loop is due, otherwise not at all. More than 0
+    /// needs the epoll engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin_ns: Option<u64>,
 }
+
+/// About the longest that a sleeping thread takes to wake up on an idle CPU of a virtual machine; a request that is due
+/// meanwhile would leave so much too late.
+pub const SPIN_BEFORE_DUE_NS: u64 = 50_000;
 
 fn one() -> u32 {
     1
@@ -415,6 +424,8 @@ pub enum SpecError {
     TooManyForBlocking { connections: u32, threads: u32 },
     #[error("the open loop needs the epoll engine; the blocking one cannot send while it waits for a reply")]
     BlockingOpenLoop,
+    #[error("the blocking engine leaves waiting to the kernel and cannot spin; use epoll")]
+    BlockingSpin,
     #[error("the rate is {0} requests per second, must be 0.001 to 100,000,000")]
     Rate(f64),
     #[error("{depth} requests in a pipeline: {why}")]
@@ -449,6 +460,7 @@ impl Spec {
             pipeline: one(),
             requests_per_connection: one(),
             timeouts: Timeouts::default(),
+            spin_ns: None,
         }
     }
 
@@ -464,6 +476,10 @@ impl Spec {
         let Self { connections, threads, .. } = *self;
         if threads > connections {
             return Err(SpecError::IdleThreads { threads, connections });
+        }
+        within("spin in nanoseconds", self.spin_ns.unwrap_or(0), 0, 1_000_000_000)?;
+        if self.engine == Engine::Blocking && self.spin_ns.is_some_and(|spin| spin > 0) {
+            return Err(SpecError::BlockingSpin);
         }
         if self.engine == Engine::Blocking && connections != threads {
             return Err(SpecError::TooManyForBlocking { connections, threads });
@@ -623,6 +639,8 @@ mod tests {
             (Spec { engine: Engine::Blocking, connections: 2, ..base.clone() }, "the blocking engine drives one"),
             (Spec { protocol: Protocol::Echo(Echo { size: 7 }), ..base.clone() }, "size of a message is 7, must be 8"),
             (Spec { model: open, ..base.clone() }, "the rate is NaN"),
+            (Spec { engine: Engine::Blocking, spin_ns: Some(1), ..base.clone() }, "the blocking engine leaves waiting"),
+            (Spec { spin_ns: Some(2_000_000_000), ..base.clone() }, "spin in nanoseconds is 2000000000"),
             (Spec { pipeline: 4, reuse: Reuse::PerRequest, ..base.clone() }, "4 requests in a pipeline"),
             (Spec { requests_per_connection: 0, ..base.clone() }, "requests for each connection is 0, must be 1"),
             (Spec { requests_per_connection: 2, ..base.clone() }, "2 requests for each connection: kept connections"),

@@ -91,8 +91,8 @@ impl Blocking {
         let reused = self.connection.is_open();
         let now = clock::now();
         self.recorder.start(now, TrialPhases { warm_up_ns: 0, measure_ns: u64::MAX / 4 });
-        let proof = self.reopen_for_proof().map_err(|failure| CaseError::new(Stage::Connect, failure))?;
-        let wrong = |failure: Failure| CaseError::new(Stage::Verify, failure);
+        let proof = self.reopen_for_proof().map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
+        let wrong = |failure: Failure| CaseError::failed(Stage::Verify, &failure);
         let mut at = now;
         loop {
             let reply = self.request(at).map_err(wrong)?;
@@ -121,6 +121,9 @@ impl Blocking {
         let mut now = clock::now();
         self.recorder.start(now, phases);
         while !self.recorder.is_shut() {
+            if self.watch.is_cut_short() {
+                self.recorder.cut_short(now);
+            }
             let request = self.request(now);
             let right = match request.and_then(|reply| Ok((reply, self.connection.goes_on(reply)?))) {
                 Ok((reply, goes_on)) => {
@@ -139,6 +142,10 @@ impl Blocking {
             if !right && self.recorder.is_expired(now) {
                 break;
             }
+        }
+        if self.per_request {
+            // A unit that was cut short does not go on in the next trial.
+            self.connection.close();
         }
         self.watch.rest();
         self.recorder.finish(clock::now())
