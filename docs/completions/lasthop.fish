@@ -121,7 +121,7 @@ per-request\t'Each request has a connection of its own'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l engine -d 'The way to wait for sockets; blocking takes one connection per thread' -r -f -a "auto\t'Blocking for one connection per thread, else epoll'
 blocking\t''
 epoll\t''"
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l spin -d 'Ask for events for so long before going to sleep [default: 50us before an open loop\'s request is due, else none]' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l spin -d 'Ask for events for so long before going to sleep, `0` for not at all [default: 50us before an open loop\'s request is due, else 0]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l timeout -d 'The longest that connecting, and a reply, may take, each' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l nodelay -d 'TCP_NODELAY' -r -f -a "true\t''
 false\t''"

@@ -129,7 +129,7 @@ per-request\:"Each request has a connection of its own"))' \
 '--engine=[The way to wait for sockets; blocking takes one connection per thread]:ENGINE:((auto\:"Blocking for one connection per thread, else epoll"
 blocking\:""
 epoll\:""))' \
-'--spin=[Ask for events for so long before going to sleep \[default\: 50us before an open loop'\''s request is due, else none\]]:TIME:_default' \
+'--spin=[Ask for events for so long before going to sleep, \`0\` for not at all \[default\: 50us before an open loop'\''s request is due, else 0\]]:TIME:_default' \
 '--timeout=[The longest that connecting, and a reply, may take, each]:TIME:_default' \
 '--nodelay=[TCP_NODELAY]:BOOL:(true false)' \
 '--send-buffer=[SO_SNDBUF in bytes]:BYTES:_default' \

@@ -24,7 +24,7 @@ use lasthop_load::{
 
 use super::{CliError, FAILED, INTERRUPTED, print};
 use crate::{
-    experiment::quantity::duration,
+    experiment::quantity::{duration, duration_or_none},
     load::{self, Figures, Job},
     service::null::LISTENING,
 };
@@ -90,8 +90,9 @@ pub struct LoadArgs {
     /// The way to wait for sockets; blocking takes one connection per thread
     #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
     engine: EngineArg,
-    /// Ask for events for so long before going to sleep [default: 50us before an open loop's request is due, else none]
-    #[arg(long, value_parser = duration, value_name = "TIME")]
+    /// Ask for events for so long before going to sleep, `0` for not at all [default: 50us before an open loop's request
+    /// is due, else 0]
+    #[arg(long, value_parser = duration_or_none, value_name = "TIME")]
     spin: Option<Duration>,
     /// The longest that connecting, and a reply, may take, each
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
