@@ -548,6 +548,23 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_is_within_the_window_as_a_whole() {
+        let mut recorder = Recorder::new(Calls::default());
+        recorder.start(1000, PHASES);
+        // Before the warm-up is over, opening the window, in it, shutting it, too late; 3 answers each.
+        for (start, end) in [(1000, 1050), (1050, 1150), (1160, 1400), (1400, 2200), (2200, 2300)] {
+            (0..3).for_each(|_| recorder.answered());
+            recorder.complete_unit(start, start + 10, end, 5, 3);
+        }
+        // A unit that broke off: its answers are work of the servers all the same.
+        recorder.answered();
+        let record = recorder.finish(9000);
+        assert_eq!((record.requests, record.requests_total, record.bytes_received), (6, 16, 10));
+        assert_eq!((record.window_ns, record.service.count(), record.service.max()), (1050, 2, 800));
+        assert_eq!(record.phases.first_byte.unwrap().max(), 10);
+    }
+
+    #[test]
     fn a_trial_cut_short_keeps_what_was_counted() {
         let mut closed = recorder(&[120, 600]);
         closed.cut_short(700);
@@ -568,23 +585,6 @@ mod tests {
         let mut early = recorder(&[50]);
         early.cut_short(60);
         assert_eq!(early.finish(70).requests, 0);
-    }
-
-    #[test]
-    fn a_unit_is_within_the_window_as_a_whole() {
-        let mut recorder = Recorder::new(Calls::default());
-        recorder.start(1000, PHASES);
-        // Before the warm-up is over, opening the window, in it, shutting it, too late; 3 answers each.
-        for (start, end) in [(1000, 1050), (1050, 1150), (1160, 1400), (1400, 2200), (2200, 2300)] {
-            (0..3).for_each(|_| recorder.answered());
-            recorder.complete_unit(start, start + 10, end, 5, 3);
-        }
-        // A unit that broke off: its answers are work of the servers all the same.
-        recorder.answered();
-        let record = recorder.finish(9000);
-        assert_eq!((record.requests, record.requests_total, record.bytes_received), (6, 16, 10));
-        assert_eq!((record.window_ns, record.service.count(), record.service.max()), (1050, 2, 800));
-        assert_eq!(record.phases.first_byte.unwrap().max(), 10);
     }
 
     #[test]

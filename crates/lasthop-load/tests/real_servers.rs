@@ -253,10 +253,10 @@ fn postgres() -> Option<PostgresServer> {
         "create role clear login password 'secret'",
         "set password_encryption='md5'; create role md5user login password 'secret'",
         "create role scramuser login password 'secret'",
+        "create extension pg_stat_statements",
         "create sequence counted cache 1",
         "grant usage on sequence counted to public",
         "create database units",
-        "create extension pg_stat_statements",
     ] {
         assert!(psql(sql), "{sql}");
     }
@@ -287,24 +287,24 @@ fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
     }
 }
 
-/// A number that the server tells.
-fn told(server: &PostgresServer, sql: &str) -> u64 {
+/// The next number of the server's own sequence.
+fn counted(server: &PostgresServer) -> u64 {
+    ask(server, "select nextval('counted')")
+}
+
+/// How often the sequence was asked for by the server's own statistics.
+fn calls(server: &PostgresServer) -> u64 {
+    ask(server, "select coalesce(sum(calls), 0) from pg_stat_statements where query like 'select nextval(%'")
+}
+
+/// The number that a query yields.
+fn ask(server: &PostgresServer, sql: &str) -> u64 {
     let address = server.unix().address;
     let Address::Unix(path) = address else { unreachable!("a Unix endpoint") };
     let mut psql = Command::new(program(POSTGRES).unwrap().join("psql"));
     psql.args(["-U", "lasthop", "-d", "postgres", "-p", &server.server.port.to_string(), "-Atc"]);
     psql.arg(sql).arg("-h").arg(path.parent().unwrap());
     String::from_utf8(psql.output().unwrap().stdout).unwrap().trim().parse().unwrap()
-}
-
-/// The next number of the server's own sequence.
-fn counted(server: &PostgresServer) -> u64 {
-    told(server, "select nextval('counted')")
-}
-
-/// How often the sequence was asked for by the server's own statistics.
-fn calls(server: &PostgresServer) -> u64 {
-    told(server, "select coalesce(sum(calls), 0) from pg_stat_statements where query like 'select nextval(%'")
 }
 
 /// The server's own statistics of a database that nobody else uses: connections, and statements of the load. A
@@ -314,9 +314,9 @@ fn sessions_and_statements(server: &PostgresServer, sessions: u64) -> (u64, u64)
     let statements = "select coalesce(sum(calls), 0) from pg_stat_statements s join pg_database d on d.oid = s.dbid
                       where datname = 'units' and query like 'select%'";
     loop {
-        let seen = told(server, "select sessions from pg_stat_database where datname = 'units'");
+        let seen = ask(server, "select sessions from pg_stat_database where datname = 'units'");
         if seen >= sessions || Instant::now() > deadline {
-            return (seen, told(server, statements));
+            return (seen, ask(server, statements));
         }
     }
 }

@@ -143,6 +143,10 @@ impl Blocking {
                 break;
             }
         }
+        if self.per_request {
+            // A unit that was cut short does not go on in the next trial.
+            self.connection.close();
+        }
         self.watch.rest();
         self.recorder.finish(clock::now())
     }
