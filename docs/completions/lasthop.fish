@@ -115,11 +115,13 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l arrivals -d 'Ho
 poisson\t'Independent of each other'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l seed -d 'Seed of Poisson arrivals' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s P -l pipeline -d 'Requests sent at once on a connection before their replies are awaited' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l requests-per-connection -d 'With `--reuse per-request`: requests that a connection carries one after the other before it is closed; they are timed together, with their connect' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l reuse -d 'What becomes of a connection after a reply' -r -f -a "keep-alive\t'It is used again'
 per-request\t'Each request has a connection of its own'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l engine -d 'The way to wait for sockets; blocking takes one connection per thread' -r -f -a "auto\t'Blocking for one connection per thread, else epoll'
 blocking\t''
 epoll\t''"
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l spin -d 'Ask for events for so long before going to sleep, `0` for not at all [default: 50us before an open loop\'s request is due, else 0]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l timeout -d 'The longest that connecting, and a reply, may take, each' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l nodelay -d 'TCP_NODELAY' -r -f -a "true\t''
 false\t''"

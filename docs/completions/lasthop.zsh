@@ -123,11 +123,13 @@ poisson\:"Independent of each other"))' \
 '--seed=[Seed of Poisson arrivals]:N:_default' \
 '-P+[Requests sent at once on a connection before their replies are awaited]:DEPTH:_default' \
 '--pipeline=[Requests sent at once on a connection before their replies are awaited]:DEPTH:_default' \
+'--requests-per-connection=[With \`--reuse per-request\`\: requests that a connection carries one after the other before it is closed; they are timed together, with their connect]:N:_default' \
 '--reuse=[What becomes of a connection after a reply]:REUSE:((keep-alive\:"It is used again"
 per-request\:"Each request has a connection of its own"))' \
 '--engine=[The way to wait for sockets; blocking takes one connection per thread]:ENGINE:((auto\:"Blocking for one connection per thread, else epoll"
 blocking\:""
 epoll\:""))' \
+'--spin=[Ask for events for so long before going to sleep, \`0\` for not at all \[default\: 50us before an open loop'\''s request is due, else 0\]]:TIME:_default' \
 '--timeout=[The longest that connecting, and a reply, may take, each]:TIME:_default' \
 '--nodelay=[TCP_NODELAY]:BOOL:(true false)' \
 '--send-buffer=[SO_SNDBUF in bytes]:BYTES:_default' \

@@ -203,6 +203,7 @@ pub struct Load {
     pub threads: Template,
     pub reuse: Template,
     pub pipeline: Template,
+    pub requests_per_connection: Template,
     pub nodelay: Template,
     /// Command of a driver of the experiment's own instead of lasthop's; empty after rendering means lasthop's.
     pub driver: Vec<Template>,

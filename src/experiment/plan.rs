@@ -235,6 +235,7 @@ fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &Ren
                 Reuse::PerRequest => "per-request".to_owned(),
                 Reuse::KeepAlive => "keep-alive".to_owned(),
             },
+            requests_per_connection: load.spec.requests_per_connection,
             bytes: reply_bytes(&load.spec.protocol),
             driver: match (tool_of(&case.levels), &load.driver) {
                 (Some(tool), _) => tool.name().to_owned(),

@@ -339,6 +339,7 @@ impl Renderer<'_> {
             "connections": number("connections", &load.connections)?,
             "threads": number("threads", &load.threads)?,
             "pipeline": number("pipeline", &load.pipeline)?,
+            "requests_per_connection": number("requests_per_connection", &load.requests_per_connection)?,
         });
         let spec: Spec = serde_json::from_value(spec)
             .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;

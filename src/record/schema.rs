@@ -165,10 +165,18 @@ pub struct LoadSummary {
     pub connections: u32,
     pub threads: u32,
     pub reuse: String,
+    /// Requests that a connection carries before it is closed; more than 1 only where it is not kept. What is timed is
+    /// then a connection with all of them.
+    #[serde(default = "one")]
+    pub requests_per_connection: u32,
     /// Payload bytes of one request's reply where the protocol fixes them: turns requests/s into bytes/s.
     pub bytes: Option<u64>,
     /// `lasthop` or the command of a foreign driver.
     pub driver: String,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// A difference that the comparison cannot tell apart from the transport's.

@@ -381,7 +381,8 @@ impl Checker<'_> {
 
     fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
         let load = &file.load;
-        let common = ["protocol", "connections", "threads", "reuse", "pipeline", "nodelay", "driver"];
+        let common =
+            ["protocol", "connections", "threads", "reuse", "pipeline", "requests_per_connection", "nodelay", "driver"];
         for key in common.into_iter().chain(PROTOCOLS) {
             self.template_tree(&join("/load", key), scope);
         }
@@ -401,6 +402,7 @@ impl Checker<'_> {
             threads: load.threads.0.clone(),
             reuse: load.reuse.clone(),
             pipeline: load.pipeline.0.clone(),
+            requests_per_connection: load.requests_per_connection.0.clone(),
             nodelay: load.nodelay.0.clone(),
             driver: load.driver.clone(),
         }
