@@ -1,9 +1,6 @@
 //! A driver that ends at once when its caller is gone, also in the middle of a trial: over ssh no signal says so.
 
-use std::{
-    io,
-    os::fd::BorrowedFd,
-};
+use std::{io, os::fd::BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags};
 

@@ -278,8 +278,7 @@ impl Runner<'_> {
     /// Written once, when every program has been started and told its version.
     fn keep_environment(&mut self) -> Result<(), RunError> {
         if self.data.environment.is_none() {
-            let mut environment =
-                observe::environment::read(&observe::facts::Facts::here(), self.programs.versions());
+            let mut environment = observe::environment::read(&observe::facts::Facts::here(), self.programs.versions());
             environment.driver = self.away.as_ref().map(Away::describe);
             self.writer.environment(&environment)?;
             self.data.environment = Some(environment);

@@ -281,7 +281,8 @@ impl Round {
         let Some(running) = self.drivers.get_mut(&name) else {
             // It ended in the trial of another case, whose row has the reason.
             self.ready[index] = None;
-            let trouble = Trouble { stage: "trial".to_owned(), cause: DriverError::Ended.to_string(), log: String::new() };
+            let trouble =
+                Trouble { stage: "trial".to_owned(), cause: DriverError::Ended.to_string(), log: String::new() };
             return runner.fail(self.failure(Some(block), case, trouble));
         };
         let before = self.observer.snapshot();

@@ -71,9 +71,8 @@ impl Namespace {
     /// [`NamespaceError`]: no rights, no `ip`, no free subnet.
     pub fn make(guard: &Guard, lasthop: &str, sandbox: &Path) -> Result<Self, NamespaceError> {
         let subnet = free_subnet(&used()?, first_choice()).ok_or(NamespaceError::NoSubnet)?;
-        let mut holder = guard.spawn(
-            Spawn::new([lasthop, "hold"]).stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::Same),
-        )?;
+        let mut holder =
+            guard.spawn(Spawn::new([lasthop, "hold"]).stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::Same))?;
         let mut word = String::new();
         let output = holder.stdout.take().expect("asked for");
         BufReader::new(output).read_line(&mut word).map_err(NamespaceError::Sandbox)?;
@@ -155,7 +154,9 @@ pub fn enter(namespace: &Path, command: &[std::ffi::OsString]) -> io::Error {
     };
     match File::open(namespace).and_then(|file| go_into(&file)) {
         Ok(()) => Command::new(program).args(arguments).exec(),
-        Err(error) => io::Error::new(error.kind(), format!("cannot enter the namespace {}: {error}", namespace.display())),
+        Err(error) => {
+            io::Error::new(error.kind(), format!("cannot enter the namespace {}: {error}", namespace.display()))
+        }
     }
 }
 

@@ -104,13 +104,7 @@ impl Host {
     ///
     /// # Errors
     /// [`HostError`]
-    pub fn open(
-        login: &Login,
-        remote: &Remote,
-        guard: &Guard,
-        own: &str,
-        sandbox: &Path,
-    ) -> Result<Self, HostError> {
+    pub fn open(login: &Login, remote: &Remote, guard: &Guard, own: &str, sandbox: &Path) -> Result<Self, HostError> {
         let ssh = ssh_command(login, remote)?;
         let executable = File::open(own).map_err(HostError::Executable)?;
         let size = executable.metadata().map_err(HostError::Executable)?.len();
@@ -192,7 +186,9 @@ impl Host {
         match self.listen {
             None => Ok(own),
             Some(listen) if listen.is_ipv4() == own.is_ipv4() => Ok(listen),
-            Some(listen) => Err(format!("services listen at {listen} (--listen), and this case needs the other IP version")),
+            Some(listen) => {
+                Err(format!("services listen at {listen} (--listen), and this case needs the other IP version"))
+            }
         }
     }
 

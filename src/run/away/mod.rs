@@ -22,11 +22,11 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_load::spec::{Address, Spec};
 
+pub use self::wish::{DriverAt, Login, NoPlace};
 use self::{
     host::{Host, HostError},
     space::{Space, SpaceError},
 };
-pub use self::wish::{DriverAt, Login, NoPlace};
 use crate::{
     experiment::container::Network,
     record::schema::DriverPlace,
@@ -101,9 +101,7 @@ impl Away {
     /// In words, why that driver cannot run there.
     pub fn command(&self, own: &str, command: Option<Vec<String>>) -> Result<Vec<String>, String> {
         match self {
-            Self::Space(space) => {
-                Ok(space.enter(command.unwrap_or_else(|| vec![own.to_owned(), "drive".to_owned()])))
-            }
+            Self::Space(space) => Ok(space.enter(command.unwrap_or_else(|| vec![own.to_owned(), "drive".to_owned()]))),
             Self::Host(host) if command.is_none() => host.drive(),
             Self::Host(host) => Err(format!(
                 "only lasthop's own driver is copied to another host, not `{}`; run it without --driver-at, or in a network \

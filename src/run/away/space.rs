@@ -23,7 +23,10 @@ const REACH: Duration = Duration::from_secs(2);
 pub enum SpaceError {
     #[error("cannot make a network namespace for the driver: {0}")]
     Make(#[from] NamespaceError),
-    #[error("there is no network namespace `{name}` ({cause}){}; make one with `ip netns add {name}`, or use netns:new", known(others))]
+    #[error(
+        "there is no network namespace `{name}` ({cause}){}; make one with `ip netns add {name}`, or use netns:new",
+        known(others)
+    )]
     Missing { name: String, cause: io::Error, others: Vec<String> },
     #[error("cannot enter the network namespace `{name}`: {cause}; it takes root, or CAP_SYS_ADMIN")]
     Enter { name: String, cause: io::Error },
@@ -84,7 +87,8 @@ impl Space {
         let v6 = reached.iter().copied().find(IpAddr::is_ipv6);
         if reached.is_empty() {
             let tried = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let tried = if tried.is_empty() { "it has none but loopback".to_owned() } else { format!("tried: {tried}") };
+            let tried =
+                if tried.is_empty() { "it has none but loopback".to_owned() } else { format!("tried: {tried}") };
             return Err(SpaceError::Unreached { name: name.to_owned(), tried });
         }
         let place = format!("in the network namespace {name}");
@@ -124,10 +128,8 @@ fn named() -> Vec<String> {
 
 /// Those of this machine's addresses that a thread inside reaches: it must be this process that answers there.
 fn reached_from(namespace: File, addresses: Vec<IpAddr>) -> io::Result<Vec<IpAddr>> {
-    let listeners: Vec<(IpAddr, TcpListener)> = addresses
-        .into_iter()
-        .filter_map(|address| Some((address, TcpListener::bind((address, 0)).ok()?)))
-        .collect();
+    let listeners: Vec<(IpAddr, TcpListener)> =
+        addresses.into_iter().filter_map(|address| Some((address, TcpListener::bind((address, 0)).ok()?))).collect();
     // A namespace belongs to a thread: this one enters it and ends.
     let tried = std::thread::spawn(move || {
         namespace::go_into(&namespace)?;

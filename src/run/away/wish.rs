@@ -139,7 +139,9 @@ mod tests {
 
     #[test]
     fn what_is_no_place_is_refused_with_the_forms() {
-        for text in ["", "host", "netns:", "netns:a/b", "netns:..", "ssh:", "ssh:me@", "ssh:-oProxyCommand=x", "ssh:h:x"] {
+        for text in
+            ["", "host", "netns:", "netns:a/b", "netns:..", "ssh:", "ssh:me@", "ssh:-oProxyCommand=x", "ssh:h:x"]
+        {
             let error = text.parse::<DriverAt>().unwrap_err().to_string();
             assert!(error.contains("netns:new"), "{text}: {error}");
         }
