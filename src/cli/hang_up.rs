@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 ///
 /// # Errors
 /// The input cannot be watched.
+#[expect(clippy::exit, reason = "a trial under way cannot be asked to end, and nobody waits for its result")]
 pub fn watch(input: BorrowedFd<'_>) -> io::Result<()> {
     let input = input.try_clone_to_owned()?;
     let wait = move || {

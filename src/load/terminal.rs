@@ -81,6 +81,9 @@ fn rate(figures: &Figures, style: Style) -> Vec<String> {
     let rate = style.strong(&format!("{} requests/s", Significant(figures.throughput)));
     let answers = count_of(figures.requests, "right answer", "right answers");
     let mut lines = vec![format!("  {rate}   {answers} in {}, {wrong}", Seconds(figures.seconds))];
+    if figures.cut_short {
+        lines.push(format!("  {}", style.strong("cut short: the figures are those of the time until then")));
+    }
     if let Some(offered) = figures.offered.filter(|offered| !offered.reached) {
         let text = format!(
             "the rate was not reached: {} of {} scheduled requests were sent; the latencies are those of an overload",
@@ -133,7 +136,7 @@ fn facts(figures: &Figures) -> Vec<String> {
 }
 
 fn proven(figures: &Figures) -> String {
-    let proof = &figures.proof;
+    let Some(proof) = &figures.proof else { return "nothing: no connection stood".to_owned() };
     let family = match proof.family.as_str() {
         "unix" => "Unix socket",
         "inet" => "TCP over IPv4",

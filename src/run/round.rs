@@ -30,7 +30,7 @@ use crate::{
     service::{
         bindings::{Bindings, service_of},
         container::launch::Launch,
-        guard::{GuardedChild, Input, Output, Spawn},
+        guard::{Exit, GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
         stack::{Instance, Stack, StackPlan, StartError},
     },
@@ -56,7 +56,12 @@ pub struct Round {
 struct Up {
     stack: Stack,
     bindings: Bindings,
+    /// Whether a failure of it has waited for a service to end already; only the first round has time for that.
+    waited: bool,
 }
+
+/// Time in which a service that fails while it starts may still end after its first wrong answer.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 struct RunningDriver {
     driver: Driver,
@@ -152,7 +157,7 @@ impl Round {
             let number = plan.bindings.stack;
             match started {
                 Ok(stack) => {
-                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings });
+                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited: self.number > 0 });
                 }
                 Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
             }
@@ -359,7 +364,7 @@ impl Round {
 
     /// Why a driver's request failed: a service that has died meanwhile explains more than a reset connection.
     fn trouble(&mut self, runner: &Runner<'_>, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
-        let died = self.stacks[case.stack].as_ref().and_then(|up| up.stack.died());
+        let died = self.stacks[case.stack].as_mut().and_then(Up::died);
         if let Some((instance, exit)) = died {
             return Trouble {
                 stage: error.stage().to_owned(),
@@ -379,6 +384,19 @@ impl Round {
     fn log_of(&self, case: &CasePlan) -> String {
         let target = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&case.load.target));
         target.map(|instance| instance.log_tail()).unwrap_or_default()
+    }
+}
+
+impl Up {
+    /// The service that ended by itself. A server whose workers cannot start accepts a connection first and ends a
+    /// little later: the first failure waits for that.
+    fn died(&mut self) -> Option<(&Instance, Exit)> {
+        let begun = Instant::now();
+        while !self.waited && self.stack.died().is_none() && begun.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.waited = true;
+        self.stack.died()
     }
 }
 

@@ -253,6 +253,20 @@ impl Recorder {
         entry.or_insert_with(|| ErrorCount { count: 0, first: failure.message.clone() }).count += count;
     }
 
+    /// Ends the trial early, at `now`: what has been counted so far stays, with the time that it took.
+    #[cold]
+    pub fn cut_short(&mut self, now: u64) {
+        match self.window {
+            // The next completion shuts it, so that it holds whole requests only.
+            Window::Open { since, until } => self.window = Window::Open { since, until: until.min(now) },
+            Window::WarmUp { .. } => self.window = Window::Shut { since: now, at: now },
+            Window::Scheduled { opens, ends } => {
+                self.window = Window::Scheduled { opens, ends: ends.min(now).max(opens) };
+            }
+            Window::Shut { .. } => {}
+        }
+    }
+
     /// Whether the window is shut: no further request is sent.
     #[inline]
     #[must_use]
@@ -329,36 +343,16 @@ impl Recorder {
 /// completions; rates add up, so `elapsed_ns` is the number of requests divided by the sum of the rates. With one
 /// worker that is its window itself.
 ///
-/// Returns `None` when no worker completed a request within its window: there is no rate then.
+/// When no worker completed a request within its window, `requests` is 0 and there is no rate.
 #[must_use]
-pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> Option<TrialResult> {
+pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> TrialResult {
     let requests: u64 = records.iter().map(|record| record.requests).sum();
-    if requests == 0 {
-        return None;
-    }
-    let elapsed_ns = common_window(&records, requests);
-    let mut result = TrialResult {
-        reported: None,
-        elapsed_ns,
-        requests,
-        requests_total: 0,
-        bytes_received: 0,
-        service_time: None,
-        response_time: None,
-        lag: None,
-        offered: offered(&records, model),
-        ports: None,
-        tls_handshakes: None,
-        phases: Phases::default(),
-        errors: BTreeMap::new(),
-        connections_opened: 0,
-        cost: DriverCost::default(),
-        engine,
-    };
+    let empty = TrialResult::empty(engine, common_window(&records, requests));
+    let mut result = TrialResult { requests, offered: offered(&records, model), ..empty };
     for record in records {
         add(&mut result, record);
     }
-    Some(result)
+    result
 }
 
 fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
@@ -368,6 +362,9 @@ fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
 }
 
 fn common_window(records: &[WorkerRecord], requests: u64) -> u64 {
+    if requests == 0 {
+        return records.iter().map(|record| record.window_ns).max().unwrap_or(0).max(1);
+    }
     if let [first, others @ ..] = records
         && others.iter().all(|other| other.window_ns == first.window_ns)
     {
@@ -526,20 +523,44 @@ mod tests {
     }
 
     #[test]
+    fn a_trial_cut_short_keeps_what_was_counted() {
+        let mut closed = recorder(&[120, 600]);
+        closed.cut_short(700);
+        closed.complete(600, 605, 720, 3, 1);
+        assert!(closed.is_shut());
+        let record = closed.finish(5000);
+        assert_eq!((record.window_ns, record.requests), (600, 2));
+
+        let mut open = Recorder::new(Calls::default());
+        open.start_scheduled(1000, PHASES);
+        open.sent(1200, 1210);
+        open.complete_due(1200, 1210, 1211, 1300, 2);
+        open.cut_short(1600);
+        assert_eq!(open.expires_at(), 1600);
+        let record = open.finish(9000);
+        assert_eq!((record.window_ns, record.requests, record.scheduled), (500, 1, 1));
+
+        let mut early = recorder(&[50]);
+        early.cut_short(60);
+        assert_eq!(early.finish(70).requests, 0);
+    }
+
+    #[test]
     fn nothing_completed_is_no_rate() {
         let mut recorder = recorder(&[50]);
         recorder.fail(&Failure::timeout("reply"), 1);
         assert!(recorder.is_expired(1100));
         let record = recorder.finish(1100);
         assert_eq!((record.requests, record.requests_total), (0, 1));
-        assert!(merge(vec![record], Engine::Blocking, Model::Closed).is_none());
+        let result = merge(vec![record], Engine::Blocking, Model::Closed);
+        assert_eq!((result.requests, result.error_total()), (0, 1));
     }
 
     #[test]
     fn rates_of_workers_add_up() {
         // 3 in 1010 ns and 1 in 3000 ns.
         let records = vec![recorder(&[120, 600, 1119, 1130]).finish(5000), recorder(&[120, 600]).finish(3120)];
-        let result = merge(records, Engine::Epoll, Model::Closed).unwrap();
+        let result = merge(records, Engine::Epoll, Model::Closed);
         let rate = 3.0 / 1010.0 + 1.0 / 3000.0;
         assert_eq!(result.requests, 4);
         assert!((result.throughput() / (rate * 1e9) - 1.0).abs() < 1e-3);

@@ -393,7 +393,16 @@ pub struct Spec {
     pub pipeline: u32,
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// Nanoseconds that a worker asks for events again and again before it lets the kernel put it to sleep, at most
+    /// 1 s. `None`: [`SPIN_BEFORE_DUE_NS`] before a request of an open loop is due, otherwise not at all. More than 0
+    /// needs the epoll engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin_ns: Option<u64>,
 }
+
+/// About the longest that a sleeping thread takes to wake up on an idle CPU of a virtual machine; a request that is due
+/// meanwhile would leave so much too late.
+pub const SPIN_BEFORE_DUE_NS: u64 = 50_000;
 
 fn one() -> u32 {
     1
@@ -410,6 +419,8 @@ pub enum SpecError {
     TooManyForBlocking { connections: u32, threads: u32 },
     #[error("the open loop needs the epoll engine; the blocking one cannot send while it waits for a reply")]
     BlockingOpenLoop,
+    #[error("the blocking engine leaves waiting to the kernel and cannot spin; use epoll")]
+    BlockingSpin,
     #[error("the rate is {0} requests per second, must be 0.001 to 100,000,000")]
     Rate(f64),
     #[error("{depth} requests in a pipeline: {why}")]
@@ -427,6 +438,24 @@ pub enum SpecError {
 }
 
 impl Spec {
+    /// One kept connection in a closed loop, every option at its default.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, protocol: Protocol) -> Self {
+        Self {
+            endpoint,
+            protocol,
+            socket: SocketOptions::default(),
+            reuse: Reuse::default(),
+            model: Model::default(),
+            engine: Engine::default(),
+            connections: one(),
+            threads: one(),
+            pipeline: one(),
+            timeouts: Timeouts::default(),
+            spin_ns: None,
+        }
+    }
+
     /// Checks everything that can be known without opening a socket.
     ///
     /// # Errors
@@ -439,6 +468,10 @@ impl Spec {
         let Self { connections, threads, .. } = *self;
         if threads > connections {
             return Err(SpecError::IdleThreads { threads, connections });
+        }
+        within("spin in nanoseconds", self.spin_ns.unwrap_or(0), 0, 1_000_000_000)?;
+        if self.engine == Engine::Blocking && self.spin_ns.is_some_and(|spin| spin > 0) {
+            return Err(SpecError::BlockingSpin);
         }
         if self.engine == Engine::Blocking && connections != threads {
             return Err(SpecError::TooManyForBlocking { connections, threads });
@@ -551,6 +584,7 @@ mod tests {
         assert_eq!((spec.connections, spec.threads, spec.pipeline), (1, 1, 1));
         assert_eq!((spec.reuse, spec.model, spec.engine), (Reuse::KeepAlive, Model::Closed, Engine::Auto));
         spec.validate().unwrap();
+        assert_eq!(spec, Spec::new(spec.endpoint.clone(), spec.protocol.clone()));
         let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
         assert_eq!(again, spec);
     }
@@ -582,6 +616,8 @@ mod tests {
             (Spec { engine: Engine::Blocking, connections: 2, ..base.clone() }, "the blocking engine drives one"),
             (Spec { protocol: Protocol::Echo(Echo { size: 7 }), ..base.clone() }, "size of a message is 7, must be 8"),
             (Spec { model: open, ..base.clone() }, "the rate is NaN"),
+            (Spec { engine: Engine::Blocking, spin_ns: Some(1), ..base.clone() }, "the blocking engine leaves waiting"),
+            (Spec { spin_ns: Some(2_000_000_000), ..base.clone() }, "spin in nanoseconds is 2000000000"),
             (Spec { pipeline: 4, reuse: Reuse::PerRequest, ..base.clone() }, "4 requests in a pipeline"),
             (Spec { protocol: header("x\r\nB: c"), ..base }, "the header value"),
         ] {

@@ -231,7 +231,7 @@ fn postgres() -> Option<PostgresServer> {
     let port = free_port();
     let mut command = Command::new(bin.join("postgres"));
     command.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k"]).arg(folder.path());
-    for setting in ["ssl=on", "fsync=off", "max_connections=40"] {
+    for setting in ["ssl=on", "fsync=off", "max_connections=40", "shared_preload_libraries=pg_stat_statements"] {
         command.args(["-c", setting]);
     }
     command.arg("-c").arg(format!("ssl_cert_file={}", files.certificate.display()));
@@ -253,6 +253,7 @@ fn postgres() -> Option<PostgresServer> {
         "create role clear login password 'secret'",
         "set password_encryption='md5'; create role md5user login password 'secret'",
         "create role scramuser login password 'secret'",
+        "create extension pg_stat_statements",
         "create sequence counted cache 1",
         "grant usage on sequence counted to public",
     ] {
@@ -287,11 +288,21 @@ fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
 
 /// The next number of the server's own sequence.
 fn counted(server: &PostgresServer) -> u64 {
+    ask(server, "select nextval('counted')")
+}
+
+/// How often the sequence was asked for by the server's own statistics.
+fn calls(server: &PostgresServer) -> u64 {
+    ask(server, "select coalesce(sum(calls), 0) from pg_stat_statements where query like 'select nextval(%'")
+}
+
+/// The number that a query yields.
+fn ask(server: &PostgresServer, sql: &str) -> u64 {
     let address = server.unix().address;
     let Address::Unix(path) = address else { unreachable!("a Unix endpoint") };
     let mut psql = Command::new(program(POSTGRES).unwrap().join("psql"));
     psql.args(["-U", "lasthop", "-d", "postgres", "-p", &server.server.port.to_string(), "-Atc"]);
-    psql.arg("select nextval('counted')").arg("-h").arg(path.parent().unwrap());
+    psql.arg(sql).arg("-h").arg(path.parent().unwrap());
     String::from_utf8(psql.output().unwrap().stdout).unwrap().trim().parse().unwrap()
 }
 
@@ -302,11 +313,13 @@ fn postgres_counts_what_was_checked() {
         for mode in [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared] {
             let base = spec(&endpoint, Protocol::Postgres(query("lasthop", "select nextval('counted')", mode)));
             for spec in everything(&base) {
-                let before = counted(&server);
+                let (before, calls_before) = (counted(&server), calls(&server));
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
                 check(&result);
                 let probes = 2 * u64::from(spec.pipeline);
-                assert_eq!(counted(&server) - before - 1, result.requests_total + probes, "{spec:?}");
+                let requests = result.requests_total + probes;
+                assert_eq!(calls(&server) - calls_before, requests, "by pg_stat_statements: {spec:?}");
+                assert_eq!(counted(&server) - before - 1, requests, "by the sequence: {spec:?}");
                 assert_eq!(result.phases.auth.is_some(), spec.reuse == Reuse::PerRequest);
             }
         }

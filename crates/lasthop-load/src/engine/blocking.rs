@@ -91,8 +91,8 @@ impl Blocking {
         let reused = self.connection.is_open();
         let now = clock::now();
         self.recorder.start(now, TrialPhases { warm_up_ns: 0, measure_ns: u64::MAX / 4 });
-        let proof = self.reopen_for_proof().map_err(|failure| CaseError::new(Stage::Connect, failure))?;
-        let wrong = |failure: Failure| CaseError::new(Stage::Verify, failure);
+        let proof = self.reopen_for_proof().map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
+        let wrong = |failure: Failure| CaseError::failed(Stage::Verify, &failure);
         let reply = self.request(now).map_err(wrong)?;
         self.after(reply);
         self.watch.rest();
@@ -114,6 +114,9 @@ impl Blocking {
         let mut now = clock::now();
         self.recorder.start(now, phases);
         while !self.recorder.is_shut() {
+            if self.watch.is_cut_short() {
+                self.recorder.cut_short(now);
+            }
             let right = match self.request(now) {
                 Ok(reply) => {
                     now = self.after(reply);
