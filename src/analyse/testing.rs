@@ -147,6 +147,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         settings: Settings {
             rounds: None,
             tools: Vec::new(),
+            driver_at: None,
             seed: 1,
             precision: 0.02,
             budget_ns: 30_000_000_000,
@@ -180,6 +181,7 @@ fn environment() -> Environment {
         load_average: [0.0; 3],
         sysctl: IndexMap::from([range]),
         programs: IndexMap::new(),
+        driver: None,
     }
 }
 

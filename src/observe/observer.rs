@@ -11,6 +11,8 @@ use super::{
 #[derive(Debug)]
 pub struct Observer {
     meter: Meter,
+    /// A process in another network namespace whose counters belong to the load, too.
+    elsewhere: Option<i32>,
 }
 
 /// Everything at one moment.
@@ -29,11 +31,21 @@ impl Observer {
         let mut meter = Meter::new(roles);
         // Opens the files of all processes, so that the first real snapshot is as quick as the others.
         meter.read();
-        Self { meter }
+        Self { meter, elsewhere: None }
+    }
+
+    /// Adds the counters of the network namespace of a process: that of a driver that is not in lasthop's own.
+    pub fn also_network_of(&mut self, pid: i32) {
+        self.elsewhere = Some(pid);
     }
 
     pub fn snapshot(&mut self) -> Snapshot {
-        Snapshot { usage: self.meter.read(), machine: MachineReading::now(), network: NetworkReading::now() }
+        Snapshot { usage: self.meter.read(), machine: MachineReading::now(), network: self.network() }
+    }
+
+    fn network(&self) -> NetworkReading {
+        let here = NetworkReading::now();
+        self.elsewhere.map_or(here, |pid| here.and(NetworkReading::of(pid)))
     }
 
     /// What happened between two snapshots of this observer; roles are those of this stack.

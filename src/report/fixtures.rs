@@ -129,6 +129,7 @@ fn environment(programs: &[(&str, &str, &str)]) -> Environment {
                 ((*name).to_owned(), ProgramVersion { path: (*path).into(), version: (*version).into() })
             })
             .collect(),
+        driver: None,
     }
 }
 
