@@ -7,7 +7,11 @@ use std::{
 };
 
 use lasthop::{
-    observe::{Observations, RoleUsage, observer::Observer, procfs::Role},
+    observe::{
+        Observations, RoleUsage,
+        observer::Observer,
+        procfs::{InContainer, Role},
+    },
     service::{
         guard::{Guard, GuardedChild, Input, Output, Spawn},
         sandbox::Sandbox,
@@ -82,7 +86,7 @@ fn launch() -> (Guard, Sandbox) {
 }
 
 fn role(stack: usize, name: &str, worker: &Worker) -> Role {
-    Role { stack, name: name.into(), pid: worker.child.pid }
+    Role { stack, name: name.into(), pid: worker.child.pid, container: InContainer::No }
 }
 
 fn observed(observer: &mut Observer, stack: usize, work: impl FnOnce()) -> Observations {
@@ -148,7 +152,13 @@ fn a_snapshot_of_twenty_processes_is_cheap() {
     let (guard, _sandbox) = launch();
     let children: Vec<GuardedChild> =
         (0..20).map(|_| guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap()).collect();
-    let roles = children.iter().map(|child| Role { stack: 0, name: child.pid.to_string(), pid: child.pid }).collect();
+    let role = |child: &GuardedChild| Role {
+        stack: 0,
+        name: child.pid.to_string(),
+        pid: child.pid,
+        container: InContainer::No,
+    };
+    let roles = children.iter().map(role).collect();
     let mut observer = Observer::new(roles);
     let cost = |observer: &mut Observer| {
         let begin = Instant::now();

@@ -8,10 +8,13 @@ use lasthop_stats::{
 };
 
 use super::{
-    summary::{CaseSummary, CpuPerRequest, Measured, Metrics, ProofSummary},
+    summary::{CaseSummary, CpuPerRequest, Measured, Metrics, ProofSummary, Throttled},
     trials::{self, Trials, grouped},
 };
-use crate::record::schema::{CasePlan, CaseProof, MeasuredTrial};
+use crate::{
+    observe::cgroup::CgroupUsage,
+    record::schema::{CasePlan, CaseProof, MeasuredTrial},
+};
 
 /// Standard error of reading a value from a bin of a histogram with three significant digits: the bins are at most
 /// 1/1024 wide, and a value is anywhere within.
@@ -36,7 +39,26 @@ fn summarise(trials: &Trials, plan: &CasePlan) -> CaseSummary {
         metrics: metrics(trials, plan),
         proof: trials.proofs(case).last().map(|seen| proof(seen, path(trials, case))),
         headroom: headroom(trials, case),
+        throttled: throttled(trials, case),
     }
+}
+
+/// By service, where a CPU limit stopped it at least once.
+pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
+    let wall: u64 = trials.of(case).map(|trial| trial.observations.machine.wall_ns).sum();
+    let of_role = |name: &str| {
+        let mut sum = CgroupUsage::default();
+        for cgroup in trials.of(case).filter_map(|trial| trial.observations.roles.get(name)?.cgroup) {
+            sum.add(cgroup);
+        }
+        (sum.throttled > 0).then(|| Throttled {
+            times: sum.throttled,
+            periods: sum.periods,
+            seconds: sum.throttled_ns as f64 / 1e9,
+            share: sum.throttled_ns as f64 / wall.max(1) as f64,
+        })
+    };
+    roles(trials, case).into_iter().filter_map(|name| Some((name.to_owned(), of_role(name)?))).collect()
 }
 
 /// What the load reached against a server that does nothing, divided by what it reached here, in all trials.

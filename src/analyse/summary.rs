@@ -97,6 +97,22 @@ pub struct CaseSummary {
     /// does nothing, divided by the throughput. `None` where it was not calibrated.
     #[serde(default)]
     pub headroom: Option<f64>,
+    /// By service: what its container's CPU limit kept it from, over all trials; only those that it stopped.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub throttled: IndexMap<String, Throttled>,
+}
+
+/// How a CPU limit acted: a container that has used up its share of a period (100 ms as a rule) waits for the next.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Throttled {
+    /// Periods in which it had to wait.
+    pub times: u64,
+    /// Periods in which it ran.
+    pub periods: u64,
+    /// Seconds that it waited.
+    pub seconds: f64,
+    /// The same as a share of the time of the trials.
+    pub share: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -240,6 +240,7 @@ fn observations(truth: &Truth, speed: f64) -> Observations {
         voluntary_switches: requests_total as u64,
         involuntary_switches: 0,
         processes: 1,
+        cgroup: None,
     };
     Observations {
         roles: IndexMap::from([("server".to_owned(), server)]),

@@ -1,5 +1,6 @@
 //! OBSERVE: what the machine did during a trial, and what machine it is.
 
+pub mod cgroup;
 pub mod doctor;
 pub mod environment;
 pub mod facts;
@@ -27,7 +28,7 @@ pub struct Observations {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoleUsage {
-    /// CPU time in nanoseconds.
+    /// CPU time in nanoseconds: of the cgroup where the role has a container to itself, otherwise of its processes.
     pub cpu_ns: u64,
     /// Context switches by waiting.
     pub voluntary_switches: u64,
@@ -35,6 +36,9 @@ pub struct RoleUsage {
     pub involuntary_switches: u64,
     /// Processes alive at the end of the trial.
     pub processes: u32,
+    /// What the cgroup of its container counted, all processes in it; `None` without a container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<cgroup::CgroupUsage>,
 }
 
 /// The whole machine, all CPUs added up. The kernel counts these in ticks of 10 ms.

@@ -2,15 +2,18 @@
 
 use super::{
     Observations,
+    cgroup::{self, Cgroup},
     machine::MachineReading,
     network::NetworkReading,
-    procfs::{Meter, Role, Usage},
+    procfs::{Consumption, InContainer, Meter, Role, Usage},
 };
 
 /// Takes the snapshots of one round. The services of a round keep their roles until they end.
 #[derive(Debug)]
 pub struct Observer {
     meter: Meter,
+    /// By number of the role.
+    cgroups: Vec<Option<Cgroup>>,
     /// A process in another network namespace whose counters belong to the load, too.
     elsewhere: Option<i32>,
 }
@@ -19,6 +22,7 @@ pub struct Observer {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     usage: Usage,
+    cgroups: Vec<Option<cgroup::Reading>>,
     machine: MachineReading,
     network: NetworkReading,
 }
@@ -28,10 +32,12 @@ impl Observer {
     /// is lasthop's own, and counts as neither a service nor foreign.
     #[must_use]
     pub fn new(roles: Vec<Role>) -> Self {
+        let contained = |role: &Role| role.container != InContainer::No;
+        let cgroups = roles.iter().map(|role| contained(role).then(|| Cgroup::of(role.pid)).flatten()).collect();
         let mut meter = Meter::new(roles);
         // Opens the files of all processes, so that the first real snapshot is as quick as the others.
         meter.read();
-        Self { meter, elsewhere: None }
+        Self { meter, cgroups, elsewhere: None }
     }
 
     /// Adds the counters of the network namespace of a process: that of a driver that is not in lasthop's own.
@@ -40,7 +46,12 @@ impl Observer {
     }
 
     pub fn snapshot(&mut self) -> Snapshot {
-        Snapshot { usage: self.meter.read(), machine: MachineReading::now(), network: self.network() }
+        Snapshot {
+            usage: self.meter.read(),
+            cgroups: self.cgroups.iter().map(|cgroup| cgroup.as_ref().and_then(Cgroup::read)).collect(),
+            machine: MachineReading::now(),
+            network: self.network(),
+        }
     }
 
     fn network(&self) -> NetworkReading {
@@ -52,11 +63,25 @@ impl Observer {
     #[must_use]
     pub fn between(&self, before: &Snapshot, after: &Snapshot, stack: usize) -> Observations {
         let roles = self.meter.roles();
-        let consumption = before.usage.until(&after.usage, roles.len());
+        let mut consumption = before.usage.until(&after.usage, roles.len());
+        add_cgroups(&mut consumption, roles, before, after);
         Observations {
             roles: consumption.of_stack(roles, stack),
             machine: before.machine.until(&after.machine, consumption.total_ns()),
             network: before.network.until(&after.network),
         }
+    }
+}
+
+/// A cgroup's account is whole where that of processes is not: ended ones leave theirs in ticks, or nowhere.
+fn add_cgroups(consumption: &mut Consumption, roles: &[Role], before: &Snapshot, after: &Snapshot) {
+    let readings = before.cgroups.iter().zip(&after.cgroups);
+    for ((role, usage), (before, after)) in roles.iter().zip(&mut consumption.roles).zip(readings) {
+        let (Some(before), Some(after)) = (before, after) else { continue };
+        let counted = before.until(*after, usage.cpu_ns);
+        if role.container == InContainer::Alone {
+            usage.cpu_ns = counted.cpu_ns;
+        }
+        usage.cgroup = Some(counted);
     }
 }

@@ -37,6 +37,20 @@ pub struct Role {
     pub name: String,
     /// The process that was started; all that descend from it count.
     pub pid: i32,
+    /// Whose container it runs in.
+    pub container: InContainer,
+}
+
+/// What the cgroup of a role's first process says of the role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InContainer {
+    /// Nothing: it runs without a container, or in that of another role.
+    #[default]
+    No,
+    /// Its CPU time.
+    Alone,
+    /// That of the roles that it started, too.
+    WithOthers,
 }
 
 /// Reads the processes of lasthop: itself, and all that descend from it, each by its role.
@@ -326,6 +340,9 @@ impl Consumption {
             sum.voluntary_switches += usage.voluntary_switches;
             sum.involuntary_switches += usage.involuntary_switches;
             sum.processes += usage.processes;
+            if let Some(cgroup) = usage.cgroup {
+                sum.cgroup.get_or_insert_default().add(cgroup);
+            }
         }
         all
     }

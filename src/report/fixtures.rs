@@ -73,6 +73,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
         metrics,
         proof: None,
         headroom: None,
+        throttled: IndexMap::new(),
     }
 }
 

@@ -25,7 +25,11 @@ use super::{
 };
 use crate::{
     experiment::plan::{Stack as PlannedStack, StackService, tool_of},
-    observe::{self, observer::Observer, procfs::Role},
+    observe::{
+        self,
+        observer::Observer,
+        procfs::{InContainer, Role},
+    },
     record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
     service::{
         bindings::{Bindings, service_of},
@@ -343,10 +347,10 @@ impl Round {
         let up = self.stacks.iter().flatten().flat_map(|up| &up.stack.instances);
         let stacks = self.stacks.iter().flatten().flat_map(|up| up.stack.instances.iter().map(|_| up.bindings.stack));
         let roles = |(one, stack): (&Instance, usize)| {
-            let helpers = one.helpers.iter().map(|(name, pid)| (name.clone(), *pid));
-            let own = (service_of(&one.name).to_owned(), one.pid);
-            let all: Vec<_> = std::iter::once(own).chain(helpers).collect();
-            all.into_iter().map(move |(name, pid)| Role { stack, name, pid })
+            let role = |name: &str, pid, container| Role { stack, name: name.to_owned(), pid, container };
+            let helpers = one.helpers.iter().map(|(name, pid)| role(name, *pid, InContainer::No));
+            let own = role(service_of(&one.name), one.pid, one.in_container());
+            std::iter::once(own).chain(helpers).collect::<Vec<_>>()
         };
         up.zip(stacks).flat_map(roles).collect()
     }

@@ -21,7 +21,10 @@ use super::{
     process,
     readiness::{self, NotReady},
 };
-use crate::experiment::model::{RenderedService, Stop};
+use crate::{
+    experiment::model::{RenderedService, Stop},
+    observe::procfs::InContainer,
+};
 
 /// The longest that one command of a recipe's preparation may take.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -142,6 +145,15 @@ impl Instance {
     #[must_use]
     pub fn exited(&self) -> Option<Exit> {
         self.child.exited()
+    }
+
+    /// What the cgroup of its first process says of it.
+    #[must_use]
+    pub fn in_container(&self) -> InContainer {
+        match &self.container {
+            Some(_) => InContainer::Alone,
+            None => InContainer::No,
+        }
     }
 
     /// The last lines of its log.

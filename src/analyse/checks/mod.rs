@@ -4,6 +4,7 @@
 //! put it into `CHECKS`.
 
 mod configuration;
+mod containers;
 mod cross_check;
 mod design;
 pub mod driver;
@@ -56,6 +57,8 @@ const CHECKS: &[CheckFunction] = &[
     machine::foreign_load,
     machine::placement,
     machine::governor,
+    containers::throttled,
+    containers::short_for_the_limit,
     network::accept_queue_overflow,
     network::retransmissions,
     network::time_wait,

@@ -2,11 +2,11 @@
 
 use super::figures::cpu_total;
 use crate::{
-    analyse::summary::{Metric, Metrics, Verdict},
+    analyse::summary::{CaseSummary, Metric, Metrics, Throttled, Verdict},
     report::{
         document::{Block, Depth, Section, Text},
         groups::{Compared, Group},
-        units::{Micros, NBSP, capital, grouped},
+        units::{Micros, NBSP, Seconds, capital, grouped, plural},
         wording::percent,
     },
 };
@@ -28,8 +28,25 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     if found.len() > MANY {
         found = largest_each(&found);
     }
-    let blocks = found.iter().filter_map(|(group, compared)| explain(group, *compared)).map(Block::Paragraph).collect();
+    let explained = found.iter().filter_map(|(group, compared)| explain(group, *compared));
+    let throttled = groups.iter().flat_map(throttled);
+    let blocks = explained.chain(throttled).map(Block::Paragraph).collect();
     super::section("Why", Depth::Folded, blocks)
+}
+
+/// What CPU limits kept the containers of each case from.
+fn throttled(group: &Group<'_>) -> Vec<Text> {
+    let said = |(role, throttled): (&String, &Throttled)| {
+        let times = plural(throttled.times, "time");
+        format!("{role} {times} for {} ({})", Seconds(throttled.seconds), percent(throttled.share, 0))
+    };
+    let cases = group.cases.iter().filter(|case| !case.throttled.is_empty());
+    let sentence = |case: &&CaseSummary| {
+        let roles: Vec<String> = case.throttled.iter().map(said).collect();
+        let name = capital(&super::full_name(group, case));
+        Text::from(format!("{name}: the CPU limit throttled {} of all trials.", roles.join(", ")))
+    };
+    cases.map(sentence).collect()
 }
 
 fn largest_each<'a, 'b>(all: &[(&'b Group<'a>, Compared<'a>)]) -> Vec<(&'b Group<'a>, Compared<'a>)> {

@@ -1,0 +1,48 @@
+//! What containers add: limits of CPU time.
+
+use super::{Evidence, of_case, of_run, percent};
+use crate::analyse::{
+    cases,
+    summary::{Check, Severity, Throttled},
+};
+
+/// Periods of a CPU limit are of this length unless somebody changed it; engines do not.
+const PERIOD_NS: u64 = 100_000_000;
+/// A trial of fewer periods depends on where in a period it begins.
+const ENOUGH_PERIODS: u64 = 10;
+
+/// `nginx 12 times for 345 ms, 3.4 % of the time`
+fn said((role, throttled): (&String, &Throttled)) -> String {
+    let times = if throttled.times == 1 { "once".to_owned() } else { format!("{} times", throttled.times) };
+    format!("{role} {times} for {:.0} ms, {} of the time", throttled.seconds * 1e3, percent(throttled.share))
+}
+
+/// Throttling is what a CPU limit is for; it is said because it, and not the link, then sets the pace.
+pub fn throttled(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |case: &str| {
+        let roles = cases::throttled(trials, case);
+        let text = format!("throttled by the CPU limit: {}", roles.iter().map(said).collect::<Vec<_>>().join("; "));
+        let effect = "a container that has used up its share waits for the next period: throughput is then limit divided \
+                      by CPU time per request, and the slowest requests take a period longer";
+        (!roles.is_empty()).then(|| of_case("throttled", Severity::Note, case, text, effect))
+    };
+    trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+}
+
+pub fn short_for_the_limit(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let trial_ns = trials.data.header.settings.trial_ns;
+    let strikes = trials.cases().iter().any(|plan| !cases::throttled(trials, &plan.case).is_empty());
+    let check = || {
+        let text = format!(
+            "CPU limits count in periods of {} ms, and a trial has {} ms",
+            PERIOD_NS / 1_000_000,
+            trial_ns / 1_000_000
+        );
+        let effect = "how much of its share a container finds at the start of a trial is luck, which averages out over \
+                      blocks and widens the intervals; use --trial 1s or more";
+        of_run("short-for-the-limit", Severity::Doubt, text, effect)
+    };
+    (strikes && trial_ns < PERIOD_NS * ENOUGH_PERIODS).then(check).into_iter().collect()
+}
