@@ -13,7 +13,7 @@ use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
-    container::RenderedContainer,
+    container::{Network, RenderedContainer},
     derive::derive,
     model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
@@ -125,7 +125,7 @@ impl Plan {
                 return Err(PlanError::Driver { tool, protocol: load.protocol });
             }
             let stack = stack_for(&experiment, &mut stacks, case, &portrait, &containers);
-            plans.push(case_plan(&experiment, case, stack, &load));
+            plans.push(case_plan(case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
         let differences = named.iter().flat_map(|case| differences(case, &portraits)).collect();
@@ -168,7 +168,8 @@ impl Plan {
     pub fn summary(&self) -> ExperimentSummary {
         let experiment = &self.experiment;
         let recipes = |name: &String| {
-            let mut recipes: Vec<&str> = self.stacks.iter().map(|stack| &stack.services[name].recipe[..]).collect();
+            let mut recipes: Vec<&str> =
+                self.stacks.iter().filter_map(|stack| Some(&stack.services.get(name)?.recipe[..])).collect();
             recipes.sort_unstable();
             recipes.dedup();
             recipes.join(", ")
@@ -180,7 +181,12 @@ impl Plan {
             source: experiment.source.to_string(),
             from: experiment.link.from.clone(),
             to: experiment.link.to.clone(),
-            services: experiment.services.keys().map(|name| (name.clone(), recipes(name))).collect(),
+            services: experiment
+                .services
+                .keys()
+                .map(|name| (name.clone(), recipes(name)))
+                .filter(|(_, recipes)| !recipes.is_empty())
+                .collect(),
         }
     }
 }
@@ -219,7 +225,7 @@ fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, Facto
     chosen.iter().map(summary).collect()
 }
 
-fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
+fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
     CasePlan {
         case: case.id.clone(),
         levels: case.levels.clone(),
@@ -227,7 +233,7 @@ fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &Ren
         reference: case.reference.clone(),
         stack,
         load: LoadSummary {
-            target: experiment.load.target.clone(),
+            target: load.target.clone(),
             protocol: load.protocol.clone(),
             connections: load.spec.connections,
             threads: load.spec.threads,
@@ -274,6 +280,8 @@ type Portrait = BTreeMap<String, String>;
 const LOAD: &str = "driver: load";
 /// End of the place of what makes a container's path: it belongs to the services and is what is compared.
 const PATH_PART: &str = ": container path";
+/// End of the place that says of a service that it holds others in its container.
+const HOLDER: &str = ": holds others: container path";
 /// Only where the transport is TCP: on a Unix socket the option means nothing.
 const NODELAY: &str = "driver: nodelay";
 
@@ -325,7 +333,15 @@ fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, por
                 format!("{name}{PATH_PART}"),
                 format!("{:?} {:?} {:?}", container.network, container.publish, container.sysctls),
             );
-            if let Some(limits) = container.limits() {
+            // What holds others is a part of their path, and its limits are theirs.
+            let holder = match &container.network {
+                Network::Inside(holder) => {
+                    portrait.insert(format!("{holder}{HOLDER}"), String::new());
+                    containers.get(holder).and_then(Option::as_ref)
+                }
+                _ => Some(container),
+            };
+            if let Some(limits) = holder.and_then(RenderedContainer::limits) {
                 portrait.insert(format!("{name}: container limits"), limits);
             }
         }
@@ -445,7 +461,10 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
     let (ours, theirs) = (&portraits[&case.id], &portraits[reference]);
     let both = |place: &str| ours.contains_key(place) && theirs.contains_key(place);
     let mut places: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let holders: Vec<String> =
+        places.iter().filter_map(|place| Some(format!("{}: ", place.strip_suffix(HOLDER)?))).collect();
     places.retain(|place| !place.ends_with(PATH_PART) && (*place != NODELAY || both(place)));
+    places.retain(|place| !holders.iter().any(|holder| place.starts_with(holder)));
     let text = |portrait: &Portrait, place: &String| portrait.get(place).cloned().unwrap_or_default();
     let differ = |place: &String| {
         let (old, new) = (text(theirs, place), text(ours, place));

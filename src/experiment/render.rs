@@ -25,7 +25,7 @@ pub enum RenderError {
     Listen { service: String, recipe: String, transport: Transport, known: String },
     #[error("service {service}: recipe {recipe} needs the setting `{setting}`")]
     Setting { service: String, recipe: String, setting: String },
-    #[error("service {service}: `count` renders to `{text}`, expected a whole number from 1 to {MOST_SERVERS}")]
+    #[error("service {service}: `count` renders to `{text}`, expected a whole number from 0 to {MOST_SERVERS}")]
     Count { service: String, text: String },
     #[error("service {0} has no address in this run")]
     Unbound(String),
@@ -41,6 +41,8 @@ pub enum RenderError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedLoad {
     pub spec: Spec,
+    /// The service that the driver talks to.
+    pub target: String,
     /// Name of the protocol.
     pub protocol: String,
     /// Command of a driver of the experiment's own; `None` where lasthop drives.
@@ -83,11 +85,11 @@ impl Renderer<'_> {
         Ok(all)
     }
 
-    /// How many servers a service has in this case.
+    /// How many servers a service has in this case; 0 where the case does without it.
     pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, RenderError> {
         let context = Value::from(template::levels_context(self.levels));
         let text = template::render(&format!("services.{name}.count"), &service.count, &context)?;
-        let number = text.trim().parse().ok().filter(|number| (1..=MOST_SERVERS).contains(number));
+        let number = text.trim().parse().ok().filter(|number| (0..=MOST_SERVERS).contains(number));
         number.ok_or_else(|| RenderError::Count { service: name.to_owned(), text })
     }
 
@@ -121,7 +123,7 @@ impl Renderer<'_> {
     pub(super) fn containers(&self) -> Result<IndexMap<String, Option<RenderedContainer>>, RenderError> {
         let context = Value::from(template::levels_context(self.levels));
         let render = |(name, service): (&String, &Service)| {
-            let container = service.container.as_ref();
+            let container = service.container.as_ref().filter(|_| self.count(name, service) != Ok(0));
             let rendered = container.map(|container| container::render(name, container, &context)).transpose()?;
             Ok((name.clone(), rendered.flatten()))
         };
@@ -323,6 +325,7 @@ impl Renderer<'_> {
             let positive = text.trim().parse().ok().filter(|&number: &u32| number > 0);
             positive.ok_or(RenderError::Load { key, text, expected: "a whole number from 1" })
         };
+        let target = text("target", &load.target)?.trim().to_owned();
         let protocol = text("protocol", &load.protocol)?.trim().to_owned();
         let nodelay = text("nodelay", &load.nodelay)?;
         let nodelay = nodelay.trim().to_lowercase().parse().map_err(|_| RenderError::Load {
@@ -332,7 +335,7 @@ impl Renderer<'_> {
         })?;
         // What the experiment does not say has the load generator's own defaults.
         let spec = serde_json::json!({
-            "endpoint": self.binding(&load.target)?.endpoint(),
+            "endpoint": self.binding(&target)?.endpoint(),
             "protocol": self.protocol(&protocol, &context)?,
             "socket": SocketOptions { nodelay, ..SocketOptions::default() },
             "reuse": reuse("reuse", &text("reuse", &load.reuse)?)?,
@@ -342,7 +345,7 @@ impl Renderer<'_> {
         });
         let spec: Spec = serde_json::from_value(spec)
             .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;
-        Ok(RenderedLoad { spec, protocol, driver: self.driver(&context)? })
+        Ok(RenderedLoad { spec, protocol, target, driver: self.driver(&context)? })
     }
 
     fn driver(&self, context: &Value) -> Result<Option<Vec<String>>, RenderError> {

@@ -157,7 +157,9 @@ impl Checker<'_> {
         let ends = services.iter().copied().chain([DRIVER]);
         self.must_be_known("/link/from", "service", &file.link.from, ends);
         self.must_be_known("/link/to", "service", &file.link.to, services.iter().copied());
-        let known = self.must_be_known("/load/target", "service", &file.load.target, services.iter().copied());
+        let by_case = file.load.target.contains("{{");
+        let known =
+            !by_case && self.must_be_known("/load/target", "service", &file.load.target, services.iter().copied());
         if file.link.from == file.link.to {
             self.error("/link/to", "a link has two different ends");
         }
@@ -381,7 +383,7 @@ impl Checker<'_> {
 
     fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
         let load = &file.load;
-        let common = ["protocol", "connections", "threads", "reuse", "pipeline", "nodelay", "driver"];
+        let common = ["target", "protocol", "connections", "threads", "reuse", "pipeline", "nodelay", "driver"];
         for key in common.into_iter().chain(PROTOCOLS) {
             self.template_tree(&join("/load", key), scope);
         }
