@@ -377,13 +377,17 @@ fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, Re
     let none = Bindings { round: 0, stack: 0, services: IndexMap::new(), account: account(), cpus: Vec::new() };
     let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
     let mut services = IndexMap::new();
+    let mut next = 60001_u16;
     for (name, service) in &experiment.services {
         let recipe = renderer.recipe(name, service)?;
         let transport = service.listen.map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
-        for index in 0..renderer.count(name, service)? {
-            let (server, port) = (server_name(name, index), 60001 + services.len() as u16);
-            services.insert(server.clone(), placeholder(&server, recipe, transport, port));
+        let count = renderer.count(name, service)?;
+        for index in 0..count {
+            let server = server_name(name, index);
+            services.insert(server.clone(), placeholder(&server, recipe, transport, next + index as u16));
         }
+        // A service that a case does without keeps its place: the others are to look the same.
+        next += count.max(1) as u16;
     }
     Ok(Bindings { services, ..none })
 }

@@ -141,9 +141,9 @@ fn folders(mounts: &str, controller: &str, path: &str) -> Vec<PathBuf> {
     let folder = |line: &str| {
         let (mount, kind) = line.split_once(" - ")?;
         let kind: Vec<&str> = kind.split(' ').collect();
-        let matches = match kind.first()? {
-            &"cgroup2" => controller.is_empty(),
-            &"cgroup" => !controller.is_empty() && kind.last()?.split(',').any(|option| option == controller),
+        let matches = match *kind.first()? {
+            "cgroup2" => controller.is_empty(),
+            "cgroup" => !controller.is_empty() && kind.last()?.split(',').any(|option| option == controller),
             _ => false,
         };
         let fields: Vec<&str> = mount.split(' ').collect();

@@ -145,7 +145,7 @@ pub struct Instance {
 enum Life {
     /// A process, or the client of an engine that runs its container.
     Child(GuardedChild),
-    Supervised(Supervised),
+    Supervised(Box<Supervised>),
 }
 
 impl Life {
@@ -366,7 +366,7 @@ fn begin(
 ) -> Result<Life, StartCause> {
     let container = match housing {
         Some(Housing::Inside(supervisor)) => {
-            return Ok(Life::Supervised(supervisor.start(service, &binding.directory, log)?));
+            return Ok(Life::Supervised(Box::new(supervisor.start(service, &binding.directory, log)?)));
         }
         Some(Housing::Own(container)) => Some(container),
         None => None,

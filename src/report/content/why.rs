@@ -46,7 +46,7 @@ fn throttled(group: &Group<'_>) -> Vec<Text> {
         let name = capital(&super::full_name(group, case));
         Text::from(format!("{name}: the CPU limit throttled {} of all trials.", roles.join(", ")))
     };
-    cases.map(|case| sentence(&case)).collect()
+    cases.map(sentence).collect()
 }
 
 fn largest_each<'a, 'b>(all: &[(&'b Group<'a>, Compared<'a>)]) -> Vec<(&'b Group<'a>, Compared<'a>)> {
