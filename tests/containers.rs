@@ -11,6 +11,7 @@ use std::{
 use common::{
     engines::{World, have_engine},
     have, have_python,
+    hops::{goes_over, path_of},
 };
 use serde_json::Value;
 
@@ -19,21 +20,6 @@ const SHORT: [&str; 8] = ["--budget", "6s", "--trial", "30ms", "--blocks", "2", 
 
 fn ready(engine: &str) -> bool {
     have("nginx") && have_python(EXPERIMENT) && have_engine(engine)
-}
-
-fn path_of<'a>(summary: &'a Value, case: &str) -> &'a Value {
-    let found = summary["cases"].as_array().unwrap().iter().find(|found| found["case"] == case);
-    &found.unwrap_or_else(|| panic!("no case {case}"))["proof"]["path"]
-}
-
-#[track_caller]
-fn goes_over(summary: &Value, case: &str, hops: &[&str]) {
-    let path = path_of(summary, case).to_string();
-    let mut rest = path.as_str();
-    for hop in hops {
-        let Some(at) = rest.find(hop) else { panic!("`{hop}` is not where it belongs in the path of {case}: {path}") };
-        rest = &rest[at + hop.len()..];
-    }
 }
 
 fn every_path(engine: &'static str, published: &[&str]) {

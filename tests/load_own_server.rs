@@ -2,7 +2,12 @@
 
 mod common;
 
-use std::{path::Path, thread::JoinHandle};
+use std::{
+    path::Path,
+    process::Stdio,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
 
 use common::Lasthop;
 use lasthop_load::{
@@ -137,6 +142,61 @@ fn a_wrong_answer_is_an_error_and_a_server_that_is_not_there_too() {
     let right = Http::start(&lasthop.sandboxes().join("r"), OK);
     lasthop.run(["load", &right.url, "--expect", "other", "-d", "50ms"]).fails(1, "body");
     lasthop.run(["load", "http+unix:/nonexistent/socket:/"]).fails(1, "No such file");
+}
+
+/// Waits until the generator's thread has worked for 5 ms: connections stand and the warm-up is over.
+fn wait_for_load(pid: i32) {
+    let worked = |task: std::fs::DirEntry| {
+        let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let cpu_ns = read("schedstat").split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0_u64);
+        read("comm").trim() == "lasthop-load" && cpu_ns > 5_000_000
+    };
+    let begin = Instant::now();
+    let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    while !tasks().any(|task| task.is_ok_and(worked)) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "there is no load");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn ctrl_c_shows_what_was_measured_so_far() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    let _server = Echo::start(&socket);
+    let url = format!("echo+unix:{}", socket.display());
+    for options in [["-c", "1"], ["-c", "3"], ["--rate", "500"]] {
+        let command = ["load", &url, "-d", "1h", "--warm-up", "1ms", "--format", "json"].into_iter().chain(options);
+        let child = lasthop.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = child.id().cast_signed();
+        wait_for_load(pid);
+        // SAFETY: a signal to a child that has not been waited for.
+        unsafe { libc::kill(pid, libc::SIGINT) };
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{options:?}: {output:?}");
+        let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&figures["cut_short"], &figures["errors"]), (&true.into(), &serde_json::json!({})), "{figures}");
+        let seconds = figures["seconds"].as_f64().unwrap();
+        assert!(figures["requests"].as_u64().unwrap() > 0 && seconds < 3000.0, "{figures}");
+    }
+}
+
+#[test]
+fn json_says_why_nothing_was_right() {
+    let lasthop = Lasthop::new();
+    let figures = |url: &str| {
+        let ran = lasthop.run(["load", url, "-d", "50ms", "--format", "json"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        ran.json()
+    };
+    let server = Http::start(&lasthop.sandboxes().join("s"), "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+    let wrong = figures(&server.url);
+    assert_eq!((&wrong["errors"], &wrong["requests"]), (&serde_json::json!({"wrong-status": 1}), &0.into()), "{wrong}");
+    assert_eq!(wrong["failure"]["stage"], "verify");
+    let nobody = figures("http+unix:/nonexistent/socket:/");
+    assert_eq!(nobody["errors"], serde_json::json!({"refused": 1}));
+    assert!(nobody["first_errors"]["refused"].as_str().unwrap().contains("No such file"), "{nobody}");
+    assert!(nobody["proof"].is_null());
 }
 
 #[test]

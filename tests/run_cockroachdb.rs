@@ -120,6 +120,101 @@ fn postgresql_takes_the_rules() {
     lasthop.assert_nothing_left();
 }
 
+/// The statements of a file, comments left out. None of ours has a semicolon within quotes.
+fn statements(text: &str) -> Vec<String> {
+    let plain: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+    let plain = plain.join("\n");
+    plain.split(';').map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect()
+}
+
+/// What PostgreSQL has in another form or not at all, and why it is left out.
+fn left_out(statement: &str) -> Option<&'static str> {
+    [
+        ("SET CLUSTER SETTING", "a setting of CockroachDB's cluster"),
+        ("CREATE DATABASE IF NOT EXISTS", "PostgreSQL has no IF NOT EXISTS there"),
+    ]
+    .into_iter()
+    .find_map(|(words, why)| statement.starts_with(words).then_some(why))
+}
+
+/// Every statement that PostgreSQL has too is put into the query of the experiment `postgres` and answered by a real one.
+/// CockroachDB's `CREATE USER IF NOT EXISTS` differs from PostgreSQL's by three words, which are taken out and said.
+#[test]
+#[expect(clippy::print_stderr, reason = "what is left out is said")]
+fn postgresql_takes_the_statements() {
+    if !have("postgres") {
+        return;
+    }
+    let (_, service) = rendered().into_iter().next().unwrap();
+    let all = statements(&file(&service, "setup.sql"));
+    assert_eq!(all.len(), 6, "{all:?}");
+    eprintln!("SKIPPED: its certificates: `cockroach cert` makes them, nothing of them is ours");
+    let mut taken = Vec::new();
+    for statement in all {
+        match left_out(&statement) {
+            Some(why) => eprintln!("SKIPPED: {}: {why}", statement.lines().next().unwrap_or_default()),
+            None => taken.push(statement.replace("CREATE USER IF NOT EXISTS", "CREATE USER")),
+        }
+    }
+    let [user, grant] = &taken[..] else { panic!("{taken:?}") };
+    assert!(user.starts_with("CREATE USER lasthop") && grant.starts_with("GRANT ALL ON DATABASE"), "{taken:?}");
+    // The role is there in the private cluster already: it is made anew within a transaction that is taken back.
+    let user = user.replace("USER lasthop ", "USER another ");
+    let script = format!("BEGIN; {user}; {grant}; ROLLBACK");
+    let lasthop = Lasthop::new();
+    let folder = lasthop.home().join("statements");
+    fs::create_dir_all(&folder).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+    let ours = fs::read_to_string(root.join("postgres/experiment.toml")).unwrap();
+    let theirs = fs::read_to_string(root.join("cockroachdb/experiment.toml")).unwrap();
+    // The queries under test, as the experiment on CockroachDB has them, replace those of `postgres`.
+    let load = |text: &str| {
+        let (_, rest) = text.split_once("[load.postgres]").unwrap();
+        rest.split_once("\n\n").unwrap().0.to_owned()
+    };
+    fs::write(folder.join("experiment.toml"), ours.replace(&load(&ours), &load(&theirs))).unwrap();
+    let run = |place: &str| {
+        let mut arguments = vec!["run", place, "--only", "transport=unix", "--set", "auth=trust"];
+        arguments.extend(["--set", "rows=50,100", "--set", "queries=5,10"]);
+        arguments.extend(["--budget", "6s", "--trial", "20ms", "--blocks", "1", "--format", "json"]);
+        let summary = lasthop.run(arguments).ok().json();
+        assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
+    };
+    run("./statements");
+    // Setting up: as the query itself, whose every error is a failure. The role of the cluster may not make roles, so
+    // it is given that right in the copy of the recipe.
+    let recipe = folder.join("services/postgres");
+    fs::create_dir_all(&recipe).unwrap();
+    for entry in fs::read_dir(root.join("../services/postgres")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), recipe.join(entry.file_name())).unwrap();
+    }
+    let roles = fs::read_to_string(recipe.join("roles.sql.j2")).unwrap();
+    fs::write(recipe.join("roles.sql.j2"), roles.replace("{{ role }} LOGIN", "{{ role }} CREATEROLE LOGIN")).unwrap();
+    let query = load(&ours).lines().find(|line| line.starts_with("query = ")).unwrap().to_owned();
+    let expect = load(&ours).lines().find(|line| line.starts_with("expect = ")).unwrap().to_owned();
+    let failures = |script: &str| {
+        let text = toml_text(&format!("{script}{{{{ '' if rows is defined }}}}"));
+        let changed = ours.replace(&query, &format!("query = {text}")).replace(&expect, "");
+        fs::write(folder.join("experiment.toml"), changed).unwrap();
+        let mut arguments = vec!["run", "./statements", "--only", "transport=unix", "--only", "work=query"];
+        arguments.extend(["--budget", "4s", "--trial", "20ms", "--blocks", "1", "--format", "json"]);
+        lasthop.run(arguments).json()["failures"].clone()
+    };
+    let none = failures(&script);
+    assert_eq!(none.as_array().unwrap().len(), 0, "{none}");
+    // The test can fail: a word that PostgreSQL does not have is an error of the run.
+    let wrong = failures(&script.replace("GRANT ALL", "GRANT EVERYTHING")).to_string();
+    assert!(wrong.contains("SQLSTATE"), "{wrong}");
+    lasthop.assert_nothing_left();
+}
+
+/// A text as TOML writes it; it has no quotes of the other kind and no escapes.
+fn toml_text(text: &str) -> String {
+    assert!(!text.contains('"') && !text.contains('\\'), "{text}");
+    format!("\"{}\"", text.replace('\n', " "))
+}
+
 #[test]
 #[expect(clippy::print_stderr, reason = "a skip is said")]
 fn it_runs_where_the_program_is_and_says_how_to_get_it_where_it_is_not() {

@@ -15,7 +15,7 @@ fn every_transport_reaches_a_server_through_the_pool() {
     let summary = lasthop.run(arguments).ok().json();
     assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
     let cases = summary["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 15, "{cases:?}");
+    assert_eq!(cases.len(), 21, "{cases:?}");
     for case in cases {
         let tls = case["transport"] == "tls";
         assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
@@ -26,6 +26,6 @@ fn every_transport_reaches_a_server_through_the_pool() {
     let checks = summary["checks"].as_array().unwrap();
     let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
     assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
-    assert_eq!(summary["derived"].as_array().unwrap().len(), 9, "{}", summary["derived"]);
+    assert_eq!(summary["derived"].as_array().unwrap().len(), 12, "{}", summary["derived"]);
     lasthop.assert_nothing_left();
 }

@@ -28,19 +28,20 @@ fn queries_connections_and_rows_over_every_transport() {
         return;
     }
     let lasthop = Lasthop::new();
-    let set = ["--set", "auth=trust", "--set", "rows=5000,10000"];
+    let set = ["--set", "auth=trust", "--set", "rows=5000,10000", "--set", "queries=50,100"];
     let summary = run(&lasthop, &set, "12s");
-    is_right(&summary, 12);
+    is_right(&summary, 18);
     for case in summary["cases"].as_array().unwrap() {
         let tls = case["transport"] == "tls";
         assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
-        assert_eq!(case["proof"]["reused"], case["levels"]["work"] != "connect", "{case}");
+        let kept = case["levels"]["work"] != "connect" && case["levels"]["work"] != "queries";
+        assert_eq!(case["proof"]["reused"], kept, "{case}");
         assert!(case["metrics"]["cpu_per_request"]["roles"]["postgres"].as_f64().unwrap() > 0.0, "{case}");
     }
     let derived = summary["derived"].as_array().unwrap();
     let names: Vec<&str> = derived.iter().map(|derived| derived["quantity"].as_str().unwrap()).collect();
     // Without a second way to authenticate nothing follows about the first.
-    assert_eq!(names, ["handshake", "handshake", "handshake", "row", "row", "row"]);
+    assert_eq!(names, ["query", "query", "query", "handshake", "handshake", "handshake", "row", "row", "row"]);
     for quantity in derived {
         let value = &quantity["value"];
         if value.is_null() {

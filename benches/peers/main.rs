@@ -6,6 +6,8 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers, whose output is its purpose")]
 
+mod paced;
+mod roundtrip;
 mod scenario;
 mod server;
 mod special;
@@ -30,6 +32,13 @@ struct Settings {
     floor: String,
     lasthop: String,
     seed: u64,
+}
+
+impl Settings {
+    /// Whether something is to be measured, by its name.
+    fn is_wanted(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|text| name.contains(text.as_str()))
+    }
 }
 
 const USAGE: &str = "options: --quick | --rounds N, --seconds N, --seed N, --only TEXT (several), --floor PATH";
@@ -73,7 +82,7 @@ fn main() -> ExitCode {
 }
 
 fn run(settings: &Settings) -> Result<(), String> {
-    let wanted = |name: &str| settings.only.is_empty() || settings.only.iter().any(|text| name.contains(text.as_str()));
+    let wanted = |name: &str| settings.is_wanted(name);
     let chosen: Vec<Scenario> = scenarios().into_iter().filter(|scenario| wanted(&scenario.name)).collect();
     let servers = Servers::start(settings, &chosen)?;
     println!("{}\n", table::environment());
@@ -88,7 +97,10 @@ fn run(settings: &Settings) -> Result<(), String> {
     }
     println!("\n{}", table::agreement(&all));
     if wanted("open") {
-        println!("{}", special::open_loop(settings, &servers)?);
+        println!("{}", paced::open_loop(settings, &servers)?);
+    }
+    if wanted("sockperf") {
+        println!("{}", roundtrip::beside_sockperf(settings, &servers)?);
     }
     if wanted("held") {
         println!("{}", special::held(settings, &servers)?);

@@ -42,6 +42,10 @@ pub fn scenarios() -> Vec<Scenario> {
                 (false, _) => &[(Tool::Floor, 0.95), (Tool::Wrk, 1.1)],
                 (true, _) => &[(Tool::Floor, 0.95), (Tool::H2load, 1.35), (Tool::Oha, 1.0)],
             };
+            if connections == 1 {
+                let name = format!("{name}, same core");
+                all.push(Scenario { same_core: true, ..scenario(name, Server::Http, unix, 1, 1, targets) });
+            }
             all.push(scenario(name, Server::Http, unix, connections, 1, targets));
         }
     }
@@ -58,6 +62,10 @@ pub fn scenarios() -> Vec<Scenario> {
             let name = format!("Redis GET, {}, {}{depth}", transport(unix), count(connections));
             let least = if unix && connections == 50 && pipeline == 1 { 2.0 } else { 1.3 };
             let targets = [(Tool::Floor, 0.95), (Tool::RedisBenchmark, least)];
+            if (connections, pipeline) == (1, 1) {
+                let name = format!("{name}, same core");
+                all.push(Scenario { same_core: true, ..scenario(name, Server::Redis, unix, 1, 1, &targets) });
+            }
             all.push(scenario(name, Server::Redis, unix, connections, pipeline, &targets));
         }
     }

@@ -50,7 +50,9 @@ impl Servers {
     pub fn start(settings: &Settings, scenarios: &[Scenario]) -> Result<Self, String> {
         let mut running = Vec::new();
         for server in [Server::Http, Server::Echo, Server::Postgres, Server::Redis] {
-            let needed = server == Server::Http || scenarios.iter().any(|scenario| scenario.server == server);
+            let needed = server == Server::Http
+                || settings.is_wanted("sockperf") && server == Server::Echo
+                || scenarios.iter().any(|scenario| scenario.server == server);
             if needed {
                 running.push(start(settings, server).map_err(|error| format!("cannot start {server:?}: {error}"))?);
             }
@@ -109,7 +111,7 @@ fn start(settings: &Settings, server: Server) -> io::Result<Running> {
 }
 
 /// On the first CPU, and ended by the kernel when this program dies.
-fn launch(command: &mut Command) -> io::Result<Child> {
+pub fn launch(command: &mut Command) -> io::Result<Child> {
     // SAFETY: between fork and exec only system calls are made.
     unsafe {
         command.pre_exec(|| {
@@ -120,7 +122,7 @@ fn launch(command: &mut Command) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
-fn wait_for(children: &mut [Child], ready: impl Fn() -> bool) -> io::Result<()> {
+pub fn wait_for(children: &mut [Child], ready: impl Fn() -> bool) -> io::Result<()> {
     let begin = Instant::now();
     while !ready() {
         for child in children.iter_mut() {

@@ -64,16 +64,36 @@ fn compared(scenario: &Scenario, measured: &Measured) -> f64 {
 /// Throughput and median of lasthop against each peer: both measure the same server, so they should agree where the
 /// server is what limits them.
 pub fn agreement(all: &[(Scenario, Series)]) -> String {
-    let mut text = "| scenario | against | throughput, ratio | median, ratio |\n|---|---|---|---|\n".to_owned();
+    let mut text = "| scenario | against | throughput, ratio | median, ratio | in flight by the clocks: lasthop | theirs |\n|---|---|---|---|---|---|\n".to_owned();
     for (scenario, rounds) in all {
         for (peer, _) in &scenario.targets {
             let Some(throughput) = ratio(rounds, *peer, |measured| Some(measured.throughput)) else { continue };
             let median = ratio(rounds, *peer, |measured| measured.median_us);
             let median = median.map_or_else(|| "–".to_owned(), |ratio| shown(&ratio));
-            let _ = writeln!(text, "| {} | {} | {} | {median} |", scenario.name, peer.name(), shown(&throughput));
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {median} | {} | {} |",
+                scenario.name,
+                peer.name(),
+                shown(&throughput),
+                in_flight(scenario, rounds, Tool::Lasthop),
+                in_flight(scenario, rounds, *peer)
+            );
         }
     }
     text
+}
+
+/// Little's law: mean latency × throughput is the number of requests that are on their way, which a closed loop keeps at
+/// connections × pipeline. What is missing from 1 is time that a tool's clocks do not see.
+fn in_flight(scenario: &Scenario, rounds: &Rounds, tool: Tool) -> String {
+    let asked = f64::from(scenario.connections * scenario.pipeline);
+    let share = |round: &Vec<(Tool, Measured)>| {
+        let measured = of(round, tool)?;
+        Some(measured.mean_us? / 1e6 * measured.throughput / asked)
+    };
+    let shares: Vec<f64> = rounds.iter().filter_map(share).collect();
+    median(&shares).map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"))
 }
 
 fn shown(ratio: &Interval) -> String {

@@ -37,6 +37,8 @@ pub struct Measured {
     pub throughput: f64,
     /// Median latency in microseconds, where the tool reports one.
     pub median_us: Option<f64>,
+    /// Mean latency in microseconds, where the tool reports one.
+    pub mean_us: Option<f64>,
 }
 
 impl Tool {
@@ -68,9 +70,9 @@ impl Tool {
         let ran = run(&mut target.command(self), client_cpu(scenario))?;
         ran.ended?;
         let report = target.report(self, &ran.output, ran.seconds);
-        let (requests, throughput, median_us) =
+        let (requests, throughput, median_us, mean_us) =
             report.ok_or_else(|| format!("{} on {}: cannot read\n{}", self.name(), scenario.name, ran.output))?;
-        Ok(Measured { per_cpu_second: requests / ran.cpu_seconds, throughput, median_us })
+        Ok(Measured { per_cpu_second: requests / ran.cpu_seconds, throughput, median_us, mean_us })
     }
 }
 
@@ -214,85 +216,100 @@ impl Target<'_> {
         }
         // A count that takes about as long as the others' time; it is slower, hence the factor.
         let count = (self.rate * f64::from(self.settings.seconds) * 0.6).max(1000.0) as u64;
-        command.args([
-            "-q",
-            "--precision",
-            "3",
-            "-n",
-            &count.to_string(),
-            "-c",
-            &self.scenario.connections.to_string(),
-        ]);
+        command.args(["--precision", "3", "-n", &count.to_string(), "-c", &self.scenario.connections.to_string()]);
         command.args(["-P", &self.scenario.pipeline.to_string(), "GET", "key"]);
         command
     }
 
-    /// Requests, requests per second, median in microseconds.
-    fn report(&self, tool: Tool, output: &str, seconds: f64) -> Option<(f64, f64, Option<f64>)> {
+    /// Requests, requests per second, median and mean in microseconds.
+    fn report(&self, tool: Tool, output: &str, seconds: f64) -> Option<(f64, f64, Option<f64>, Option<f64>)> {
         match tool {
             Tool::Lasthop => {
                 let figures: Value = serde_json::from_str(output).ok()?;
-                let median = figures["latency_ns"]["p50"].as_f64().map(|ns| ns / 1e3);
-                Some((figures["requests_total"].as_f64()?, figures["throughput"].as_f64()?, median))
+                let of = |key: &str| figures["latency_ns"][key].as_f64().map(|ns| ns / 1e3);
+                Some((figures["requests_total"].as_f64()?, figures["throughput"].as_f64()?, of("p50"), of("mean")))
             }
             Tool::Floor => {
                 let figures: Value = serde_json::from_str(output).ok()?;
                 let requests = figures["requests"].as_f64()?;
-                Some((requests, requests / figures["seconds"].as_f64()?, None))
+                Some((requests, requests / figures["seconds"].as_f64()?, None, None))
             }
             Tool::Wrk => {
                 let requests = number_before(output, " requests in")?;
-                Some((requests, number_after(output, "Requests/sec:")?, time_after(output, "50%")))
+                Some((
+                    requests,
+                    number_after(output, "Requests/sec:")?,
+                    time_after(output, "50%"),
+                    time_after(output, "Latency"),
+                ))
             }
             Tool::H2load => {
                 let requests = number_before(output, " succeeded,")?;
-                Some((requests, number_before(output, " req/s,")?, None))
+                let times = output.split_once("time for request:").map(|(_, rest)| rest);
+                // Least, most, mean.
+                let mean = times.and_then(|rest| time_of(rest.split_whitespace().nth(2)?));
+                Some((requests, number_before(output, " req/s,")?, None, mean))
             }
             Tool::Oha => {
                 let figures: Value = serde_json::from_str(output).ok()?;
                 let rate = figures["summary"]["requestsPerSec"].as_f64()?;
                 let median = figures["latencyPercentiles"]["p50"].as_f64().map(|seconds| seconds * 1e6);
-                Some((rate * figures["summary"]["total"].as_f64()?, rate, median))
+                let mean = figures["summary"]["average"].as_f64().map(|seconds| seconds * 1e6);
+                Some((rate * figures["summary"]["total"].as_f64()?, rate, median, mean))
             }
             Tool::Pgbench => {
                 let requests = number_after(output, "actually processed:")?;
-                Some((requests, number_after(output, "tps =")?, None))
+                let mean = number_after(output, "latency average =").map(|milliseconds| milliseconds * 1e3);
+                Some((requests, number_after(output, "tps =")?, None, mean))
             }
             Tool::RedisBenchmark => {
                 // The line of the result is rewritten in place.
                 let last = output.rsplit(['\r', '\n']).find(|line| line.contains("requests per second"))?;
                 let rate = number_before(last, " requests per second")?;
-                let median = number_after(last, "p50=").map(|milliseconds| milliseconds * 1e3);
+                // Mean, least, median: below their names.
+                let summary: Vec<f64> = output
+                    .lines()
+                    .skip_while(|line| !line.trim_start().starts_with("avg "))
+                    .nth(1)
+                    .map(|line| line.split_whitespace().filter_map(|word| word.parse().ok()).collect())
+                    .unwrap_or_default();
+                let of = |index: usize| summary.get(index).map(|milliseconds| milliseconds * 1e3);
                 let count = (self.rate * f64::from(self.settings.seconds) * 0.6).max(1000.0).floor();
-                (seconds > 0.0).then_some((count, rate, median))
+                (seconds > 0.0).then_some((count, rate, of(2), of(0)))
             }
         }
     }
 }
 
-fn number_after(text: &str, mark: &str) -> Option<f64> {
+pub fn number_after(text: &str, mark: &str) -> Option<f64> {
     let rest = text.split_once(mark)?.1.trim_start();
     let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     rest[..digits].parse().ok()
 }
 
-fn number_before(text: &str, mark: &str) -> Option<f64> {
+pub fn number_before(text: &str, mark: &str) -> Option<f64> {
     let head = text.split_once(mark)?.0;
     head[head.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |at| at + 1)..].parse().ok()
 }
 
 /// wrk's times have their unit attached.
-fn time_after(text: &str, mark: &str) -> Option<f64> {
-    let word = text.split_once(mark)?.1.split_whitespace().next()?;
+pub fn time_after(text: &str, mark: &str) -> Option<f64> {
+    time_of(text.split_once(mark)?.1.split_whitespace().next()?)
+}
+
+/// Microseconds of a word such as `61.3us`.
+fn time_of(word: &str) -> Option<f64> {
     let number = number_after(word, "")?;
     let scale = [("us", 1.0), ("ms", 1e3), ("s", 1e6)].into_iter().find(|(unit, _)| word.ends_with(unit))?.1;
     Some(number * scale)
 }
 
-fn find(name: &str) -> Option<PathBuf> {
+pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo/bin"));
-    env::split_paths(&path).chain(home).map(|folder| folder.join(name)).find(|file| file.is_file())
+    // Where `script/setup --bench` puts what Debian does not have.
+    let own = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin"));
+    env::split_paths(&path).chain(home).chain([own]).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// What a client printed and consumed.

@@ -28,6 +28,9 @@ _lasthop() {
             lasthop,drive)
                 cmd="lasthop__subcmd__drive"
                 ;;
+            lasthop,enter)
+                cmd="lasthop__subcmd__enter"
+                ;;
             lasthop,export)
                 cmd="lasthop__subcmd__export"
                 ;;
@@ -39,6 +42,9 @@ _lasthop() {
                 ;;
             lasthop,help)
                 cmd="lasthop__subcmd__help"
+                ;;
+            lasthop,hold)
+                cmd="lasthop__subcmd__hold"
                 ;;
             lasthop,list)
                 cmd="lasthop__subcmd__list"
@@ -88,6 +94,9 @@ _lasthop() {
             lasthop__subcmd__help,drive)
                 cmd="lasthop__subcmd__help__subcmd__drive"
                 ;;
+            lasthop__subcmd__help,enter)
+                cmd="lasthop__subcmd__help__subcmd__enter"
+                ;;
             lasthop__subcmd__help,export)
                 cmd="lasthop__subcmd__help__subcmd__export"
                 ;;
@@ -99,6 +108,9 @@ _lasthop() {
                 ;;
             lasthop__subcmd__help,help)
                 cmd="lasthop__subcmd__help__subcmd__help"
+                ;;
+            lasthop__subcmd__help,hold)
+                cmd="lasthop__subcmd__help__subcmd__hold"
                 ;;
             lasthop__subcmd__help,list)
                 cmd="lasthop__subcmd__help__subcmd__list"
@@ -143,7 +155,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --program --engine --format --output --quiet --no-progress --help --version run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help"
+            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --format --output --quiet --no-progress --help --version run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -194,6 +206,26 @@ _lasthop() {
                     return 0
                     ;;
                 --cross-check)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --driver-at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --driver-program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --listen)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -275,7 +307,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__drive)
-            opts="-h --foreign --help"
+            opts="-h --foreign --hang-up --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -285,6 +317,20 @@ _lasthop() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lasthop__subcmd__enter)
+            opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
@@ -343,7 +389,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help)
-            opts="run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help"
+            opts="run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -412,6 +458,20 @@ _lasthop() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lasthop__subcmd__help__subcmd__enter)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lasthop__subcmd__help__subcmd__export)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -455,6 +515,20 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lasthop__subcmd__help__subcmd__hold)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -636,6 +710,20 @@ _lasthop() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lasthop__subcmd__hold)
+            opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lasthop__subcmd__list)
             opts="-h --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -651,7 +739,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__load)
-            opts="-c -d -t -R -P -X -H -o -h --connections --duration --warm-up --threads --rate --arrivals --seed --pipeline --reuse --engine --timeout --headroom --nodelay --send-buffer --receive-buffer --authority --server-name --resumption --method --header --body --expect-status --http1.0 --command --query --simple --extended --prepared --parameter --size --expect --no-reference --format --output --help"
+            opts="-c -d -t -R -P -X -H -o -h --connections --duration --warm-up --threads --rate --arrivals --seed --pipeline --requests-per-connection --reuse --engine --spin --timeout --headroom --nodelay --send-buffer --receive-buffer --authority --server-name --resumption --method --header --body --expect-status --http1.0 --command --query --simple --extended --prepared --parameter --size --expect --no-reference --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -709,12 +797,20 @@ _lasthop() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --requests-per-connection)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --reuse)
                     COMPREPLY=($(compgen -W "keep-alive per-request" -- "${cur}"))
                     return 0
                     ;;
                 --engine)
                     COMPREPLY=($(compgen -W "auto blocking epoll" -- "${cur}"))
+                    return 0
+                    ;;
+                --spin)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --timeout)
@@ -911,7 +1007,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__run)
-            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --program --engine --format --output --quiet --no-progress --help"
+            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --format --output --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -962,6 +1058,26 @@ _lasthop() {
                     return 0
                     ;;
                 --cross-check)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --driver-at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --driver-program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --listen)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_lasthop_global_optspecs
-    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= no-headroom rounds= placement= driver= cross-check= program= engine= format= o/output= q/quiet no-progress h/help V/version
+    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= no-headroom rounds= placement= driver= cross-check= driver-at= ssh-option= ssh-config= driver-program= listen= program= engine= format= o/output= q/quiet no-progress h/help V/version
 end
 
 function __fish_lasthop_needs_command
@@ -39,6 +39,11 @@ same\t'Driver and services on one CPU'
 free\t'The scheduler decides'"
 complete -c lasthop -n "__fish_lasthop_needs_command" -l driver -d 'Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (`\'wrk -t2 -c10 -d5s\'`). Its trials last whole seconds' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l cross-check -d 'Let a classic tool take its turn beside lasthop\'s load generator, and say whether they agree' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l driver-at -d 'Put the driver elsewhere: `netns:new` (a network namespace of lasthop\'s own making), `netns:NAME`, or `ssh:[USER@]HOST[:PORT]` (lasthop is copied there, and removed again)' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l ssh-option -d 'An option of ssh (`-o`), such as `IdentityFile=…`' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l ssh-config -d 'Configuration file of ssh (`-F`)' -r -F
+complete -c lasthop -n "__fish_lasthop_needs_command" -l driver-program -d 'lasthop on the other host, in the place of a copy: the same version, for another architecture' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l listen -d 'Address of this machine at which services listen for a driver on another host' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''
 docker\t''"
@@ -69,6 +74,8 @@ complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "path" -d 'Say over 
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "completions" -d 'Write a completion script for a shell to standard output'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "drive" -d 'The load generator as a process: JSON lines in, JSON lines out'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "guard" -d 'The process that starts servers and ends them when lasthop dies'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "hold" -d 'Hold a new network namespace until the input ends'
+complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "enter" -d 'Run a command in a network namespace'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "null" -d 'A server that says one reply for every request, and does nothing else'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "serve" -d 'lasthop\'s own server of the experiment `sockets`'
 complete -c lasthop -n "__fish_lasthop_needs_command" -f -a "generate" -d 'Write man page, completions and schemas into a folder'
@@ -88,6 +95,11 @@ same\t'Driver and services on one CPU'
 free\t'The scheduler decides'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l driver -d 'Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (`\'wrk -t2 -c10 -d5s\'`). Its trials last whole seconds' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l cross-check -d 'Let a classic tool take its turn beside lasthop\'s load generator, and say whether they agree' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l driver-at -d 'Put the driver elsewhere: `netns:new` (a network namespace of lasthop\'s own making), `netns:NAME`, or `ssh:[USER@]HOST[:PORT]` (lasthop is copied there, and removed again)' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l ssh-option -d 'An option of ssh (`-o`), such as `IdentityFile=…`' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l ssh-config -d 'Configuration file of ssh (`-F`)' -r -F
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l driver-program -d 'lasthop on the other host, in the place of a copy: the same version, for another architecture' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l listen -d 'Address of this machine at which services listen for a driver on another host' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''
 docker\t''"
@@ -115,11 +127,13 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l arrivals -d 'Ho
 poisson\t'Independent of each other'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l seed -d 'Seed of Poisson arrivals' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s P -l pipeline -d 'Requests sent at once on a connection before their replies are awaited' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l requests-per-connection -d 'With `--reuse per-request`: requests that a connection carries one after the other before it is closed; they are timed together, with their connect' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l reuse -d 'What becomes of a connection after a reply' -r -f -a "keep-alive\t'It is used again'
 per-request\t'Each request has a connection of its own'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l engine -d 'The way to wait for sockets; blocking takes one connection per thread' -r -f -a "auto\t'Blocking for one connection per thread, else epoll'
 blocking\t''
 epoll\t''"
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l spin -d 'Ask for events for so long before going to sleep, `0` for not at all [default: 50us before an open loop\'s request is due, else 0]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l timeout -d 'The longest that connecting, and a reply, may take, each' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l nodelay -d 'TCP_NODELAY' -r -f -a "true\t''
 false\t''"
@@ -185,8 +199,11 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand clean" -s h -l help -d '
 complete -c lasthop -n "__fish_lasthop_using_subcommand path" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand drive" -l foreign -d 'A tool as JSON: choice, program, version, scratch' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand drive" -l hang-up -d 'End at once when nobody can ask any more'
 complete -c lasthop -n "__fish_lasthop_using_subcommand drive" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand guard" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand hold" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand enter" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand null" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l pattern -r -f -a "hello\t''
 echo\t''
@@ -201,23 +218,25 @@ false\t''"
 complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -l backlog -d 'Length of the accept queue' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand generate" -s h -l help -d 'Print help'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "run" -d 'Run an experiment and report its result'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "list" -d 'List the experiments'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "show" -d 'Show an experiment: its question, services, factors and cases'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "load" -d 'Put load on one endpoint and print its figures'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "report" -d 'Report a recorded run again, in any format'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "runs" -d 'List the recorded runs'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "repro" -d 'Repeat what others published: their method beside lasthop\'s, and why the figures differ'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "export" -d 'Write the winner\'s configuration for copying, and what must be true for it'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "doctor" -d 'Say what this machine can run, what is missing, and what makes it noisy'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "setup" -d 'Install what an experiment needs (shows the commands first)'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "new" -d 'Start an experiment of your own: a folder of data that runs as it is'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "clean" -d 'Remove what a killed run left behind'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "path" -d 'Say over which hops a server on this machine is reached: proxies, DNAT, bridges, namespaces'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "completions" -d 'Write a completion script for a shell to standard output'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "drive" -d 'The load generator as a process: JSON lines in, JSON lines out'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "guard" -d 'The process that starts servers and ends them when lasthop dies'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "null" -d 'A server that says one reply for every request, and does nothing else'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "serve" -d 'lasthop\'s own server of the experiment `sockets`'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "generate" -d 'Write man page, completions and schemas into a folder'
-complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard null serve generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "run" -d 'Run an experiment and report its result'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "list" -d 'List the experiments'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "show" -d 'Show an experiment: its question, services, factors and cases'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "load" -d 'Put load on one endpoint and print its figures'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "report" -d 'Report a recorded run again, in any format'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "runs" -d 'List the recorded runs'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "repro" -d 'Repeat what others published: their method beside lasthop\'s, and why the figures differ'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "export" -d 'Write the winner\'s configuration for copying, and what must be true for it'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "doctor" -d 'Say what this machine can run, what is missing, and what makes it noisy'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "setup" -d 'Install what an experiment needs (shows the commands first)'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "new" -d 'Start an experiment of your own: a folder of data that runs as it is'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "clean" -d 'Remove what a killed run left behind'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "path" -d 'Say over which hops a server on this machine is reached: proxies, DNAT, bridges, namespaces'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "completions" -d 'Write a completion script for a shell to standard output'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "drive" -d 'The load generator as a process: JSON lines in, JSON lines out'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "guard" -d 'The process that starts servers and ends them when lasthop dies'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "hold" -d 'Hold a new network namespace until the input ends'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "enter" -d 'Run a command in a network namespace'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "null" -d 'A server that says one reply for every request, and does nothing else'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "serve" -d 'lasthop\'s own server of the experiment `sockets`'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "generate" -d 'Write man page, completions and schemas into a folder'
+complete -c lasthop -n "__fish_lasthop_using_subcommand help; and not __fish_seen_subcommand_from run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

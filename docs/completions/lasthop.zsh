@@ -30,6 +30,11 @@ same\:"Driver and services on one CPU"
 free\:"The scheduler decides"))' \
 '--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
 '(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
+'--driver-at=[Put the driver elsewhere\: \`netns\:new\` (a network namespace of lasthop'\''s own making), \`netns\:NAME\`, or \`ssh\:\[USER@\]HOST\[\:PORT\]\` (lasthop is copied there, and removed again)]:PLACE:_default' \
+'*--ssh-option=[An option of ssh (\`-o\`), such as \`IdentityFile=…\`]:KEY=VALUE:_default' \
+'--ssh-config=[Configuration file of ssh (\`-F\`)]:FILE:_files' \
+'--driver-program=[lasthop on the other host, in the place of a copy\: the same version, for another architecture]:PATH:_default' \
+'--listen=[Address of this machine at which services listen for a driver on another host]:ADDRESS:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
@@ -73,6 +78,11 @@ same\:"Driver and services on one CPU"
 free\:"The scheduler decides"))' \
 '--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
 '(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
+'--driver-at=[Put the driver elsewhere\: \`netns\:new\` (a network namespace of lasthop'\''s own making), \`netns\:NAME\`, or \`ssh\:\[USER@\]HOST\[\:PORT\]\` (lasthop is copied there, and removed again)]:PLACE:_default' \
+'*--ssh-option=[An option of ssh (\`-o\`), such as \`IdentityFile=…\`]:KEY=VALUE:_default' \
+'--ssh-config=[Configuration file of ssh (\`-F\`)]:FILE:_files' \
+'--driver-program=[lasthop on the other host, in the place of a copy\: the same version, for another architecture]:PATH:_default' \
+'--listen=[Address of this machine at which services listen for a driver on another host]:ADDRESS:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
@@ -123,11 +133,13 @@ poisson\:"Independent of each other"))' \
 '--seed=[Seed of Poisson arrivals]:N:_default' \
 '-P+[Requests sent at once on a connection before their replies are awaited]:DEPTH:_default' \
 '--pipeline=[Requests sent at once on a connection before their replies are awaited]:DEPTH:_default' \
+'--requests-per-connection=[With \`--reuse per-request\`\: requests that a connection carries one after the other before it is closed; they are timed together, with their connect]:N:_default' \
 '--reuse=[What becomes of a connection after a reply]:REUSE:((keep-alive\:"It is used again"
 per-request\:"Each request has a connection of its own"))' \
 '--engine=[The way to wait for sockets; blocking takes one connection per thread]:ENGINE:((auto\:"Blocking for one connection per thread, else epoll"
 blocking\:""
 epoll\:""))' \
+'--spin=[Ask for events for so long before going to sleep, \`0\` for not at all \[default\: 50us before an open loop'\''s request is due, else 0\]]:TIME:_default' \
 '--timeout=[The longest that connecting, and a reply, may take, each]:TIME:_default' \
 '--nodelay=[TCP_NODELAY]:BOOL:(true false)' \
 '--send-buffer=[SO_SNDBUF in bytes]:BYTES:_default' \
@@ -259,6 +271,7 @@ _arguments "${_arguments_options[@]}" : \
 (drive)
 _arguments "${_arguments_options[@]}" : \
 '--foreign=[A tool as JSON\: choice, program, version, scratch]:JSON:_default' \
+'--hang-up[End at once when nobody can ask any more]' \
 '-h[Print help]' \
 '--help[Print help]' \
 && ret=0
@@ -268,6 +281,20 @@ _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
 '--help[Print help]' \
 '*::arguments:_default' \
+&& ret=0
+;;
+(hold)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(enter)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+':namespace:_files' \
+'*::command:_default' \
 && ret=0
 ;;
 (null)
@@ -373,6 +400,14 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(hold)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(enter)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (null)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -417,6 +452,8 @@ _lasthop_commands() {
 'completions:Write a completion script for a shell to standard output' \
 'drive:The load generator as a process\: JSON lines in, JSON lines out' \
 'guard:The process that starts servers and ends them when lasthop dies' \
+'hold:Hold a new network namespace until the input ends' \
+'enter:Run a command in a network namespace' \
 'null:A server that says one reply for every request, and does nothing else' \
 'serve:lasthop'\''s own server of the experiment \`sockets\`' \
 'generate:Write man page, completions and schemas into a folder' \
@@ -443,6 +480,11 @@ _lasthop__subcmd__doctor_commands() {
 _lasthop__subcmd__drive_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop drive commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__enter_commands] )) ||
+_lasthop__subcmd__enter_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop enter commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__export_commands] )) ||
 _lasthop__subcmd__export_commands() {
@@ -478,6 +520,8 @@ _lasthop__subcmd__help_commands() {
 'completions:Write a completion script for a shell to standard output' \
 'drive:The load generator as a process\: JSON lines in, JSON lines out' \
 'guard:The process that starts servers and ends them when lasthop dies' \
+'hold:Hold a new network namespace until the input ends' \
+'enter:Run a command in a network namespace' \
 'null:A server that says one reply for every request, and does nothing else' \
 'serve:lasthop'\''s own server of the experiment \`sockets\`' \
 'generate:Write man page, completions and schemas into a folder' \
@@ -505,6 +549,11 @@ _lasthop__subcmd__help__subcmd__drive_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help drive commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__help__subcmd__enter_commands] )) ||
+_lasthop__subcmd__help__subcmd__enter_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help enter commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__help__subcmd__export_commands] )) ||
 _lasthop__subcmd__help__subcmd__export_commands() {
     local commands; commands=()
@@ -524,6 +573,11 @@ _lasthop__subcmd__help__subcmd__guard_commands() {
 _lasthop__subcmd__help__subcmd__help_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help help commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__help__subcmd__hold_commands] )) ||
+_lasthop__subcmd__help__subcmd__hold_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help hold commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__help__subcmd__list_commands] )) ||
 _lasthop__subcmd__help__subcmd__list_commands() {
@@ -584,6 +638,11 @@ _lasthop__subcmd__help__subcmd__setup_commands() {
 _lasthop__subcmd__help__subcmd__show_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help show commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__hold_commands] )) ||
+_lasthop__subcmd__hold_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop hold commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__list_commands] )) ||
 _lasthop__subcmd__list_commands() {

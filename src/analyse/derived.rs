@@ -76,12 +76,13 @@ fn is_reference(trials: &Trials, plan: &DerivedPlan, other: &DerivedPlan, case: 
     is_time && other.quantity == plan.quantity && case.reference.is_some() && theirs() == case.reference.as_ref()
 }
 
-/// Microseconds of a request in each block: the time of all connections by right answers.
+/// Microseconds of a request in each block: the time of all connections by right answers. Where a connection carries
+/// several requests and is closed, of that unit.
 fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
-    let connections = trials.cases().iter().find(|case| case.case == name).map_or(1, |case| case.load.connections);
-    let time = |trial: &MeasuredTrial| {
-        trial.result.elapsed_ns as f64 / 1e3 * f64::from(connections.max(1)) / trial.result.requests as f64
-    };
+    let load = trials.cases().iter().find(|case| case.case == name).map(|case| &case.load);
+    let requests =
+        load.map_or(1.0, |load| f64::from(load.connections.max(1)) * f64::from(load.requests_per_connection));
+    let time = |trial: &MeasuredTrial| trial.result.elapsed_ns as f64 / 1e3 * requests / trial.result.requests as f64;
     trials.of(name).map(|trial| ((trial.round, trial.block), time(trial))).collect()
 }
 
@@ -230,6 +231,19 @@ mod tests {
         covers(found[1].value.as_ref(), 50.0 / 3072.0, 0.05);
         assert_eq!(found[0].against_reference, None);
         covers(found[1].against_reference.as_ref(), -250.0 / 3072.0, 0.05);
+    }
+
+    #[test]
+    fn a_slope_over_requests_of_a_connection_is_of_the_whole_connection() {
+        // 100 µs a request where a connection has 1,024 of them, 80 µs where it has 4,096.
+        let mut data = run(&[at(TCP, 10_000.0), at(TCP, 12_500.0)], 6, 5);
+        data.header.cases[0].load.requests_per_connection = 1024;
+        data.header.cases[1].load.requests_per_connection = 4096;
+        let from = Derivation::Slope { per: "queries".into(), points: points(&["tcp", "tcp#2"]) };
+        let found = with(data, vec![from]);
+        let slope = (4096.0 * 80.0 - 1024.0 * 100.0) / 3072.0;
+        covers(found[0].value.as_ref(), slope, 0.08);
+        covers(found[0].intercept.as_ref(), 1024.0 * (100.0 - slope), 0.3);
     }
 
     #[test]

@@ -1,12 +1,10 @@
 //! Synthetic records with a known truth.
 
-use std::collections::BTreeMap;
-
 use indexmap::IndexMap;
 use lasthop_load::{
     Histogram, Spec, TrialResult,
-    result::{DriverCost, ErrorClass, ErrorCount, Phases, Proof},
-    spec::{Address, Echo, Endpoint, Engine, Model, Protocol, Reuse, SocketOptions, Timeouts, Tls, Transport},
+    result::{DriverCost, ErrorClass, ErrorCount, Proof},
+    spec::{Address, Echo, Endpoint, Engine, Protocol, Tls, Transport},
 };
 use lasthop_stats::random::Draws;
 
@@ -111,6 +109,7 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
         connections: 1,
         threads: 1,
         reuse: "keep-alive".to_owned(),
+        requests_per_connection: 1,
         bytes: Some(64),
         driver: "lasthop".to_owned(),
     };
@@ -148,6 +147,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         settings: Settings {
             rounds: None,
             tools: Vec::new(),
+            driver_at: None,
             seed: 1,
             precision: 0.02,
             budget_ns: 30_000_000_000,
@@ -181,6 +181,7 @@ fn environment() -> Environment {
         load_average: [0.0; 3],
         sysctl: IndexMap::from([range]),
         programs: IndexMap::new(),
+        driver: None,
     }
 }
 
@@ -193,18 +194,7 @@ fn proof(transport: Transport) -> CaseProof {
     let tls = transport.is_tls().then(|| Tls { authority: None, server_name: "s".to_owned(), resumption: false });
     let address =
         if transport.is_unix() { Address::Unix("/run/s".into()) } else { Address::Tcp("127.0.0.1:9".parse().unwrap()) };
-    let spec = Spec {
-        endpoint: Endpoint { address, tls },
-        protocol: Protocol::Echo(Echo { size: 64 }),
-        socket: SocketOptions::default(),
-        reuse: Reuse::KeepAlive,
-        model: Model::Closed,
-        engine: Engine::Auto,
-        connections: 1,
-        threads: 1,
-        pipeline: 1,
-        timeouts: Timeouts::default(),
-    };
+    let spec = Spec::new(Endpoint { address, tls }, Protocol::Echo(Echo { size: 64 }));
     let driver = Proof {
         family: if transport.is_unix() { "unix" } else { "inet" }.to_owned(),
         peer: "peer".to_owned(),
@@ -229,20 +219,9 @@ fn latencies(draws: &mut Draws, result: &TrialResult) -> Histogram {
 fn result(truth: &Truth, speed: f64) -> TrialResult {
     let requests = (truth.rate * speed * TRIAL_NS as f64 / 1e9) as u64;
     TrialResult {
-        reported: None,
-        elapsed_ns: TRIAL_NS,
         requests,
         requests_total: requests + requests / 10,
         bytes_received: requests * 64,
-        service_time: None,
-        response_time: None,
-        lag: None,
-        offered: None,
-        ports: None,
-        tls_handshakes: None,
-        phases: Phases::default(),
-        errors: BTreeMap::new(),
-        connections_opened: 0,
         cost: DriverCost {
             user_ns: requests * 4_000,
             system_ns: requests * 6_000,
@@ -250,7 +229,7 @@ fn result(truth: &Truth, speed: f64) -> TrialResult {
             involuntary_switches: 0,
             system_calls: 2 * requests,
         },
-        engine: Engine::Blocking,
+        ..TrialResult::empty(Engine::Blocking, TRIAL_NS)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The command line as typed. Parsing does no I/O.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -12,6 +12,7 @@ use crate::{
         quantity::{duration, share},
     },
     report::Format,
+    run::away::{DriverAt, Remote},
     service::container::engine::Kind,
     tool::ToolChoice,
 };
@@ -75,6 +76,12 @@ pub enum Command {
     /// The process that starts servers and ends them when lasthop dies
     #[command(hide = true)]
     Guard(GuardArgs),
+    /// Hold a new network namespace until the input ends
+    #[command(hide = true)]
+    Hold,
+    /// Run a command in a network namespace
+    #[command(hide = true)]
+    Enter(EnterArgs),
     /// A server that says one reply for every request, and does nothing else
     #[command(hide = true)]
     Null,
@@ -92,6 +99,17 @@ pub struct DriveArgs {
     /// A tool as JSON: choice, program, version, scratch
     #[arg(long, value_name = "JSON")]
     pub foreign: Option<String>,
+    /// End at once when nobody can ask any more
+    #[arg(long)]
+    pub hang_up: bool,
+}
+
+/// Which network namespace a command is to run in; not for people.
+#[derive(Debug, Args)]
+pub struct EnterArgs {
+    pub namespace: PathBuf,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub command: Vec<std::ffi::OsString>,
 }
 
 /// What lasthop tells its guard; not for people.
@@ -198,6 +216,34 @@ pub struct Drivers {
     /// Let a classic tool take its turn beside lasthop's load generator, and say whether they agree
     #[arg(long, value_name = "TOOL", conflicts_with = "driver")]
     pub cross_check: Vec<ToolChoice>,
+    /// Put the driver elsewhere: `netns:new` (a network namespace of lasthop's own making), `netns:NAME`, or
+    /// `ssh:[USER@]HOST[:PORT]` (lasthop is copied there, and removed again)
+    #[arg(long, value_name = "PLACE")]
+    pub driver_at: Option<DriverAt>,
+    /// An option of ssh (`-o`), such as `IdentityFile=…`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub ssh_option: Vec<String>,
+    /// Configuration file of ssh (`-F`)
+    #[arg(long, value_name = "FILE")]
+    pub ssh_config: Option<PathBuf>,
+    /// lasthop on the other host, in the place of a copy: the same version, for another architecture
+    #[arg(long, value_name = "PATH")]
+    pub driver_program: Option<String>,
+    /// Address of this machine at which services listen for a driver on another host
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<IpAddr>,
+}
+
+impl Drivers {
+    #[must_use]
+    pub fn remote(&self) -> Remote {
+        Remote {
+            options: self.ssh_option.clone(),
+            config: self.ssh_config.clone(),
+            program: self.driver_program.clone(),
+            listen: self.listen,
+        }
+    }
 }
 
 #[derive(Debug, Default, Args, Clone)]

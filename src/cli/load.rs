@@ -1,8 +1,16 @@
 //! `lasthop load`: puts load on one endpoint and prints its figures. Also `lasthop null`, which it calibrates against.
 
-use std::{fs, io, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    fs,
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use clap::{ArgGroup, Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lasthop_load::{
     engine::CaseError,
     null::{NullServer, NullSpec},
@@ -14,9 +22,9 @@ use lasthop_load::{
     wire::{Stage, TrialPhases},
 };
 
-use super::{CliError, FAILED, print};
+use super::{CliError, FAILED, INTERRUPTED, print};
 use crate::{
-    experiment::quantity::duration,
+    experiment::quantity::{duration, duration_or_none},
     load::{self, Figures, Job},
     service::null::LISTENING,
 };
@@ -39,7 +47,8 @@ Without --expect the first two replies say what is right: a reply that differs f
 Exit codes:
   0  every reply was right, and an open loop kept its rate
   1  errors, a rate that was not reached, or no connection
-  2  wrong use";
+  2  wrong use
+  130  ended early by Ctrl-C; the figures are those of the time until then";
 
 /// Options of `lasthop load`.
 #[derive(Debug, Args)]
@@ -71,12 +80,20 @@ pub struct LoadArgs {
     /// Requests sent at once on a connection before their replies are awaited
     #[arg(short = 'P', long, default_value_t = 1, value_name = "DEPTH")]
     pipeline: u32,
+    /// With `--reuse per-request`: requests that a connection carries one after the other before it is closed; they
+    /// are timed together, with their connect
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    requests_per_connection: u32,
     /// What becomes of a connection after a reply
     #[arg(long, value_enum, default_value_t = ReuseArg::KeepAlive)]
     reuse: ReuseArg,
     /// The way to wait for sockets; blocking takes one connection per thread
     #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
     engine: EngineArg,
+    /// Ask for events for so long before going to sleep, `0` for not at all [default: 50us before an open loop's request
+    /// is due, else 0]
+    #[arg(long, value_parser = duration_or_none, value_name = "TIME")]
+    spin: Option<Duration>,
     /// The longest that connecting, and a reply, may take, each
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
     timeout: Duration,
@@ -230,8 +247,20 @@ fn header(text: &str) -> Result<(String, String), String> {
 
 pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
     let job = job(arguments)?;
-    let outcome = load::execute(&job).map_err(|error| failed(&arguments.url, &error))?;
-    let figures = Figures::new(&job, &outcome);
+    let interrupt = super::run::watch_signals()?;
+    let mut progress = Progress::new(&job);
+    let done = load::execute(&job, || {
+        progress.show();
+        !interrupt.load(Ordering::Relaxed)
+    });
+    progress.end();
+    let figures = match done {
+        Ok(outcome) => Figures::new(&job, &outcome),
+        Err(error) if error.stage != Stage::Spec && matches!(arguments.format, LoadFormat::Json) => {
+            Figures::failed(&job, &error)
+        }
+        Err(error) => return Err(failed(&arguments.url, &error)),
+    };
     let color = arguments.output.is_none() && super::terminal().color;
     let bytes = match arguments.format {
         LoadFormat::Terminal => load::render(&figures, load::Style { color }),
@@ -242,7 +271,44 @@ pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
         Some(path) => fs::write(path, bytes)
             .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))?,
     }
-    Ok(if figures.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(match () {
+        () if figures.cut_short => ExitCode::from(INTERRUPTED),
+        () if figures.is_clean() => ExitCode::SUCCESS,
+        () => ExitCode::from(FAILED),
+    })
+}
+
+/// How far the load is, as one line that is rewritten; only where somebody looks.
+struct Progress {
+    bar: ProgressBar,
+    length: Duration,
+    /// The first look: connections stand by then.
+    began: Option<Instant>,
+}
+
+impl Progress {
+    fn new(job: &Job) -> Self {
+        let length = Duration::from_nanos(job.phases.warm_up_ns.saturating_add(job.phases.measure_ns));
+        let target = match io::stderr().is_terminal() {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(Some(length.as_millis() as u64), target);
+        let style = ProgressStyle::with_template("{bar:16} {msg}").expect("the template is a constant");
+        bar.set_style(style.progress_chars("━╸ "));
+        Self { bar, length, began: None }
+    }
+
+    fn show(&mut self) {
+        let elapsed = self.began.get_or_insert_with(Instant::now).elapsed().min(self.length);
+        self.bar.set_position(elapsed.as_millis() as u64);
+        let (elapsed, length) = (elapsed.as_secs_f64(), self.length.as_secs_f64());
+        self.bar.set_message(format!("{elapsed:.1} of {length:.1} s; Ctrl-C ends it and shows what was measured"));
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 fn failed(url: &str, error: &CaseError) -> CliError {
@@ -280,7 +346,9 @@ fn job(arguments: &LoadArgs) -> Result<Job, CliError> {
         connections: arguments.connections,
         threads: arguments.threads,
         pipeline: arguments.pipeline,
+        requests_per_connection: arguments.requests_per_connection,
         timeouts: Timeouts { connect_ns: timeout, request_ns: timeout },
+        spin_ns: arguments.spin.map(nanoseconds),
     };
     let learn = !arguments.own.no_reference && arguments.own.expect.is_none();
     Ok(Job { url: arguments.url.clone(), spec, phases, learn, headroom: arguments.headroom })

@@ -5,6 +5,7 @@
 mod args;
 mod export;
 mod generate;
+mod hang_up;
 mod install;
 
 mod list;
@@ -19,6 +20,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
     path::Path,
     process::ExitCode,
 };
@@ -40,6 +42,7 @@ use crate::{
         guard,
         home::Home,
         locate::Locator,
+        namespace,
     },
 };
 
@@ -109,7 +112,9 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Clean => clean().map(done),
         Command::Path(arguments) => path(&arguments.address).map(done),
         Command::Completions { shell } => generate::completions(shell).map(done),
-        Command::Drive(arguments) => drive(arguments.foreign.as_deref()).map(done),
+        Command::Drive(arguments) => drive(&arguments).map(done),
+        Command::Hold => namespace::hold().map(done).map_err(CliError::failed),
+        Command::Enter(arguments) => Err(CliError::failed(namespace::enter(&arguments.namespace, &arguments.command))),
         Command::Guard(_) => guard::serve().map(done).map_err(CliError::failed),
         Command::Null => load::null().map(done),
         Command::Serve(arguments) => serve::serve(arguments).map(done),
@@ -117,9 +122,12 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     }
 }
 
-fn drive(foreign: Option<&str>) -> Result<(), CliError> {
+fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
+    if arguments.hang_up {
+        hang_up::watch(io::stdin().as_fd()).map_err(CliError::failed)?;
+    }
     let (input, output) = (io::stdin().lock(), io::stdout().lock());
-    match foreign {
+    match arguments.foreign.as_deref() {
         None => lasthop_load::drive::serve(input, output).map_err(CliError::failed),
         Some(json) => {
             let foreign: crate::tool::drive::Foreign = serde_json::from_str(json).map_err(CliError::usage)?;

@@ -21,9 +21,10 @@ use crate::{
         model::Defaults,
         plan::Plan,
     },
-    record::schema::{Settings, Stopped},
+    record::schema::{Placement, Settings, Stopped},
     run::{
         self, Job,
+        away::DriverAt,
         placement::{self, Wish},
     },
     service::guard,
@@ -47,6 +48,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         settings,
         locator: &locator,
         engine: options.programs.engine,
+        remote: options.drivers.remote(),
         home: &home,
         command: std::env::args().collect(),
         interrupt: &interrupt,
@@ -89,8 +91,7 @@ fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliErro
     let trial = schedule.trial.unwrap_or(trial);
     let budget = schedule.budget.unwrap_or(budget);
     let services = plan.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
-    let placement =
-        placement::place(wish(schedule.placement), &placement::allowed(), services).map_err(CliError::usage)?;
+    let placement = placement(options, services)?;
     Ok(Settings {
         seed: schedule.seed.unwrap_or_else(drawn_seed),
         precision: schedule.precision.unwrap_or(precision),
@@ -104,8 +105,21 @@ fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliErro
         placement,
         headroom: !schedule.no_headroom,
         rounds: schedule.rounds,
+        driver_at: options.drivers.driver_at.clone(),
         tools: options.drivers.driver.iter().chain(&options.drivers.cross_check).cloned().collect(),
     })
+}
+
+/// On another host there are other CPUs: those here are the services' alone.
+fn placement(options: &args::RunOptions, services: usize) -> Result<Placement, CliError> {
+    let choice = options.schedule.placement;
+    if !matches!(options.drivers.driver_at, Some(DriverAt::Host(_))) {
+        return placement::place(wish(choice), &placement::allowed(), services).map_err(CliError::usage);
+    }
+    match choice {
+        args::PlacementChoice::Auto | args::PlacementChoice::Free => Ok(Placement::Free),
+        _ => Err(CliError::usage("a driver on another host has the CPUs there: leave --placement out")),
+    }
 }
 
 fn wish(choice: args::PlacementChoice) -> Wish {

@@ -194,6 +194,10 @@ pub(super) struct LoadFile {
     /// Requests sent at once on a connection, before any of their replies is awaited: 1 to 1,024.
     #[serde(default = "one")]
     pub pipeline: WholeNumber,
+    /// With `reuse` per request: requests that a connection carries one after the other before it is closed, 1 to 10
+    /// million. They are timed as one unit, connect and authentication included; slopes over it are of that unit.
+    #[serde(default = "one")]
+    pub requests_per_connection: WholeNumber,
     /// Whether the driver sets `TCP_NODELAY` on its sockets. Means nothing on Unix sockets.
     #[serde(default = "yes")]
     pub nodelay: YesNo,

@@ -193,8 +193,8 @@ pub struct Packages {
 /// The load, with templates where the case decides.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The service that the driver talks to; rendered per case.
-    pub target: Template,
+    /// The service that the driver talks to.
+    pub target: String,
     /// Name of a protocol; may depend on the case.
     pub protocol: Template,
     /// The protocol's parameters by protocol name, as `lasthop_load::spec::Protocol` has them, templates inside.
@@ -203,6 +203,7 @@ pub struct Load {
     pub threads: Template,
     pub reuse: Template,
     pub pipeline: Template,
+    pub requests_per_connection: Template,
     pub nodelay: Template,
     /// Command of a driver of the experiment's own instead of lasthop's; empty after rendering means lasthop's.
     pub driver: Vec<Template>,

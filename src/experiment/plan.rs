@@ -125,7 +125,7 @@ impl Plan {
                 return Err(PlanError::Driver { tool, protocol: load.protocol });
             }
             let stack = stack_for(&experiment, &mut stacks, case, &portrait, &containers);
-            plans.push(case_plan(case, stack, &load));
+            plans.push(case_plan(&experiment, case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
         let differences = named.iter().flat_map(|case| differences(case, &portraits)).collect();
@@ -225,7 +225,7 @@ fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, Facto
     chosen.iter().map(summary).collect()
 }
 
-fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
+fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
     CasePlan {
         case: case.id.clone(),
         levels: case.levels.clone(),
@@ -233,7 +233,7 @@ fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
         reference: case.reference.clone(),
         stack,
         load: LoadSummary {
-            target: load.target.clone(),
+            target: experiment.load.target.clone(),
             protocol: load.protocol.clone(),
             connections: load.spec.connections,
             threads: load.spec.threads,
@@ -241,6 +241,7 @@ fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
                 Reuse::PerRequest => "per-request".to_owned(),
                 Reuse::KeepAlive => "keep-alive".to_owned(),
             },
+            requests_per_connection: load.spec.requests_per_connection,
             bytes: reply_bytes(&load.spec.protocol),
             driver: match (tool_of(&case.levels), &load.driver) {
                 (Some(tool), _) => tool.name().to_owned(),

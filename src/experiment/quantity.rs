@@ -29,6 +29,15 @@ pub fn duration(text: &str) -> Result<Duration, QuantityError> {
     Ok(Duration::from_nanos(nanoseconds.round() as u64))
 }
 
+/// As [`duration`], and `0` or `0us` for none.
+///
+/// # Errors
+/// As [`duration`].
+pub fn duration_or_none(text: &str) -> Result<Duration, QuantityError> {
+    let number = UNITS.iter().find_map(|(unit, _)| text.strip_suffix(unit)).unwrap_or(text);
+    if plain_number(number) == Some(0.0) { Ok(Duration::ZERO) } else { duration(text) }
+}
+
 /// Reads `2%` as 0.02; more than zero, at most 100 %.
 ///
 /// # Errors
@@ -61,6 +70,15 @@ mod tests {
         assert_eq!(duration("20us"), Ok(Duration::from_micros(20)));
         assert_eq!(share("2%"), Ok(0.02));
         assert_eq!(share("0.5%"), Ok(0.005));
+    }
+
+    #[test]
+    fn none_is_a_duration_where_it_may_be_one() {
+        for none in ["0", "0s", "0us", "0.0ms"] {
+            assert_eq!(duration_or_none(none), Ok(Duration::ZERO), "{none}");
+        }
+        assert_eq!(duration_or_none("20us"), Ok(Duration::from_micros(20)));
+        assert!(duration_or_none("20").is_err() && duration_or_none("0x").is_err() && duration_or_none("").is_err());
     }
 
     #[test]

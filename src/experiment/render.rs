@@ -41,8 +41,6 @@ pub enum RenderError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedLoad {
     pub spec: Spec,
-    /// The service that the driver talks to.
-    pub target: String,
     /// Name of the protocol.
     pub protocol: String,
     /// Command of a driver of the experiment's own; `None` where lasthop drives.
@@ -325,7 +323,6 @@ impl Renderer<'_> {
             let positive = text.trim().parse().ok().filter(|&number: &u32| number > 0);
             positive.ok_or(RenderError::Load { key, text, expected: "a whole number from 1" })
         };
-        let target = text("target", &load.target)?.trim().to_owned();
         let protocol = text("protocol", &load.protocol)?.trim().to_owned();
         let nodelay = text("nodelay", &load.nodelay)?;
         let nodelay = nodelay.trim().to_lowercase().parse().map_err(|_| RenderError::Load {
@@ -335,17 +332,18 @@ impl Renderer<'_> {
         })?;
         // What the experiment does not say has the load generator's own defaults.
         let spec = serde_json::json!({
-            "endpoint": self.binding(&target)?.endpoint(),
+            "endpoint": self.binding(&load.target)?.endpoint(),
             "protocol": self.protocol(&protocol, &context)?,
             "socket": SocketOptions { nodelay, ..SocketOptions::default() },
             "reuse": reuse("reuse", &text("reuse", &load.reuse)?)?,
             "connections": number("connections", &load.connections)?,
             "threads": number("threads", &load.threads)?,
             "pipeline": number("pipeline", &load.pipeline)?,
+            "requests_per_connection": number("requests_per_connection", &load.requests_per_connection)?,
         });
         let spec: Spec = serde_json::from_value(spec)
             .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;
-        Ok(RenderedLoad { spec, protocol, target, driver: self.driver(&context)? })
+        Ok(RenderedLoad { spec, protocol, driver: self.driver(&context)? })
     }
 
     fn driver(&self, context: &Value) -> Result<Option<Vec<String>>, RenderError> {

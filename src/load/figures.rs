@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use lasthop_load::{
-    Histogram,
-    result::{ErrorClass, ErrorCount},
+    Histogram, TrialResult,
+    engine::CaseError,
+    result::{ErrorClass, ErrorCount, Proof},
     spec::{Engine, Model, Reuse},
 };
 use schemars::JsonSchema;
@@ -52,16 +53,31 @@ pub struct Figures {
     pub connections: u32,
     pub threads: u32,
     pub pipeline: u32,
+    /// More than 1: what is timed is a connection with so many requests.
+    pub requests_per_connection: u32,
     /// `blocking` or `epoll`.
     pub engine: Engine,
     pub reuse: Reuse,
     /// Connections opened during the load, beyond those that stood at its begin.
     pub connections_opened: u64,
-    pub proof: ProofFigures,
+    /// Absent where no connection stood.
+    pub proof: Option<ProofFigures>,
     /// What every reply was held against.
     pub checked: String,
     /// With `--headroom`.
     pub headroom: Option<HeadroomFigures>,
+    /// Whether the load was ended before its time: the figures are those of the time until then.
+    pub cut_short: bool,
+    /// Why there was no load at all; its error is in `errors`, too, where it has a class.
+    pub failure: Option<FailureFigures>,
+}
+
+/// What failed before the load.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FailureFigures {
+    /// `connect`, `verify` or `trial`.
+    pub stage: String,
+    pub cause: String,
 }
 
 /// Of a histogram of nanoseconds.
@@ -119,7 +135,8 @@ impl Figures {
     #[must_use]
     pub fn new(job: &Job, outcome: &Outcome) -> Self {
         let (spec, result) = (&outcome.spec, &outcome.result);
-        let requests = result.requests as f64;
+        // A cost without a request is that of nothing.
+        let requests = result.requests.max(1) as f64;
         let (errors, first_errors) = errors(&result.errors);
         Self {
             schema: SCHEMA.to_owned(),
@@ -142,19 +159,47 @@ impl Figures {
             connections: spec.connections,
             threads: spec.threads,
             pipeline: spec.pipeline,
+            requests_per_connection: spec.requests_per_connection,
             engine: result.engine,
             reuse: spec.reuse,
             connections_opened: result.connections_opened,
-            proof: proof(outcome),
+            proof: Some(proof(&outcome.proof)),
             checked: super::terminal::checked(&spec.protocol),
             headroom: headroom(&outcome.headroom, result.throughput()),
+            cut_short: outcome.cut_short,
+            failure: None,
         }
+    }
+
+    /// Of a load that could not begin.
+    #[must_use]
+    pub fn failed(job: &Job, error: &CaseError) -> Self {
+        let mut result = TrialResult::empty(job.spec.engine, 1);
+        if let Some(class) = error.class {
+            result.errors.insert(class, ErrorCount { count: 1, first: error.cause.clone() });
+        }
+        let nothing = Proof {
+            family: String::new(),
+            peer: String::new(),
+            tls_version: None,
+            tls_cipher: None,
+            reused: false,
+            nodelay: None,
+        };
+        let spec = job.spec.clone();
+        let outcome = Outcome { spec, proof: nothing, result, cut_short: false, headroom: Headroom::NotAsked };
+        let stage = serde_json::to_value(error.stage).ok().and_then(|stage| Some(stage.as_str()?.to_owned()));
+        let failure = FailureFigures { stage: stage.unwrap_or_default(), cause: error.cause.clone() };
+        Self { seconds: 0.0, proof: None, failure: Some(failure), ..Self::new(job, &outcome) }
     }
 
     /// Whether there is nothing to object to: no error, and the rate reached.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.errors.is_empty() && self.offered.is_none_or(|offered| offered.reached)
+        self.failure.is_none()
+            && self.requests > 0
+            && self.errors.is_empty()
+            && self.offered.is_none_or(|offered| offered.reached)
     }
 
     /// One object, with line breaks.
@@ -204,8 +249,8 @@ fn phases(outcome: &Outcome) -> BTreeMap<String, Percentiles> {
         .collect()
 }
 
-fn proof(outcome: &Outcome) -> ProofFigures {
-    let proof = outcome.proof.clone();
+fn proof(proof: &Proof) -> ProofFigures {
+    let proof = proof.clone();
     ProofFigures {
         family: proof.family,
         peer: proof.peer,

@@ -9,7 +9,7 @@ use lasthop_load::{
     reference,
     result::Proof,
     spec::{Model, Spec},
-    wire::TrialPhases,
+    wire::{Stage, TrialPhases},
 };
 
 pub use self::{
@@ -41,6 +41,8 @@ pub struct Outcome {
     pub spec: Spec,
     pub proof: Proof,
     pub result: TrialResult,
+    /// Whether the load was ended before its time.
+    pub cut_short: bool,
     pub headroom: Headroom,
 }
 
@@ -54,29 +56,30 @@ pub enum Headroom {
     Reached(f64),
 }
 
-/// Drives the endpoint.
+/// Drives the endpoint as long as `go_on` says yes, which is asked at least twice a second.
 ///
 /// # Errors
-/// By stage: the specification, the connect, the answers before the load, or a load without a single right answer.
-pub fn execute(job: &Job) -> Result<Outcome, CaseError> {
+/// By stage: the specification, the connect, or the answers before the load.
+pub fn execute(job: &Job, mut go_on: impl FnMut() -> bool) -> Result<Outcome, CaseError> {
     let mut spec = job.spec.clone();
-    spec.validate().map_err(|error| CaseError { stage: lasthop_load::wire::Stage::Spec, cause: error.to_string() })?;
+    spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
     if job.learn {
-        let verify = |failure: lasthop_load::failure::Failure| CaseError {
-            stage: lasthop_load::wire::Stage::Verify,
-            cause: failure.to_string(),
-        };
-        spec.protocol = reference::learn(&spec).map_err(verify)?;
+        let learnt = reference::learn(&spec);
+        spec.protocol = learnt.map_err(|failure| CaseError::failed(Stage::Verify, &failure))?;
     }
     let mut case = Case::prepare(&spec)?;
-    let result = case.trial(job.phases)?;
+    let mut cut_short = false;
+    let result = case.watched_trial(job.phases, || {
+        cut_short |= !go_on();
+        !cut_short
+    })?;
     let proof = case.proof().clone();
     drop(case);
-    let headroom = match job.headroom {
+    let headroom = match job.headroom && !cut_short && result.requests > 0 {
         true => calibrate(&spec).map_or_else(Headroom::Unknown, Headroom::Reached),
         false => Headroom::NotAsked,
     };
-    Ok(Outcome { spec, proof, result, headroom })
+    Ok(Outcome { spec, proof, result, cut_short, headroom })
 }
 
 /// Requests per second of the same load, as a closed loop, against a null server on the same transport.

@@ -50,8 +50,11 @@ fn count_of(count: u64, one: &str, many: &str) -> String {
 
 fn how(figures: &Figures) -> String {
     let reuse = match figures.reuse {
-        Reuse::PerRequest => "a connection per request",
-        Reuse::KeepAlive => "kept alive",
+        Reuse::PerRequest if figures.requests_per_connection > 1 => {
+            format!("a connection for {} requests each", Count(figures.requests_per_connection.into()))
+        }
+        Reuse::PerRequest => "a connection per request".to_owned(),
+        Reuse::KeepAlive => "kept alive".to_owned(),
     };
     let engine = match figures.engine {
         Engine::Blocking => "blocking",
@@ -60,7 +63,7 @@ fn how(figures: &Figures) -> String {
     };
     let mut parts = vec![
         count_of(figures.connections.into(), "connection", "connections"),
-        reuse.to_owned(),
+        reuse,
         count_of(figures.threads.into(), "thread", "threads"),
         engine.to_owned(),
     ];
@@ -81,6 +84,9 @@ fn rate(figures: &Figures, style: Style) -> Vec<String> {
     let rate = style.strong(&format!("{} requests/s", Significant(figures.throughput)));
     let answers = count_of(figures.requests, "right answer", "right answers");
     let mut lines = vec![format!("  {rate}   {answers} in {}, {wrong}", Seconds(figures.seconds))];
+    if figures.cut_short {
+        lines.push(format!("  {}", style.strong("cut short: the figures are those of the time until then")));
+    }
     if let Some(offered) = figures.offered.filter(|offered| !offered.reached) {
         let text = format!(
             "the rate was not reached: {} of {} scheduled requests were sent; the latencies are those of an overload",
@@ -133,7 +139,7 @@ fn facts(figures: &Figures) -> Vec<String> {
 }
 
 fn proven(figures: &Figures) -> String {
-    let proof = &figures.proof;
+    let Some(proof) = &figures.proof else { return "nothing: no connection stood".to_owned() };
     let family = match proof.family.as_str() {
         "unix" => "Unix socket",
         "inet" => "TCP over IPv4",

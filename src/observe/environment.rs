@@ -47,6 +47,7 @@ pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Enviro
         load_average: facts.load_average(),
         sysctl: SYSCTLS.iter().filter_map(sysctl).collect(),
         programs,
+        driver: None,
     }
 }
 

@@ -11,8 +11,32 @@ pub struct NetworkReading(NetworkCounters);
 impl NetworkReading {
     #[must_use]
     pub fn now() -> Self {
-        let read = |name: &str| fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
+        Self::below("/proc/net")
+    }
+
+    /// Those of the network namespace of a process.
+    #[must_use]
+    pub fn of(pid: i32) -> Self {
+        Self::below(&format!("/proc/{pid}/net"))
+    }
+
+    fn below(folder: &str) -> Self {
+        let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
         Self::parse(&read("snmp"), &read("netstat"), &read("sockstat"))
+    }
+
+    /// The sum with another namespace.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (one, other) = (self.0, other.0);
+        Self(NetworkCounters {
+            tcp_opened: one.tcp_opened + other.tcp_opened,
+            tcp_accepted: one.tcp_accepted + other.tcp_accepted,
+            tcp_segments_sent: one.tcp_segments_sent + other.tcp_segments_sent,
+            tcp_retransmitted: one.tcp_retransmitted + other.tcp_retransmitted,
+            listen_overflows: one.listen_overflows + other.listen_overflows,
+            time_wait: one.time_wait + other.time_wait,
+        })
     }
 
     fn parse(snmp: &str, netstat: &str, sockstat: &str) -> Self {

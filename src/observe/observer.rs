@@ -14,6 +14,8 @@ pub struct Observer {
     meter: Meter,
     /// By number of the role.
     cgroups: Vec<Option<Cgroup>>,
+    /// A process in another network namespace whose counters belong to the load, too.
+    elsewhere: Option<i32>,
 }
 
 /// Everything at one moment.
@@ -35,7 +37,12 @@ impl Observer {
         let mut meter = Meter::new(roles);
         // Opens the files of all processes, so that the first real snapshot is as quick as the others.
         meter.read();
-        Self { meter, cgroups }
+        Self { meter, cgroups, elsewhere: None }
+    }
+
+    /// Adds the counters of the network namespace of a process: that of a driver that is not in lasthop's own.
+    pub fn also_network_of(&mut self, pid: i32) {
+        self.elsewhere = Some(pid);
     }
 
     pub fn snapshot(&mut self) -> Snapshot {
@@ -43,8 +50,13 @@ impl Observer {
             usage: self.meter.read(),
             cgroups: self.cgroups.iter().map(|cgroup| cgroup.as_ref().and_then(Cgroup::read)).collect(),
             machine: MachineReading::now(),
-            network: NetworkReading::now(),
+            network: self.network(),
         }
+    }
+
+    fn network(&self) -> NetworkReading {
+        let here = NetworkReading::now();
+        self.elsewhere.map_or(here, |pid| here.and(NetworkReading::of(pid)))
     }
 
     /// What happened between two snapshots of this observer; roles are those of this stack.

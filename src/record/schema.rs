@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     experiment::model::{Level, Levels},
     observe::Observations,
+    run::away::DriverAt,
     tool::ToolChoice,
 };
 
@@ -117,6 +118,9 @@ pub struct Settings {
     /// Tools that drive in the place of lasthop's own load generator, or beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolChoice>,
+    /// Where the driver was wanted, if not beside the services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_at: Option<DriverAt>,
 }
 
 /// Which CPUs the processes may use. CPU numbers as the kernel counts them.
@@ -165,10 +169,18 @@ pub struct LoadSummary {
     pub connections: u32,
     pub threads: u32,
     pub reuse: String,
+    /// Requests that a connection carries before it is closed; more than 1 only where it is not kept. What is timed is
+    /// then a connection with all of them.
+    #[serde(default = "one")]
+    pub requests_per_connection: u32,
     /// Payload bytes of one request's reply where the protocol fixes them: turns requests/s into bytes/s.
     pub bytes: Option<u64>,
     /// `lasthop` or the command of a foreign driver.
     pub driver: String,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// A difference that the comparison cannot tell apart from the transport's.
@@ -205,6 +217,19 @@ pub struct Environment {
     pub sysctl: IndexMap<String, String>,
     /// Every program that was started.
     pub programs: IndexMap<String, ProgramVersion>,
+    /// Where the driver was, if not beside the services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverPlace>,
+}
+
+/// Where a driver was that was not beside the services.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriverPlace {
+    /// In words: `in the network namespace blue`, `on host ci-2 (Linux 6.1.0 x86_64), over ssh`.
+    pub place: String,
+    /// Address of this machine at which it reached the services.
+    pub reaches: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

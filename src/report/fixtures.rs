@@ -62,6 +62,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
             connections: 1,
             threads: 1,
             reuse: "keep-alive".into(),
+            requests_per_connection: 1,
             bytes: Some(64),
             driver: "lasthop".into(),
         },
@@ -129,6 +130,7 @@ fn environment(programs: &[(&str, &str, &str)]) -> Environment {
                 ((*name).to_owned(), ProgramVersion { path: (*path).into(), version: (*version).into() })
             })
             .collect(),
+        driver: None,
     }
 }
 

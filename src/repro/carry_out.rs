@@ -183,6 +183,7 @@ impl Job<'_> {
             placement: placement.unwrap_or(Placement::Free),
             rounds: None,
             tools: Vec::new(),
+            driver_at: None,
         }
     }
 
@@ -299,6 +300,7 @@ impl Job<'_> {
             command: options.command.clone(),
             interrupt: options.interrupt,
             engine: options.engine,
+            remote: run::away::Remote::default(),
         };
         let outcome = run::execute(&job, tell).map_err(|error| error.to_string())?;
         let data = store::read(&outcome.record).map_err(|error| error.to_string())?;

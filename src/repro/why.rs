@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     analyse::summary::{CaseSummary, Severity},
+    observe,
     record::schema::{Environment, Placement, TrialRecord},
     study::model::{Quantity, Study},
     tool::Tool,
@@ -26,8 +27,8 @@ struct Facts<'a> {
 pub fn notes(study: &Study, part: &MeasuredPart<'_>, carried: &Carried, repetition: &Repetition) -> Vec<Note> {
     let claims = repetition.claims.iter().filter(|row| row.claim.runs == part.run.id).collect();
     let facts = Facts { study, part, carried, claims, repetition };
-    let rules: [fn(&Facts<'_>) -> Option<Note>; 11] =
-        [speed, runs, line, reuse, client, placement, versions, resolution, process_start, time_wait, doubts];
+    let rules: [fn(&Facts<'_>) -> Option<Note>; 12] =
+        [speed, runs, line, reuse, paths, client, placement, versions, resolution, process_start, time_wait, doubts];
     rules.iter().filter_map(|rule| rule(&facts)).collect()
 }
 
@@ -159,6 +160,16 @@ fn reuse(facts: &Facts<'_>) -> Option<Note> {
     }
     seen.truncate(4);
     note("reuse", format!("connections of the link, counted by the application: {}", seen.join("; ")))
+}
+
+/// What the words of a study ("forwarded port") were on this machine.
+fn paths(facts: &Facts<'_>) -> Option<Note> {
+    let found = facts.cases().filter_map(|case| {
+        let hops = &case.proof.as_ref()?.path;
+        (!hops.is_empty()).then(|| format!("{}: {}", case.case, observe::path::shown(hops)))
+    });
+    let found: Vec<String> = found.collect();
+    (!found.is_empty()).then(|| note("paths", format!("found on this machine: {}", found.join("; ")))).flatten()
 }
 
 /// How much of a core the study's client and lasthop's used.

@@ -7,6 +7,7 @@
 //! A round ends its services before the next begins. After each round the run looks whether every interval is as narrow
 //! as asked; before each block, whether the time is spent.
 
+pub mod away;
 pub mod driver;
 pub mod event;
 pub mod placement;
@@ -23,7 +24,12 @@ use std::{
 
 use jiff::Timestamp;
 
-use self::{event::Event, programs::Programs, round::Round};
+use self::{
+    away::{Away, AwayError, Remote},
+    event::Event,
+    programs::Programs,
+    round::Round,
+};
 use crate::{
     analyse,
     experiment::{plan::Plan, schedule::Schedule},
@@ -55,6 +61,8 @@ pub struct Job<'a> {
     pub locator: &'a Locator,
     /// The container engine that is wanted; `None` takes the first that can be used.
     pub engine: Option<Kind>,
+    /// How a driver on another host is reached.
+    pub remote: Remote,
     pub home: &'a Home,
     /// The command line, for the record.
     pub command: Vec<String>,
@@ -71,6 +79,8 @@ pub enum RunError {
     Sandbox(#[from] SandboxError),
     #[error(transparent)]
     Guard(#[from] GuardError),
+    #[error(transparent)]
+    Away(#[from] AwayError),
     #[error(transparent)]
     Write(#[from] WriteError),
     /// No case can be run at all.
@@ -97,9 +107,12 @@ pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcom
     }
     let begun = Instant::now();
     let header = header(job);
-    let mut writer = Writer::create(&job.home.writable("runs")?, &header)?;
+    let runs = job.home.writable("runs")?;
     let sandbox = Sandbox::create()?;
     let guard = Guard::launch(&sandbox)?;
+    let wish = job.settings.driver_at.as_ref();
+    let away = wish.map(|wish| Away::open(wish, &job.remote, &guard, &sandbox)).transpose()?;
+    let mut writer = Writer::create(&runs, &header)?;
     let site = site::open(job, &programs, sandbox.path());
     if let Some(Ok(site)) = &site {
         programs.add(site.engine.kind.name(), Located { path: site.engine.program.clone(), version: site.describe() });
@@ -117,6 +130,7 @@ pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcom
         programs,
         sandbox: &sandbox,
         guard: &guard,
+        away,
         schedule: Schedule::new(job.settings.seed),
         begun,
         writer: &mut writer,
@@ -172,6 +186,8 @@ struct Runner<'a> {
     programs: Programs,
     sandbox: &'a Sandbox,
     guard: &'a Guard,
+    /// Where the driver is, if not beside the services.
+    away: Option<Away>,
     schedule: Schedule,
     begun: Instant,
     writer: &'a mut Writer,
@@ -262,7 +278,8 @@ impl Runner<'_> {
     /// Written once, when every program has been started and told its version.
     fn keep_environment(&mut self) -> Result<(), RunError> {
         if self.data.environment.is_none() {
-            let environment = observe::environment::read(&observe::facts::Facts::here(), self.programs.versions());
+            let mut environment = observe::environment::read(&observe::facts::Facts::here(), self.programs.versions());
+            environment.driver = self.away.as_ref().map(Away::describe);
             self.writer.environment(&environment)?;
             self.data.environment = Some(environment);
         }

@@ -9,10 +9,16 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::{TrialResult, wire::TrialPhases};
+use lasthop_load::{
+    TrialResult,
+    result::Proof,
+    spec::Spec,
+    wire::{Stage as WireStage, TrialPhases},
+};
 
 use super::{
     RunError, Runner,
+    away::Away,
     driver::{Driver, DriverError},
     event::Event,
     nanoseconds, placement, probe,
@@ -28,7 +34,7 @@ use crate::{
     service::{
         bindings::{Bindings, service_of},
         container::site::Housing,
-        guard::{GuardedChild, Input, Output, Spawn},
+        guard::{Exit, GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
         stack::{Instance, Stack, StackPlan, StartError},
     },
@@ -54,12 +60,26 @@ pub struct Round {
 struct Up {
     stack: Stack,
     bindings: Bindings,
+    /// Whether a failure of it has waited for a service to end already; only the first round has time for that.
+    waited: bool,
 }
+
+/// Time in which a service that fails while it starts may still end after its first wrong answer.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 struct RunningDriver {
     driver: Driver,
     process: GuardedChild,
     log: std::path::PathBuf,
+}
+
+impl RunningDriver {
+    /// Prepares a case with the paths of files as they are where the driver is.
+    fn prepare(&mut self, away: Option<&Away>, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
+        let there = away.map(|away| away.localise(spec)).transpose();
+        let there = there.map_err(|cause| DriverError::Refused { stage: WireStage::Spec, cause })?;
+        self.driver.prepare(case, there.as_ref().unwrap_or(spec))
+    }
 }
 
 /// A failure before it has its round and its case.
@@ -141,7 +161,7 @@ impl Round {
             let number = plan.bindings.stack;
             match started {
                 Ok(stack) => {
-                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings });
+                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited: self.number > 0 });
                 }
                 Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
             }
@@ -174,6 +194,9 @@ impl Round {
     ) -> Result<(String, CaseProof), Trouble> {
         let plan = runner.job.plan;
         let load = plan.load(case, bindings).map_err(|error| Trouble::plan(&error))?;
+        if let Some(cause) = runner.away.as_ref().and_then(|away| away.refuses(&load.spec.endpoint.address)) {
+            return Err(Trouble { stage: "connect".to_owned(), cause, log: String::new() });
+        }
         let tool = tool_of(&case.levels);
         let command = match tool {
             Some(tool) => Some(runner.tool_command(tool)?),
@@ -183,14 +206,14 @@ impl Round {
         self.driver(runner, &name, command.as_deref())?;
         let wanted = plan.proof(case, bindings).map_err(|error| Trouble::plan(&error))?;
         let running = self.drivers.get_mut(&name).expect("it has just been started");
-        let driven = running.driver.prepare(&case.case, &load.spec).and_then(|proof| {
+        let driven = running.prepare(runner.away.as_ref(), &case.case, &load.spec).and_then(|proof| {
             // A tool's shortest trial is long, and its driver has verified the answers by lasthop's own engine.
             if tool.is_none() {
                 running.driver.trial(&case.case, runner.phases(case))?;
             }
             Ok(proof)
         });
-        let driver = driven.map_err(|error| self.trouble(&name, case, &error))?;
+        let driver = driven.map_err(|error| self.trouble(runner, &name, case, &error))?;
         let link = match wanted {
             Some(wanted) => Some(probe::link(&load.spec, &wanted).map_err(|cause| Trouble {
                 stage: "verify".to_owned(),
@@ -224,6 +247,9 @@ impl Round {
                 cause,
                 log: crate::service::stack::tail(&log),
             })?;
+            if runner.away.as_ref().is_some_and(Away::is_space) {
+                self.observer.also_network_of(running.process.pid);
+            }
             self.drivers.insert(name.to_owned(), running);
         }
         Ok(())
@@ -261,13 +287,24 @@ impl Round {
         let Some(name) = self.ready[index].clone() else { return Ok(()) };
         let elapsed = runner.begun.elapsed();
         (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
-        let running = self.drivers.get_mut(&name).expect("a ready case has its driver");
+        let Some(running) = self.drivers.get_mut(&name) else {
+            // It ended in the trial of another case, whose row has the reason.
+            self.ready[index] = None;
+            let trouble =
+                Trouble { stage: "trial".to_owned(), cause: DriverError::Ended.to_string(), log: String::new() };
+            return runner.fail(self.failure(Some(block), case, trouble));
+        };
         let before = self.observer.snapshot();
         let result = running.driver.trial(&case.case, runner.phases(case));
         let after = self.observer.snapshot();
-        match result.map_err(|error| self.trouble(&name, case, &error)).and_then(answered) {
+        match result.map_err(|error| self.trouble(runner, &name, case, &error)).and_then(answered) {
             Ok(result) => {
-                let observations = self.observer.between(&before, &after, case.stack);
+                let mut observations = self.observer.between(&before, &after, case.stack);
+                if runner.away.as_ref().is_some_and(Away::is_stranger_here) {
+                    // It descends from sshd, and is no stranger all the same.
+                    let foreign = &mut observations.machine.foreign_ns;
+                    *foreign = foreign.saturating_sub(result.cost.cpu_ns());
+                }
                 runner.append(TrialRecord::Trial(Box::new(MeasuredTrial {
                     round: self.number,
                     block,
@@ -330,8 +367,8 @@ impl Round {
     }
 
     /// Why a driver's request failed: a service that has died meanwhile explains more than a reset connection.
-    fn trouble(&mut self, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
-        let died = self.stacks[case.stack].as_ref().and_then(|up| up.stack.died());
+    fn trouble(&mut self, runner: &Runner<'_>, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
+        let died = self.stacks[case.stack].as_mut().and_then(Up::died);
         if let Some((instance, exit)) = died {
             return Trouble {
                 stage: error.stage().to_owned(),
@@ -339,18 +376,31 @@ impl Round {
                 log: instance.log_tail(),
             };
         }
-        let log = if error.is_alive() {
-            self.log_of(case)
-        } else {
-            self.drivers.remove(name).map(|dead| crate::service::stack::tail(&dead.log)).unwrap_or_default()
-        };
-        Trouble { stage: error.stage().to_owned(), cause: error.to_string(), log }
+        if error.is_alive() {
+            return Trouble { stage: error.stage().to_owned(), cause: error.to_string(), log: self.log_of(case) };
+        }
+        let log = self.drivers.remove(name).map(|dead| crate::service::stack::tail(&dead.log)).unwrap_or_default();
+        let explained = runner.away.as_ref().map(Away::explain_end).unwrap_or_default();
+        Trouble { stage: error.stage().to_owned(), cause: format!("{error}{explained}"), log }
     }
 
     /// The log of the service that a case's driver talks to.
     fn log_of(&self, case: &CasePlan) -> String {
         let target = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&case.load.target));
         target.map(|instance| instance.log_tail()).unwrap_or_default()
+    }
+}
+
+impl Up {
+    /// The service that ended by itself. A server whose workers cannot start accepts a connection first and ends a
+    /// little later: the first failure waits for that.
+    fn died(&mut self) -> Option<(&Instance, Exit)> {
+        let begun = Instant::now();
+        while !self.waited && self.stack.died().is_none() && begun.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.waited = true;
+        self.stack.died()
     }
 }
 
@@ -373,9 +423,11 @@ fn start_driver(
     command: Option<&[String]>,
     log: &std::path::Path,
 ) -> Result<RunningDriver, String> {
-    let command = match command {
-        Some(command) => command.to_vec(),
-        None => vec![own_executable()?, "drive".to_owned()],
+    let own = own_executable()?;
+    let command = command.map(<[String]>::to_vec);
+    let command = match &runner.away {
+        Some(away) => away.command(&own, command)?,
+        None => command.unwrap_or_else(|| vec![own, "drive".to_owned()]),
     };
     let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
     let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
@@ -393,7 +445,7 @@ fn start_driver(
 }
 
 /// By its link in `/proc` where the file was replaced since lasthop started: the guard, which starts it, is the same file.
-fn own_executable() -> Result<String, String> {
+pub(super) fn own_executable() -> Result<String, String> {
     let path = std::env::current_exe().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
     Ok(if path.exists() { path.display().to_string() } else { "/proc/self/exe".to_owned() })
 }
@@ -444,6 +496,10 @@ impl Runner<'_> {
         let mut bindings =
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
         let containers = self.contain(stack, &mut bindings)?;
+        if let Some(away) = &self.away {
+            let target = &self.job.plan.experiment.load.target;
+            away.place(&mut bindings, target, &containers).map_err(|cause| Trouble::plan(&cause))?;
+        }
         let services = self.job.plan.services(stack, &bindings).map_err(|error| Trouble::plan(&error))?;
         Ok(StackPlan { bindings, services, containers })
     }

@@ -8,6 +8,7 @@
 //! | [`bindings`] | what templates may refer to |
 //! | [`guard`] | the process that starts everything, and ends it |
 //! | [`container`] | podman and Docker: images, networks, containers of a run, and their end |
+//! | [`namespace`] | a network namespace of a run, for a driver that is elsewhere |
 //! | [`stack`] | services prepared, started, ready, stopped |
 //! | [`setup`] | what installs an experiment's programs |
 //! | [`readiness`], [`listener`] | whether a server answers, and whose it is |
@@ -20,6 +21,7 @@ pub mod guard;
 pub mod home;
 pub mod listener;
 pub mod locate;
+pub mod namespace;
 pub mod null;
 pub mod process;
 pub mod readiness;

@@ -69,12 +69,14 @@ fn endpoint(sandbox: &Sandbox, real: &Endpoint) -> Result<Endpoint, String> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = sandbox.path().join(format!("null{number}"));
-    let loopback = |ip| free_port(ip).map(Address::Tcp).map_err(|error| error.to_string());
+    let tcp = |ip| free_port(ip).map(Address::Tcp).map_err(|error| error.to_string());
     let address = match &real.address {
         Address::Unix(_) => Address::Unix(socket_path(path).map_err(|error| error.to_string())?),
         Address::Abstract(_) => Address::Abstract(path.display().to_string()),
-        Address::Tcp(real) if real.is_ipv6() => loopback(IpAddr::V6(Ipv6Addr::LOCALHOST))?,
-        Address::Tcp(_) => loopback(IpAddr::V4(Ipv4Addr::LOCALHOST))?,
+        // Where the driver reaches it: not loopback if it is in another network namespace or on another host.
+        Address::Tcp(real) if is_own(real.ip()) => tcp(real.ip())?,
+        Address::Tcp(real) if real.is_ipv6() => tcp(IpAddr::V6(Ipv6Addr::LOCALHOST))?,
+        Address::Tcp(_) => tcp(IpAddr::V4(Ipv4Addr::LOCALHOST))?,
     };
     let authority: PathBuf = sandbox.tls().authority.clone();
     let tls = real.tls.as_ref().map(|real| Tls {
@@ -83,6 +85,11 @@ fn endpoint(sandbox: &Sandbox, real: &Endpoint) -> Result<Endpoint, String> {
         resumption: real.resumption,
     });
     Ok(Endpoint { address, tls })
+}
+
+/// Whether it is an address of this machine and not, say, that of a container.
+fn is_own(ip: IpAddr) -> bool {
+    std::net::TcpListener::bind((ip, 0)).is_ok()
 }
 
 fn spawn(guard: &Guard, null: &NullSpec, cpus: &[u32]) -> Result<GuardedChild, String> {

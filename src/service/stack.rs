@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom},
+    net::{SocketAddr, TcpListener},
     os::unix::fs::PermissionsExt,
     path::{Component, Path, PathBuf},
     time::{Duration, Instant},
@@ -105,6 +106,13 @@ pub enum StartCause {
     Signal(String),
     #[error("it has been stopped, but somebody still answers at {address}{}", by(owner))]
     StillAnswers { address: String, owner: Option<Owner> },
+    #[error("{address}, where its port was to be published, was taken meanwhile{}; try again", by(owner))]
+    PortTaken { address: SocketAddr, owner: Option<Owner> },
+    #[error(
+        "the folder {folder} cannot hold a Unix socket: {cause} (file system: {kind}); set LASTHOP_SANDBOX to a directory on \
+         a local file system such as /tmp"
+    )]
+    NoSockets { folder: PathBuf, kind: String, cause: io::Error },
     #[error(transparent)]
     Engine(EngineError),
     #[error(transparent)]
@@ -349,8 +357,8 @@ fn address_is_free(container: Option<&Launch>, address: &Address) -> Result<(), 
     if container.is_none_or(Launch::is_local) {
         nobody_answers(address)?;
     }
-    match (container, address) {
-        (Some(_), Address::Unix(path)) => holds_sockets(path),
+    match address {
+        Address::Unix(path) => holds_sockets(path),
         _ => Ok(()),
     }
 }
@@ -464,6 +472,9 @@ fn container_died(container: &Launch, cause: &NotReady) -> Option<StartCause> {
     let NotReady::Died(exit) = cause else { return None };
     let engine = container.engine.kind.name();
     // Statuses of `run` that both engines share: 125 is the engine's own, 126 and 127 are of the program.
+    if let Some(address) = container.published().filter(|address| is_taken(*address)) {
+        return Some(StartCause::PortTaken { address, owner: listener::owners(&Address::Tcp(address)).pop() });
+    }
     let text = match exit {
         _ if container.out_of_memory() => {
             "its container was killed for its memory limit; raise container.memory".to_owned()
@@ -473,6 +484,11 @@ fn container_died(container: &Launch, cause: &NotReady) -> Option<StartCause> {
         exit => format!("its container {exit} before it was ready"),
     };
     Some(StartCause::Container(text))
+}
+
+/// Whether somebody has bound this address, listening or not.
+fn is_taken(address: SocketAddr) -> bool {
+    TcpListener::bind(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
 /// The first process of a container, and what the engine put between it and its published port.
@@ -511,11 +527,21 @@ fn holds_sockets(path: &Path) -> Result<(), StartCause> {
     let made = std::os::unix::net::UnixListener::bind(&probe);
     let _ = fs::remove_file(&probe);
     made.map(drop).map_err(|cause| {
-        StartCause::Container(format!(
-            "the shared folder {} cannot hold a socket: {cause}; set LASTHOP_SANDBOX to a directory on a local file system",
-            path.parent().unwrap_or(path).display()
-        ))
+        let folder = path.parent().unwrap_or(path).to_owned();
+        StartCause::NoSockets { kind: kind_of_file_system(&folder), folder, cause }
     })
+}
+
+/// Of the mount that a folder is in, as the kernel names it.
+fn kind_of_file_system(folder: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let columns = |line: &str| -> Option<(PathBuf, String)> {
+        let mut columns = line.split(' ').skip(1);
+        Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
+    };
+    let around = mounts.lines().filter_map(columns).filter(|(at, _)| folder.starts_with(at));
+    // Of two mounts at one place the later one is on top.
+    around.max_by_key(|(at, _)| at.components().count()).map_or_else(|| "unknown".to_owned(), |(_, kind)| kind)
 }
 
 fn prepare(

@@ -13,7 +13,7 @@ use std::{
 use lasthop_load::{
     TrialResult,
     engine::Case,
-    result::{ErrorCount, Phases, Proof},
+    result::{ErrorCount, Proof},
     spec::{Engine, Spec},
     wire::{self, Reply, Request, Stage, TrialPhases, WireError},
 };
@@ -151,23 +151,16 @@ fn result(reading: Reading, cost: lasthop_load::result::DriverCost, spec: &Spec)
         errors.entry(class).or_insert(ErrorCount { count: 0, first }).count += count;
     }
     let elapsed = if reading.rate > 0.0 { reading.requests as f64 / reading.rate * 1e9 } else { 0.0 };
+    let engine = if spec.connections > 1 { Engine::Epoll } else { Engine::Blocking };
     TrialResult {
-        elapsed_ns: elapsed as u64,
         requests: reading.requests,
         requests_total: reading.requests,
         bytes_received: reading.bytes,
-        service_time: None,
-        response_time: None,
-        lag: None,
-        offered: None,
-        ports: None,
-        tls_handshakes: None,
-        phases: Phases::default(),
         errors,
         connections_opened: reading.connections,
         cost,
-        engine: if spec.connections > 1 { Engine::Epoll } else { Engine::Blocking },
         reported: Some(reading.reported),
+        ..TrialResult::empty(engine, elapsed as u64)
     }
 }
 
@@ -176,8 +169,7 @@ pub mod testing {
     //! Orders for the tests of the tools.
 
     use lasthop_load::spec::{
-        Address, Endpoint, Http, HttpExpect, HttpVersion, Model, Postgres, PostgresExpect, Protocol, QueryMode, Reuse,
-        SocketOptions, Timeouts,
+        Address, Endpoint, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode,
     };
 
     use super::*;
@@ -187,18 +179,7 @@ pub mod testing {
     }
 
     fn spec(address: Address, protocol: Protocol, connections: u32) -> Spec {
-        Spec {
-            endpoint: Endpoint { address, tls: None },
-            protocol,
-            socket: SocketOptions::default(),
-            reuse: Reuse::KeepAlive,
-            model: Model::Closed,
-            engine: Engine::Auto,
-            connections,
-            threads: 1,
-            pipeline: 1,
-            timeouts: Timeouts::default(),
-        }
+        Spec { connections, ..Spec::new(Endpoint { address, tls: None }, protocol) }
     }
 
     /// `GET /x` of 127.0.0.1:8080 over ten kept connections, three times or for a second.

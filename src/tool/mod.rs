@@ -150,6 +150,10 @@ impl Tool {
     /// # Errors
     /// What the tool cannot do.
     pub fn arguments(self, order: &Order<'_>) -> Result<Vec<String>, Unable> {
+        if order.spec.requests_per_connection > 1 {
+            let what = "be told here to close a connection after a number of requests".to_owned();
+            return Err(Unable::Mode { tool: self, what });
+        }
         match self {
             Self::Wrk => wrk::arguments(order),
             Self::Ab => ab::arguments(order),

@@ -105,6 +105,11 @@ impl World {
         }
     }
 
+    /// The folder of the world: the engine's places, and room for what a test needs.
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }

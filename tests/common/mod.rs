@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod engines;
+pub mod hops;
 
 use std::{
     collections::BTreeSet,

@@ -6,8 +6,8 @@ use lasthop_load::{
     protocol::{Exchange, Factory, Greeting, Progress, stream::pattern},
     result::ErrorClass,
     spec::{
-        Address, Echo, Endpoint, Engine, Hello, Http, HttpExpect, HttpVersion, Model, Postgres, PostgresExpect,
-        Protocol, QueryMode, Redis, RedisExpect, Reuse, SocketOptions, Spec, Stream, Timeouts,
+        Address, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode,
+        Redis, RedisExpect, Spec, Stream,
     },
     url::{UrlOptions, parse},
 };
@@ -29,18 +29,7 @@ pub const TARGETS: [Target; 7] = [
 type Outcome = Result<(u64, bool, Option<ErrorClass>), ErrorClass>;
 
 fn factory(protocol: Protocol) -> Factory {
-    let spec = Spec {
-        endpoint: Endpoint { address: Address::Unix("/s".into()), tls: None },
-        protocol,
-        socket: SocketOptions::default(),
-        reuse: Reuse::KeepAlive,
-        model: Model::Closed,
-        engine: Engine::Auto,
-        connections: 1,
-        threads: 1,
-        pipeline: 1,
-        timeouts: Timeouts::default(),
-    };
+    let spec = Spec::new(Endpoint { address: Address::Unix("/s".into()), tls: None }, protocol);
     spec.validate().expect("the specifications of the targets are right");
     Factory::new(&spec).expect("the specifications of the targets can be encoded")
 }

@@ -148,6 +148,34 @@ impl Recorder {
         }
     }
 
+    /// A right answer of a unit of several requests; [`Recorder::complete_unit`] follows the last one.
+    #[inline]
+    pub fn answered(&mut self) {
+        self.requests_total += 1;
+    }
+
+    /// A unit of `count` right answers with `payload` bytes in all, on a connection of its own: its connect began at
+    /// `start`, its first byte came at `first`, its last at `end`. It has one service time, and is within the window
+    /// or outside of it as a whole.
+    pub fn complete_unit(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
+        match self.window {
+            Window::Open { since, until } => {
+                self.count(start, first, end, payload, 1);
+                self.requests += u64::from(count) - 1;
+                if end >= until {
+                    self.shut(since, end);
+                }
+            }
+            Window::WarmUp { opens } if end >= opens => self.open(end),
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, now: u64) {
+        self.window = Window::Open { since: now, until: now.saturating_add(self.measure_ns) };
+        self.before = CostSnapshot::take(&self.calls);
+    }
+
     #[inline]
     fn count(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         let count = u64::from(count);
@@ -171,10 +199,7 @@ impl Recorder {
                     self.shut(since, end);
                 }
             }
-            Window::WarmUp { opens } if end >= opens => {
-                self.window = Window::Open { since: end, until: end.saturating_add(self.measure_ns) };
-                self.before = CostSnapshot::take(&self.calls);
-            }
+            Window::WarmUp { opens } if end >= opens => self.open(end),
             _ => {}
         }
     }
@@ -253,6 +278,20 @@ impl Recorder {
         entry.or_insert_with(|| ErrorCount { count: 0, first: failure.message.clone() }).count += count;
     }
 
+    /// Ends the trial early, at `now`: what has been counted so far stays, with the time that it took.
+    #[cold]
+    pub fn cut_short(&mut self, now: u64) {
+        match self.window {
+            // The next completion shuts it, so that it holds whole requests only.
+            Window::Open { since, until } => self.window = Window::Open { since, until: until.min(now) },
+            Window::WarmUp { .. } => self.window = Window::Shut { since: now, at: now },
+            Window::Scheduled { opens, ends } => {
+                self.window = Window::Scheduled { opens, ends: ends.min(now).max(opens) };
+            }
+            Window::Shut { .. } => {}
+        }
+    }
+
     /// Whether the window is shut: no further request is sent.
     #[inline]
     #[must_use]
@@ -329,36 +368,16 @@ impl Recorder {
 /// completions; rates add up, so `elapsed_ns` is the number of requests divided by the sum of the rates. With one
 /// worker that is its window itself.
 ///
-/// Returns `None` when no worker completed a request within its window: there is no rate then.
+/// When no worker completed a request within its window, `requests` is 0 and there is no rate.
 #[must_use]
-pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> Option<TrialResult> {
+pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> TrialResult {
     let requests: u64 = records.iter().map(|record| record.requests).sum();
-    if requests == 0 {
-        return None;
-    }
-    let elapsed_ns = common_window(&records, requests);
-    let mut result = TrialResult {
-        reported: None,
-        elapsed_ns,
-        requests,
-        requests_total: 0,
-        bytes_received: 0,
-        service_time: None,
-        response_time: None,
-        lag: None,
-        offered: offered(&records, model),
-        ports: None,
-        tls_handshakes: None,
-        phases: Phases::default(),
-        errors: BTreeMap::new(),
-        connections_opened: 0,
-        cost: DriverCost::default(),
-        engine,
-    };
+    let empty = TrialResult::empty(engine, common_window(&records, requests));
+    let mut result = TrialResult { requests, offered: offered(&records, model), ..empty };
     for record in records {
         add(&mut result, record);
     }
-    Some(result)
+    result
 }
 
 fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
@@ -368,6 +387,9 @@ fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
 }
 
 fn common_window(records: &[WorkerRecord], requests: u64) -> u64 {
+    if requests == 0 {
+        return records.iter().map(|record| record.window_ns).max().unwrap_or(0).max(1);
+    }
     if let [first, others @ ..] = records
         && others.iter().all(|other| other.window_ns == first.window_ns)
     {
@@ -526,20 +548,61 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_is_within_the_window_as_a_whole() {
+        let mut recorder = Recorder::new(Calls::default());
+        recorder.start(1000, PHASES);
+        // Before the warm-up is over, opening the window, in it, shutting it, too late; 3 answers each.
+        for (start, end) in [(1000, 1050), (1050, 1150), (1160, 1400), (1400, 2200), (2200, 2300)] {
+            (0..3).for_each(|_| recorder.answered());
+            recorder.complete_unit(start, start + 10, end, 5, 3);
+        }
+        // A unit that broke off: its answers are work of the servers all the same.
+        recorder.answered();
+        let record = recorder.finish(9000);
+        assert_eq!((record.requests, record.requests_total, record.bytes_received), (6, 16, 10));
+        assert_eq!((record.window_ns, record.service.count(), record.service.max()), (1050, 2, 800));
+        assert_eq!(record.phases.first_byte.unwrap().max(), 10);
+    }
+
+    #[test]
+    fn a_trial_cut_short_keeps_what_was_counted() {
+        let mut closed = recorder(&[120, 600]);
+        closed.cut_short(700);
+        closed.complete(600, 605, 720, 3, 1);
+        assert!(closed.is_shut());
+        let record = closed.finish(5000);
+        assert_eq!((record.window_ns, record.requests), (600, 2));
+
+        let mut open = Recorder::new(Calls::default());
+        open.start_scheduled(1000, PHASES);
+        open.sent(1200, 1210);
+        open.complete_due(1200, 1210, 1211, 1300, 2);
+        open.cut_short(1600);
+        assert_eq!(open.expires_at(), 1600);
+        let record = open.finish(9000);
+        assert_eq!((record.window_ns, record.requests, record.scheduled), (500, 1, 1));
+
+        let mut early = recorder(&[50]);
+        early.cut_short(60);
+        assert_eq!(early.finish(70).requests, 0);
+    }
+
+    #[test]
     fn nothing_completed_is_no_rate() {
         let mut recorder = recorder(&[50]);
         recorder.fail(&Failure::timeout("reply"), 1);
         assert!(recorder.is_expired(1100));
         let record = recorder.finish(1100);
         assert_eq!((record.requests, record.requests_total), (0, 1));
-        assert!(merge(vec![record], Engine::Blocking, Model::Closed).is_none());
+        let result = merge(vec![record], Engine::Blocking, Model::Closed);
+        assert_eq!((result.requests, result.error_total()), (0, 1));
     }
 
     #[test]
     fn rates_of_workers_add_up() {
         // 3 in 1010 ns and 1 in 3000 ns.
         let records = vec![recorder(&[120, 600, 1119, 1130]).finish(5000), recorder(&[120, 600]).finish(3120)];
-        let result = merge(records, Engine::Epoll, Model::Closed).unwrap();
+        let result = merge(records, Engine::Epoll, Model::Closed);
         let rate = 3.0 / 1010.0 + 1.0 / 3000.0;
         assert_eq!(result.requests, 4);
         assert!((result.throughput() / (rate * 1e9) - 1.0).abs() < 1e-3);

@@ -195,6 +195,29 @@ pub struct Reported {
 }
 
 impl TrialResult {
+    /// A trial of `elapsed_ns` in which nothing happened.
+    #[must_use]
+    pub fn empty(engine: Engine, elapsed_ns: u64) -> Self {
+        Self {
+            elapsed_ns,
+            requests: 0,
+            requests_total: 0,
+            bytes_received: 0,
+            service_time: None,
+            response_time: None,
+            lag: None,
+            offered: None,
+            ports: None,
+            tls_handshakes: None,
+            phases: Phases::default(),
+            errors: BTreeMap::new(),
+            connections_opened: 0,
+            cost: DriverCost::default(),
+            engine,
+            reported: None,
+        }
+    }
+
     /// Right answers per second of the measure phase.
     #[must_use]
     pub fn throughput(&self) -> f64 {

@@ -3,9 +3,9 @@
 use crate::{
     clock,
     failure::Failure,
-    protocol::{Exchange, Factory, Greeting, Progress, closes_each_time, greets, tls_request},
+    protocol::{Exchange, Factory, Greeting, Progress, greets, said_reuse, tls_request},
     result::ErrorClass,
-    spec::{Protocol, Spec},
+    spec::{Protocol, Reuse, Spec},
     transport::{Calls, Connector, Stream},
 };
 
@@ -44,7 +44,7 @@ pub fn take(spec: &Spec) -> Result<Sample, Failure> {
     let deadline = clock::now().saturating_add(spec.timeouts.request_ns);
     let (reply, keep) = reply(exchange.as_mut(), &mut stream, deadline)?;
     stream.farewell();
-    let closes = !keep || (closes_each_time(&spec) && matches!(spec.protocol, Protocol::Http(_)));
+    let closes = !keep || (said_reuse(&spec) == Reuse::PerRequest && matches!(spec.protocol, Protocol::Http(_)));
     Ok(Sample { request, reply, closes })
 }
 

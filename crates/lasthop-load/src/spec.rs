@@ -391,9 +391,23 @@ pub struct Spec {
     /// connections that are kept, a closed loop, and a protocol that allows it (not hello, stream or HTTP/1.0).
     #[serde(default = "one")]
     pub pipeline: u32,
+    /// Requests that a connection carries one after the other before it is closed: 1 to 10 million. More than one needs
+    /// `reuse` per request and a closed loop. What is timed is then the unit as a whole: connect, authenticate, all of
+    /// its requests; each of them counts as a request.
+    #[serde(default = "one")]
+    pub requests_per_connection: u32,
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// Nanoseconds that a worker asks for events again and again before it lets the kernel put it to sleep, at most
+    /// 1 s. `None`: [`SPIN_BEFORE_DUE_NS`] before a request of an open loop is due, otherwise not at all. More than 0
+    /// needs the epoll engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin_ns: Option<u64>,
 }
+
+/// About the longest that a sleeping thread takes to wake up on an idle CPU of a virtual machine; a request that is due
+/// meanwhile would leave so much too late.
+pub const SPIN_BEFORE_DUE_NS: u64 = 50_000;
 
 fn one() -> u32 {
     1
@@ -410,10 +424,14 @@ pub enum SpecError {
     TooManyForBlocking { connections: u32, threads: u32 },
     #[error("the open loop needs the epoll engine; the blocking one cannot send while it waits for a reply")]
     BlockingOpenLoop,
+    #[error("the blocking engine leaves waiting to the kernel and cannot spin; use epoll")]
+    BlockingSpin,
     #[error("the rate is {0} requests per second, must be 0.001 to 100,000,000")]
     Rate(f64),
     #[error("{depth} requests in a pipeline: {why}")]
     Pipeline { depth: u32, why: &'static str },
+    #[error("{requests} requests for each connection: {why}")]
+    Unit { requests: u32, why: &'static str },
     #[error("the request target `{0}` does not begin with `/`")]
     Target(String),
     #[error("{what} `{text}` contains a line break or another character that HTTP does not allow there")]
@@ -427,6 +445,25 @@ pub enum SpecError {
 }
 
 impl Spec {
+    /// One kept connection in a closed loop, every option at its default.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, protocol: Protocol) -> Self {
+        Self {
+            endpoint,
+            protocol,
+            socket: SocketOptions::default(),
+            reuse: Reuse::default(),
+            model: Model::default(),
+            engine: Engine::default(),
+            connections: one(),
+            threads: one(),
+            pipeline: one(),
+            requests_per_connection: one(),
+            timeouts: Timeouts::default(),
+            spin_ns: None,
+        }
+    }
+
     /// Checks everything that can be known without opening a socket.
     ///
     /// # Errors
@@ -440,11 +477,16 @@ impl Spec {
         if threads > connections {
             return Err(SpecError::IdleThreads { threads, connections });
         }
+        within("spin in nanoseconds", self.spin_ns.unwrap_or(0), 0, 1_000_000_000)?;
+        if self.engine == Engine::Blocking && self.spin_ns.is_some_and(|spin| spin > 0) {
+            return Err(SpecError::BlockingSpin);
+        }
         if self.engine == Engine::Blocking && connections != threads {
             return Err(SpecError::TooManyForBlocking { connections, threads });
         }
         self.validate_model()?;
         self.validate_pipeline()?;
+        self.validate_unit()?;
         match &self.protocol {
             Protocol::Hello(hello) => within("length of the expected text", hello.expect.len() as u64, 1, 1 << 20),
             Protocol::Echo(echo) => within("size of a message", echo.size.into(), 8, 16 << 20),
@@ -464,6 +506,19 @@ impl Spec {
             return Err(SpecError::BlockingOpenLoop);
         }
         if (0.001..=1e8).contains(&open.rate) { Ok(()) } else { Err(SpecError::Rate(open.rate)) }
+    }
+
+    fn validate_unit(&self) -> Result<(), SpecError> {
+        let requests = self.requests_per_connection;
+        within("requests for each connection", requests.into(), 1, 10_000_000)?;
+        let refuse = |why| Err(SpecError::Unit { requests, why });
+        match &self.protocol {
+            _ if requests == 1 => Ok(()),
+            _ if self.reuse == Reuse::KeepAlive => refuse("kept connections are not closed after a number of requests"),
+            _ if self.model != Model::Closed => refuse("an open loop releases requests one by one"),
+            Protocol::Hello(_) => refuse("the server closes after its first word"),
+            _ => Ok(()),
+        }
     }
 
     fn validate_pipeline(&self) -> Result<(), SpecError> {
@@ -549,8 +604,10 @@ mod tests {
     fn an_old_specification_is_still_understood() {
         let spec = spec();
         assert_eq!((spec.connections, spec.threads, spec.pipeline), (1, 1, 1));
+        assert_eq!(spec.requests_per_connection, 1);
         assert_eq!((spec.reuse, spec.model, spec.engine), (Reuse::KeepAlive, Model::Closed, Engine::Auto));
         spec.validate().unwrap();
+        assert_eq!(spec, Spec::new(spec.endpoint.clone(), spec.protocol.clone()));
         let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
         assert_eq!(again, spec);
     }
@@ -582,7 +639,11 @@ mod tests {
             (Spec { engine: Engine::Blocking, connections: 2, ..base.clone() }, "the blocking engine drives one"),
             (Spec { protocol: Protocol::Echo(Echo { size: 7 }), ..base.clone() }, "size of a message is 7, must be 8"),
             (Spec { model: open, ..base.clone() }, "the rate is NaN"),
+            (Spec { engine: Engine::Blocking, spin_ns: Some(1), ..base.clone() }, "the blocking engine leaves waiting"),
+            (Spec { spin_ns: Some(2_000_000_000), ..base.clone() }, "spin in nanoseconds is 2000000000"),
             (Spec { pipeline: 4, reuse: Reuse::PerRequest, ..base.clone() }, "4 requests in a pipeline"),
+            (Spec { requests_per_connection: 0, ..base.clone() }, "requests for each connection is 0, must be 1"),
+            (Spec { requests_per_connection: 2, ..base.clone() }, "2 requests for each connection: kept connections"),
             (Spec { protocol: header("x\r\nB: c"), ..base }, "the header value"),
         ] {
             let error = spec.validate().unwrap_err().to_string();

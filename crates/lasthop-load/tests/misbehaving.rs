@@ -305,7 +305,7 @@ fn a_server_that_only_errs_fails_the_trial() {
 fn a_wrong_first_answer_fails_the_preparation() {
     for unix in [false, true] {
         let server = Scripted::start(unix, |_| Act::Say(GOOD.replace("200", "404")));
-        let CaseError { stage, cause } = Case::prepare(&spec(&server.endpoint, http())).map(drop).unwrap_err();
+        let CaseError { stage, cause, .. } = Case::prepare(&spec(&server.endpoint, http())).map(drop).unwrap_err();
         assert_eq!((stage, cause.as_str()), (Stage::Verify, "status 404, expected 200"));
     }
 }
@@ -336,6 +336,31 @@ fn a_pipeline_loses_exactly_what_was_not_answered() {
             assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Reset]);
             assert_eq!(result.errors[&ErrorClass::Reset].count, 2 * (batches / 3));
             assert_eq!(8 + result.requests_total + result.error_total(), 4 * batches);
+        }
+    }
+}
+
+#[test]
+fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
+    for unix in [false, true] {
+        for connections in [1, 3] {
+            let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello";
+            // The two units that are verified are whole; then every tenth answer ends its connection.
+            let server = Scripted::start(unix, move |request| {
+                if request > 8 && request % 10 == 0 { Act::SayAndClose(close.into()) } else { Act::Say(GOOD.into()) }
+            });
+            let (reuse, requests_per_connection) = (Reuse::PerRequest, 4);
+            let spec = Spec { reuse, requests_per_connection, connections, ..spec(&server.endpoint, http()) };
+            let result = run(&spec, SHORT).unwrap();
+            // Every answer is counted, those of units that broke off as well; their times are not.
+            assert_eq!(8 + result.requests_total, server.requests.load(SeqCst));
+            let times = result.service_time.as_ref().unwrap();
+            assert_eq!(4 * times.count(), result.requests);
+            if let Some(error) = result.errors.get(&ErrorClass::Reset) {
+                assert!(error.first.contains("requests before the last of 4"), "{error:?}");
+            }
+            assert_eq!(result.errors.keys().filter(|class| **class != ErrorClass::Reset).count(), 0);
+            assert!(result.error_total() > 0);
         }
     }
 }

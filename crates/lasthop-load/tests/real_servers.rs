@@ -231,7 +231,7 @@ fn postgres() -> Option<PostgresServer> {
     let port = free_port();
     let mut command = Command::new(bin.join("postgres"));
     command.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k"]).arg(folder.path());
-    for setting in ["ssl=on", "fsync=off", "max_connections=40"] {
+    for setting in ["ssl=on", "fsync=off", "max_connections=40", "shared_preload_libraries=pg_stat_statements"] {
         command.args(["-c", setting]);
     }
     command.arg("-c").arg(format!("ssl_cert_file={}", files.certificate.display()));
@@ -253,8 +253,10 @@ fn postgres() -> Option<PostgresServer> {
         "create role clear login password 'secret'",
         "set password_encryption='md5'; create role md5user login password 'secret'",
         "create role scramuser login password 'secret'",
+        "create extension pg_stat_statements",
         "create sequence counted cache 1",
         "grant usage on sequence counted to public",
+        "create database units",
     ] {
         assert!(psql(sql), "{sql}");
     }
@@ -287,12 +289,69 @@ fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
 
 /// The next number of the server's own sequence.
 fn counted(server: &PostgresServer) -> u64 {
+    ask(server, "select nextval('counted')")
+}
+
+/// How often the sequence was asked for by the server's own statistics.
+fn calls(server: &PostgresServer) -> u64 {
+    ask(server, "select coalesce(sum(calls), 0) from pg_stat_statements where query like 'select nextval(%'")
+}
+
+/// The number that a query yields.
+fn ask(server: &PostgresServer, sql: &str) -> u64 {
     let address = server.unix().address;
     let Address::Unix(path) = address else { unreachable!("a Unix endpoint") };
     let mut psql = Command::new(program(POSTGRES).unwrap().join("psql"));
     psql.args(["-U", "lasthop", "-d", "postgres", "-p", &server.server.port.to_string(), "-Atc"]);
-    psql.arg("select nextval('counted')").arg("-h").arg(path.parent().unwrap());
+    psql.arg(sql).arg("-h").arg(path.parent().unwrap());
     String::from_utf8(psql.output().unwrap().stdout).unwrap().trim().parse().unwrap()
+}
+
+/// The server's own statistics of a database that nobody else uses: connections, and statements of the load. A
+/// connection is reported when its process has looked after its statistics, so the first figure may come late.
+fn sessions_and_statements(server: &PostgresServer, sessions: u64) -> (u64, u64) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let statements = "select coalesce(sum(calls), 0) from pg_stat_statements s join pg_database d on d.oid = s.dbid
+                      where datname = 'units' and query like 'select%'";
+    loop {
+        let seen = ask(server, "select sessions from pg_stat_database where datname = 'units'");
+        if seen >= sessions || Instant::now() > deadline {
+            return (seen, ask(server, statements));
+        }
+    }
+}
+
+#[test]
+fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
+    let Some(server) = postgres() else { return };
+    let of_units = Postgres { database: "units".into(), ..query("lasthop", "select 1", QueryMode::Simple) };
+    let (mut sessions, mut statements) = (0, 0);
+    for endpoint in [server.unix(), server.tcp(false), server.tcp(true)] {
+        for (connections, threads, engine) in [(1, 1, Engine::Blocking), (1, 1, Engine::Epoll), (5, 2, Engine::Auto)] {
+            let spec = Spec {
+                reuse: Reuse::PerRequest,
+                requests_per_connection: 7,
+                connections,
+                threads,
+                engine,
+                ..spec(&endpoint, Protocol::Postgres(of_units.clone()))
+            };
+            let mut case = Case::prepare(&spec).unwrap();
+            assert!(!case.proof().reused, "{spec:?}");
+            let result = case.trial(SHORT).unwrap();
+            assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+            assert_eq!(result.requests_total, 7 * result.connections_opened, "{spec:?}");
+            // A unit has one time, and its connect is within it.
+            let times = result.service_time.as_ref().unwrap();
+            assert_eq!(7 * times.count(), result.requests, "{spec:?}");
+            let auth = result.phases.auth.as_ref().unwrap();
+            assert!(times.quantile(0.5) > auth.quantile(0.0), "{spec:?}");
+            // What was verified before was two units.
+            sessions += result.connections_opened + 2;
+            statements += result.requests_total + 14;
+            assert_eq!(sessions_and_statements(&server, sessions), (sessions, statements), "{spec:?}");
+        }
+    }
 }
 
 #[test]
@@ -302,11 +361,13 @@ fn postgres_counts_what_was_checked() {
         for mode in [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared] {
             let base = spec(&endpoint, Protocol::Postgres(query("lasthop", "select nextval('counted')", mode)));
             for spec in everything(&base) {
-                let before = counted(&server);
+                let (before, calls_before) = (counted(&server), calls(&server));
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
                 check(&result);
                 let probes = 2 * u64::from(spec.pipeline);
-                assert_eq!(counted(&server) - before - 1, result.requests_total + probes, "{spec:?}");
+                let requests = result.requests_total + probes;
+                assert_eq!(calls(&server) - calls_before, requests, "by pg_stat_statements: {spec:?}");
+                assert_eq!(counted(&server) - before - 1, requests, "by the sequence: {spec:?}");
                 assert_eq!(result.phases.auth.is_some(), spec.reuse == Reuse::PerRequest);
             }
         }

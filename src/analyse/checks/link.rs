@@ -74,7 +74,7 @@ fn driver_reuse(evidence: &Evidence, case: &str, seen: &CaseProof) -> Option<Str
     }
     let opened: u64 = evidence.trials.of(case).map(|trial| trial.result.connections_opened).sum();
     let requests: f64 = evidence.trials.of(case).map(served).sum();
-    let share = opened as f64 / requests.max(1.0);
+    let share = opened as f64 * f64::from(seen.spec.requests_per_connection) / requests.max(1.0);
     let trials = evidence.trials.count(case) as u64;
     let kept_badly = share > REOPENED_SHARE && opened > u64::from(seen.spec.connections) * trials;
     let wrong = if per_request(seen) { trials > 0 && share < OPENED_SHARE } else { kept_badly };

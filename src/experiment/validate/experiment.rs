@@ -157,9 +157,7 @@ impl Checker<'_> {
         let ends = services.iter().copied().chain([DRIVER]);
         self.must_be_known("/link/from", "service", &file.link.from, ends);
         self.must_be_known("/link/to", "service", &file.link.to, services.iter().copied());
-        let by_case = file.load.target.contains("{{");
-        let known =
-            !by_case && self.must_be_known("/load/target", "service", &file.load.target, services.iter().copied());
+        let known = self.must_be_known("/load/target", "service", &file.load.target, services.iter().copied());
         if file.link.from == file.link.to {
             self.error("/link/to", "a link has two different ends");
         }
@@ -383,7 +381,8 @@ impl Checker<'_> {
 
     fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
         let load = &file.load;
-        let common = ["target", "protocol", "connections", "threads", "reuse", "pipeline", "nodelay", "driver"];
+        let common =
+            ["protocol", "connections", "threads", "reuse", "pipeline", "requests_per_connection", "nodelay", "driver"];
         for key in common.into_iter().chain(PROTOCOLS) {
             self.template_tree(&join("/load", key), scope);
         }
@@ -403,6 +402,7 @@ impl Checker<'_> {
             threads: load.threads.0.clone(),
             reuse: load.reuse.clone(),
             pipeline: load.pipeline.0.clone(),
+            requests_per_connection: load.requests_per_connection.0.clone(),
             nodelay: load.nodelay.0.clone(),
             driver: load.driver.clone(),
         }

@@ -15,6 +15,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
     if let Some(environment) = &summary.environment {
         lines.push(machine(environment));
         lines.push(programs(summary, environment));
+        lines.extend(driver(environment));
     }
     lines.push(run(summary));
     lines.extend(headroom(summary));
@@ -28,6 +29,11 @@ fn headroom(summary: &Summary) -> Option<String> {
     let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
     let range = if least < 0.95 * most { format!("{least:.1} to {most:.1}") } else { format!("{least:.1}") };
     (most > 0.0).then(|| format!("headroom: the load generator could have done at least {range} times more"))
+}
+
+fn driver(environment: &Environment) -> Option<String> {
+    let driver = environment.driver.as_ref()?;
+    Some(format!("driver {}; it reached the services at {}", driver.place, driver.reaches))
 }
 
 fn machine(environment: &Environment) -> String {

@@ -60,10 +60,11 @@ fn one(round: &mut Round, runner: &Runner<'_>, spec: &Spec) -> Option<f64> {
     let (_, cpus) = placement::cpus(&runner.job.settings.placement);
     let closed = Spec { model: Model::Closed, ..spec.clone() };
     let server = null::start(runner.guard, runner.sandbox, &closed, &cpus.unwrap_or_default()).ok()?;
-    let driver = &mut round.drivers.get_mut(OWN)?.driver;
-    let result = driver.prepare(CASE, &server.spec).and_then(|_| driver.trial(CASE, PHASES));
+    let running = round.drivers.get_mut(OWN)?;
+    let prepared = running.prepare(runner.away.as_ref(), CASE, &server.spec);
+    let result = prepared.and_then(|_| running.driver.trial(CASE, PHASES));
     // The driver closes its connections before their server goes.
-    let _ = driver.close(CASE);
+    let _ = running.driver.close(CASE);
     let _ = server.process.stop(libc::SIGTERM, Duration::from_secs(1));
     Some(result.ok()?.throughput())
 }

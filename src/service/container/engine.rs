@@ -106,7 +106,7 @@ impl Engine {
     fn ask_who(kind: Kind, program: PathBuf) -> Result<Self, String> {
         let mut engine = Self { kind, program, version: String::new(), rootless: false };
         let format = match kind {
-            Kind::Podman => "{{.Version.Version}} {{.Host.Security.Rootless}}",
+            Kind::Podman => "{{.Version.Version}} {{.Host.Security.Rootless}} {{.Host.NetworkBackend}}",
             Kind::Docker => "{{.ServerVersion}} {{.SecurityOptions}}",
         };
         let answer = engine.ask(["info", "--format", format]).map_err(|error| remedy(kind, &error.to_string()))?;
@@ -116,8 +116,11 @@ impl Engine {
             return Err(remedy(kind, &format!("`{} info` answered `{}`", kind.name(), answer.trim())));
         }
         engine.version = version.to_owned();
-        engine.rootless = rest == "true" || rest.contains("rootless");
-        Ok(engine)
+        engine.rootless = rest.starts_with("true") || rest.contains("rootless");
+        match kind == Kind::Podman && rest.ends_with("cni") && !has_cni() {
+            true => Err(remedy(kind, "it makes networks with cni, whose plugins are not installed")),
+            false => Ok(engine),
+        }
     }
 
     /// What it is made of.
@@ -187,8 +190,23 @@ impl Engine {
     }
 }
 
+/// Where podman looks for the plugins of CNI.
+const CNI: [&str; 5] =
+    ["/usr/local/libexec/cni", "/usr/libexec/cni", "/usr/local/lib/cni", "/usr/lib/cni", "/opt/cni/bin"];
+
+/// An engine that was first used without netavark goes on with CNI, also where only netavark is installed.
+fn has_cni() -> bool {
+    CNI.iter().any(|folder| Path::new(folder).join("bridge").is_file())
+}
+
+/// The end of what it said; warnings only where there is nothing else, since podman repeats them with every command.
 fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let said: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let warning = |line: &&str| line.contains("level=warning");
+    let mut lines: Vec<&str> = said.iter().copied().filter(|line| !warning(line)).collect();
+    if lines.is_empty() {
+        lines = said;
+    }
     lines[lines.len().saturating_sub(SHOWN)..].iter().map(|line| format!("\n    {line}")).collect()
 }
 
@@ -199,6 +217,10 @@ fn remedy(kind: Kind, reason: &str) -> String {
             "this user may not talk to the daemon: join the group `docker`, or use rootless Docker or podman"
         }
         Kind::Docker => "start the daemon (`systemctl start docker`), or set DOCKER_HOST to where it listens",
+        Kind::Podman if reason.contains("with cni") => {
+            "install the package `containernetworking-plugins`, or write `network_backend = \"netavark\"` under \
+             `[network]` into containers.conf and install `netavark` and `aardvark-dns`"
+        }
         Kind::Podman if reason.contains("newuidmap") || reason.contains("subuid") => {
             "rootless podman needs the package `uidmap` and lines for this user in /etc/subuid and /etc/subgid"
         }
@@ -232,5 +254,7 @@ mod tests {
         assert_eq!(engine.ask(["-c", "echo out; echo talk >&2"]).unwrap(), "out\n");
         let error = engine.ask(["-c", "echo no image >&2; exit 125"]).unwrap_err().to_string();
         assert!(error.starts_with("`podman -c ") && error.ends_with("exit status: 125\n    no image"), "{error}");
+        assert_eq!(last_lines("a level=warning b\nError: no\n"), "\n    Error: no");
+        assert_eq!(last_lines("level=warning b\n\n"), "\n    level=warning b");
     }
 }

@@ -1,7 +1,7 @@
 //! The command lines of one container.
 
 use std::{
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::{Mutex, PoisonError},
 };
@@ -101,6 +101,12 @@ impl Launch {
             Err(_) if self.pid().is_err() => Ok(()),
             removed => removed,
         }
+    }
+
+    /// The address of this machine that its port is published at.
+    #[must_use]
+    pub fn published(&self) -> Option<SocketAddr> {
+        self.publish.as_ref()?.rsplit_once(':')?.0.parse().ok()
     }
 
     /// Number of its first process in the host's numbering.

@@ -22,7 +22,7 @@ use super::{
     message::{Exit, Report, Request, SpawnRequest},
     sweep::kill_strays,
 };
-use crate::service::{container::leftovers, sandbox::Sandbox};
+use crate::service::{container::leftovers, namespace, sandbox::Sandbox};
 
 /// The longest that the guard may take for an answer that needs no waiting.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -164,6 +164,7 @@ fn listen(link: Arc<Link>, sandbox: PathBuf) -> io::Result<()> {
             // The guard was killed: what it guarded must not live on.
             kill_strays(&sandbox);
             leftovers::remove(&sandbox);
+            namespace::remove(&sandbox);
         }
         lock(&link.news).lost = true;
         link.changed.notify_all();

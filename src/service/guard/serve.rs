@@ -27,6 +27,7 @@ use super::{
 };
 use crate::service::{
     container::leftovers,
+    namespace,
     process::{Stat, descendants},
 };
 
@@ -286,6 +287,7 @@ impl Warden {
         if let Some(sandbox) = &self.sandbox {
             // What a client that had to be killed had asked for.
             leftovers::remove(sandbox);
+            namespace::remove(sandbox);
         }
         if let Some(path) = self.sandbox.take() {
             remove(&path).map_err(|cause| ServeError::Sandbox { path, cause })?;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{MARKER, serve::send_signal};
 use crate::service::{
     container::leftovers::{self, Removed},
+    namespace,
     process::{self, Stat},
     sandbox,
 };
@@ -89,6 +90,7 @@ pub fn sweep_in(parent: &Path) -> Vec<Swept> {
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let killed = kill_strays(&path);
             let removed = leftovers::remove(&path);
+            namespace::remove(&path);
             if fs::remove_dir_all(&path).is_ok() {
                 swept.push(Swept { sandbox: path, killed, removed });
             }

@@ -45,7 +45,7 @@ impl Blocking {
         let calls = Calls::default();
         Ok(Self {
             connector,
-            connection: Connection::new(Factory::new(spec)?.exchange(), spec.pipeline),
+            connection: Connection::new(Factory::new(spec)?.exchange(), spec),
             buffer: vec![0; BUFFER],
             recorder: Recorder::new(calls.clone()),
             calls,
@@ -83,7 +83,7 @@ impl Blocking {
         Ok(())
     }
 
-    /// One request outside of any trial: what its connection is, or why there is no right answer.
+    /// One request outside of any trial, or one unit of requests: what its connection is, or why there is no right answer.
     ///
     /// # Errors
     /// By stage, connect or verify.
@@ -91,10 +91,17 @@ impl Blocking {
         let reused = self.connection.is_open();
         let now = clock::now();
         self.recorder.start(now, TrialPhases { warm_up_ns: 0, measure_ns: u64::MAX / 4 });
-        let proof = self.reopen_for_proof().map_err(|failure| CaseError::new(Stage::Connect, failure))?;
-        let wrong = |failure: Failure| CaseError::new(Stage::Verify, failure);
-        let reply = self.request(now).map_err(wrong)?;
-        self.after(reply);
+        let proof = self.reopen_for_proof().map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
+        let wrong = |failure: Failure| CaseError::failed(Stage::Verify, &failure);
+        let mut at = now;
+        loop {
+            let reply = self.request(at).map_err(wrong)?;
+            let goes_on = self.connection.goes_on(reply).map_err(wrong)?;
+            at = self.after(reply, goes_on);
+            if !goes_on {
+                break;
+            }
+        }
         self.watch.rest();
         match self.recorder.finish(clock::now()).errors.pop_first() {
             Some((class, error)) => Err(wrong(Failure::new(class, error.first))),
@@ -114,9 +121,13 @@ impl Blocking {
         let mut now = clock::now();
         self.recorder.start(now, phases);
         while !self.recorder.is_shut() {
-            let right = match self.request(now) {
-                Ok(reply) => {
-                    now = self.after(reply);
+            if self.watch.is_cut_short() {
+                self.recorder.cut_short(now);
+            }
+            let request = self.request(now);
+            let right = match request.and_then(|reply| Ok((reply, self.connection.goes_on(reply)?))) {
+                Ok((reply, goes_on)) => {
+                    now = self.after(reply, goes_on);
                     backoff.reset();
                     reply.right
                 }
@@ -132,6 +143,10 @@ impl Blocking {
                 break;
             }
         }
+        if self.per_request {
+            // A unit that was cut short does not go on in the next trial.
+            self.connection.close();
+        }
         self.watch.rest();
         self.recorder.finish(clock::now())
     }
@@ -145,8 +160,8 @@ impl Blocking {
 
     /// When the next request may begin. Closing a connection is no part of its time.
     #[inline]
-    fn after(&mut self, reply: Reply) -> u64 {
-        if reply.keep && !self.per_request {
+    fn after(&mut self, reply: Reply, goes_on: bool) -> u64 {
+        if reply.keep && (!self.per_request || goes_on) {
             return reply.at;
         }
         self.connection.close();

@@ -8,6 +8,7 @@ use crate::{
     protocol::{Done, Exchange, Greeting, Progress, Run},
     recorder::Recorder,
     result::ErrorClass,
+    spec::Spec,
     transport::Stream,
 };
 
@@ -29,6 +30,37 @@ pub struct Connection {
     awaited: u32,
     /// Whether nothing of the awaited reply has come yet.
     between: bool,
+    /// Several requests on a connection that is closed after them.
+    unit: Option<Unit>,
+}
+
+/// Requests that follow each other on a connection of their own and are timed together.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    requests: u32,
+    /// Requests without a right answer yet.
+    left: u32,
+    /// When its first request began, the connect included.
+    started: u64,
+    /// When the first byte of its first reply came.
+    first: u64,
+    payload: u64,
+}
+
+impl Unit {
+    fn new(requests: u32) -> Self {
+        Self { requests, left: requests, started: 0, first: 0, payload: 0 }
+    }
+
+    fn record(&mut self, payload: u64, first: u64, now: u64, recorder: &mut Recorder) {
+        recorder.answered();
+        self.first = if self.left == self.requests { first } else { self.first };
+        self.payload += payload;
+        self.left -= 1;
+        if self.left == 0 {
+            recorder.complete_unit(self.started, self.first, now, self.payload, self.requests);
+        }
+    }
 }
 
 /// What a receive led to.
@@ -55,7 +87,8 @@ pub struct Reply {
 
 impl Connection {
     #[must_use]
-    pub fn new(exchange: Box<dyn Exchange>, depth: u32) -> Self {
+    pub fn new(exchange: Box<dyn Exchange>, spec: &Spec) -> Self {
+        let requests = spec.requests_per_connection;
         Self {
             stream: None,
             exchange,
@@ -64,9 +97,10 @@ impl Connection {
             started: 0,
             due: 0,
             first: 0,
-            depth,
+            depth: spec.pipeline,
             awaited: 0,
             between: true,
+            unit: (requests > 1).then(|| Unit::new(requests)),
         }
     }
 
@@ -74,6 +108,20 @@ impl Connection {
     pub fn attach(&mut self, stream: Stream) {
         self.exchange.reset();
         self.stream = Some(stream);
+        self.unit = self.unit.map(|unit| Unit::new(unit.requests));
+    }
+
+    /// After a reply on a connection that is closed each time: whether it has requests to carry before.
+    ///
+    /// # Errors
+    /// It has, and the peer has ended it.
+    pub fn goes_on(&self, reply: Reply) -> Result<bool, Failure> {
+        let Some(Unit { left: left @ 1.., requests, .. }) = self.unit.filter(|_| reply.right) else { return Ok(false) };
+        if reply.keep {
+            return Ok(true);
+        }
+        let text = format!("the peer ended the connection {left} requests before the last of {requests}");
+        Err(Failure::new(ErrorClass::Reset, text))
     }
 
     #[must_use]
@@ -148,6 +196,9 @@ impl Connection {
     pub fn begin(&mut self, start: u64) -> Result<bool, Failure> {
         self.exchange.begin();
         self.started = start;
+        if let Some(unit) = self.unit.as_mut().filter(|unit| unit.left == unit.requests) {
+            unit.started = start;
+        }
         self.first = 0;
         self.sent = 0;
         self.awaited = self.depth;
@@ -309,8 +360,10 @@ impl Connection {
     }
 
     #[inline]
-    fn record(&self, run: Run, now: u64, recorder: &mut Recorder) {
-        if self.due == 0 {
+    fn record(&mut self, run: Run, now: u64, recorder: &mut Recorder) {
+        if let Some(unit) = &mut self.unit {
+            unit.record(run.payload, self.first, now, recorder);
+        } else if self.due == 0 {
             recorder.complete(self.started, self.first, now, run.payload, run.replies);
         } else {
             recorder.complete_due(self.due, self.started, self.first, now, run.payload);

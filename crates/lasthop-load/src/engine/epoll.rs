@@ -1,6 +1,6 @@
 //! Many connections on one thread. One send and one receive a request, and one wait for as many replies as are there.
 
-use std::{collections::VecDeque, io};
+use std::{collections::VecDeque, io, sync::Arc};
 
 use super::{
     backoff::Backoff,
@@ -15,8 +15,8 @@ use crate::{
     protocol::{Factory, closes_each_time, greets},
     recorder::{Recorder, WorkerRecord},
     result::ErrorClass,
-    spec::{Model, Spec},
-    transport::{Calls, Connector, Handshake, Socket, Stream},
+    spec::{Model, SPIN_BEFORE_DUE_NS, Spec},
+    transport::{Calls, Connector, Handshake, Socket, Stream, Watch},
     wire::TrialPhases,
 };
 
@@ -69,6 +69,11 @@ pub struct Epoll {
     connector: Connector,
     slots: Vec<Slot>,
     pacer: Option<Pacer>,
+    /// Says whether the trial is to end early.
+    watch: Arc<Watch>,
+    /// How long a reply is asked for again and again, and how long before a request is due.
+    spin_ns: u64,
+    spin_before_due_ns: u64,
     shared: Common,
 }
 
@@ -105,12 +110,18 @@ impl Common {
 impl Epoll {
     /// # Errors
     /// No epoll instance could be made.
-    pub fn new(spec: &Spec, connector: Connector, connections: u32, pacer: Option<Pacer>) -> io::Result<Self> {
+    pub fn new(
+        spec: &Spec,
+        connector: Connector,
+        connections: u32,
+        pacer: Option<Pacer>,
+        watch: Arc<Watch>,
+    ) -> io::Result<Self> {
         let free = pacer.as_ref().map(|_| VecDeque::with_capacity(connections as usize));
         let calls = Calls::default();
         let factory = Factory::new(spec)?;
         let slot = |_| Slot {
-            connection: Connection::new(factory.exchange(), spec.pipeline),
+            connection: Connection::new(factory.exchange(), spec),
             phase: Phase::Closed,
             backoff: Backoff::default(),
             writable_asked: false,
@@ -119,6 +130,9 @@ impl Epoll {
             connector,
             slots: (0..connections).map(slot).collect(),
             pacer,
+            watch,
+            spin_ns: spec.spin_ns.unwrap_or(0),
+            spin_before_due_ns: spec.spin_ns.unwrap_or(SPIN_BEFORE_DUE_NS),
             shared: Common {
                 free,
                 poller: Poller::new(calls.clone())?,
@@ -176,7 +190,7 @@ impl Epoll {
     /// free, the request stays due and its lag grows.
     fn run_scheduled(&mut self, pacer: &mut Pacer, phases: TrialPhases) -> WorkerRecord {
         let begin = clock::now();
-        let ends = self.shared.recorder.start_scheduled(begin, phases);
+        let mut ends = self.shared.recorder.start_scheduled(begin, phases);
         self.start_ticking();
         self.shared.active = 0;
         if let Some(free) = &mut self.shared.free {
@@ -194,12 +208,14 @@ impl Epoll {
             }
             self.release_due(pacer, begin, now, ends);
             let next = if self.is_anyone_free() { ends.min(begin + pacer.due()) } else { ends };
-            let left = next.saturating_sub(clock::now());
+            // The last part of the wait is spent awake: waking up would make the request late by its own time.
+            let left = next.saturating_sub(clock::now()).saturating_sub(self.spin_before_due_ns);
             if let Err(error) = self.turn(Some(left)) {
                 self.shared.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
             }
             now = clock::now();
+            ends = self.shared.recorder.expires_at();
         }
         self.shared.recorder.missed(pacer.release_before(ends - begin));
         self.drain();
@@ -258,10 +274,28 @@ impl Epoll {
         self.shared.recorder.finish(clock::now())
     }
 
+    /// Waits for events, awake at first if that is asked for.
+    #[inline]
+    fn wait(&mut self, nanoseconds: Option<u64>) -> io::Result<usize> {
+        if self.spin_ns > 0 {
+            let until = clock::now() + self.spin_ns.min(nanoseconds.unwrap_or(u64::MAX));
+            loop {
+                let count = self.shared.poller.wait(Some(0))?;
+                if count > 0 {
+                    return Ok(count);
+                }
+                if clock::now() >= until {
+                    break;
+                }
+            }
+        }
+        self.shared.poller.wait(nanoseconds)
+    }
+
     /// One wait, for at most `nanoseconds`, and what follows from it.
     #[inline]
     fn turn(&mut self, nanoseconds: Option<u64>) -> io::Result<()> {
-        let count = self.shared.poller.wait(nanoseconds)?;
+        let count = self.wait(nanoseconds)?;
         for index in 0..count {
             let event = self.shared.poller.event(index);
             if event.token == TICK {
@@ -298,7 +332,11 @@ impl Epoll {
                 Ok(None) => return,
                 Ok(Some(reply)) => {
                     slot.backoff.reset();
-                    let usable = reply.keep && !shared.per_request;
+                    let goes_on = match slot.connection.goes_on(reply) {
+                        Ok(goes_on) => goes_on,
+                        Err(failure) => return slot.fail(index, &failure, shared),
+                    };
+                    let usable = reply.keep && (!shared.per_request || goes_on);
                     if !usable {
                         slot.connection.close();
                     }
@@ -306,7 +344,9 @@ impl Epoll {
                         free.push_back(index);
                         return slot.retire(shared);
                     }
-                    if shared.recorder.is_shut() || (!reply.right && shared.recorder.is_expired(reply.at)) {
+                    // A unit is carried to its end: the server counts its requests.
+                    if (shared.recorder.is_shut() && !goes_on) || (!reply.right && shared.recorder.is_expired(reply.at))
+                    {
                         return slot.retire(shared);
                     }
                     let now = if usable { reply.at } else { clock::now() };
@@ -320,6 +360,9 @@ impl Epoll {
     /// Looks for what takes too long.
     fn tick(&mut self) {
         let now = clock::now();
+        if self.watch.is_cut_short() {
+            self.shared.recorder.cut_short(now);
+        }
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if let Some(failure) = slot.overdue(now, &self.shared) {
                 slot.fail(index, &failure, &mut self.shared);

@@ -15,6 +15,7 @@ use std::{
 };
 
 use crate::{
+    failure::Failure,
     limits,
     pacer::Pacer,
     ports::Ports,
@@ -36,11 +37,20 @@ pub struct CaseError {
     pub stage: Stage,
     /// What happened, as a lower-case fragment.
     pub cause: String,
+    /// The class of the error, where it was one of a connection or an answer.
+    pub class: Option<ErrorClass>,
 }
 
 impl CaseError {
-    fn new(stage: Stage, cause: impl ToString) -> Self {
-        Self { stage, cause: cause.to_string() }
+    /// What has no class.
+    pub fn new(stage: Stage, cause: impl ToString) -> Self {
+        Self { stage, cause: cause.to_string(), class: None }
+    }
+
+    /// A connection or an answer failed.
+    #[must_use]
+    pub fn failed(stage: Stage, failure: &Failure) -> Self {
+        Self { stage, cause: failure.to_string(), class: Some(failure.class) }
     }
 }
 
@@ -81,7 +91,7 @@ impl Case {
         }
         let supervisor = Supervisor::new(workers.iter().map(Worker::watch).collect(), spec.timeouts);
         for worker in &workers {
-            worker.opened(&supervisor).map_err(|failure| CaseError::new(Stage::Connect, failure))?;
+            worker.opened(&supervisor).map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
         }
         Ok(Self { workers, supervisor, engine, model: spec.model, proof, ports: ports_of(spec) })
     }
@@ -102,26 +112,44 @@ impl Case {
     /// # Errors
     /// No right answer arrived within the measure phase.
     pub fn trial(&mut self, phases: TrialPhases) -> Result<TrialResult, CaseError> {
+        let result = self.watched_trial(phases, || true)?;
+        if result.requests == 0 {
+            return Err(CaseError::new(Stage::Trial, nothing_right(phases, &result.errors)));
+        }
+        Ok(result)
+    }
+
+    /// One slice of load under the eyes of `go_on`, which is asked at least twice a second: once it says no, the trial ends
+    /// early with what was counted so far. Without a single right answer `requests` is 0, and the errors say why.
+    ///
+    /// # Errors
+    /// A thread died.
+    pub fn watched_trial(
+        &mut self,
+        phases: TrialPhases,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<TrialResult, CaseError> {
         let seconds = (phases.warm_up_ns + phases.measure_ns) as f64 / 1e9;
         let mut port_use = self.ports.as_ref().map(|ports| ports.before(seconds));
         for worker in &self.workers {
             worker.begin(phases);
         }
-        let mut look = || port_use.iter_mut().for_each(Ports::during);
+        let watches: Vec<Arc<Watch>> = self.workers.iter().map(Worker::watch).collect();
+        let mut look = || {
+            port_use.iter_mut().for_each(Ports::during);
+            if !go_on() {
+                watches.iter().for_each(|watch| watch.cut_short(true));
+            }
+        };
         let records = self.workers.iter().map(|worker| worker.record(&self.supervisor, &mut look));
         let records: Option<Vec<WorkerRecord>> = records.collect();
         look();
         let records = records.ok_or_else(|| CaseError::new(Stage::Trial, "a worker thread died"))?;
-        let mut errors = BTreeMap::new();
-        for record in &records {
-            recorder::add_errors(&mut errors, record.errors.clone());
-        }
         if let Some(ports) = &mut self.ports {
             ports.after(records.iter().map(|record| record.opened).sum(), seconds);
         }
         let merged = recorder::merge(records, self.engine, self.model);
-        let merged = merged.map(|result| TrialResult { ports: port_use, ..result });
-        merged.ok_or_else(|| CaseError::new(Stage::Trial, nothing_right(phases, &errors)))
+        Ok(TrialResult { ports: port_use, ..merged })
     }
 }
 
@@ -161,8 +189,13 @@ fn probe_twice(spec: &Spec, connector: &Connector, watch: Arc<Watch>) -> Result<
     Ok(Proof { reused: second.reused, ..first })
 }
 
+fn spins(spec: &Spec) -> bool {
+    spec.spin_ns.is_some_and(|spin| spin > 0)
+}
+
 fn chosen_engine(spec: &Spec) -> Engine {
     match spec.engine {
+        Engine::Auto if spins(spec) => Engine::Epoll,
         Engine::Auto if spec.connections == spec.threads && spec.model == Model::Closed => Engine::Blocking,
         Engine::Auto => Engine::Epoll,
         forced => forced,

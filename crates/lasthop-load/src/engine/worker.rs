@@ -78,6 +78,7 @@ impl Worker {
     }
 
     pub fn begin(&self, phases: TrialPhases) {
+        self.watch.cut_short(false);
         if let Some(trials) = &self.trials {
             // A dead worker is noticed when its record does not come.
             let _ = trials.send(phases);
@@ -135,7 +136,7 @@ impl Loop {
                 Ok(Self::Blocking(Box::new(blocking.map_err(|error| Failure::io("encode", &error))?)))
             }
             Engine::Epoll | Engine::Auto => {
-                let epoll = Epoll::new(spec, connector, connections, pacer);
+                let epoll = Epoll::new(spec, connector, connections, pacer, watch);
                 Ok(Self::Epoll(Box::new(epoll.map_err(|error| Failure::io("epoll", &error))?)))
             }
         }

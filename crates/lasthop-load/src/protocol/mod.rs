@@ -120,7 +120,7 @@ impl Factory {
             }
             Protocol::Stream(stream) => Box::new(move || Box::new(stream::StreamExchange::new(&stream))),
             Protocol::Http(http) => {
-                let shared = http::Shared::new(&http, spec.reuse, spec.pipeline);
+                let shared = http::Shared::new(&http, said_reuse(spec), spec.pipeline);
                 Box::new(move || Box::new(http::HttpExchange::new(shared.clone())))
             }
             Protocol::Redis(redis) => {
@@ -141,7 +141,13 @@ impl Factory {
     }
 }
 
-/// Whether a connection is to be closed after each reply. `Hello` knows no other way.
+/// What the server is told to do with a connection: one that carries several requests is closed by the client.
+#[must_use]
+pub fn said_reuse(spec: &Spec) -> Reuse {
+    if spec.requests_per_connection > 1 { Reuse::KeepAlive } else { spec.reuse }
+}
+
+/// Whether a connection is to be closed after each reply, or after each unit of requests. `Hello` knows no other way.
 #[must_use]
 pub fn closes_each_time(spec: &Spec) -> bool {
     spec.reuse == Reuse::PerRequest || matches!(spec.protocol, Protocol::Hello(_))

@@ -19,11 +19,18 @@ pub struct Watch {
     /// Locked while a socket comes and goes, so that never another one is hit that got the same number.
     socket: Mutex<Option<RawFd>>,
     overdue: AtomicBool,
+    /// Whether the trial is to end early.
+    cut: AtomicBool,
 }
 
 impl Default for Watch {
     fn default() -> Self {
-        Self { deadline: AtomicU64::new(u64::MAX), socket: Mutex::new(None), overdue: AtomicBool::new(false) }
+        Self {
+            deadline: AtomicU64::new(u64::MAX),
+            socket: Mutex::new(None),
+            overdue: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
+        }
     }
 }
 
@@ -37,6 +44,18 @@ impl Watch {
     /// Nothing is awaited.
     pub fn rest(&self) {
         self.expect_by(u64::MAX);
+    }
+
+    /// Asks the worker to end its trial as soon as it can, or takes that back.
+    pub fn cut_short(&self, cut: bool) {
+        self.cut.store(cut, Ordering::Relaxed);
+    }
+
+    /// Whether the trial is to end early.
+    #[inline]
+    #[must_use]
+    pub fn is_cut_short(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
     }
 
     /// Whether the present socket was shut down because its deadline had passed.

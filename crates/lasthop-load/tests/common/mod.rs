@@ -10,10 +10,7 @@ use lasthop_load::{
     engine::{Case, CaseError},
     result::TrialResult,
     serve::{Pattern, ServeSpec, ServeTls, Server, Stopper},
-    spec::{
-        Address, Echo, Endpoint, Engine, Hello, Model, Protocol, Reuse, SocketOptions, Spec, Stream, Timeouts, Tls,
-        Transport,
-    },
+    spec::{Address, Echo, Endpoint, Hello, Protocol, Spec, Stream, Timeouts, Tls, Transport},
     wire::TrialPhases,
 };
 
@@ -88,18 +85,8 @@ impl Drop for Running {
 }
 
 pub fn spec(endpoint: &Endpoint, protocol: Protocol) -> Spec {
-    Spec {
-        endpoint: endpoint.clone(),
-        protocol,
-        socket: SocketOptions::default(),
-        reuse: Reuse::KeepAlive,
-        model: Model::Closed,
-        engine: Engine::Auto,
-        connections: 1,
-        threads: 1,
-        pipeline: 1,
-        timeouts: Timeouts { connect_ns: 3_000_000_000, request_ns: 3_000_000_000 },
-    }
+    let timeouts = Timeouts { connect_ns: 3_000_000_000, request_ns: 3_000_000_000 };
+    Spec { timeouts, ..Spec::new(endpoint.clone(), protocol) }
 }
 
 pub fn hello() -> Protocol {

@@ -1,0 +1,52 @@
+//! The median round trip of 64 B over TCP, beside sockperf, which has a server and a protocol of its own: what is compared
+//! is each with its own server, on the same CPUs.
+
+use std::{
+    fmt::Write as _,
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+};
+
+use crate::{
+    Settings,
+    server::Servers,
+    special, table,
+    tool::{self, find, number_after},
+};
+
+struct Own(Child);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub fn beside_sockperf(settings: &Settings, servers: &Servers) -> Result<String, String> {
+    let mut text = "| round trip of 64 B, tcp, median | lasthop | sockperf | ratio |\n|---|---|---|---|\n".to_owned();
+    let Some(program) = find("sockperf") else { return Ok(text) };
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = free.map_err(|error| error.to_string())?.port().to_string();
+    let address = ["-i", "127.0.0.1", "-p", port.as_str(), "--tcp"];
+    let mut server = Command::new(&program);
+    server.arg("server").args(address).stdout(Stdio::null()).stderr(Stdio::null());
+    let _server = Own(crate::server::launch(&mut server).map_err(|error| format!("sockperf: {error}"))?);
+    crate::server::wait_for(&mut [], || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok())
+        .map_err(|error| format!("sockperf: {error}"))?;
+    let url = special::echo_url(servers);
+    for (cpu, place) in [(1, "two cores"), (0, "same core")] {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..settings.rounds {
+            ours.push(special::median_us(settings, &url, cpu)?);
+            let mut client = Command::new(&program);
+            client.arg("ping-pong").args(address).args(["-m", "64", "-t", "1", "--full-rtt"]);
+            let ran = tool::run(&mut client, cpu)?;
+            let median = number_after(&ran.output, "percentile 50.000 =");
+            theirs.push(median.ok_or_else(|| format!("sockperf: cannot read\n{}", ran.output))?);
+        }
+        let [ours, theirs] = [ours, theirs].map(|values| table::median(&values).unwrap_or(f64::NAN));
+        let _ = writeln!(text, "| {place} | {ours:.1} µs | {theirs:.1} µs | {:.2} |", ours / theirs);
+    }
+    Ok(text)
+}

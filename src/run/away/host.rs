@@ -1,0 +1,356 @@
+//! Another host for the driver, over ssh.
+//!
+//! Two kinds of ssh sessions, all children of the guard. The *keeper* makes a private folder there, stores this lasthop in
+//! it, and removes it when its input ends: at the end of the run, when lasthop is killed, when the connection is lost.
+//! A *driver* session runs `lasthop drive` in it, which ends with its input, too. So nothing stays there, however it ends.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Write},
+    net::IpAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use lasthop_load::spec::Spec;
+
+use super::{Login, Remote};
+use crate::service::{
+    brief,
+    guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
+};
+
+/// The longest that a command there may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// After the user's own: ssh takes the first value that it gets. Nobody is asked for anything, and a dead connection is noticed.
+const OPTIONS: [&str; 4] = ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"];
+/// What the keeper does: `SIZE` is that of the executable, or 0 where none is stored.
+const KEEPER: &str = r#"umask 077
+d=$(mktemp -d "${TMPDIR:-/tmp}/lasthop-drive.XXXXXXXX") || exit 1
+trap 'rm -rf "$d"' EXIT
+trap 'exit 1' HUP INT TERM PIPE
+echo "folder $d"
+echo "boot $(cat /proc/sys/kernel/random/boot_id)"
+echo "network $(readlink /proc/self/ns/net)"
+echo "files $(readlink /proc/self/ns/mnt)"
+echo "client ${SSH_CONNECTION%% *}"
+echo "name $(uname -n)"
+echo "kernel $(uname -srm)"
+if [ SIZE -gt 0 ]; then head -c SIZE >"$d/lasthop" && chmod 700 "$d/lasthop"; fi
+v=$("PROGRAM" --version 2>&1) || v="failed: $v"
+echo "version $v"
+echo ready
+read -r _
+exit 0
+"#;
+
+/// Why there is no driver on that host.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    #[error("`ssh` is missing; install openssh-client")]
+    NoSsh,
+    #[error(
+        "{host} refuses the login: {said}; lasthop types no password, so give it a key (ssh-agent, or IdentityFile by \
+         --ssh-option or in the configuration of ssh), and try `ssh -o BatchMode=yes {host} true`"
+    )]
+    Login { host: String, said: String },
+    #[error(
+        "the host key of {host} is not known, or is not the known one ({said}): connect by hand once, `ssh {host}`, and compare \
+         its fingerprint"
+    )]
+    HostKey { host: String, said: String },
+    #[error("ssh to {host} failed: {said}")]
+    Ssh { host: String, said: String },
+    #[error("a folder cannot be made or lasthop not be stored on {host}: {said}")]
+    Store { host: String, said: String },
+    #[error(
+        "lasthop does not run on {host} ({said}): for another architecture install the same version there and name it with \
+         --driver-program PATH"
+    )]
+    NotRunning { host: String, said: String },
+    #[error("on {host} there is {found}, here it is {own}: the versions must match")]
+    Version { host: String, found: String, own: String },
+    #[error(
+        "the driver on {host} cannot reach services on loopback: say with --listen at which address of this machine they shall \
+         listen, for instance {suggestion}, from where {host} sees it; everybody who reaches that address then reaches the \
+         services while the run lasts"
+    )]
+    Unreachable { host: String, suggestion: String },
+    #[error("cannot read lasthop's own executable: {0}")]
+    Executable(io::Error),
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+}
+
+/// A host with a folder in which lasthop is, until it is dropped.
+#[derive(Debug)]
+pub struct Host {
+    ssh: Vec<String>,
+    facts: HashMap<String, String>,
+    program: String,
+    destination: String,
+    listen: Option<IpAddr>,
+    same_network: bool,
+    /// Files of this machine that were copied there, by path.
+    copied: Mutex<HashMap<PathBuf, String>>,
+    keeper: GuardedChild,
+}
+
+impl Host {
+    /// Logs in, stores lasthop and looks whether it runs.
+    ///
+    /// # Errors
+    /// [`HostError`]
+    pub fn open(login: &Login, remote: &Remote, guard: &Guard, own: &str, sandbox: &Path) -> Result<Self, HostError> {
+        let ssh = ssh_command(login, remote)?;
+        let executable = File::open(own).map_err(HostError::Executable)?;
+        let size = executable.metadata().map_err(HostError::Executable)?.len();
+        let size = if remote.program.is_some() { 0 } else { size };
+        let program = remote.program.clone().unwrap_or_else(|| "$d/lasthop".to_owned());
+        let script = KEEPER.replace("SIZE", &size.to_string()).replace("PROGRAM", &program);
+        let log = sandbox.join("ssh.log");
+        let errors = File::create(&log).map_err(HostError::Executable)?;
+        let words = ssh.iter().cloned().chain(["sh -c ".to_owned() + &quoted(&script)]);
+        let spawn = Spawn::new(words).stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::File(errors));
+        let mut keeper = guard.spawn(spawn)?;
+        let facts = converse(&mut keeper, io::Read::take(executable, size));
+        let destination = login.destination.clone();
+        if !facts.contains_key("ready") {
+            let _ = keeper.wait(Duration::from_secs(2));
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            return Err(explain(&destination, facts.contains_key("folder"), &said));
+        }
+        let is = |key: &str, path: &str| facts.get(key).is_some_and(|there| *there == fact_here(path));
+        let same_network = is("boot", "/proc/sys/kernel/random/boot_id") && is("network", "/proc/self/ns/net");
+        let program = program.replace("$d", facts.get("folder").map_or("", String::as_str));
+        let host = Self {
+            ssh,
+            facts,
+            program,
+            destination,
+            listen: remote.listen,
+            same_network,
+            copied: Mutex::default(),
+            keeper,
+        };
+        host.check_version()?;
+        host.check_reach()?;
+        Ok(host)
+    }
+
+    fn fact(&self, key: &str) -> &str {
+        self.facts.get(key).map_or("", String::as_str)
+    }
+
+    fn check_version(&self) -> Result<(), HostError> {
+        let own = concat!("lasthop ", env!("CARGO_PKG_VERSION"));
+        let (host, found) = (self.destination.clone(), self.fact("version").to_owned());
+        match found.strip_prefix("failed:") {
+            Some(said) => Err(HostError::NotRunning { host, said: said.trim().to_owned() }),
+            None if found != own => Err(HostError::Version { host, found, own: own.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_reach(&self) -> Result<(), HostError> {
+        if self.same_network || self.listen.is_some() {
+            return Ok(());
+        }
+        let suggestion = format!("--listen {}", self.fact("client"));
+        Err(HostError::Unreachable { host: self.destination.clone(), suggestion })
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.destination
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let here = if self.is_this_machine() { ", which is this machine" } else { "" };
+        format!("on host {} ({}{here}), over ssh", self.fact("name"), self.fact("kernel"))
+    }
+
+    #[must_use]
+    pub fn reaches(&self) -> String {
+        self.listen.map_or_else(|| "loopback".to_owned(), |address| address.to_string())
+    }
+
+    /// # Errors
+    /// It was said to listen at an address of another family.
+    pub fn reached(&self, own: IpAddr) -> Result<IpAddr, String> {
+        match self.listen {
+            None => Ok(own),
+            Some(listen) if listen.is_ipv4() == own.is_ipv4() => Ok(listen),
+            Some(listen) => {
+                Err(format!("services listen at {listen} (--listen), and this case needs the other IP version"))
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn is_this_machine(&self) -> bool {
+        self.fact("boot") == fact_here("/proc/sys/kernel/random/boot_id")
+    }
+
+    /// Whether a path there names the same file as here.
+    #[must_use]
+    pub fn shares_files(&self) -> bool {
+        self.is_this_machine() && self.fact("files") == fact_here("/proc/self/ns/mnt")
+    }
+
+    #[must_use]
+    pub fn shares_network(&self) -> bool {
+        self.same_network
+    }
+
+    /// The command line that starts a driver there.
+    ///
+    /// # Errors
+    /// The connection was lost, and with it lasthop's folder there.
+    pub fn drive(&self) -> Result<Vec<String>, String> {
+        if self.keeper.exited().is_some() {
+            return Err(format!("the ssh connection to {} was lost; start the run again", self.destination));
+        }
+        let mut words = self.ssh.clone();
+        words.push(format!("exec {} drive --hang-up", quoted(&self.program)));
+        Ok(words)
+    }
+
+    #[must_use]
+    pub fn explain_end(&self) -> String {
+        let host = &self.destination;
+        match self.keeper.wait(Duration::from_secs(1)) {
+            Ok(None) => format!(" on {host}: it was killed there, or its own connection was cut"),
+            _ => format!(": the ssh connection to {host} was lost"),
+        }
+    }
+
+    /// The load with the certificate that it trusts where the driver finds it.
+    ///
+    /// # Errors
+    /// In words: the file could not be copied.
+    pub fn localise(&self, spec: &Spec) -> Result<Spec, String> {
+        let mut spec = spec.clone();
+        if let Some(authority) = spec.endpoint.tls.as_mut().and_then(|tls| tls.authority.as_mut()) {
+            *authority = self.copy(authority)?.into();
+        }
+        Ok(spec)
+    }
+
+    /// Copies a small text file there, once, and yields its path.
+    fn copy(&self, path: &Path) -> Result<String, String> {
+        let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = copied.get(path) {
+            return Ok(there.clone());
+        }
+        let failed = |cause: String| format!("cannot copy {} to {}: {cause}", path.display(), self.destination);
+        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        let there = format!("{}/file-{}", self.fact("folder"), copied.len());
+        let mut command = Command::new(&self.ssh[0]);
+        command.args(&self.ssh[1..]).arg(format!("umask 077; printf %s {} >{}", quoted(&text), quoted(&there)));
+        let ended = brief::run(command, TIMEOUT).map_err(|error| failed(error.to_string()))?;
+        if !ended.status.success() {
+            return Err(failed(ended.text.trim().to_owned()));
+        }
+        copied.insert(path.to_owned(), there.clone());
+        Ok(there)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // The end of its input is what the keeper waits for; it has a folder to remove.
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait(Duration::from_secs(10));
+    }
+}
+
+fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, HostError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("ssh")).find(|path| path.is_file());
+    let mut words = vec![found.ok_or(HostError::NoSsh)?.display().to_string(), "-T".to_owned()];
+    if let Some(config) = &remote.config {
+        words.extend(["-F".to_owned(), config.display().to_string()]);
+    }
+    for option in remote.options.iter().map(String::as_str).chain(OPTIONS) {
+        words.extend(["-o".to_owned(), option.to_owned()]);
+    }
+    if let Some(port) = login.port {
+        words.extend(["-p".to_owned(), port.to_string()]);
+    }
+    words.extend(["--".to_owned(), login.destination.clone()]);
+    Ok(words)
+}
+
+/// Reads what the keeper says up to `ready`, by key; lasthop goes there once it has asked for it.
+fn converse(keeper: &mut GuardedChild, mut executable: io::Take<File>) -> HashMap<String, String> {
+    let mut facts = HashMap::new();
+    let Some(output) = keeper.stdout.take() else { return facts };
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        let (key, value) = line.split_once(' ').unwrap_or((&line, ""));
+        facts.insert(key.to_owned(), value.to_owned());
+        if key == "kernel"
+            && let Some(input) = &mut keeper.stdin
+            && io::copy(&mut executable, input).and_then(|_| input.flush()).is_err()
+        {
+            break;
+        }
+        if key == "ready" {
+            break;
+        }
+    }
+    facts
+}
+
+/// What ssh's own words mean.
+fn explain(host: &str, logged_in: bool, log: &str) -> HostError {
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let (host, said) = (host.to_owned(), lines.last().copied().unwrap_or("it said nothing").to_owned());
+    match () {
+        () if logged_in => HostError::Store { host, said },
+        () if log.contains("Host key verification failed") => HostError::HostKey { host, said },
+        () if log.contains("Permission denied") => HostError::Login { host, said },
+        () => HostError::Ssh { host, said },
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Content of a file here, or what a link leads to.
+fn fact_here(path: &str) -> String {
+    let linked = || fs::read_link(path).map(|to| to.display().to_string());
+    let text = linked().or_else(|_| fs::read_to_string(path)).unwrap_or_default();
+    text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_ssh_are_understood() {
+        let said = |log: &str| explain("h", false, log);
+        assert!(matches!(said("me@h: Permission denied (publickey).\n"), HostError::Login { .. }));
+        assert!(matches!(
+            said("No ED25519 host key is known for h.\nHost key verification failed.\n"),
+            HostError::HostKey { .. }
+        ));
+        let error = said("ssh: connect to host h port 1: Connection refused\n").to_string();
+        assert_eq!(error, "ssh to h failed: ssh: connect to host h port 1: Connection refused");
+        assert!(explain("h", true, "mktemp: No space left\n").to_string().contains("No space left"));
+    }
+
+    #[test]
+    fn quoted_text_is_one_word_for_a_shell() {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("printf %s {}", quoted("a 'b' $c\n"))]);
+        assert_eq!(brief::run(command, TIMEOUT).unwrap().text, "a 'b' $c\n");
+    }
+}

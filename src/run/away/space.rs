@@ -1,0 +1,159 @@
+//! A network namespace for the driver: found, or made.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    net::{IpAddr, TcpListener, TcpStream},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::wish::NAMESPACES;
+use crate::service::{
+    guard::Guard,
+    namespace::{self, Namespace, NamespaceError},
+};
+
+/// How long one address may take to be reached from inside.
+const REACH: Duration = Duration::from_secs(2);
+
+/// Why there is no such namespace for the driver.
+#[derive(Debug, thiserror::Error)]
+pub enum SpaceError {
+    #[error("cannot make a network namespace for the driver: {0}")]
+    Make(#[from] NamespaceError),
+    #[error(
+        "there is no network namespace `{name}` ({cause}){}; make one with `ip netns add {name}`, or use netns:new",
+        known(others)
+    )]
+    Missing { name: String, cause: io::Error, others: Vec<String> },
+    #[error("cannot enter the network namespace `{name}`: {cause}; it takes root, or CAP_SYS_ADMIN")]
+    Enter { name: String, cause: io::Error },
+    #[error("`{0}` is the network namespace of lasthop itself: leave --driver-at out, or use netns:new")]
+    Same(String),
+    #[error(
+        "from the network namespace `{name}` none of this machine's addresses is reached ({tried}): connect it, for example \
+         with a veth pair, or use netns:new"
+    )]
+    Unreached { name: String, tried: String },
+}
+
+fn known(others: &[String]) -> String {
+    if others.is_empty() { String::new() } else { format!("; there are: {}", others.join(", ")) }
+}
+
+/// A namespace that the driver enters.
+#[derive(Debug)]
+pub struct Space {
+    /// In words.
+    pub place: String,
+    lasthop: String,
+    file: PathBuf,
+    /// This machine's addresses as the driver reaches them.
+    v4: Option<IpAddr>,
+    v6: Option<IpAddr>,
+    /// Kept until the run ends, where lasthop made it.
+    _made: Option<Namespace>,
+}
+
+impl Space {
+    /// Makes a namespace of the run's own.
+    ///
+    /// # Errors
+    /// [`SpaceError::Make`]
+    pub fn make(guard: &Guard, lasthop: String, sandbox: &Path) -> Result<Self, SpaceError> {
+        let made = Namespace::make(guard, &lasthop, sandbox)?;
+        let place = format!("in a network namespace of lasthop's own making (veth pair {})", made.link);
+        let (v4, v6) = (Some(made.outside.into()), made.outside6.map(IpAddr::from));
+        Ok(Self { place, lasthop, file: made.file(), v4, v6, _made: Some(made) })
+    }
+
+    /// Takes one that is there, and finds out by trying which addresses of this machine are reached from it.
+    ///
+    /// # Errors
+    /// It does not exist, cannot be entered, or reaches nothing here.
+    pub fn find(name: &str, path: &Path, lasthop: String) -> Result<Self, SpaceError> {
+        let missing = |cause| SpaceError::Missing { name: name.to_owned(), cause, others: named() };
+        let file = File::open(path).map_err(missing)?;
+        let inode = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+        if inode(path) == inode(Path::new("/proc/self/ns/net")) {
+            return Err(SpaceError::Same(name.to_owned()));
+        }
+        let addresses = namespace::own_addresses()?;
+        let reached = reached_from(file, addresses.clone())
+            .map_err(|cause| SpaceError::Enter { name: name.to_owned(), cause })?;
+        let v4 = reached.iter().copied().find(IpAddr::is_ipv4);
+        let v6 = reached.iter().copied().find(IpAddr::is_ipv6);
+        if reached.is_empty() {
+            let tried = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let tried =
+                if tried.is_empty() { "it has none but loopback".to_owned() } else { format!("tried: {tried}") };
+            return Err(SpaceError::Unreached { name: name.to_owned(), tried });
+        }
+        let place = format!("in the network namespace {name}");
+        Ok(Self { place, lasthop, file: path.to_owned(), v4, v6, _made: None })
+    }
+
+    /// A command as it is started inside.
+    #[must_use]
+    pub fn enter(&self, command: Vec<String>) -> Vec<String> {
+        let mut words = vec![self.lasthop.clone(), "enter".to_owned(), self.file.display().to_string()];
+        words.extend(command);
+        words
+    }
+
+    /// Addresses by which the driver reaches this machine.
+    #[must_use]
+    pub fn reaches(&self) -> String {
+        [self.v4, self.v6].iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    /// # Errors
+    /// It reaches no address of this family.
+    pub fn reached(&self, own: IpAddr) -> Result<IpAddr, String> {
+        let family = if own.is_ipv4() { "IPv4" } else { "IPv6" };
+        let found = if own.is_ipv4() { self.v4 } else { self.v6 };
+        found.ok_or_else(|| format!("the driver is {} and reaches no {family} address of this machine", self.place))
+    }
+}
+
+/// Named namespaces of this machine.
+fn named() -> Vec<String> {
+    let entries = fs::read_dir(NAMESPACES).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// Those of this machine's addresses that a thread inside reaches: it must be this process that answers there.
+fn reached_from(namespace: File, addresses: Vec<IpAddr>) -> io::Result<Vec<IpAddr>> {
+    let listeners: Vec<(IpAddr, TcpListener)> =
+        addresses.into_iter().filter_map(|address| Some((address, TcpListener::bind((address, 0)).ok()?))).collect();
+    // A namespace belongs to a thread: this one enters it and ends.
+    let tried = std::thread::spawn(move || {
+        namespace::go_into(&namespace)?;
+        let reached = listeners.into_iter().filter(|(_, listener)| answers(listener)).map(|(address, _)| address);
+        Ok(reached.collect())
+    });
+    tried.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Connects to a listener of this process, and proves by a word in both directions that it is the one.
+fn answers(listener: &TcpListener) -> bool {
+    let word = std::process::id().to_le_bytes();
+    let exchange = || -> io::Result<bool> {
+        let mut client = TcpStream::connect_timeout(&listener.local_addr()?, REACH)?;
+        client.set_read_timeout(Some(REACH))?;
+        client.write_all(&word)?;
+        listener.set_nonblocking(true)?;
+        // Whoever answered has completed the connection: if it was this listener, it is in its queue.
+        let (mut server, from) = listener.accept()?;
+        server.set_nonblocking(false)?;
+        server.set_read_timeout(Some(REACH))?;
+        let mut heard = [0; 4];
+        server.read_exact(&mut heard)?;
+        Ok(heard == word && from == client.local_addr()?)
+    };
+    exchange().unwrap_or(false)
+}
