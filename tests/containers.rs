@@ -77,7 +77,7 @@ fn every_layout(engine: &'static str) {
     let summary = world.run(&arguments).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     let cases = summary["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 7);
+    assert_eq!(cases.len(), 9);
     for case in cases {
         let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
         assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
@@ -85,7 +85,31 @@ fn every_layout(engine: &'static str) {
         assert!(roles["gunicorn"].as_f64().unwrap() > 0.0 && roles["nginx"].as_f64().unwrap() > 0.0, "{case}");
     }
     assert!(!summary["checks"].to_string().contains("config-differs"), "{}", summary["checks"]);
+    let before = world.inventory();
+    limited(&world, engine);
+    assert_eq!(world.inventory(), before);
     world.lasthop.assert_nothing_left();
+}
+
+/// A quarter of a CPU is used up: the cgroup says so, and a doubled limit is no equal one.
+fn limited(world: &World, engine: &str) {
+    let only = "path=bridge,combined-unix,combined-unix-doubled";
+    let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--only", only];
+    let more = ["--set", "cpu_limit=0.25", "--budget", "6s", "--trial", "300ms", "--blocks", "1"];
+    let summary = world.run(&[&arguments[..], &more].concat()).ok().json();
+    assert_eq!(summary["failures"], serde_json::json!([]));
+    let throttled = |path: &str, role: &str| {
+        let cases = summary["cases"].as_array().unwrap();
+        let case = cases.iter().find(|case| case["levels"]["path"] == path).unwrap();
+        case["throttled"][role]["times"].as_u64().unwrap_or(0)
+    };
+    assert!(throttled("bridge", "gunicorn") > 0, "{}", summary["cases"]);
+    assert!(throttled("combined-unix", "supervisor") > 0, "{}", summary["cases"]);
+    let checks = summary["checks"].as_array().unwrap().iter();
+    let differ: Vec<&str> =
+        checks.filter(|check| check["id"] == "config-differs").filter_map(|check| check["case"].as_str()).collect();
+    assert_eq!(differ.len(), 1, "{differ:?}");
+    assert!(differ[0].starts_with("combined-unix-doubled"), "{differ:?}");
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct RenderedContainer {
     pub sysctls: IndexMap<String, String>,
 }
 
+const EXPECTED: &str = "bridge, host, none, service:NAME or inside:NAME";
+
 /// Which network namespace a container has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
@@ -35,6 +37,8 @@ pub enum Network {
     None,
     /// That of another service's container, as in a Pod.
     Service(String),
+    /// No container of its own: a supervisor starts it in its container.
+    Inside(String),
 }
 
 /// Where a container's port is published.
@@ -78,8 +82,7 @@ pub(super) fn render(
         expected,
     };
     let Some(network) = text("network", &container.network)? else { return Ok(None) };
-    let network =
-        network_of(&network).ok_or_else(|| wrong("network", network, "bridge, host, none or service:NAME"))?;
+    let network = network_of(&network).ok_or_else(|| wrong("network", network, EXPECTED))?;
     let publish = match text("publish", &container.publish)? {
         Some(_) if network != Network::Bridge => {
             return Err(wrong("publish", container.publish.clone(), "nothing where the network is not `bridge`"));
@@ -95,7 +98,12 @@ pub(super) fn render(
     if let Some(cpus) = cpus.as_ref().filter(|cpus| !cpus.parse::<f64>().is_ok_and(|number| number > 0.0)) {
         return Err(wrong("cpus", cpus.clone(), "a number of CPUs above 0"));
     }
-    Ok(Some(RenderedContainer { network, publish, cpus, memory: text("memory", &container.memory)?, sysctls }))
+    let memory = text("memory", &container.memory)?;
+    let own = [cpus.clone(), memory.clone(), sysctls.values().next().cloned()];
+    if let (Network::Inside(_), Some(limit)) = (&network, own.into_iter().flatten().next()) {
+        return Err(wrong("network", limit, "no limits and no sysctls beside `inside:NAME`: that container has them"));
+    }
+    Ok(Some(RenderedContainer { network, publish, cpus, memory, sysctls }))
 }
 
 fn network_of(text: &str) -> Option<Network> {
@@ -103,7 +111,11 @@ fn network_of(text: &str) -> Option<Network> {
         "bridge" => Some(Network::Bridge),
         "host" => Some(Network::Host),
         "none" => Some(Network::None),
-        _ => text.strip_prefix("service:").map(|name| Network::Service(name.to_owned())),
+        _ => match text.split_once(':')? {
+            ("service", name) => Some(Network::Service(name.to_owned())),
+            ("inside", name) => Some(Network::Inside(name.to_owned())),
+            _ => None,
+        },
     }
 }
 
@@ -148,7 +160,7 @@ mod tests {
             };
             rendered(&container, "").unwrap_err().to_string()
         };
-        assert!(wrong("bridged", "", "").contains("expected bridge, host, none or service:NAME"));
+        assert!(wrong("bridged", "", "").contains("expected bridge, host, none, service:NAME or inside:NAME"));
         assert!(wrong("bridge", "everywhere", "").contains("loopback or gateway"));
         assert!(wrong("host", "loopback", "").contains("nothing where the network is not `bridge`"));
         assert!(wrong("bridge", "", "-1").contains("a number of CPUs above 0"));

@@ -140,7 +140,7 @@ pub struct Service {
     pub recipe: Template,
     /// Transport that it listens on; `None` for the link's `to`, which listens on the transport of the case.
     pub listen: Option<Transport>,
-    /// How many such servers are started; rendered per case to 1 to 64.
+    /// How many such servers are started; rendered per case to 0 to 64.
     pub count: Template,
     /// Services that must be ready before it starts.
     pub needs: Vec<String>,
@@ -159,7 +159,7 @@ pub struct Service {
 /// How a service runs in a container. Every text is a template; what renders to nothing is not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Container {
-    /// `bridge`, `host`, `none` or `service:NAME`. Nothing means that it runs without a container.
+    /// `bridge`, `host`, `none`, `service:NAME` or `inside:NAME`. Nothing means that it runs without a container.
     pub network: Template,
     /// Where its port is published: `loopback` or `gateway`.
     pub publish: Template,

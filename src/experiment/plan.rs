@@ -13,7 +13,7 @@ use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
-    container::RenderedContainer,
+    container::{Network, RenderedContainer},
     derive::derive,
     model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
@@ -168,7 +168,8 @@ impl Plan {
     pub fn summary(&self) -> ExperimentSummary {
         let experiment = &self.experiment;
         let recipes = |name: &String| {
-            let mut recipes: Vec<&str> = self.stacks.iter().map(|stack| &stack.services[name].recipe[..]).collect();
+            let mut recipes: Vec<&str> =
+                self.stacks.iter().filter_map(|stack| Some(&stack.services.get(name)?.recipe[..])).collect();
             recipes.sort_unstable();
             recipes.dedup();
             recipes.join(", ")
@@ -180,7 +181,12 @@ impl Plan {
             source: experiment.source.to_string(),
             from: experiment.link.from.clone(),
             to: experiment.link.to.clone(),
-            services: experiment.services.keys().map(|name| (name.clone(), recipes(name))).collect(),
+            services: experiment
+                .services
+                .keys()
+                .map(|name| (name.clone(), recipes(name)))
+                .filter(|(_, recipes)| !recipes.is_empty())
+                .collect(),
         }
     }
 }
@@ -275,6 +281,8 @@ type Portrait = BTreeMap<String, String>;
 const LOAD: &str = "driver: load";
 /// End of the place of what makes a container's path: it belongs to the services and is what is compared.
 const PATH_PART: &str = ": container path";
+/// End of the place that says of a service that it holds others in its container.
+const HOLDER: &str = ": holds others: container path";
 /// Only where the transport is TCP: on a Unix socket the option means nothing.
 const NODELAY: &str = "driver: nodelay";
 
@@ -326,7 +334,15 @@ fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, por
                 format!("{name}{PATH_PART}"),
                 format!("{:?} {:?} {:?}", container.network, container.publish, container.sysctls),
             );
-            if let Some(limits) = container.limits() {
+            // What holds others is a part of their path, and its limits are theirs.
+            let holder = match &container.network {
+                Network::Inside(holder) => {
+                    portrait.insert(format!("{holder}{HOLDER}"), String::new());
+                    containers.get(holder).and_then(Option::as_ref)
+                }
+                _ => Some(container),
+            };
+            if let Some(limits) = holder.and_then(RenderedContainer::limits) {
                 portrait.insert(format!("{name}: container limits"), limits);
             }
         }
@@ -362,13 +378,17 @@ fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, Re
     let none = Bindings { round: 0, stack: 0, services: IndexMap::new(), account: account(), cpus: Vec::new() };
     let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
     let mut services = IndexMap::new();
+    let mut next = 60001_u16;
     for (name, service) in &experiment.services {
         let recipe = renderer.recipe(name, service)?;
         let transport = service.listen.map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
-        for index in 0..renderer.count(name, service)? {
-            let (server, port) = (server_name(name, index), 60001 + services.len() as u16);
-            services.insert(server.clone(), placeholder(&server, recipe, transport, port));
+        let count = renderer.count(name, service)?;
+        for index in 0..count {
+            let server = server_name(name, index);
+            services.insert(server.clone(), placeholder(&server, recipe, transport, next + index as u16));
         }
+        // A service that a case does without keeps its place: the others are to look the same.
+        next += count.max(1) as u16;
     }
     Ok(Bindings { services, ..none })
 }
@@ -446,7 +466,10 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
     let (ours, theirs) = (&portraits[&case.id], &portraits[reference]);
     let both = |place: &str| ours.contains_key(place) && theirs.contains_key(place);
     let mut places: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let holders: Vec<String> =
+        places.iter().filter_map(|place| Some(format!("{}: ", place.strip_suffix(HOLDER)?))).collect();
     places.retain(|place| !place.ends_with(PATH_PART) && (*place != NODELAY || both(place)));
+    places.retain(|place| !holders.iter().any(|holder| place.starts_with(holder)));
     let text = |portrait: &Portrait, place: &String| portrait.get(place).cloned().unwrap_or_default();
     let differ = |place: &String| {
         let (old, new) = (text(theirs, place), text(ours, place));

@@ -25,7 +25,7 @@ pub enum RenderError {
     Listen { service: String, recipe: String, transport: Transport, known: String },
     #[error("service {service}: recipe {recipe} needs the setting `{setting}`")]
     Setting { service: String, recipe: String, setting: String },
-    #[error("service {service}: `count` renders to `{text}`, expected a whole number from 1 to {MOST_SERVERS}")]
+    #[error("service {service}: `count` renders to `{text}`, expected a whole number from 0 to {MOST_SERVERS}")]
     Count { service: String, text: String },
     #[error("service {0} has no address in this run")]
     Unbound(String),
@@ -83,11 +83,11 @@ impl Renderer<'_> {
         Ok(all)
     }
 
-    /// How many servers a service has in this case.
+    /// How many servers a service has in this case; 0 where the case does without it.
     pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, RenderError> {
         let context = Value::from(template::levels_context(self.levels));
         let text = template::render(&format!("services.{name}.count"), &service.count, &context)?;
-        let number = text.trim().parse().ok().filter(|number| (1..=MOST_SERVERS).contains(number));
+        let number = text.trim().parse().ok().filter(|number| (0..=MOST_SERVERS).contains(number));
         number.ok_or_else(|| RenderError::Count { service: name.to_owned(), text })
     }
 
@@ -121,7 +121,7 @@ impl Renderer<'_> {
     pub(super) fn containers(&self) -> Result<IndexMap<String, Option<RenderedContainer>>, RenderError> {
         let context = Value::from(template::levels_context(self.levels));
         let render = |(name, service): (&String, &Service)| {
-            let container = service.container.as_ref();
+            let container = service.container.as_ref().filter(|_| self.count(name, service) != Ok(0));
             let rendered = container.map(|container| container::render(name, container, &context)).transpose()?;
             Ok((name.clone(), rendered.flatten()))
         };

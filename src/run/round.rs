@@ -33,7 +33,7 @@ use crate::{
     record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
     service::{
         bindings::{Bindings, service_of},
-        container::launch::Launch,
+        container::site::Housing,
         guard::{Exit, GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
         stack::{Instance, Stack, StackPlan, StartError},
@@ -505,7 +505,7 @@ impl Runner<'_> {
     }
 
     /// Puts those services of a stack into containers that the plan says.
-    fn contain(&self, stack: &PlannedStack, bindings: &mut Bindings) -> Result<IndexMap<String, Launch>, Trouble> {
+    fn contain(&self, stack: &PlannedStack, bindings: &mut Bindings) -> Result<IndexMap<String, Housing>, Trouble> {
         let containers: IndexMap<_, _> = stack
             .services
             .iter()

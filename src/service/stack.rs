@@ -15,7 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     bindings::{Bindings, LOG, ServiceBinding},
-    container::{engine::EngineError, launch::Launch},
+    container::{
+        engine::EngineError,
+        launch::Launch,
+        site::Housing,
+        supervisor::{Supervised, SupervisorError},
+    },
     guard::{Exit, Guard, GuardError, GuardedChild, Output, Spawn, signal},
     listener::{self, Owner},
     process,
@@ -38,7 +43,7 @@ pub struct StackPlan {
     /// In start order; each has its binding under its name.
     pub services: Vec<RenderedService>,
     /// Those that run in containers.
-    pub containers: IndexMap<String, Launch>,
+    pub containers: IndexMap<String, Housing>,
 }
 
 /// Where the life of a service went wrong. The words are those of `record::schema::Failure::stage`.
@@ -110,6 +115,8 @@ pub enum StartCause {
     NoSockets { folder: PathBuf, kind: String, cause: io::Error },
     #[error(transparent)]
     Engine(EngineError),
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
     #[error("{0}")]
     Container(String),
     #[error(transparent)]
@@ -136,23 +143,49 @@ pub struct Instance {
     /// Processes of its container's path, such as docker-proxy: what each is, and its number.
     pub helpers: Vec<(String, i32)>,
     stop: Stop,
-    child: GuardedChild,
+    life: Life,
+    /// Its own, or that of its supervisor.
     container: Option<Launch>,
+}
+
+/// What was started for a service.
+#[derive(Debug)]
+enum Life {
+    /// A process, or the client of an engine that runs its container.
+    Child(GuardedChild),
+    Supervised(Box<Supervised>),
+}
+
+impl Life {
+    fn exited(&self) -> Option<Exit> {
+        match self {
+            Self::Child(child) => child.exited(),
+            Self::Supervised(program) => program.exited(),
+        }
+    }
+
+    fn stop(&self, signal: i32, timeout: Duration) -> Result<(), StartCause> {
+        match self {
+            Self::Child(child) => child.stop(signal, timeout).map(drop).map_err(StartCause::Guard),
+            Self::Supervised(program) => program.stop().map_err(StartCause::Engine),
+        }
+    }
 }
 
 impl Instance {
     /// How it ended, if it has.
     #[must_use]
     pub fn exited(&self) -> Option<Exit> {
-        self.child.exited()
+        self.life.exited()
     }
 
     /// What the cgroup of its first process says of it.
     #[must_use]
     pub fn in_container(&self) -> InContainer {
-        match &self.container {
-            Some(_) => InContainer::Alone,
-            None => InContainer::No,
+        match (&self.life, &self.container) {
+            (Life::Child(_), Some(container)) if container.holds_others => InContainer::WithOthers,
+            (Life::Child(_), Some(_)) => InContainer::Alone,
+            _ => InContainer::No,
         }
     }
 
@@ -168,8 +201,8 @@ impl Instance {
     /// The guard is gone, or somebody still answers at its address.
     pub fn stop(&self) -> Result<(), StartError> {
         let stop = || {
-            self.child.stop(stop_signal(&self.stop)?, self.stop.timeout)?;
-            if let Some(container) = &self.container {
+            self.life.stop(stop_signal(&self.stop)?, self.stop.timeout)?;
+            if let (Life::Child(_), Some(container)) = (&self.life, &self.container) {
                 container.remove().map_err(StartCause::Engine)?;
             }
             // With its container a bridge address has gone from this machine.
@@ -268,7 +301,8 @@ fn in_parallel<T: Send, R: Send>(items: impl ExactSizeIterator<Item = T>, work: 
 
 fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> Result<Instance, StartError> {
     let bindings = &plan.bindings;
-    let container = plan.containers.get(&service.name);
+    let housing = plan.containers.get(&service.name);
+    let container = housing.map(Housing::container);
     let failed = |stage, cause, log| StartError { service: service.name.clone(), stage, cause, log };
     let Some(binding) = bindings.services.get(&service.name) else {
         return Err(failed(Stage::Start, StartCause::Unbound, String::new()));
@@ -280,42 +314,26 @@ fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> 
     };
     write_files(binding, service).map_err(at(Stage::Prepare))?;
     write_place(binding, service).map_err(at(Stage::Prepare))?;
-    prepare(guard, binding, service, container, &log).map_err(at(Stage::Prepare))?;
+    prepare(guard, binding, service, housing, &log).map_err(at(Stage::Prepare))?;
     let stop_signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
-    // Before the bridge is there its addresses are on the way to elsewhere, where anybody may answer.
-    if is_loopback(&service.endpoint.address) || container.is_none_or(Launch::is_local) {
-        nobody_answers(&service.endpoint.address).map_err(at(Stage::Start))?;
-    }
-    if let Address::Unix(path) = &service.endpoint.address {
-        holds_sockets(path).map_err(at(Stage::Start))?;
-    }
-    let command = container.map_or_else(
-        || service.command.clone(),
-        |container| container.run(&service.command, &service.environment, &service.stop.signal),
-    );
-    let spawn = spawn(binding, service, container, &command, &log)
-        .map_err(at(Stage::Start))?
-        .stop_signal(stop_signal)
-        .cpus(bindings.cpus.iter().map(|cpu| *cpu as usize));
-    let child = guard.spawn(spawn).map_err(StartCause::from).map_err(at(Stage::Start))?;
+    address_is_free(container, &service.endpoint.address).map_err(at(Stage::Start))?;
+    let life = begin(guard, bindings, binding, service, housing, &log).map_err(at(Stage::Start))?;
     let run = |command: &[String]| match container {
         Some(container) => guard.spawn(client_in_place(binding, &container.exec(command))),
         None => guard.spawn(in_place(binding, service, command)),
     };
-    let local = container.map_or(Ok(()), |container| wait_until_local(container, &child, service.ready.timeout));
+    let local = container.map_or(Ok(()), |container| wait_until_local(container, &life, service.ready.timeout));
     let ready_after = local
-        .and_then(|()| readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || child.exited()))
+        .and_then(|()| readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || life.exited()))
         .map_err(|cause| {
             // What it still writes while it ends belongs to the log that is shown.
-            let _ = child.stop(stop_signal, service.stop.timeout);
-            let explained = container.and_then(|container| container_died(container, &cause));
-            let _ = container.map(Launch::remove);
+            let _ = life.stop(stop_signal, service.stop.timeout);
+            let own = container.filter(|_| matches!(life, Life::Child(_)));
+            let explained = own.and_then(|container| container_died(container, &cause));
+            let _ = own.map(Launch::remove);
             at(Stage::Ready)(explained.unwrap_or(StartCause::NotReady(cause)))
         })?;
-    let (pid, helpers) = match container {
-        Some(container) => container_processes(container, &service.endpoint.address).map_err(at(Stage::Ready))?,
-        None => (child.pid, Vec::new()),
-    };
+    let (pid, helpers) = processes(&life, container, &service.endpoint.address).map_err(at(Stage::Ready))?;
     if container.is_none_or(|container| container.publish.is_none()) {
         no_stranger_answers(&service.endpoint.address, pid).map_err(at(Stage::Ready))?;
     }
@@ -329,8 +347,59 @@ fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> 
         log,
         ready_after,
         stop: service.stop.clone(),
-        child,
+        life,
     })
+}
+
+/// Nobody else is where the service is to listen, and the place can hold a socket.
+fn address_is_free(container: Option<&Launch>, address: &Address) -> Result<(), StartCause> {
+    // Before the bridge is there its addresses are on the way to elsewhere, where anybody may answer.
+    if is_loopback(address) || container.is_none_or(Launch::is_local) {
+        nobody_answers(address)?;
+    }
+    match address {
+        Address::Unix(path) => holds_sockets(path),
+        _ => Ok(()),
+    }
+}
+
+/// Starts it: as a process, as a container, or by the supervisor of one.
+fn begin(
+    guard: &Guard,
+    bindings: &Bindings,
+    binding: &ServiceBinding,
+    service: &RenderedService,
+    housing: Option<&Housing>,
+    log: &Path,
+) -> Result<Life, StartCause> {
+    let container = match housing {
+        Some(Housing::Inside(supervisor)) => {
+            return Ok(Life::Supervised(Box::new(supervisor.start(service, &binding.directory, log)?)));
+        }
+        Some(Housing::Own(container)) => Some(container),
+        None => None,
+    };
+    let command = container.map_or_else(
+        || service.command.clone(),
+        |container| container.run(&service.command, &service.environment, &service.stop.signal),
+    );
+    let spawn = spawn(binding, service, container, &command, log)?
+        .stop_signal(stop_signal(&service.stop)?)
+        .cpus(bindings.cpus.iter().map(|cpu| *cpu as usize));
+    Ok(Life::Child(guard.spawn(spawn)?))
+}
+
+/// The first process of a service, and what the engine put between it and its published port.
+fn processes(
+    life: &Life,
+    container: Option<&Launch>,
+    address: &Address,
+) -> Result<(i32, Vec<(String, i32)>), StartCause> {
+    match (life, container) {
+        (Life::Supervised(program), _) => Ok((program.pid, Vec::new())),
+        (Life::Child(_), Some(container)) => container_processes(container, address),
+        (Life::Child(child), None) => Ok((child.pid, Vec::new())),
+    }
 }
 
 fn stop_signal(stop: &Stop) -> Result<i32, StartCause> {
@@ -436,7 +505,7 @@ fn container_processes(container: &Launch, address: &Address) -> Result<(i32, Ve
 }
 
 /// Waits for the bridge, without which somebody elsewhere might answer in the container's place.
-fn wait_until_local(container: &Launch, child: &GuardedChild, timeout: Duration) -> Result<(), NotReady> {
+fn wait_until_local(container: &Launch, child: &Life, timeout: Duration) -> Result<(), NotReady> {
     let begin = Instant::now();
     while !container.is_local() {
         if let Some(exit) = child.exited() {
@@ -479,11 +548,15 @@ fn prepare(
     guard: &Guard,
     binding: &ServiceBinding,
     service: &RenderedService,
-    container: Option<&Launch>,
+    housing: Option<&Housing>,
     log: &Path,
 ) -> Result<(), StartCause> {
+    let container = housing.map(Housing::container);
     for command in &service.prepare {
-        let contained = container.map(|container| container.prepare(command, &service.environment));
+        let contained = housing.map(|housing| match housing {
+            Housing::Own(container) => container.prepare(command, &service.environment),
+            Housing::Inside(supervisor) => supervisor.container.exec(command),
+        });
         let child = guard.spawn(spawn(binding, service, container, contained.as_ref().unwrap_or(command), log)?)?;
         let shown = || command.join(" ");
         match child.wait(PREPARE_TIMEOUT)? {

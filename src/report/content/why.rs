@@ -6,7 +6,7 @@ use crate::{
     report::{
         document::{Block, Depth, Section, Text},
         groups::{Compared, Group},
-        units::{Micros, NBSP, Seconds, capital, grouped, plural},
+        units::{Micros, NBSP, capital, grouped, plural},
         wording::percent,
     },
 };
@@ -38,7 +38,7 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
 fn throttled(group: &Group<'_>) -> Vec<Text> {
     let said = |(role, throttled): (&String, &Throttled)| {
         let times = plural(throttled.times, "time");
-        format!("{role} {times} for {} ({})", Seconds(throttled.seconds), percent(throttled.share, 0))
+        format!("{role} {times} for {} ({})", Micros(throttled.seconds * 1e6), percent(throttled.share, 0))
     };
     let cases = group.cases.iter().filter(|case| !case.throttled.is_empty());
     let sentence = |case: &&CaseSummary| {

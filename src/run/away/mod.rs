@@ -32,7 +32,7 @@ use crate::{
     record::schema::DriverPlace,
     service::{
         bindings::{Bindings, service_of},
-        container::launch::Launch,
+        container::site::Housing,
         guard::Guard,
         sandbox::Sandbox,
     },
@@ -120,12 +120,13 @@ impl Away {
         &self,
         bindings: &mut Bindings,
         target: &str,
-        containers: &IndexMap<String, Launch>,
+        containers: &IndexMap<String, Housing>,
     ) -> Result<(), String> {
         let targets = bindings.services.iter_mut().filter(|(name, _)| service_of(name) == target);
         for (name, binding) in targets {
             let Address::Tcp(address) = &mut binding.address else { continue };
-            let contained = containers.get(name).is_some_and(|launch| launch.container.network != Network::Host);
+            let contained =
+                containers.get(name).is_some_and(|housing| housing.container().container.network != Network::Host);
             let reached = self.reached(address.ip())?;
             if contained && reached != address.ip() {
                 return Err(format!(

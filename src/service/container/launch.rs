@@ -41,6 +41,8 @@ pub struct Launch {
     pub publish: Option<String>,
     /// Name of the container whose network namespace it joins.
     pub joined: Option<String>,
+    /// Whether it is a supervisor's, with other services in it.
+    pub holds_others: bool,
     /// Folders that are mounted at their own paths.
     pub writable: Vec<PathBuf>,
     pub readable: Vec<PathBuf>,

@@ -14,6 +14,7 @@
 //! | [`packages`], [`image`] | an image made of the host's own packages, without any registry |
 //! | [`launch`] | the command lines of one container |
 //! | [`site`] | what a run needs for all of its containers |
+//! | [`supervisor`] | several services in one container |
 //! | [`leftovers`] | what is removed when a run ends, however it ends |
 
 pub mod engine;
@@ -23,6 +24,7 @@ pub mod leftovers;
 pub mod network;
 pub mod packages;
 pub mod site;
+pub mod supervisor;
 
 /// Label of everything that a run makes: name of its sandbox.
 pub const RUN_LABEL: &str = "lasthop.run";

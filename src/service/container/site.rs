@@ -15,6 +15,7 @@ use super::{
     launch::{Launch, OnBridge},
     leftovers,
     network::Bridge,
+    supervisor::Supervisor,
 };
 use crate::{
     experiment::container::{Network, Publish, RenderedContainer},
@@ -32,6 +33,8 @@ pub enum SiteError {
     Sandbox(#[from] io::Error),
     #[error("the network {0} has no address left")]
     Full(String),
+    #[error("service `{service}` is to run inside `{holder}`, which does not run in a container of its own before it")]
+    NotHeld { service: String, holder: String },
     #[error("service `{service}` shares the network of `{other}`, which does not run in a container")]
     NotShared { service: String, other: String },
     #[error(
@@ -48,6 +51,26 @@ pub struct Site {
     run: String,
     sandbox: PathBuf,
     bridge: Option<Bridge>,
+}
+
+/// Where a service runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Housing {
+    /// In a container of its own.
+    Own(Launch),
+    /// In a supervisor's.
+    Inside(Supervisor),
+}
+
+impl Housing {
+    /// The container, its own or the supervisor's.
+    #[must_use]
+    pub fn container(&self) -> &Launch {
+        match self {
+            Self::Own(launch) => launch,
+            Self::Inside(supervisor) => &supervisor.container,
+        }
+    }
 }
 
 /// Which addresses the containers of a run need, and which programs.
@@ -91,9 +114,14 @@ impl Site {
         &self,
         bindings: &mut Bindings,
         containers: &IndexMap<String, RenderedContainer>,
-    ) -> Result<IndexMap<String, Launch>, SiteError> {
-        let mut launches = IndexMap::new();
+    ) -> Result<IndexMap<String, Housing>, SiteError> {
+        let mut launches: IndexMap<String, Housing> = IndexMap::new();
         for (number, (name, container)) in containers.iter().enumerate() {
+            if let Network::Inside(holder) = &container.network {
+                let supervisor = supervisor(bindings, &mut launches, name, holder)?;
+                launches.insert(name.clone(), Housing::Inside(supervisor));
+                continue;
+            }
             let place = self.addresses(bindings, name, container, number as u32)?;
             let joined = match &container.network {
                 Network::Service(other) if !containers.contains_key(other) => {
@@ -102,7 +130,7 @@ impl Site {
                 Network::Service(other) => Some(self.name(bindings, other)),
                 _ => None,
             };
-            launches.insert(name.clone(), self.launch(bindings, name, container, place, joined));
+            launches.insert(name.clone(), Housing::Own(self.launch(bindings, name, container, place, joined)));
         }
         Ok(launches)
     }
@@ -181,6 +209,7 @@ impl Site {
             bridge: place.bridge,
             publish: place.publish,
             joined,
+            holds_others: false,
             writable,
             readable,
             directory: binding.directory.clone(),
@@ -188,6 +217,26 @@ impl Site {
             user: as_own.or(stranger.then_some(ids)).map(|(user, group)| format!("{user}:{group}")),
         }
     }
+}
+
+/// The supervisor of a service, which is found where its container is.
+fn supervisor(
+    bindings: &mut Bindings,
+    launches: &mut IndexMap<String, Housing>,
+    service: &str,
+    holder: &str,
+) -> Result<Supervisor, SiteError> {
+    let Some(Housing::Own(launch)) = launches.get_mut(holder) else {
+        return Err(SiteError::NotHeld { service: service.to_owned(), holder: holder.to_owned() });
+    };
+    launch.holds_others = true;
+    let binding = bindings.services.get_mut(service).expect("the plan and the sandbox agree");
+    if let (Some(place), Address::Tcp(address)) = (&launch.bridge, &mut binding.address) {
+        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
+        address.set_ip(place.address.into());
+    }
+    let directory = bindings.services[holder].directory.clone();
+    Ok(Supervisor { container: launch.clone(), directory })
 }
 
 /// In the network namespace of another service: where that one is reached, at a port of its own.
