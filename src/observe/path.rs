@@ -186,7 +186,7 @@ fn bridge_of(ip: Ipv4Addr) -> Option<(String, Ipv4Addr)> {
 fn in_bridge(bridge: &str, gateway: Ipv4Addr, at: SocketAddrV4) -> Vec<String> {
     let mtu = fs::read_to_string(format!("/sys/class/net/{bridge}/mtu")).unwrap_or_default();
     let mut hops = vec![format!("bridge {bridge} ({gateway}, MTU {})", mtu.trim())];
-    let Some(inside) = namespace_with(*at.ip()) else {
+    let Some(inside) = namespace_with(*at.ip(), bridge) else {
         hops.push(format!("{at} (nobody on this machine has this address now)"));
         return hops;
     };
@@ -202,14 +202,11 @@ fn listener_in(inside: i32, at: SocketAddrV4) -> String {
     }
 }
 
-/// A process whose network namespace has the address. Those of other users are seen by root only.
-fn namespace_with(ip: Ipv4Addr) -> Option<i32> {
-    let wanted = format!("|-- {ip}\n");
-    namespaces().into_iter().find(|pid| {
-        let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
-        trie.match_indices(&wanted)
-            .any(|(at, _)| trie[at + wanted.len()..].lines().next().is_some_and(|line| line.contains("/32 host LOCAL")))
-    })
+/// A process whose network namespace has the address, on this bridge if that can be seen: networks of other namespaces may
+/// have given out the same one. Those of other users are seen by root only.
+fn namespace_with(ip: Ipv4Addr, bridge: &str) -> Option<i32> {
+    let having: Vec<i32> = namespaces().into_iter().filter(|pid| own_addresses(*pid).contains(&ip)).collect();
+    having.iter().copied().find(|pid| veth_of(bridge, *pid).is_some()).or(having.first().copied())
 }
 
 /// The pair of the namespace's interface on the bridge: its own `/sys` tells the number of the other end.
