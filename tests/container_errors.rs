@@ -217,20 +217,6 @@ fn docker_whose_socket_may_not_be_opened_says_which_group_to_join() {
     assert!(!failures.contains_key("no-container-tcp"), "what needs no engine is measured: {failures:?}");
 }
 
-#[test]
-fn podman_of_a_user_without_numbers_says_what_that_user_needs() {
-    if !have("redis-server") || !have("setpriv") || !have_engine("podman") {
-        return;
-    }
-    let world = World::new("podman");
-    fs::set_permissions(world.root(), fs::Permissions::from_mode(0o711)).unwrap();
-    let ran = as_nobody(&world, &short("podman", "path=bridge,no-container-tcp"));
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let failures = failures(&ran);
-    says(&failures["bridge"], &["podman", "/etc/subuid"]);
-    assert!(!failures.contains_key("no-container-tcp"), "what needs no engine is measured: {failures:?}");
-}
-
 /// The sandbox of a run on a file system of the test's own.
 fn in_folder(world: &World, folder: &Path, arguments: &[&str]) -> Ran {
     let mut command = world.lasthop(arguments);

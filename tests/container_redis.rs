@@ -35,10 +35,14 @@ fn every_path(engine: &'static str, published: &[&str]) {
     for outside in ["no-container-tcp", "no-container-unix"] {
         assert!(!path_of(&summary, &case(outside)).to_string().contains("in a container"));
     }
-    let proxied = |case: &Value| case["metrics"]["cpu_per_request"]["roles"]["docker-proxy"].as_f64().is_some();
+    // Docker starts a proxy for whatever is published; for the host's address on the bridge it has nothing to do.
     for case in cases {
-        let wanted = engine == "docker" && case["case"].as_str().unwrap().starts_with("published-port");
-        assert_eq!(proxied(case), wanted, "the proxy's CPU time is told apart: {case}");
+        let proxy = case["metrics"]["cpu_per_request"]["roles"]["docker-proxy"].as_f64();
+        match (engine, case["levels"]["path"].as_str().unwrap()) {
+            ("docker", "published-port") => assert!(proxy.is_some_and(|time| time > 0.0), "{case}"),
+            ("docker", "published-host") => {}
+            _ => assert_eq!(proxy, None, "{case}"),
+        }
     }
     assert!(!summary["checks"].to_string().contains("config-differs"), "{}", summary["checks"]);
 }

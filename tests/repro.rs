@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Lasthop, have, have_python};
+use regex::Regex;
 use serde_json::Value;
 
 #[test]
@@ -85,7 +86,7 @@ fn the_book_is_whole_and_is_taken_up_again() {
         .chain(programs)
         .collect();
     let first = lasthop.run(&arguments);
-    assert_eq!(first.code, Some(1), "studies without their servers are failures:\n{}", first.stderr);
+    assert_eq!(first.code, Some(1), "programs of no use are failures:\n{}", first.stderr);
     let results: Vec<Value> = serde_json::from_slice(&std::fs::read(book.join("book.json")).unwrap()).unwrap();
     let page = std::fs::read_to_string(book.join("book.md")).unwrap();
     let mut numbers = 0;
@@ -102,9 +103,31 @@ fn the_book_is_whole_and_is_taken_up_again() {
     assert!(numbers > 200, "{numbers} figures");
     let sockets = results.iter().find(|result| result["study"] == "myhro-2017-sockets").unwrap();
     assert!(sockets["claims"][0]["lasthop"]["value"].is_f64(), "others went on: {sockets}");
+    let missing = |result: &&Value| result["parts"].as_array().unwrap().iter().any(|part| part["missing"] == true);
+    let absent = results.iter().filter(missing).count();
     let again = lasthop.run(&arguments);
-    assert_eq!(again.stderr.matches("finished before").count(), results.len(), "{}", again.stderr);
-    assert_eq!(std::fs::read_to_string(book.join("book.md")).unwrap(), page);
+    assert_eq!(again.stderr.matches("finished before").count(), results.len() - absent, "{}", again.stderr);
+    let pages = [std::fs::read_to_string(book.join("book.md")).unwrap(), page];
+    let [now, then] =
+        pages.map(|page| Regex::new("repeated in [0-9.]+ m?s").unwrap().replace_all(&page, "").into_owned());
+    assert_eq!(now, then);
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_missing_program_keeps_one_study_from_being_repeated_and_is_said() {
+    let lasthop = Lasthop::new();
+    let folder = tempfile::tempdir().unwrap();
+    // No server and no tool is on this PATH.
+    let run = |arguments: &[&str]| {
+        let output = lasthop.command(arguments.iter().copied()).env("PATH", folder.path()).output().unwrap();
+        common::Ran::from(output)
+    };
+    let one = run(&["repro", "dr-knz-2020-cockroachdb", "--budget", "4s", "--format", "json", "-q"]);
+    assert_eq!(one.code, Some(1), "nothing of what was asked for is there: {}", one.stdout);
+    let part = &one.json()["parts"][0];
+    assert!(part["skipped"].as_str().unwrap().contains("`cockroach` was not found"), "{part}");
+    assert_eq!((part["missing"].as_bool(), part["failures"].as_array().unwrap().len()), (Some(true), 0), "{part}");
     lasthop.assert_nothing_left();
 }
 

@@ -75,7 +75,7 @@ fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
         Format::Csv => return Err(CliError::usage("a study has no CSV form; use terminal, markdown or json")),
     };
     print(&bytes)?;
-    Ok(code(std::slice::from_ref(&result)))
+    Ok(code_of_one(&result))
 }
 
 fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
@@ -84,7 +84,7 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let mut interrupted = false;
     for name in studies::names() {
         let study = studies::load(&name).map_err(CliError::failed)?;
-        let finished = book.finished(&name).filter(|_| !arguments.again);
+        let finished = book.finished(&name).filter(|found| !arguments.again && !is_missing(found));
         let result = match finished {
             Some(result) => {
                 talk(&format!("{name}: finished before (--again repeats it)"));
@@ -143,6 +143,16 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
 fn was_interrupted(result: &Repetition) -> bool {
     let cut = |text: &String| text == "interrupted";
     result.parts.iter().any(|part| part.skipped.as_ref().is_some_and(cut) || part.failures.iter().any(cut))
+}
+
+/// A program that is missing keeps a study from being repeated; in a book it is said, and is no reason to fail.
+fn code_of_one(result: &Repetition) -> ExitCode {
+    let nothing = result.parts.iter().all(|part| part.skipped.is_some());
+    if nothing && is_missing(result) { ExitCode::from(FAILED) } else { code(std::slice::from_ref(result)) }
+}
+
+fn is_missing(result: &Repetition) -> bool {
+    result.parts.iter().any(|part| part.missing)
 }
 
 /// A part that is not there is no failure; one that failed is.

@@ -1,4 +1,5 @@
-//! Where the kernel sends a connection from this machine: the `nat` table's way out, walked rule by rule.
+//! Where the kernel sends a connection: the `nat` table's way out of this machine, or its way in from a bridge, walked rule
+//! by rule.
 
 use std::{
     net::{Ipv4Addr, SocketAddrV4},
@@ -20,16 +21,38 @@ pub struct Dnat {
     pub chain: String,
 }
 
-/// The rule that a connection from this machine to the address meets, if there is one. Only root may read the rules.
+/// A connection as the rules see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    pub source: Ipv4Addr,
+    /// The interface that it comes in by; `None` where it begins on this machine.
+    pub interface: Option<String>,
+    pub to: SocketAddrV4,
+}
+
+impl Connection {
+    /// One from this machine to an address of its own: it comes from the address that it goes to.
+    #[must_use]
+    pub fn local(to: SocketAddrV4) -> Self {
+        Self { source: *to.ip(), interface: None, to }
+    }
+
+    fn chain(&self) -> &'static str {
+        if self.interface.is_some() { "PREROUTING" } else { "OUTPUT" }
+    }
+}
+
+/// The rule that a connection meets, if there is one. Only root may read the rules.
 ///
 /// # Errors
 /// The rules cannot be read: why.
-pub fn dnat(address: SocketAddrV4) -> Result<Option<Dnat>, String> {
+pub fn dnat(connection: &Connection) -> Result<Option<Dnat>, String> {
+    let address = connection.to;
     let rules = match listed("iptables", &["-t", "nat", "-S"]) {
         Ok(rules) => rules,
         Err(error) => return in_nft(address).map_err(|other| format!("{error}; {other}")),
     };
-    match walk(&rules, "OUTPUT", address, DEPTH) {
+    match walk(&rules, connection.chain(), connection, DEPTH) {
         Some(found) => Ok(Some(found)),
         // What another program has written with nft itself, iptables does not show.
         None => Ok(in_nft(address).unwrap_or(None)),
@@ -46,12 +69,12 @@ fn listed(program: &str, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Walks a chain of `iptables -S` as a connection that begins here would.
-fn walk(rules: &str, chain: &str, address: SocketAddrV4, depth: usize) -> Option<Dnat> {
+/// Walks a chain of `iptables -S` as the connection would.
+fn walk(rules: &str, chain: &str, connection: &Connection, depth: usize) -> Option<Dnat> {
     let begin = format!("-A {chain} ");
     for rule in rules.lines().filter_map(|line| line.strip_prefix(&begin)) {
         let words: Vec<&str> = rule.split_ascii_whitespace().collect();
-        if depth == 0 || !matches(&words, address) {
+        if depth == 0 || !matches(&words, connection) {
             continue;
         }
         match after(&words, "-j") {
@@ -60,7 +83,7 @@ fn walk(rules: &str, chain: &str, address: SocketAddrV4, depth: usize) -> Option
                 return Some(Dnat { to, chain: chain.to_owned() });
             }
             Some("RETURN" | "ACCEPT") => return None,
-            Some(next) => match walk(rules, next, address, depth - 1) {
+            Some(next) => match walk(rules, next, connection, depth - 1) {
                 None => {}
                 found => return found,
             },
@@ -74,15 +97,14 @@ fn after<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
     words.iter().position(|word| *word == option).and_then(|at| words.get(at + 1).copied())
 }
 
-/// Whether every condition of a rule holds that is known here; a local connection has no input interface, and comes
-/// from the address that it goes to.
-fn matches(words: &[&str], address: SocketAddrV4) -> bool {
-    let ip = *address.ip();
+/// Whether every condition of a rule holds that is known here.
+fn matches(words: &[&str], connection: &Connection) -> bool {
     (0..words.len()).all(|at| {
         let holds = match (words[at], words.get(at + 1)) {
-            ("-d" | "-s", Some(net)) => within(ip, net),
-            ("-i", Some(_)) => false,
-            ("--dport", Some(ports)) => ports_hold(ports, address.port()),
+            ("-d", Some(net)) => within(*connection.to.ip(), net),
+            ("-s", Some(net)) => within(connection.source, net),
+            ("-i", Some(name)) => connection.interface.as_deref() == Some(*name),
+            ("--dport", Some(ports)) => ports_hold(ports, connection.to.port()),
             ("-p", Some(protocol)) => *protocol == "tcp",
             _ => return true,
         };
@@ -138,6 +160,9 @@ mod tests {
 -P OUTPUT ACCEPT
 -A OUTPUT ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j DOCKER
 -A OUTPUT -m addrtype --dst-type LOCAL -j NETAVARK-HOSTPORT-DNAT
+-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
+-A PREROUTING -s 172.17.0.3/32 -i br-1 -j FROM-3
+-A FROM-3 -p tcp -m tcp --dport 8005 -j DNAT --to-destination 172.17.0.2:80
 -A DOCKER -i docker0 -j RETURN
 -A DOCKER -d 127.0.0.1/32 ! -i docker0 -p tcp -m tcp --dport 8001 -j DNAT --to-destination 172.17.0.2:80
 -A DOCKER -d 172.17.0.1/32 ! -i docker0 -p tcp -m tcp --dport 8003 -j DNAT --to-destination 172.17.0.2:80
@@ -146,7 +171,24 @@ mod tests {
 ";
 
     fn to(address: &str) -> Option<String> {
-        walk(RULES, "OUTPUT", address.parse().unwrap(), DEPTH).map(|found| format!("{} {}", found.chain, found.to))
+        met(&Connection::local(address.parse().unwrap()))
+    }
+
+    fn met(connection: &Connection) -> Option<String> {
+        walk(RULES, connection.chain(), connection, DEPTH).map(|found| format!("{} {}", found.chain, found.to))
+    }
+
+    #[test]
+    fn what_comes_from_a_container_meets_the_way_in() {
+        let from = |interface: &str, to: &str| {
+            let interface = Some(interface.to_owned());
+            met(&Connection { source: Ipv4Addr::new(172, 17, 0, 3), interface, to: to.parse().unwrap() })
+        };
+        // Docker's own bridge goes to the proxy, every other bridge by translation.
+        assert_eq!(from("docker0", "172.17.0.1:8003"), None);
+        assert_eq!(from("br-1", "172.17.0.1:8003").as_deref(), Some("DOCKER 172.17.0.2:80"));
+        assert_eq!(from("br-1", "172.17.0.1:8002"), None, "podman's rule names loopback");
+        assert_eq!(from("br-1", "172.17.0.1:8005").as_deref(), Some("FROM-3 172.17.0.2:80"));
     }
 
     #[test]

@@ -10,21 +10,77 @@ use std::{
 
 use lasthop_load::spec::Address;
 
-use super::nat;
+use super::nat::{self, Connection};
 use crate::service::{listener, process};
 
 /// Hops of a path that name each other in a circle end here.
 const LONGEST: usize = 8;
 
-/// The hops after the client, in words.
+/// The hops after a client on this machine, in words.
 #[must_use]
 pub fn decode(address: &Address) -> Vec<String> {
     match address {
-        Address::Tcp(SocketAddr::V4(address)) => tcp(*address),
+        Address::Tcp(SocketAddr::V4(address)) => tcp(Connection::local(*address)),
         Address::Tcp(address) => vec![host_listener(&Address::Tcp(*address))],
         Address::Unix(path) => vec![format!("Unix socket {}", path.display()), socket_server(address, path)],
         Address::Abstract(name) => vec![format!("abstract Unix socket @{name}"), server_of(address)],
     }
+}
+
+/// The hops after a client that may be in a network namespace of its own, as in a container.
+#[must_use]
+pub fn decode_from(client: i32, address: &Address) -> Vec<String> {
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    match address {
+        Address::Tcp(SocketAddr::V4(address)) if namespace(&client.to_string()) != namespace("self") => {
+            from_within(client, *address)
+        }
+        _ => decode(address),
+    }
+}
+
+/// From another network namespace an address is its own, or beyond the bridge that it hangs on.
+fn from_within(client: i32, address: SocketAddrV4) -> Vec<String> {
+    let own = own_addresses(client);
+    if address.ip().is_loopback() || own.contains(address.ip()) {
+        return vec![format!("loopback of the shared network namespace → {}", listener_in(client, address))];
+    }
+    let Some((bridge, veth)) = bridge_of_namespace(client) else {
+        return vec![format!("{address} (the way out of the client's network namespace is not known)")];
+    };
+    let mut hops = vec![veth];
+    let within = bridge_of(*address.ip()).filter(|(name, gateway)| *name == bridge && gateway != address.ip());
+    match (within, own.first()) {
+        (Some((_, gateway)), _) => hops.extend(in_bridge(&bridge, gateway, address)),
+        (None, Some(source)) => {
+            hops.push(format!("bridge {bridge}"));
+            hops.extend(tcp(Connection { source: *source, interface: Some(bridge), to: address }));
+        }
+        (None, None) => hops.push(format!("{address} (the client has no address)")),
+    }
+    hops
+}
+
+/// Addresses of a network namespace but those of its loopback.
+fn own_addresses(pid: i32) -> Vec<Ipv4Addr> {
+    let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
+    let lines: Vec<&str> = trie.lines().map(str::trim).collect();
+    let local = lines.windows(2).filter(|pair| pair[1].contains("/32 host LOCAL"));
+    let mut found: Vec<Ipv4Addr> = local.filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse().ok()).collect();
+    found.retain(|address| !address.is_loopback());
+    found.dedup();
+    found
+}
+
+/// The bridge that a network namespace hangs on, and the pair of interfaces by which it does.
+fn bridge_of_namespace(pid: i32) -> Option<(String, String)> {
+    let bridges = fs::read_dir("/sys/class/net").ok()?.flatten();
+    let mut bridges = bridges.filter(|entry| entry.path().join("bridge").exists());
+    bridges.find_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let veth = veth_of(&name, pid)?;
+        Some((name, veth))
+    })
 }
 
 /// `client → docker-proxy (pid 41) → …`
@@ -33,17 +89,19 @@ pub fn shown(hops: &[String]) -> String {
     std::iter::once("client").chain(hops.iter().map(String::as_str)).collect::<Vec<_>>().join(" → ")
 }
 
-fn tcp(first: SocketAddrV4) -> Vec<String> {
+fn tcp(first: Connection) -> Vec<String> {
     let mut hops = Vec::new();
-    let mut at = first;
+    let mut at = first.to;
+    let mut connection = first;
     for _ in 0..LONGEST {
-        match nat::dnat(at) {
+        match nat::dnat(&connection) {
             Ok(Some(rule)) => {
                 hops.push(format!("DNAT to {} (chain {})", rule.to, rule.chain));
                 if let Some(tracked) = conntrack() {
                     hops.push(tracked);
                 }
                 at = rule.to;
+                connection.to = at;
                 continue;
             }
             Err(reason) if hops.is_empty() => hops.push(format!("[packet filter not readable: {reason}]")),
@@ -56,7 +114,9 @@ fn tcp(first: SocketAddrV4) -> Vec<String> {
         match userland(at) {
             Some((hop, Some(next))) => {
                 hops.push(hop);
+                // The proxy is a client of its own, on this machine.
                 at = next;
+                connection = Connection::local(at);
             }
             Some((hop, None)) => {
                 hops.push(hop);
@@ -131,11 +191,15 @@ fn in_bridge(bridge: &str, gateway: Ipv4Addr, at: SocketAddrV4) -> Vec<String> {
         return hops;
     };
     hops.extend(veth_of(bridge, inside));
-    hops.push(match listening_in(inside, at.port()) {
+    hops.push(listener_in(inside, at));
+    hops
+}
+
+fn listener_in(inside: i32, at: SocketAddrV4) -> String {
+    match listening_in(inside, at.port()) {
         Some((pid, command)) => format!("{command} (pid {pid}, network namespace of pid {inside}) on {at}"),
         None => format!("{at} (nobody listens there)"),
-    });
-    hops
+    }
 }
 
 /// A process whose network namespace has the address. Those of other users are seen by root only.

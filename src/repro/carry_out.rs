@@ -20,7 +20,7 @@ use crate::{
         store,
     },
     run::{
-        self,
+        self, RunError,
         event::Event,
         placement::{self, Wish},
     },
@@ -61,6 +61,16 @@ impl Carried {
     }
 }
 
+/// Why a run has no record.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    /// A program is not on this machine.
+    #[error("{0}")]
+    Missing(String),
+    #[error("{0}")]
+    Other(String),
+}
+
 /// The method as it can be had in the time.
 struct Shortened {
     runs: u32,
@@ -88,6 +98,11 @@ impl Job<'_> {
                 keep_failures(&mut part, &summary, "lasthop's design");
                 carried.design = Some(summary);
                 carried.design_data = Some(data);
+            }
+            Err(Trouble::Missing(cause)) => {
+                part.skipped = Some(cause);
+                part.missing = true;
+                return (part, carried);
             }
             Err(cause) => part.failures.push(format!("lasthop's design: {cause}")),
         }
@@ -195,7 +210,7 @@ impl Job<'_> {
         shortened: &Shortened,
         factor: u64,
         tell: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<(String, RunData), String> {
+    ) -> Result<(String, RunData), Trouble> {
         let one =
             |(name, level): (&String, &_)| Choice { factor: name.clone(), levels: vec![ToString::to_string(level)] };
         let tool = self.study.method.tool;
@@ -204,7 +219,7 @@ impl Job<'_> {
             drivers: tool.iter().map(|tool| tool.name().to_owned()).collect(),
             ..Selection::default()
         };
-        let plan = Plan::new(experiment.clone(), &selection).map_err(|error| error.to_string())?;
+        let plan = Plan::new(experiment.clone(), &selection).map_err(|error| Trouble::Other(error.to_string()))?;
         let count = shortened.count.map(|count| count * factor);
         let seconds = shortened.seconds * factor;
         let settings = Settings {
@@ -289,7 +304,7 @@ impl Job<'_> {
         plan: &Plan,
         settings: Settings,
         tell: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<(String, RunData), String> {
+    ) -> Result<(String, RunData), Trouble> {
         let options = self.options;
         let locator = Locator::new(options.home, &plan.experiment.name, options.programs.clone());
         let job = run::Job {
@@ -302,8 +317,11 @@ impl Job<'_> {
             engine: options.engine,
             remote: run::away::Remote::default(),
         };
-        let outcome = run::execute(&job, tell).map_err(|error| error.to_string())?;
-        let data = store::read(&outcome.record).map_err(|error| error.to_string())?;
+        let outcome = run::execute(&job, tell).map_err(|error| match error {
+            RunError::Missing(cause) => Trouble::Missing(cause),
+            other => Trouble::Other(other.to_string()),
+        })?;
+        let data = store::read(&outcome.record).map_err(|error| Trouble::Other(error.to_string()))?;
         Ok((relative(options.into, &outcome.record), data))
     }
 }

@@ -49,6 +49,9 @@ pub struct Part {
     pub experiment: String,
     /// Why nothing of it was repeated.
     pub skipped: Option<String>,
+    /// Whether that is a program that this machine does not have: it may be there the next time.
+    #[serde(default)]
+    pub missing: bool,
     /// The study's method as it was carried out.
     pub method: Option<String>,
     /// How it was made shorter than published, if it was.

@@ -83,9 +83,10 @@ fn ratio(value: Value) -> String {
 fn figures(result: &Repetition, part: &Part) -> Section {
     let mut blocks = Vec::new();
     match (&part.skipped, &part.method) {
-        (Some(reason), _) => {
-            blocks.push(Block::Paragraph(Text::of(Tone::Warning, format!("Not repeated here: {reason}."))))
-        }
+        (Some(reason), _) => blocks.push(Block::Paragraph(Text::of(
+            Tone::Warning,
+            format!("Not repeated here: {}.", reason.trim_end_matches('.')),
+        ))),
         (None, Some(method)) => {
             let shortened = part
                 .shortened

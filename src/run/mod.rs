@@ -83,9 +83,12 @@ pub enum RunError {
     Away(#[from] AwayError),
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// No case can be run at all.
+    /// No case can be run at all: programs are not on this machine.
     #[error("{0}")]
     Missing(String),
+    /// No case can be run at all: a program is there and cannot be used.
+    #[error("{0}")]
+    Unusable(String),
 }
 
 /// A run that has ended in order, with or without results.
@@ -102,8 +105,8 @@ pub struct Outcome {
 pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
     let mut programs = Programs::locate(job.plan, &job.settings.tools, job.locator)
         .map_err(|error| RunError::Missing(error.to_string()))?;
-    if let Some(missing) = programs.all_missing(job.plan) {
-        return Err(RunError::Missing(missing));
+    if let Some(why) = programs.all_missing(job.plan) {
+        return Err(if programs.are_absent() { RunError::Missing(why) } else { RunError::Unusable(why) });
     }
     let begun = Instant::now();
     let header = header(job);

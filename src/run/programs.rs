@@ -51,6 +51,14 @@ impl Programs {
         none.then(|| lines.join("\n"))
     }
 
+    /// Whether what is missing is nowhere on this machine, and not merely of no use.
+    pub fn are_absent(&self) -> bool {
+        self.0
+            .values()
+            .filter_map(|found| found.as_ref().err())
+            .all(|error| matches!(error, LocateError::NotFound { .. }))
+    }
+
     /// Adds what no recipe names: a container engine.
     pub fn add(&mut self, name: &str, located: Located) {
         self.0.insert(name.to_owned(), Ok(located));

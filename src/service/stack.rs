@@ -354,7 +354,7 @@ fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> 
 /// Nobody else is where the service is to listen, and the place can hold a socket.
 fn address_is_free(container: Option<&Launch>, address: &Address) -> Result<(), StartCause> {
     // Before the bridge is there its addresses are on the way to elsewhere, where anybody may answer.
-    if container.is_none_or(Launch::is_local) {
+    if is_loopback(address) || container.is_none_or(Launch::is_local) {
         nobody_answers(address)?;
     }
     match address {
@@ -596,6 +596,11 @@ fn in_place(binding: &ServiceBinding, service: &RenderedService, command: &[Stri
 /// The client of an engine runs as lasthop does; the container has the service's own account and environment.
 fn client_in_place(binding: &ServiceBinding, command: &[String]) -> Spawn {
     Spawn::new(command).directory(&binding.directory)
+}
+
+/// A published port on loopback is this machine's own, with a bridge or without.
+fn is_loopback(address: &Address) -> bool {
+    matches!(address, Address::Tcp(address) if address.ip().is_loopback())
 }
 
 fn nobody_answers(address: &Address) -> Result<(), StartCause> {
