@@ -68,7 +68,7 @@ fn every_path_of_docker_is_named_as_what_it_is() {
 }
 
 /// Two containers and the link between them, in every layout.
-fn every_layout(engine: &'static str) {
+fn every_layout(engine: &'static str, published: &[&str]) {
     if !have("nginx") || !have_python("containers") || !have_engine(engine) {
         return;
     }
@@ -85,6 +85,13 @@ fn every_layout(engine: &'static str) {
         assert!(roles["gunicorn"].as_f64().unwrap() > 0.0 && roles["nginx"].as_f64().unwrap() > 0.0, "{case}");
     }
     assert!(!summary["checks"].to_string().contains("config-differs"), "{}", summary["checks"]);
+    goes_over(&summary, "bridge", &["veth", "bridge", "veth", "gunicorn"]);
+    assert!(!path_of(&summary, "bridge").to_string().contains("DNAT"));
+    goes_over(&summary, "published-host", published);
+    for within in ["shared-namespace", "combined-tcp"] {
+        goes_over(&summary, within, &["loopback of the shared network namespace", "gunicorn"]);
+    }
+    goes_over(&summary, "host-network", &["loopback", "gunicorn", "in a container on the host's network"]);
     let before = world.inventory();
     limited(&world, engine);
     assert_eq!(world.inventory(), before);
@@ -114,12 +121,12 @@ fn limited(world: &World, engine: &str) {
 
 #[test]
 fn every_layout_of_two_containers_works_with_podman() {
-    every_layout("podman");
+    every_layout("podman", &["veth", "bridge", "DNAT", "NETAVARK", "bridge", "veth", "gunicorn"]);
 }
 
 #[test]
 fn every_layout_of_two_containers_works_with_docker() {
-    every_layout("docker");
+    every_layout("docker", &["veth", "bridge", "docker-proxy", "bridge", "veth", "gunicorn"]);
 }
 
 /// Kills lasthop at moments spread over image, network, start and trials.

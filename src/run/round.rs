@@ -222,16 +222,22 @@ impl Round {
             })?),
             None => None,
         };
-        // Rules and proxies that a container meets are others than those that this machine's own processes meet.
-        let from_here = plan.stacks[case.stack]
-            .services
-            .get(&plan.experiment.link.from)
-            .is_none_or(|service| service.container.is_none() || case.transport.is_unix());
         let path = match (&runner.site, self.number) {
-            (Some(_), 0) if from_here => observe::path::decode(&bindings.services[&plan.experiment.link.to].address),
+            (Some(_), 0) => self.path(runner, case, bindings),
             _ => Vec::new(),
         };
         Ok((name, CaseProof { spec: load.spec, driver, link, path }))
+    }
+
+    /// The hops of the link. Rules and proxies that a container meets are others than those that a process here meets.
+    fn path(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings) -> Vec<String> {
+        let link = &runner.job.plan.experiment.link;
+        let Some(to) = bindings.services.get(&link.to) else { return Vec::new() };
+        let from = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&link.from));
+        match from {
+            Some(from) => observe::path::decode_from(from.pid, &to.address),
+            None => observe::path::decode(&to.address),
+        }
     }
 
     /// Starts the driver of a case unless it runs already.
