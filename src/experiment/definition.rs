@@ -118,7 +118,7 @@ pub(super) struct ServiceFile {
     pub recipe: String,
     /// Transport that it listens on. Left out for the service that the link goes to: there the case decides.
     pub listen: Option<TransportName>,
-    /// How many such servers are started, 1 to 64, each with an address of its own: `{{ NAME.all }}` is the list, `{{ NAME }}`
+    /// How many such servers are started, 0 (the case does without) to 64, each with an address of its own: `{{ NAME.all }}` is the list, `{{ NAME }}`
     /// the first.
     #[serde(default = "one")]
     pub count: WholeNumber,
@@ -143,8 +143,9 @@ pub(super) struct ServiceFile {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ContainerFile {
-    /// Its network: `bridge` (a network of the run's own), `host`, `none`, or `service:NAME` (the namespace of another
-    /// service). Where it renders to nothing, the service runs without a container.
+    /// Its network: `bridge` (a network of the run's own), `host`, `none`, `service:NAME` (the namespace of another service), or
+    /// `inside:NAME`: no container of its own, but that of the service NAME, a supervisor. Where it renders to nothing, the service
+    /// runs without a container.
     pub network: String,
     /// Where its port is published, with the network `bridge`: `loopback` (127.0.0.1) or `gateway` (the host's address on
     /// the bridge). Where it renders to nothing, clients connect to the container's own address.

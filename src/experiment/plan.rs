@@ -542,7 +542,7 @@ mod tests {
         experiment.services["thin"].count = "{{ 65 }}".to_owned();
         let error = Plan::new(experiment, &Selection::default()).unwrap_err().to_string();
         assert!(
-            error.contains("service thin: `count` renders to `65`, expected a whole number from 1 to 64"),
+            error.contains("service thin: `count` renders to `65`, expected a whole number from 0 to 64"),
             "{error}"
         );
     }

@@ -8,7 +8,7 @@ use std::{
     fmt::Write as _,
     fs, io,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{engine::EngineError, launch::Launch};
@@ -24,6 +24,9 @@ use crate::{
 pub const PROGRAMS: &str = "programs";
 /// Name of its configuration file.
 const CONFIGURATION: &str = "supervisord.conf";
+
+/// The longest that killed processes may take to be gone.
+const KILL: Duration = Duration::from_secs(2);
 
 /// The supervisor of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +116,25 @@ impl Supervised {
         if self.exited().is_none() {
             self.supervisor.control(&["stop", &self.name])?;
         }
+        self.kill_the_rest();
         Ok(())
+    }
+
+    /// What it started and did not take along. supervisord gives each program a process group of its own, numbered as the program.
+    fn kill_the_rest(&self) {
+        let Ok(first) = self.supervisor.container.pid() else { return };
+        let is_left = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.group == self.pid && stat.state != b'Z');
+        let begin = Instant::now();
+        while begin.elapsed() < KILL {
+            let left: Vec<i32> = process::descendants(first).into_iter().filter(is_left).collect();
+            if left.is_empty() {
+                return;
+            }
+            for pid in left.into_iter().filter_map(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[must_use]
