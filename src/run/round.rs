@@ -303,7 +303,8 @@ impl Round {
         let before = self.observer.snapshot();
         let result = running.driver.trial(&case.case, runner.phases(case));
         let after = self.observer.snapshot();
-        match result.map_err(|error| self.trouble(runner, &name, case, &error)).and_then(answered) {
+        let result = result.map_err(|error| self.trouble(runner, &name, case, &error)).and_then(answered);
+        match result.and_then(|result| self.alive(case).map(|()| result)) {
             Ok(result) => {
                 let mut observations = self.observer.between(&before, &after, case.stack);
                 if runner.away.as_ref().is_some_and(Away::is_stranger_here) {
@@ -388,6 +389,18 @@ impl Round {
         let log = self.drivers.remove(name).map(|dead| crate::service::stack::tail(&dead.log)).unwrap_or_default();
         let explained = runner.away.as_ref().map(Away::explain_end).unwrap_or_default();
         Trouble { stage: error.stage().to_owned(), cause: format!("{error}{explained}"), log }
+    }
+
+    /// What others answer for a service that has ended (a worker that outlives its master) is not what was to be measured.
+    fn alive(&self, case: &CasePlan) -> Result<(), Trouble> {
+        match self.stacks[case.stack].as_ref().and_then(|up| up.stack.died()) {
+            None => Ok(()),
+            Some((instance, exit)) => Err(Trouble {
+                stage: "trial".to_owned(),
+                cause: format!("service `{}` {exit}", instance.name),
+                log: instance.log_tail(),
+            }),
+        }
     }
 
     /// The log of the service that a case's driver talks to.
