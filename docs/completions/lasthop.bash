@@ -339,7 +339,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__export)
-            opts="-h --case --into --help"
+            opts="-h --case --into --kubernetes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -184,6 +184,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -s q -l quiet -d 
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lasthop -n "__fish_lasthop_using_subcommand export" -l case -d 'This case instead of the winner' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand export" -l into -d 'Write files into a folder instead of standard output' -r -F
+complete -c lasthop -n "__fish_lasthop_using_subcommand export" -l kubernetes -d 'Write the Pod of a case whose services all ran in containers, as YAML for `podman kube play` and Kubernetes'
 complete -c lasthop -n "__fish_lasthop_using_subcommand export" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''

@@ -215,6 +215,7 @@ markdown\:"To paste into an issue"))' \
 _arguments "${_arguments_options[@]}" : \
 '--case=[This case instead of the winner]:CASE:_default' \
 '--into=[Write files into a folder instead of standard output]:FOLDER:_files' \
+'--kubernetes[Write the Pod of a case whose services all ran in containers, as YAML for \`podman kube play\` and Kubernetes]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '::run -- A run (its name or a part of it, its directory, or `last`), or an experiment\: its last run:_default' \

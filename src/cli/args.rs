@@ -325,6 +325,9 @@ pub struct Export {
     /// Write files into a folder instead of standard output
     #[arg(long, value_name = "FOLDER")]
     pub into: Option<PathBuf>,
+    /// Write the Pod of a case whose services all ran in containers, as YAML for `podman kube play` and Kubernetes
+    #[arg(long)]
+    pub kubernetes: bool,
 }
 
 #[derive(Debug, Args)]

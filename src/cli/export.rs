@@ -13,7 +13,14 @@ pub fn export(arguments: &args::Export) -> Result<(), CliError> {
     let record = find(&arguments.run)?;
     let data = store::read(&record).map_err(CliError::failed)?;
     let summary = analyse::summarise(&data);
-    let exported = export::export(&record, &data, &summary, arguments.case.as_deref()).map_err(CliError::failed)?;
+    let case = arguments.case.as_deref();
+    let exported = match arguments.kubernetes {
+        true => {
+            export::pod(&record, &data, &summary, case).map(|text| vec![Exported { name: "pod.yaml".to_owned(), text }])
+        }
+        false => export::export(&record, &data, &summary, case),
+    };
+    let exported = exported.map_err(CliError::failed)?;
     match &arguments.into {
         None => print(shown(&exported).as_bytes()),
         Some(folder) => write(folder, &exported),
@@ -37,7 +44,7 @@ fn find(wanted: &str) -> Result<std::path::PathBuf, CliError> {
 /// The reading first, then each file under its name.
 fn shown(exported: &[Exported]) -> String {
     let text = |one: &Exported| match one.name.as_str() {
-        "README.md" => one.text.clone(),
+        "README.md" | "pod.yaml" => one.text.clone(),
         name => format!("\n## {name}\n\n{}", one.text),
     };
     exported.iter().map(text).collect()

@@ -3,6 +3,7 @@
 
 mod conditions;
 mod nginx;
+mod pod;
 mod winner;
 
 use std::{
@@ -12,7 +13,10 @@ use std::{
 
 use lasthop_load::spec::{Address, Endpoint, Protocol};
 
-pub use self::winner::{Winner, winner};
+pub use self::{
+    pod::pod,
+    winner::{Winner, winner},
+};
 use crate::{
     analyse::summary::Summary,
     record::{
@@ -33,6 +37,21 @@ pub enum ExportError {
     NeverWorked(String),
     #[error("{path} is missing or cannot be read ({cause}): the record was made by an older lasthop, or is not whole")]
     Record { path: PathBuf, cause: String },
+    #[error(
+        "case `{case}` did not run all of its services in containers ({outside} ran outside), so there is no Pod of it; name \
+         another with --case"
+    )]
+    NoContainers { case: String, outside: String },
+    #[error(
+        "case {0} has several services in one container, a Pod has a container for each; choose another with --case"
+    )]
+    OneContainer(String),
+    #[error(
+        "case `{0}` has one container on the host's network and another that is not: a Pod has one network for all"
+    )]
+    MixedNetworks(String),
+    #[error("{0} is no text or has a name that a ConfigMap cannot hold: put it into the image by hand")]
+    NotText(PathBuf),
 }
 
 /// A file of an export.
@@ -61,9 +80,36 @@ pub fn export(
     summary: &Summary,
     case: Option<&str>,
 ) -> Result<Vec<Exported>, ExportError> {
-    let cases = &data.header.cases;
     let won = winner(summary);
-    let name = case.map(str::to_owned).or_else(|| won.as_ref().map(|won| won.case.clone()));
+    let Chosen { plan, proof, served } = choose(record, data, won.as_ref(), case)?;
+    let mut exported =
+        vec![Exported { name: "README.md".to_owned(), text: readme(summary, plan, proof, &served, won.as_ref()) }];
+    let mut ports = 8000;
+    let replaced = Replacements::new(&served, &mut ports);
+    for one in &served {
+        exported.extend(files(one, &replaced)?);
+    }
+    exported.extend(dsn(proof, data, plan, &replaced));
+    exported[0].text = replaced.apply(&exported[0].text);
+    Ok(exported)
+}
+
+/// A case and how its services ran.
+struct Chosen<'a> {
+    plan: &'a CasePlan,
+    proof: &'a CaseProof,
+    served: Vec<Served>,
+}
+
+/// The case that was named, or the winner.
+fn choose<'a>(
+    record: &Path,
+    data: &'a RunData,
+    won: Option<&Winner>,
+    case: Option<&str>,
+) -> Result<Chosen<'a>, ExportError> {
+    let cases = &data.header.cases;
+    let name = case.map(str::to_owned).or_else(|| won.map(|won| won.case.clone()));
     let name = name.ok_or(ExportError::NoWinner)?;
     let plan = cases.iter().find(|plan| plan.case == name).ok_or_else(|| ExportError::Unknown {
         case: name.clone(),
@@ -75,17 +121,7 @@ pub fn export(
     });
     let (round, proof) = rounds.next_back().ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
     let folder = record.join("services").join(round.to_string()).join(plan.stack.to_string());
-    let served = served(data, &folder)?;
-    let mut exported =
-        vec![Exported { name: "README.md".to_owned(), text: readme(summary, plan, proof, &served, won.as_ref()) }];
-    let mut ports = 8000;
-    let replaced = Replacements::new(&served, &mut ports);
-    for one in &served {
-        exported.extend(files(one, &replaced)?);
-    }
-    exported.extend(dsn(proof, data, plan, &replaced));
-    exported[0].text = replaced.apply(&exported[0].text);
-    Ok(exported)
+    Ok(Chosen { plan, proof, served: served(data, &folder)? })
 }
 
 fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {

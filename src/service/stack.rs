@@ -27,7 +27,10 @@ use super::{
     readiness::{self, NotReady},
 };
 use crate::{
-    experiment::model::{RenderedService, Stop},
+    experiment::{
+        container::Network,
+        model::{RenderedService, Stop},
+    },
     observe::procfs::InContainer,
 };
 
@@ -313,7 +316,7 @@ fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> 
         move |cause| failed(stage, cause, tail(&log))
     };
     write_files(binding, service).map_err(at(Stage::Prepare))?;
-    write_place(binding, service).map_err(at(Stage::Prepare))?;
+    write_place(binding, service, container).map_err(at(Stage::Prepare))?;
     prepare(guard, binding, service, housing, &log).map_err(at(Stage::Prepare))?;
     let stop_signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
     address_is_free(container, &service.endpoint.address).map_err(at(Stage::Start))?;
@@ -439,9 +442,48 @@ pub struct Place {
     pub tls: Option<[PathBuf; 2]>,
     /// Rendered files but those of the application, relative to the folder.
     pub files: Vec<PathBuf>,
+    /// How it ran in a container, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<PlaceContainer>,
 }
 
-fn write_place(binding: &ServiceBinding, service: &RenderedService) -> Result<(), StartCause> {
+/// The container of a service, as far as a Pod needs to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlaceContainer {
+    pub image: String,
+    /// Files and folders of the host that the image lacked.
+    pub host: Vec<PathBuf>,
+    pub host_network: bool,
+    pub cpus: Option<String>,
+    pub memory: Option<String>,
+    /// `USER:GROUP` in numbers, where it was not the engine's choice.
+    pub user: Option<String>,
+    /// Whether further services ran in it.
+    #[serde(default)]
+    pub shared: bool,
+}
+
+impl PlaceContainer {
+    fn of(launch: &Launch) -> Self {
+        let own = |path: &&PathBuf| !path.starts_with(&launch.sandbox);
+        Self {
+            image: launch.image.clone(),
+            host: launch.readable.iter().filter(own).cloned().collect(),
+            host_network: launch.container.network == Network::Host,
+            cpus: launch.container.cpus.clone(),
+            memory: launch.container.memory.clone(),
+            user: launch.user.clone(),
+            shared: launch.holds_others,
+        }
+    }
+}
+
+fn write_place(
+    binding: &ServiceBinding,
+    service: &RenderedService,
+    container: Option<&Launch>,
+) -> Result<(), StartCause> {
     let files = service.files.iter().map(|(path, _)| path.clone());
     let place = Place {
         command: service.command.clone(),
@@ -451,6 +493,7 @@ fn write_place(binding: &ServiceBinding, service: &RenderedService) -> Result<()
         endpoint: service.endpoint.clone(),
         tls: binding.tls.as_ref().map(|tls| [tls.certificate.clone(), tls.key.clone()]),
         files: files.filter(|path| !path.starts_with("app")).collect(),
+        container: container.map(PlaceContainer::of),
     };
     let path = binding.record.join(PLACE);
     let text = serde_json::to_vec_pretty(&place).expect("plain data with text keys");
