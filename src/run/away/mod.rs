@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`wish`] | the words of `--driver-at` |
+//! | `wish` | the words of `--driver-at` |
 //! | [`space`] | a network namespace, found or made, and this machine's address as seen from it |
 //! | [`host`] | another host: lasthop is copied there, its driver speaks the same lines over ssh |
 //!
