@@ -190,6 +190,10 @@ impl Replacements {
             let authority = place.endpoint.tls.as_ref().and_then(|tls| tls.authority.as_ref());
             pairs.extend(authority.map(|path| (path.display().to_string(), "/etc/ssl/authority.pem".to_owned())));
         }
+        Self::of(pairs)
+    }
+
+    fn of(mut pairs: Vec<(String, String)>) -> Self {
         pairs.sort_by_key(|(private, _)| std::cmp::Reverse(private.len()));
         pairs.dedup();
         Self(pairs)

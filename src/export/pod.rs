@@ -12,7 +12,7 @@ use std::{
 
 use lasthop_load::spec::Address;
 
-use super::{Chosen, ExportError, Served, choose, winner};
+use super::{Chosen, ExportError, Replacements, Served, choose, winner};
 use crate::{analyse::summary::Summary, record::RunData, service::stack::PlaceContainer};
 
 /// Where the service that clients reach listens in the Pod.
@@ -38,7 +38,8 @@ pub fn pod(record: &Path, data: &RunData, summary: &Summary, case: Option<&str>)
         return Err(ExportError::MixedNetworks(plan.case.clone()));
     }
     let name = format!("lasthop-{}", label(&summary.experiment));
-    let pod = Pod { pairs: pairs(&served, &plan.load.target), name, host_network: on_host != 0, served: &served };
+    let pod =
+        Pod { replaced: replacements(&served, &plan.load.target), name, host_network: on_host != 0, served: &served };
     let mut maps = BTreeMap::new();
     for one in &served {
         pod.config_maps(one, &mut maps)?;
@@ -70,8 +71,8 @@ fn label(text: &str) -> String {
     text.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
 }
 
-/// What stands in the run's private places, and what is put there in the Pod; the longest first.
-fn pairs(served: &[Served], target: &str) -> Vec<(String, String)> {
+/// What stands in the run's private places, and what is put there in the Pod.
+fn replacements(served: &[Served], target: &str) -> Replacements {
     let mut pairs = Vec::new();
     for (number, one) in served.iter().enumerate() {
         let (name, place) = (&one.name, &one.place);
@@ -96,8 +97,7 @@ fn pairs(served: &[Served], target: &str) -> Vec<(String, String)> {
             pairs.push((key.display().to_string(), format!("/etc/ssl/{name}/tls.key")));
         }
     }
-    pairs.sort_by_key(|(private, _)| std::cmp::Reverse(private.len()));
-    pairs
+    Replacements::of(pairs)
 }
 
 /// A folder of a service, as a ConfigMap.
@@ -111,14 +111,10 @@ struct Pod<'a> {
     name: String,
     host_network: bool,
     served: &'a [Served],
-    pairs: Vec<(String, String)>,
+    replaced: Replacements,
 }
 
 impl Pod<'_> {
-    fn apply(&self, text: &str) -> String {
-        self.pairs.iter().fold(text.to_owned(), |text, (private, common)| text.replace(private, common))
-    }
-
     /// Rendered files and the application: one map for each folder, for a key of a map cannot hold a slash.
     fn config_maps(&self, served: &Served, maps: &mut BTreeMap<String, Map>) -> Result<(), ExportError> {
         let mut paths: Vec<PathBuf> = served.place.files.iter().map(|path| served.folder.join(path)).collect();
@@ -134,7 +130,7 @@ impl Pod<'_> {
             let service = served.name.clone();
             let folder = Path::new("/srv").join(&service).join(folder);
             let map = maps.entry(name).or_insert_with(|| Map { service, folder, files: BTreeMap::new() });
-            map.files.insert(file, self.apply(&text));
+            map.files.insert(file, self.replaced.apply(&text));
         }
         Ok(())
     }
@@ -221,7 +217,7 @@ impl Pod<'_> {
     fn container(&self, text: &mut String, served: &Served, target: &str, volumes: &[Volume]) {
         let Some(container) = container(served) else { return };
         let (name, place) = (&served.name, &served.place);
-        let command: Vec<String> = place.command.iter().map(|word| quoted(&self.apply(word))).collect();
+        let command: Vec<String> = place.command.iter().map(|word| quoted(&self.replaced.apply(word))).collect();
         let _ = write!(
             text,
             "    - name: {}\n      image: {}\n      imagePullPolicy: IfNotPresent\n      command: [{}]\n      workingDir: /srv/{name}\n",
@@ -233,7 +229,7 @@ impl Pod<'_> {
             text.push_str("      env:\n");
         }
         for (key, value) in &place.environment {
-            let _ = write!(text, "        - name: {key}\n          value: {}\n", quoted(&self.apply(value)));
+            let _ = write!(text, "        - name: {key}\n          value: {}\n", quoted(&self.replaced.apply(value)));
         }
         if name == target && matches!(place.endpoint.address, Address::Tcp(_)) {
             let _ = write!(text, "      ports:\n        - containerPort: {FRONT}\n");

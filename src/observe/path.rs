@@ -5,7 +5,7 @@ use std::{
     collections::BTreeSet,
     fs,
     net::{Ipv4Addr, SocketAddr, SocketAddrV4},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use lasthop_load::spec::Address;
@@ -30,9 +30,8 @@ pub fn decode(address: &Address) -> Vec<String> {
 /// The hops after a client that may be in a network namespace of its own, as in a container.
 #[must_use]
 pub fn decode_from(client: i32, address: &Address) -> Vec<String> {
-    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     match address {
-        Address::Tcp(SocketAddr::V4(address)) if namespace(&client.to_string()) != namespace("self") => {
+        Address::Tcp(SocketAddr::V4(address)) if network_of(&client) != network_of(&"self") => {
             from_within(client, *address)
         }
         _ => decode(address),
@@ -186,11 +185,11 @@ fn bridge_of(ip: Ipv4Addr) -> Option<(String, Ipv4Addr)> {
 fn in_bridge(bridge: &str, gateway: Ipv4Addr, at: SocketAddrV4) -> Vec<String> {
     let mtu = fs::read_to_string(format!("/sys/class/net/{bridge}/mtu")).unwrap_or_default();
     let mut hops = vec![format!("bridge {bridge} ({gateway}, MTU {})", mtu.trim())];
-    let Some(inside) = namespace_with(*at.ip(), bridge) else {
+    let Some((inside, veth)) = namespace_with(*at.ip(), bridge) else {
         hops.push(format!("{at} (nobody on this machine has this address now)"));
         return hops;
     };
-    hops.extend(veth_of(bridge, inside));
+    hops.extend(veth);
     hops.push(listener_in(inside, at));
     hops
 }
@@ -202,11 +201,11 @@ fn listener_in(inside: i32, at: SocketAddrV4) -> String {
     }
 }
 
-/// A process whose network namespace has the address, on this bridge if that can be seen: networks of other namespaces may
-/// have given out the same one. Those of other users are seen by root only.
-fn namespace_with(ip: Ipv4Addr, bridge: &str) -> Option<i32> {
-    let having: Vec<i32> = namespaces().into_iter().filter(|pid| own_addresses(*pid).contains(&ip)).collect();
-    having.iter().copied().find(|pid| veth_of(bridge, *pid).is_some()).or(having.first().copied())
+/// A process whose network namespace has the address, and its pair of interfaces on this bridge. Networks of other namespaces
+/// may have given out the same address: one without a pair comes last. Those of other users are seen by root only.
+fn namespace_with(ip: Ipv4Addr, bridge: &str) -> Option<(i32, Option<String>)> {
+    let having = namespaces().into_iter().filter(|pid| own_addresses(*pid).contains(&ip));
+    having.map(|pid| (pid, veth_of(bridge, pid))).min_by_key(|(_, veth)| veth.is_none())
 }
 
 /// The pair of the namespace's interface on the bridge: its own `/sys` tells the number of the other end.
@@ -232,8 +231,8 @@ fn read(path: &Path) -> Option<String> {
 /// Who listens at a port in the network namespace of a process.
 fn listening_in(inside: i32, port: u16) -> Option<(i32, String)> {
     let inodes = listener::listening_inodes(inside, port);
-    let namespace = fs::read_link(format!("/proc/{inside}/ns/net")).ok()?;
-    let same = |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|other| other == namespace);
+    let namespace = network_of(&inside)?;
+    let same = |pid: &i32| network_of(pid).is_some_and(|other| other == namespace);
     let pid = process::all().into_iter().filter(same).find(|pid| listener::holds_any(*pid, &inodes))?;
     Some((pid, listener::command_of(pid)))
 }
@@ -277,9 +276,14 @@ fn socket_server(address: &Address, path: &Path) -> String {
     }
 }
 
+/// What identifies the network namespace of a process.
+fn network_of(pid: &impl std::fmt::Display) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
+
 /// A process of each network namespace but this one.
 fn namespaces() -> Vec<i32> {
-    let mut seen: BTreeSet<_> = fs::read_link("/proc/self/ns/net").into_iter().collect();
-    let is_new = |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|namespace| seen.insert(namespace));
+    let mut seen: BTreeSet<_> = network_of(&"self").into_iter().collect();
+    let is_new = |pid: &i32| network_of(pid).is_some_and(|namespace| seen.insert(namespace));
     process::all().into_iter().filter(is_new).collect()
 }

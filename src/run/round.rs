@@ -100,6 +100,11 @@ impl From<&StartError> for Trouble {
 }
 
 impl Trouble {
+    fn ended(stage: &str, instance: &Instance, exit: Exit) -> Self {
+        let cause = format!("service `{}` {exit}", instance.name);
+        Self { stage: stage.to_owned(), cause, log: instance.log_tail() }
+    }
+
     fn plan(cause: &impl ToString) -> Self {
         Self { stage: "prepare".to_owned(), cause: cause.to_string(), log: String::new() }
     }
@@ -377,11 +382,8 @@ impl Round {
     fn trouble(&mut self, runner: &Runner<'_>, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
         let died = self.stacks[case.stack].as_mut().and_then(Up::died);
         if let Some((instance, exit)) = died {
-            return Trouble {
-                stage: error.stage().to_owned(),
-                cause: format!("service `{}` {exit} ({error})", instance.name),
-                log: instance.log_tail(),
-            };
+            let ended = Trouble::ended(error.stage(), instance, exit);
+            return Trouble { cause: format!("{} ({error})", ended.cause), ..ended };
         }
         if error.is_alive() {
             return Trouble { stage: error.stage().to_owned(), cause: error.to_string(), log: self.log_of(case) };
@@ -395,11 +397,7 @@ impl Round {
     fn alive(&self, case: &CasePlan) -> Result<(), Trouble> {
         match self.stacks[case.stack].as_ref().and_then(|up| up.stack.died()) {
             None => Ok(()),
-            Some((instance, exit)) => Err(Trouble {
-                stage: "trial".to_owned(),
-                cause: format!("service `{}` {exit}", instance.name),
-                log: instance.log_tail(),
-            }),
+            Some((instance, exit)) => Err(Trouble::ended("trial", instance, exit)),
         }
     }
 

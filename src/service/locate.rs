@@ -47,6 +47,13 @@ fn quoted(output: &str) -> String {
     })
 }
 
+/// The first file of this name in a folder of `PATH`.
+#[must_use]
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
 /// A program that can be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {

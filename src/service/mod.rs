@@ -27,5 +27,6 @@ pub mod process;
 pub mod readiness;
 pub mod sandbox;
 pub mod setup;
+pub mod shell;
 pub mod stack;
 pub mod tls;

@@ -5,14 +5,14 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    fs,
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     time::Duration,
 };
 
-use super::{brief, home::Home};
+use super::{brief, home::Home, locate};
 use crate::{experiment::model::Packages, observe::facts::Facts};
 
 /// The longest that a question to a package manager may take.
@@ -281,8 +281,7 @@ fn run(command: &[String], output: &mut dyn FnMut(&str)) -> io::Result<ExitStatu
 }
 
 fn on_path(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    locate::on_path(program).is_some()
 }
 
 fn ask(program: &str, arguments: &[&str]) -> Option<brief::Ended> {

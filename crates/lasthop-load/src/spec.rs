@@ -478,7 +478,7 @@ impl Spec {
             return Err(SpecError::IdleThreads { threads, connections });
         }
         within("spin in nanoseconds", self.spin_ns.unwrap_or(0), 0, 1_000_000_000)?;
-        if self.engine == Engine::Blocking && self.spin_ns.is_some_and(|spin| spin > 0) {
+        if self.engine == Engine::Blocking && self.spins() {
             return Err(SpecError::BlockingSpin);
         }
         if self.engine == Engine::Blocking && connections != threads {
@@ -506,6 +506,12 @@ impl Spec {
             return Err(SpecError::BlockingOpenLoop);
         }
         if (0.001..=1e8).contains(&open.rate) { Ok(()) } else { Err(SpecError::Rate(open.rate)) }
+    }
+
+    /// Whether a worker is to wait awake, beyond what an open loop does by itself.
+    #[must_use]
+    pub fn spins(&self) -> bool {
+        self.spin_ns.is_some_and(|spin| spin > 0)
     }
 
     fn validate_unit(&self) -> Result<(), SpecError> {

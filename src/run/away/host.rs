@@ -21,6 +21,7 @@ use super::{Login, Remote};
 use crate::service::{
     brief,
     guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
+    shell::quoted,
 };
 
 /// The longest that a command there may take.
@@ -319,10 +320,6 @@ fn explain(host: &str, logged_in: bool, log: &str) -> HostError {
     }
 }
 
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 /// Content of a file here, or what a link leads to.
 fn fact_here(path: &str) -> String {
     let linked = || fs::read_link(path).map(|to| to.display().to_string());
@@ -345,12 +342,5 @@ mod tests {
         let error = said("ssh: connect to host h port 1: Connection refused\n").to_string();
         assert_eq!(error, "ssh to h failed: ssh: connect to host h port 1: Connection refused");
         assert!(explain("h", true, "mktemp: No space left\n").to_string().contains("No space left"));
-    }
-
-    #[test]
-    fn quoted_text_is_one_word_for_a_shell() {
-        let mut command = Command::new("sh");
-        command.args(["-c", &format!("printf %s {}", quoted("a 'b' $c\n"))]);
-        assert_eq!(brief::run(command, TIMEOUT).unwrap().text, "a 'b' $c\n");
     }
 }

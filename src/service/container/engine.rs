@@ -1,7 +1,6 @@
 //! podman or Docker: found, asked, usable.
 
 use std::{
-    env,
     ffi::OsStr,
     io,
     path::{Path, PathBuf},
@@ -11,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::service::brief;
+use crate::service::{brief, locate::on_path};
 
 /// The longest that an answer may take which starts nothing.
 const QUESTION: Duration = Duration::from_secs(60);
@@ -229,11 +228,6 @@ fn remedy(kind: Kind, reason: &str) -> String {
         }
     };
     format!("{reason}\n    {what}")
-}
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| Path::new(file).is_file())
 }
 
 #[cfg(test)]

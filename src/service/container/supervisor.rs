@@ -17,6 +17,7 @@ use crate::{
     service::{
         guard::Exit,
         process::{self, Stat},
+        shell::quoted,
     },
 };
 
@@ -165,10 +166,6 @@ fn script(service: &RenderedService, directory: &Path) -> String {
     text
 }
 
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 /// Never started again: a server that died is a failure, not an outage.
 fn section(service: &RenderedService, script: &Path, log: &Path) -> String {
     let seconds = service.stop.timeout.max(Duration::from_secs(1)).as_secs();
@@ -205,11 +202,5 @@ mod tests {
         let first = log.lines().next().unwrap();
         assert_eq!(end_of("app", first), Exit::Code(3));
         assert_eq!(end_of("none", log), Exit::Signal(libc::SIGKILL));
-    }
-
-    #[test]
-    fn a_shell_takes_every_word_as_it_is() {
-        assert_eq!(quoted("daemon off; 100%"), "'daemon off; 100%'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

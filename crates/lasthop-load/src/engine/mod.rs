@@ -189,13 +189,9 @@ fn probe_twice(spec: &Spec, connector: &Connector, watch: Arc<Watch>) -> Result<
     Ok(Proof { reused: second.reused, ..first })
 }
 
-fn spins(spec: &Spec) -> bool {
-    spec.spin_ns.is_some_and(|spin| spin > 0)
-}
-
 fn chosen_engine(spec: &Spec) -> Engine {
     match spec.engine {
-        Engine::Auto if spins(spec) => Engine::Epoll,
+        Engine::Auto if spec.spins() => Engine::Epoll,
         Engine::Auto if spec.connections == spec.threads && spec.model == Model::Closed => Engine::Blocking,
         Engine::Auto => Engine::Epoll,
         forced => forced,
