@@ -163,6 +163,8 @@ pub struct Container {
     pub network: Template,
     /// Where its port is published: `loopback` or `gateway`.
     pub publish: Template,
+    /// Name of the engine's volume that has its Unix socket.
+    pub volume: Template,
     /// CPUs that it may use up, for example `0.25`.
     pub cpus: Template,
     /// Memory, for example `256m`.

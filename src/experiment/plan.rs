@@ -13,7 +13,7 @@ use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
-    container::{Network, RenderedContainer},
+    container::{self, Network, RenderedContainer},
     derive::derive,
     model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
@@ -296,6 +296,9 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, Rende
         draw_service(&service, &mut portrait);
     }
     let containers = renderer.containers()?;
+    if case.transport.is_unix() {
+        container::check_volumes(&experiment.link.from, &experiment.link.to, &containers)?;
+    }
     draw_containers(&containers, &mut portrait);
     let load = renderer.load()?;
     portrait.insert(LOAD.to_owned(), draw_load(&load));
@@ -332,7 +335,10 @@ fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, por
         if let Some(container) = container {
             portrait.insert(
                 format!("{name}{PATH_PART}"),
-                format!("{:?} {:?} {:?}", container.network, container.publish, container.sysctls),
+                format!(
+                    "{:?} {:?} {:?} {:?}",
+                    container.network, container.publish, container.volume, container.sysctls
+                ),
             );
             // What holds others is a part of their path, and its limits are theirs.
             let holder = match &container.network {

@@ -31,6 +31,11 @@ pub enum RenderError {
     Unbound(String),
     #[error("service {service}: container.{key} renders to `{text}`, expected {expected}")]
     Container { service: String, key: &'static str, text: String, expected: &'static str },
+    #[error(
+        "service {from} connects to the socket of {to} on the volume `{volume}`, which its container does not have: add \
+         `volume = \"{volume}\"` to services.{from}.container"
+    )]
+    NoVolume { from: String, to: String, volume: String },
     #[error("load: `{key}` renders to `{text}`, expected {expected}")]
     Load { key: &'static str, text: String, expected: &'static str },
     #[error("load: the parameters of protocol {protocol} are wrong: {cause}")]
@@ -416,8 +421,8 @@ pub(super) fn url_text(transport: Transport, address: &Address) -> String {
 }
 
 /// Attributes of a service's address in templates.
-pub(super) const ADDRESS_ATTRIBUTES: [&str; 11] =
-    ["address", "host", "port", "path", "name", "url", "transport", "directory", "runtime", "tls", "all"];
+pub(super) const ADDRESS_ATTRIBUTES: [&str; 12] =
+    ["address", "host", "port", "path", "folder", "name", "url", "transport", "directory", "runtime", "tls", "all"];
 
 fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> Value {
     Value::from_object(Named { text, attributes: address_attributes(binding, address) })
@@ -432,7 +437,11 @@ fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&
         ("runtime", Value::from(binding.runtime.display().to_string())),
     ]);
     match address {
-        Address::Unix(path) => drop(attributes.insert("path", path.display().to_string().into())),
+        Address::Unix(path) => {
+            let folder = path.parent().unwrap_or(path);
+            attributes.insert("folder", folder.display().to_string().into());
+            attributes.insert("path", path.display().to_string().into());
+        }
         Address::Abstract(name) => drop(attributes.insert("name", name.as_str().into())),
         Address::Tcp(address) => {
             attributes.insert("host", address.ip().to_string().into());

@@ -22,9 +22,18 @@ pub fn decode(address: &Address) -> Vec<String> {
     match address {
         Address::Tcp(SocketAddr::V4(address)) => tcp(Connection::local(*address)),
         Address::Tcp(address) => vec![host_listener(&Address::Tcp(*address))],
-        Address::Unix(path) => vec![format!("Unix socket {}", path.display()), socket_server(address, path)],
+        Address::Unix(path) => {
+            let volume = volume_of(path).map_or_else(String::new, |name| format!(" on the volume {name}"));
+            vec![format!("Unix socket{volume} {}", path.display()), socket_server(address, path)]
+        }
         Address::Abstract(name) => vec![format!("abstract Unix socket @{name}"), server_of(address)],
     }
+}
+
+/// The engine's volume that a path leads into: podman and Docker both keep them in `volumes/NAME/_data`.
+fn volume_of(path: &Path) -> Option<&str> {
+    let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).collect();
+    names.windows(3).find(|three| three[0] == "volumes" && three[2] == "_data").map(|three| three[1])
 }
 
 /// The hops after a client that may be in a network namespace of its own, as in a container.

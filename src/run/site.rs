@@ -26,6 +26,7 @@ fn needs(job: &Job<'_>, programs: &Programs) -> Option<Needs> {
         let Some(container) = &service.container else { continue };
         let needs: &mut Needs = needs.get_or_insert_default();
         needs.bridge |= container.network == Network::Bridge;
+        needs.volumes.extend(container.volume.clone());
         let recipe = &experiment.recipes[&service.recipe];
         needs.content.packages.extend(recipe.program.packages.debian.iter().cloned());
         needs.content.packages.extend(experiment.services[service_of(name)].packages.debian.iter().cloned());

@@ -347,6 +347,7 @@ impl Checker<'_> {
         Container {
             network: file.network.clone(),
             publish: file.publish.clone(),
+            volume: file.volume.clone(),
             cpus: file.cpus.0.clone(),
             memory: file.memory.clone(),
             sysctls: file.sysctls.clone(),

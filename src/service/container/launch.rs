@@ -11,6 +11,7 @@ use super::{
     engine::{Engine, EngineError, Kind},
     image::PATH,
     network,
+    volume::Volume,
 };
 use crate::experiment::container::{Network, RenderedContainer};
 
@@ -39,6 +40,7 @@ pub struct Launch {
     pub bridge: Option<OnBridge>,
     /// `ADDRESS:PORT:PORT`
     pub publish: Option<String>,
+    pub volume: Option<Volume>,
     /// Name of the container whose network namespace it joins.
     pub joined: Option<String>,
     /// Whether it is a supervisor's, with other services in it.
@@ -149,6 +151,8 @@ impl Launch {
         let mount = |path: &PathBuf, options: &str| format!("--volume={0}:{0}{options}", path.display());
         words.extend(self.readable.iter().map(|path| mount(path, ":ro")));
         words.extend(self.writable.iter().map(|path| mount(path, "")));
+        let volume = self.volume.iter().map(|volume| format!("--volume={}:{}", volume.name, volume.folder.display()));
+        words.extend(volume);
         words
     }
 

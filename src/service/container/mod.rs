@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`engine`] | podman or Docker: found, asked, usable |
 //! | [`network`] | the bridge network of a run and its addresses |
+//! | [`volume`] | a volume of a run, and sockets on it |
 //! | [`packages`], [`image`] | an image made of the host's own packages, without any registry |
 //! | [`launch`] | the command lines of one container |
 //! | [`site`] | what a run needs for all of its containers |
@@ -25,6 +26,7 @@ pub mod network;
 pub mod packages;
 pub mod site;
 pub mod supervisor;
+pub mod volume;
 
 /// Label of everything that a run makes: name of its sandbox.
 pub const RUN_LABEL: &str = "lasthop.run";

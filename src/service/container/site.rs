@@ -1,6 +1,7 @@
 //! What a run needs for all of its containers: the engine, the image, the network; and where each service of a stack is put.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -16,6 +17,7 @@ use super::{
     leftovers,
     network::Bridge,
     supervisor::Supervisor,
+    volume::{Volume, VolumeError},
 };
 use crate::{
     experiment::container::{Network, Publish, RenderedContainer},
@@ -29,6 +31,8 @@ pub enum SiteError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Image(#[from] ImageError),
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
     #[error("cannot write into the sandbox: {0}")]
     Sandbox(#[from] io::Error),
     #[error("the network {0} has no address left")]
@@ -51,6 +55,8 @@ pub struct Site {
     run: String,
     sandbox: PathBuf,
     bridge: Option<Bridge>,
+    /// By the name that the experiment gives.
+    volumes: BTreeMap<String, Volume>,
 }
 
 /// Where a service runs.
@@ -78,10 +84,12 @@ impl Housing {
 pub struct Needs {
     pub content: Content,
     pub bridge: bool,
+    /// Names of volumes.
+    pub volumes: BTreeSet<String>,
 }
 
 impl Site {
-    /// Makes the image and the network.
+    /// Makes the image, the network and the volumes.
     ///
     /// # Errors
     /// The engine refuses, or there is nothing to make an image of.
@@ -89,12 +97,14 @@ impl Site {
         leftovers::announce(&engine, sandbox)?;
         let image = image::of_host(&engine, &needs.content, sandbox)?;
         let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = sandbox.display().to_string();
         let bridge = match needs.bridge {
-            true => Some(Bridge::create(&engine, &run, &sandbox.display().to_string())?),
+            true => Some(Bridge::create(&engine, &run, &path)?),
             false => None,
         };
-        let site = Self { engine, image, run, sandbox: sandbox.to_owned(), bridge };
-        Ok(site)
+        let volume = |name: &String| Ok((name.clone(), Volume::create(&engine, &run, &path, name)?));
+        let volumes = needs.volumes.iter().map(volume).collect::<Result<_, SiteError>>()?;
+        Ok(Self { engine, image, run, sandbox: sandbox.to_owned(), bridge, volumes })
     }
 
     /// Version of the engine and what it is made of, for the record.
@@ -123,6 +133,9 @@ impl Site {
                 continue;
             }
             let place = self.addresses(bindings, name, container, number as u32)?;
+            if let Some(volume) = &container.volume {
+                put_on(&self.volumes[volume], bindings, name)?;
+            }
             let joined = match &container.network {
                 Network::Service(other) if !containers.contains_key(other) => {
                     return Err(SiteError::NotShared { service: name.clone(), other: other.clone() });
@@ -212,11 +225,24 @@ impl Site {
             holds_others: false,
             writable,
             readable,
+            volume: container.volume.as_ref().map(|volume| self.volumes[volume].clone()),
             directory: binding.directory.clone(),
             cpus: bindings.cpus.clone(),
             user: as_own.or(stranger.then_some(ids)).map(|(user, group)| format!("{user}:{group}")),
         }
     }
+}
+
+/// The socket of a service, if it has one, on a volume: at the same path for all.
+fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), VolumeError> {
+    let folder = format!("{}.{}.{name}", bindings.round, bindings.stack);
+    let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
+    let Address::Unix(path) = &binding.address else { return Ok(()) };
+    let file = PathBuf::from(path.file_name().unwrap_or_default());
+    let path = volume.socket(&folder, &file, binding.account.as_ref().map(|account| account.ids))?;
+    binding.address = Address::Unix(path.clone());
+    binding.listen = Address::Unix(path);
+    Ok(())
 }
 
 /// The supervisor of a service, which is found where its container is.
