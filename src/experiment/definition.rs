@@ -184,7 +184,7 @@ pub(super) struct PackagesFile {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "protocols are read from the checked tree, so that templates keep their type")]
 pub(super) struct LoadFile {
-    /// The service that the driver talks to.
+    /// The service that the driver talks to, a single server. May be a template over the factors: a load balancer in front is one.
     pub target: String,
     /// What is said: `hello`, `echo`, `stream`, `http`, `redis` or `postgres`. May be a template.
     pub protocol: String,

@@ -195,8 +195,8 @@ pub struct Packages {
 /// The load, with templates where the case decides.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The service that the driver talks to.
-    pub target: String,
+    /// The service that the driver talks to; may depend on the case.
+    pub target: Template,
     /// Name of a protocol; may depend on the case.
     pub protocol: Template,
     /// The protocol's parameters by protocol name, as `lasthop_load::spec::Protocol` has them, templates inside.

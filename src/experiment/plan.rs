@@ -233,7 +233,7 @@ fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &Ren
         reference: case.reference.clone(),
         stack,
         load: LoadSummary {
-            target: experiment.load.target.clone(),
+            target: load.target.clone(),
             protocol: load.protocol.clone(),
             connections: load.spec.connections,
             threads: load.spec.threads,

@@ -45,6 +45,8 @@ pub enum RenderError {
 /// What a driver is told for one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedLoad {
+    /// The service that the driver talks to.
+    pub target: String,
     pub spec: Spec,
     /// Name of the protocol.
     pub protocol: String,
@@ -335,9 +337,10 @@ impl Renderer<'_> {
             text: nodelay,
             expected: "true or false",
         })?;
+        let target = self.target()?;
         // What the experiment does not say has the load generator's own defaults.
         let spec = serde_json::json!({
-            "endpoint": self.binding(&load.target)?.endpoint(),
+            "endpoint": self.binding(&target)?.endpoint(),
             "protocol": self.protocol(&protocol, &context)?,
             "socket": SocketOptions { nodelay, ..SocketOptions::default() },
             "reuse": reuse("reuse", &text("reuse", &load.reuse)?)?,
@@ -348,7 +351,13 @@ impl Renderer<'_> {
         });
         let spec: Spec = serde_json::from_value(spec)
             .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;
-        Ok(RenderedLoad { spec, protocol, driver: self.driver(&context)? })
+        Ok(RenderedLoad { target, spec, protocol, driver: self.driver(&context)? })
+    }
+
+    /// Name of the service that the driver talks to in this case.
+    fn target(&self) -> Result<String, RenderError> {
+        let context = Value::from(template::levels_context(self.levels));
+        Ok(template::render("load.target", &self.experiment.load.target, &context)?.trim().to_owned())
     }
 
     fn driver(&self, context: &Value) -> Result<Option<Vec<String>>, RenderError> {

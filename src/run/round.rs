@@ -3,7 +3,7 @@
 mod headroom;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
@@ -514,8 +514,10 @@ impl Runner<'_> {
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
         let containers = self.contain(stack, &mut bindings)?;
         if let Some(away) = &self.away {
-            let target = &self.job.plan.experiment.load.target;
-            away.place(&mut bindings, target, &containers).map_err(|cause| Trouble::plan(&cause))?;
+            let cases = self.job.plan.cases.iter().filter(|case| case.stack == stack.number);
+            for target in cases.map(|case| case.load.target.as_str()).collect::<BTreeSet<_>>() {
+                away.place(&mut bindings, target, &containers).map_err(|cause| Trouble::plan(&cause))?;
+            }
         }
         let services = self.job.plan.services(stack, &bindings).map_err(|error| Trouble::plan(&error))?;
         Ok(StackPlan { bindings, services, containers })
