@@ -5,6 +5,7 @@ mod headroom;
 use std::{
     collections::{BTreeMap, BTreeSet},
     os::fd::OwnedFd,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -438,7 +439,7 @@ fn answered(result: TrialResult) -> Result<TrialResult, Trouble> {
 fn start_driver(
     runner: &Runner<'_>,
     command: Option<&[String]>,
-    log: &std::path::Path,
+    log: &Path,
 ) -> Result<RunningDriver, String> {
     let own = own_executable()?;
     let command = command.map(<[String]>::to_vec);
@@ -503,7 +504,7 @@ impl Runner<'_> {
     }
 
     fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
-        if let Some((service, error)) = self.programs.missing(stack) {
+        if let Some((service, error)) = self.programs.missing(stack, |service| self.program_in_image(service).is_some()) {
             let cause = format!("service `{service}`: {error}");
             return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
         }
@@ -542,9 +543,17 @@ impl Runner<'_> {
         }
     }
 
+    /// The program of a service in a container, where that is not this machine's.
+    fn program_in_image(&self, service: &StackService) -> Option<&Path> {
+        let site = self.site.as_ref()?.as_ref().ok().filter(|_| service.container.is_some())?;
+        site.image.programs.get(&service.recipe).map(|located| located.path.as_path())
+    }
+
     fn wanted_service(&self, name: &str, service: &StackService) -> Wanted {
         let recipe = &self.job.plan.experiment.recipes[&service.recipe];
-        let program = &self.programs.get(&service.recipe).expect("nothing is missing").path;
+        let inside = self.program_in_image(service);
+        let here = || self.programs.get(&service.recipe).expect("nothing is missing").path.as_path();
+        let program = inside.unwrap_or_else(here);
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);
         wanted.unprivileged = recipe.unprivileged;

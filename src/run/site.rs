@@ -4,10 +4,12 @@ use std::path::Path;
 
 use super::{Job, programs::Programs};
 use crate::{
-    experiment::container::Network,
+    experiment::{container::Network, plan::StackService},
     service::bindings::service_of,
     service::container::{
+        containerfile::FILE,
         engine::Engine,
+        image::Images,
         site::{Needs, Site, SiteError},
     },
 };
@@ -19,15 +21,24 @@ pub fn open(job: &Job<'_>, programs: &Programs, sandbox: &Path) -> Option<Result
     Some(engine.and_then(|engine| Site::open(engine, sandbox, &needs)))
 }
 
-fn needs(job: &Job<'_>, programs: &Programs) -> Option<Needs> {
+/// Whether the program of a service may come from an image that is yet to be made.
+pub fn may_bring(job: &Job<'_>, service: &StackService) -> bool {
+    let has_file = job.plan.experiment.files.contains_key(Path::new(FILE));
+    service.container.is_some() && has_file && job.images != Images::Packages
+}
+
+fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
     let mut needs = None;
     let experiment = &job.plan.experiment;
     for (name, service) in job.plan.stacks.iter().flat_map(|stack| &stack.services) {
         let Some(container) = &service.container else { continue };
-        let needs: &mut Needs = needs.get_or_insert_default();
+        let needs: &mut Needs<'a> = needs.get_or_insert_default();
+        needs.images = job.images;
+        needs.files = Some(&experiment.files).filter(|files| files.contains_key(Path::new(FILE)));
         needs.bridge |= container.network == Network::Bridge;
         needs.volumes.extend(container.volume.clone());
         let recipe = &experiment.recipes[&service.recipe];
+        needs.programs.insert(service.recipe.clone(), recipe.program.clone());
         needs.content.packages.extend(recipe.program.packages.debian.iter().cloned());
         needs.content.packages.extend(experiment.services[service_of(name)].packages.debian.iter().cloned());
         needs.content.programs.extend(programs.get(&service.recipe).ok().map(|located| located.path.clone()));

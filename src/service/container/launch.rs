@@ -9,7 +9,6 @@ use std::{
 use super::{
     RUN_LABEL, SANDBOX_LABEL,
     engine::{Engine, EngineError, Kind},
-    image::PATH,
     network,
     volume::Volume,
 };
@@ -33,6 +32,8 @@ pub struct Launch {
     /// Unique on the machine.
     pub name: String,
     pub image: String,
+    /// Folders of programs, where the image does not say them itself.
+    pub path: Option<&'static str>,
     pub run: String,
     pub sandbox: String,
     pub container: RenderedContainer,
@@ -145,7 +146,7 @@ impl Launch {
         words.push(format!("--label={RUN_LABEL}={}", self.run));
         words.push(format!("--label={SANDBOX_LABEL}={}", self.sandbox));
         words.extend(["--workdir".to_owned(), self.directory.display().to_string()]);
-        words.push(format!("--env=PATH={PATH}"));
+        words.extend(self.path.map(|path| format!("--env=PATH={path}")));
         words.extend(environment.iter().map(|(name, value)| format!("--env={name}={value}")));
         words.extend(self.user.iter().map(|user| format!("--user={user}")));
         let mount = |path: &PathBuf, options: &str| format!("--volume={0}:{0}{options}", path.display());

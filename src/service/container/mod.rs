@@ -13,11 +13,13 @@
 //! | [`network`] | the bridge network of a run and its addresses |
 //! | [`volume`] | a volume of a run, and sockets on it |
 //! | [`packages`], [`image`] | an image made of the host's own packages, without any registry |
+//! | [`containerfile`] | an image by an experiment's own Containerfile |
 //! | [`launch`] | the command lines of one container |
 //! | [`site`] | what a run needs for all of its containers |
 //! | [`supervisor`] | several services in one container |
 //! | [`leftovers`] | what is removed when a run ends, however it ends |
 
+pub mod containerfile;
 pub mod engine;
 pub mod image;
 pub mod launch;

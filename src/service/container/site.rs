@@ -11,8 +11,9 @@ use indexmap::IndexMap;
 use lasthop_load::spec::Address;
 
 use super::{
+    containerfile::{self, BuildError, FILE, Files},
     engine::{Engine, EngineError, Kind},
-    image::{self, Content, Image, ImageError},
+    image::{self, Content, Image, ImageError, Images, Origin},
     launch::{Launch, OnBridge},
     leftovers,
     network::Bridge,
@@ -20,7 +21,10 @@ use super::{
     volume::{Volume, VolumeError},
 };
 use crate::{
-    experiment::container::{Network, Publish, RenderedContainer},
+    experiment::{
+        container::{Network, Publish, RenderedContainer},
+        model::Program,
+    },
     service::bindings::Bindings,
 };
 
@@ -31,6 +35,10 @@ pub enum SiteError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Image(#[from] ImageError),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error("the experiment has no file `{FILE}`, which --images containerfile asks for")]
+    NoContainerfile,
     #[error(transparent)]
     Volume(#[from] VolumeError),
     #[error("cannot write into the sandbox: {0}")]
@@ -79,9 +87,15 @@ impl Housing {
     }
 }
 
-/// Which addresses the containers of a run need, and which programs.
+/// What the containers of a run need.
 #[derive(Clone, Debug, Default)]
-pub struct Needs {
+pub struct Needs<'a> {
+    pub images: Images,
+    /// The experiment's folder, where it has a Containerfile.
+    pub files: Option<&'a Files>,
+    /// By recipe.
+    pub programs: BTreeMap<String, Program>,
+    /// Of an image of the host's packages.
     pub content: Content,
     pub bridge: bool,
     /// Names of volumes.
@@ -93,9 +107,9 @@ impl Site {
     ///
     /// # Errors
     /// The engine refuses, or there is nothing to make an image of.
-    pub fn open(engine: Engine, sandbox: &Path, needs: &Needs) -> Result<Self, SiteError> {
+    pub fn open(engine: Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Self, SiteError> {
         leftovers::announce(&engine, sandbox)?;
-        let image = image::of_host(&engine, &needs.content, sandbox)?;
+        let image = image(&engine, sandbox, needs)?;
         let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = sandbox.display().to_string();
         let bridge = match needs.bridge {
@@ -212,10 +226,14 @@ impl Site {
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let as_own = binding.account.as_ref().map(|account| account.ids);
         let stranger = self.engine.kind == Kind::Docker && !self.engine.rootless && !root;
+        let foreign = self.image.origin == Origin::Containerfile;
+        // Whoever its Containerfile would run it as could not enter the run's private folders.
+        let user = as_own.or(stranger.then_some(ids)).or(foreign.then_some((0, 0)));
         Launch {
             engine: self.engine.clone(),
             name: self.name(bindings, name),
             image: self.image.name.clone(),
+            path: (!foreign).then_some(image::PATH),
             run: self.run.clone(),
             sandbox: self.sandbox.display().to_string(),
             container: container.clone(),
@@ -228,8 +246,32 @@ impl Site {
             volume: container.volume.as_ref().map(|volume| self.volumes[volume].clone()),
             directory: binding.directory.clone(),
             cpus: bindings.cpus.clone(),
-            user: as_own.or(stranger.then_some(ids)).map(|(user, group)| format!("{user}:{group}")),
+            user: user.map(|(user, group)| format!("{user}:{group}")),
         }
+    }
+}
+
+/// The image of a run: by the experiment's Containerfile, or of the host's packages.
+fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, SiteError> {
+    let of_host = |because: Option<String>| -> Result<Image, SiteError> {
+        let mut image = image::of_host(engine, &needs.content, sandbox)?;
+        if let Origin::Packages { because: why, .. } = &mut image.origin {
+            *why = because;
+        }
+        Ok(image)
+    };
+    let files = match (needs.images, needs.files) {
+        (Images::Containerfile, None) => return Err(SiteError::NoContainerfile),
+        (Images::Packages, _) | (Images::Auto, None) => return of_host(None),
+        (Images::Auto | Images::Containerfile, Some(files)) => files,
+    };
+    match containerfile::build(engine, files, sandbox) {
+        Ok(mut image) => {
+            image.programs = containerfile::programs(engine, &image.name, &needs.programs, sandbox)?;
+            Ok(image)
+        }
+        Err(error @ BuildError::Base { .. }) if needs.images == Images::Auto => of_host(Some(error.to_string())),
+        Err(error) => Err(error.into()),
     }
 }
 
