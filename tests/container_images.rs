@@ -23,7 +23,10 @@ fn with_containerfile(world: &World, containerfile: Option<&str>) -> PathBuf {
     let folder = world.lasthop.home().join("experiments").join(EXPERIMENT);
     fs::create_dir_all(&folder).unwrap();
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT);
-    fs::copy(built_in.join("experiment.toml"), folder.join("experiment.toml")).unwrap();
+    let text = fs::read_to_string(built_in.join("experiment.toml")).unwrap();
+    // A base image in which something can be run.
+    let packages = "[services.redis]\npackages = { debian = [\"dash\", \"coreutils\"] }\n";
+    fs::write(folder.join("experiment.toml"), text.replace("[services.redis]\n", packages)).unwrap();
     let file = folder.join("Containerfile");
     match containerfile {
         Some(text) => fs::write(file, text).unwrap(),
@@ -47,13 +50,16 @@ fn programs(ran: &Ran) -> BTreeMap<String, Value> {
 
 fn lasthops_images(world: &World) -> Vec<String> {
     let text = world.ask(&["images", "--format", "{{.Repository}}:{{.Tag}}"]);
-    let mut names: Vec<String> = text.lines().filter(|name| name.starts_with("localhost/lasthop:")).map(str::to_owned).collect();
+    let mut names: Vec<String> =
+        text.lines().filter(|name| name.starts_with("localhost/lasthop:")).map(str::to_owned).collect();
     names.sort();
     names
 }
 
 /// Falls back to packages; what that leaves is the base image of the next.
 fn without_a_registry(world: &World) -> String {
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT).join("Containerfile");
+    with_containerfile(world, Some(&fs::read_to_string(built_in).unwrap()));
     let ran = run(world, "bridge,shared-volume", &[]).ok();
     let said = "images: the base image docker.io/library/debian:bookworm-slim of the Containerfile is neither here nor can it be had";
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
@@ -62,21 +68,27 @@ fn without_a_registry(world: &World) -> String {
     assert!(image["version"].as_str().unwrap().ends_with("packages of this machine"), "{image}");
     let asked = run(world, "bridge", &["--images", "packages"]).ok();
     assert!(!asked.stderr.contains("images:"), "{}", asked.stderr);
-    let refused = run(world, "bridge,no-container-tcp", &["--images", "containerfile"]).fails(1, "debian:bookworm-slim");
+    let refused =
+        run(world, "bridge,no-container-tcp", &["--images", "containerfile"]).fails(1, "debian:bookworm-slim");
     assert_eq!(refused.json()["failures"].as_array().unwrap().len(), 1, "what needs no image is measured");
     image["path"].as_str().unwrap().to_owned()
 }
 
 fn a_local_base(world: &World, base: &str) {
-    let containerfile = format!("FROM {base} AS first\nFROM first\nRUN ln -s /usr/bin/redis-server /usr/local/bin/here-only\n");
+    let containerfile =
+        format!("FROM {base} AS first\nFROM first\nRUN ln -s /usr/bin/redis-server /usr/local/bin/here-only\n");
     let folder = with_containerfile(world, Some(&containerfile));
     // A program that this machine does not have: the image brings it.
     let recipe = folder.join("services/redis");
     fs::create_dir_all(&recipe).unwrap();
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/redis");
     let text = fs::read_to_string(built_in.join("recipe.toml")).unwrap();
-    fs::write(recipe.join("recipe.toml"), text.replace("\"redis-server\"]\nversion", "\"here-only\"]\nversion")
-        .replace("{{ program_folder }}/redis-cli", "/usr/bin/redis-cli")).unwrap();
+    fs::write(
+        recipe.join("recipe.toml"),
+        text.replace("\"redis-server\"]\nversion", "\"here-only\"]\nversion")
+            .replace("{{ program_folder }}/redis-cli", "/usr/bin/redis-cli"),
+    )
+    .unwrap();
     fs::copy(built_in.join("redis.conf.j2"), recipe.join("redis.conf.j2")).unwrap();
     let ran = run(world, "bridge,shared-volume", &[]).ok();
     assert_eq!(ran.json()["failures"], serde_json::json!([]));
@@ -110,7 +122,12 @@ fn a_failing_build(world: &World, base: &str) {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = ran.json()["failures"].clone();
     let text = failures[0]["cause"].as_str().unwrap();
-    for part in ["the Containerfile cannot be built (exit status: ", "--images packages does without it", "the disk is haunted", "7"] {
+    for part in [
+        "the Containerfile cannot be built (exit status: ",
+        "--images packages does without it",
+        "the disk is haunted",
+        "7",
+    ] {
         assert!(text.contains(part), "`{part}` is not in {text}");
     }
     assert_eq!((failures[0]["case"].as_str(), failures.as_array().unwrap().len()), (Some("bridge"), 1), "{failures}");
@@ -118,10 +135,16 @@ fn a_failing_build(world: &World, base: &str) {
 }
 
 fn a_program_that_is_not_there(world: &World, base: &str) {
-    with_containerfile(world, Some(&format!("FROM {base}\nRUN rm -f /usr/bin/redis-server /usr/bin/redis-check-rdb\n")));
+    with_containerfile(
+        world,
+        Some(&format!("FROM {base}\nRUN rm -f /usr/bin/redis-server /usr/bin/redis-check-rdb\n")),
+    );
     let ran = run(world, "bridge", &[]);
     let text = ran.json()["failures"][0]["cause"].as_str().unwrap().to_owned();
-    assert!(text.contains("the image of the Containerfile lacks `redis`") && text.contains("add it to the Containerfile"), "{text}");
+    assert!(
+        text.contains("the image of the Containerfile lacks `redis`") && text.contains("add it to the Containerfile"),
+        "{text}"
+    );
     with_containerfile(world, None);
     fs::remove_file(world.lasthop.home().join("experiments").join(EXPERIMENT).join("Containerfile")).unwrap_err();
     let none = run(world, "bridge", &["--images", "containerfile"]);

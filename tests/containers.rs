@@ -127,7 +127,8 @@ fn balanced(world: &World, engine: &str) {
         return;
     }
     let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--set", "front=none,haproxy"];
-    let more = ["--only", "path=bridge,host-network,shared-volume,no-container-unix", "--budget", "8s", "--blocks", "2"];
+    let more =
+        ["--only", "path=bridge,host-network,shared-volume,no-container-unix", "--budget", "8s", "--blocks", "2"];
     let summary = world.run(&[&arguments[..], &more].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     let cases = summary["cases"].as_array().unwrap();
@@ -207,7 +208,10 @@ fn a_volume_goes_with_a_run_that_was_killed() {
     }
     let name = volumes().trim().to_owned();
     let labels = world.ask(&["volume", "inspect", "--format", "{{json .Labels}}", &name]);
-    assert!(name.starts_with("lasthop-") && labels.contains("lasthop.run") && labels.contains("lasthop.sandbox"), "{labels}");
+    assert!(
+        name.starts_with("lasthop-") && labels.contains("lasthop.run") && labels.contains("lasthop.sandbox"),
+        "{labels}"
+    );
     // SAFETY: the child is ours and not yet waited for; `nsenter` has become lasthop.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGKILL) }, 0);
     child.wait().unwrap();

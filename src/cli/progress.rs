@@ -75,7 +75,9 @@ impl Progress {
                 self.bar.set_message(line(*round, case, *elapsed, self.budget, &self.so_far));
             }
             Event::Instead { because } => self.bar.suspend(|| {
-                write(&format!("images: {because}\n  an image of this machine's own packages is used (--images packages)"));
+                write(&format!(
+                    "images: {because}\n  an image of this machine's own packages is used (--images packages)"
+                ));
             }),
             Event::CaseFailed(failure) => self.warn(&failure.case, &failure.stage, &failure.cause),
             Event::Progress { round, elapsed, comparisons } => {

@@ -107,7 +107,11 @@ pub(super) fn render(
     let memory = text("memory", &container.memory)?;
     let own = [cpus.clone(), memory.clone(), sysctls.values().next().cloned(), volume.clone()];
     if let (Network::Inside(_), Some(limit)) = (&network, own.into_iter().flatten().next()) {
-        return Err(wrong("network", limit, "no limits, sysctls or volume beside `inside:NAME`: that container has them"));
+        return Err(wrong(
+            "network",
+            limit,
+            "no limits, sysctls or volume beside `inside:NAME`: that container has them",
+        ));
     }
     Ok(Some(RenderedContainer { network, publish, volume, cpus, memory, sysctls }))
 }
@@ -132,11 +136,9 @@ pub(super) fn check_volumes(
         }
     };
     match (of(from), of(to).and_then(|container| container.volume.as_ref())) {
-        (Some(client), Some(volume)) if client.volume.as_ref() != Some(volume) => Err(RenderError::NoVolume {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            volume: volume.clone(),
-        }),
+        (Some(client), Some(volume)) if client.volume.as_ref() != Some(volume) => {
+            Err(RenderError::NoVolume { from: from.to_owned(), to: to.to_owned(), volume: volume.clone() })
+        }
         _ => Ok(()),
     }
 }
@@ -218,7 +220,13 @@ mod tests {
         };
         let all = |from: Option<RenderedContainer>, to: Option<RenderedContainer>| {
             let holder = with("run", "bridge");
-            check_volumes("web", "app", &IndexMap::from([("web", from), ("app", to), ("all", holder)].map(|(name, container)| (name.to_owned(), container))))
+            check_volumes(
+                "web",
+                "app",
+                &IndexMap::from(
+                    [("web", from), ("app", to), ("all", holder)].map(|(name, container)| (name.to_owned(), container)),
+                ),
+            )
         };
         assert_eq!(all(with("run", "bridge"), with("run", "none")), Ok(()));
         assert_eq!(all(None, with("run", "none")), Ok(()), "a process of the host reaches every volume");

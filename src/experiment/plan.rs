@@ -543,6 +543,28 @@ mod tests {
     }
 
     #[test]
+    fn whom_the_driver_talks_to_may_depend_on_the_case() {
+        let plan = plan("containers", &selection(&["path=bridge,no-container-unix", "front=none,haproxy"], &[]));
+        assert_eq!(plan.differences, []);
+        let targets: Vec<(&str, &str)> =
+            plan.cases.iter().map(|case| (case.case.as_str(), case.load.target.as_str())).collect();
+        let expected = [
+            ("bridge/front=none", "nginx"),
+            ("bridge/front=haproxy", "haproxy"),
+            ("no-container-unix/front=none", "nginx"),
+            ("no-container-unix/front=haproxy", "haproxy"),
+        ];
+        assert_eq!(targets, expected);
+        assert!(!plan.stacks[0].services.contains_key("haproxy"));
+        let front = &plan.stacks[1].services["haproxy"];
+        assert_eq!(front.container.as_ref().unwrap().network, Network::Bridge);
+        assert!(plan.stacks[3].services["haproxy"].container.is_none(), "it is where nginx is");
+        let bindings = placeholders(&plan.experiment, &plan.stacks[1].levels).unwrap();
+        let load = plan.load(&plan.cases[1], &bindings).unwrap();
+        assert_eq!(load.spec.endpoint, bindings.services["haproxy"].endpoint());
+    }
+
+    #[test]
     fn a_count_is_a_small_whole_number() {
         let mut experiment = Catalog::default().load("nginx-thin").unwrap();
         experiment.services["thin"].count = "{{ 65 }}".to_owned();

@@ -296,3 +296,19 @@ fn namespaces() -> Vec<i32> {
     let is_new = |pid: &i32| network_of(pid).is_some_and(|namespace| seen.insert(namespace));
     process::all().into_iter().filter(is_new).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_known_by_its_folder() {
+        let of = |path: &str| volume_of(Path::new(path)).map(str::to_owned);
+        assert_eq!(
+            of("/var/lib/containers/storage/volumes/lasthop-x-app/_data/0.1.app/socket").as_deref(),
+            Some("lasthop-x-app")
+        );
+        assert_eq!(of("/var/lib/docker/volumes/run/_data/socket").as_deref(), Some("run"));
+        assert_eq!(of("/run/volumes/app/socket"), None);
+    }
+}

@@ -69,7 +69,8 @@ impl Programs {
     pub fn add_site(&mut self, site: &Site) {
         let engine = Located { path: site.engine.program.clone(), version: site.describe() };
         let image = Located { path: site.image.name.clone().into(), version: site.image.describe() };
-        let inside = site.image.programs.iter().map(|(recipe, located)| (format!("{recipe}{IN_IMAGE}"), located.clone()));
+        let inside =
+            site.image.programs.iter().map(|(recipe, located)| (format!("{recipe}{IN_IMAGE}"), located.clone()));
         let all = [(site.engine.kind.name().to_owned(), engine), ("image".to_owned(), image)].into_iter().chain(inside);
         self.0.extend(all.map(|(name, located)| (name, Ok(located))));
     }

@@ -436,11 +436,7 @@ fn answered(result: TrialResult) -> Result<TrialResult, Trouble> {
     })
 }
 
-fn start_driver(
-    runner: &Runner<'_>,
-    command: Option<&[String]>,
-    log: &Path,
-) -> Result<RunningDriver, String> {
+fn start_driver(runner: &Runner<'_>, command: Option<&[String]>, log: &Path) -> Result<RunningDriver, String> {
     let own = own_executable()?;
     let command = command.map(<[String]>::to_vec);
     let command = match &runner.away {
@@ -504,7 +500,8 @@ impl Runner<'_> {
     }
 
     fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
-        if let Some((service, error)) = self.programs.missing(stack, |service| self.program_in_image(service).is_some()) {
+        if let Some((service, error)) = self.programs.missing(stack, |service| self.program_in_image(service).is_some())
+        {
             let cause = format!("service `{service}`: {error}");
             return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
         }

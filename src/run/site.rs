@@ -4,10 +4,14 @@ use std::path::Path;
 
 use super::{Job, programs::Programs};
 use crate::{
-    experiment::{container::Network, plan::StackService},
+    experiment::{
+        container::Network,
+        model::{Experiment, Source},
+        plan::StackService,
+    },
     service::bindings::service_of,
     service::container::{
-        containerfile::FILE,
+        containerfile::{Context, FILE},
         engine::Engine,
         image::Images,
         site::{Needs, Site, SiteError},
@@ -23,8 +27,16 @@ pub fn open(job: &Job<'_>, programs: &Programs, sandbox: &Path) -> Option<Result
 
 /// Whether the program of a service may come from an image that is yet to be made.
 pub fn may_bring(job: &Job<'_>, service: &StackService) -> bool {
-    let has_file = job.plan.experiment.files.contains_key(Path::new(FILE));
-    service.container.is_some() && has_file && job.images != Images::Packages
+    service.container.is_some() && context(&job.plan.experiment).is_some() && job.images != Images::Packages
+}
+
+/// The folder of an experiment that has a Containerfile.
+fn context(experiment: &Experiment) -> Option<Context<'_>> {
+    let folder = match &experiment.source {
+        Source::Folder(folder) => Some(folder.as_path()),
+        Source::BuiltIn => None,
+    };
+    experiment.files.contains_key(Path::new(FILE)).then_some(Context { files: &experiment.files, folder })
 }
 
 fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
@@ -34,7 +46,7 @@ fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
         let Some(container) = &service.container else { continue };
         let needs: &mut Needs<'a> = needs.get_or_insert_default();
         needs.images = job.images;
-        needs.files = Some(&experiment.files).filter(|files| files.contains_key(Path::new(FILE)));
+        needs.context = context(experiment);
         needs.bridge |= container.network == Network::Bridge;
         needs.volumes.extend(container.volume.clone());
         let recipe = &experiment.recipes[&service.recipe];

@@ -175,7 +175,12 @@ pub fn within(
     let ProgramKind::Named { names, folders: own } = &program.kind else {
         let looked = folders.to_vec();
         let obtain = Some("lasthop itself runs there with --images packages only".to_owned());
-        return Err(LocateError::NotFound { names: vec!["lasthop".to_owned()], looked, experiment: String::new(), obtain });
+        return Err(LocateError::NotFound {
+            names: vec!["lasthop".to_owned()],
+            looked,
+            experiment: String::new(),
+            obtain,
+        });
     };
     let mut looked: Vec<PathBuf> = folders.to_vec();
     looked.extend(own.iter().filter(|folder| !folders.contains(folder)).cloned());

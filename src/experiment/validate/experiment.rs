@@ -481,7 +481,8 @@ impl Checker<'_> {
             };
             let count = file.services.get(&target).map(|service| template::render("count", &service.count.0, &context));
             if let Some(Ok(count)) = count.filter(|count| !matches!(count, Ok(count) if count.trim() == "1")) {
-                let message = format!("the driver talks to `{target}` where its `count` is {}: it must be 1", count.trim());
+                let message =
+                    format!("the driver talks to `{target}` where its `count` is {}: it must be 1", count.trim());
                 return self.error("/load/target", message);
             }
             targets.insert(target);

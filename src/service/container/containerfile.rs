@@ -29,8 +29,14 @@ const PULL: Duration = Duration::from_secs(300);
 /// The longest that a build may take.
 const BUILD: Duration = Duration::from_secs(900);
 
-/// Files of an experiment's folder, by path in it.
-pub type Files = BTreeMap<PathBuf, Vec<u8>>;
+/// The folder of an experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// By path in it.
+    pub files: &'a BTreeMap<PathBuf, Vec<u8>>,
+    /// Where it is; nowhere for those that are built in.
+    pub folder: Option<&'a Path>,
+}
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +46,9 @@ pub enum BuildError {
     Base { base: String, cause: EngineError },
     #[error("cannot write {path}: {cause}")]
     File { path: PathBuf, cause: io::Error },
-    #[error("the Containerfile cannot be built ({status}); --images packages does without it; the end of what was said:{said}")]
+    #[error(
+        "the Containerfile cannot be built ({status}); --images packages does without it; the end of what was said:{said}"
+    )]
     Failed { status: String, said: String },
     #[error("the image of the Containerfile lacks `{program}`: {cause}")]
     Program { program: String, cause: LocateError },
@@ -48,25 +56,28 @@ pub enum BuildError {
     Engine(#[from] EngineError),
 }
 
-/// The image of the Containerfile among `files`, built unless the engine has it. `workshop` is a private directory.
+/// The image of a folder's Containerfile, built unless the engine has it. `workshop` is a private directory.
 ///
 /// # Errors
 /// A base image cannot be had, or the build fails.
-pub fn build(engine: &Engine, files: &Files, workshop: &Path) -> Result<Image, BuildError> {
-    let text = String::from_utf8_lossy(&files[Path::new(FILE)]).into_owned();
+pub fn build(engine: &Engine, context: Context<'_>, workshop: &Path) -> Result<Image, BuildError> {
+    let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]).into_owned();
     let mut content = format!("{text}\n");
     for base in bases(&text) {
         content.push_str(&obtained(engine, &base)?);
     }
-    let context = files.iter().flat_map(|(path, bytes)| [path.as_os_str().as_encoded_bytes(), b"\n", bytes, b"\n"]);
-    let digest = fnv(std::iter::once(content.as_bytes()).chain(context));
+    let parts =
+        context.files.iter().flat_map(|(path, bytes)| [path.as_os_str().as_encoded_bytes(), b"\n", bytes, b"\n"]);
+    let digest = fnv(std::iter::once(content.as_bytes()).chain(parts));
     let name = format!("localhost/lasthop:c{digest}");
     let made = !exists(engine, &name);
     if made {
-        let folder = workshop.join("context");
-        write_context(files, &folder)?;
-        let built = carry_out(engine, &folder, &name, &digest);
-        let _ = fs::remove_dir_all(&folder);
+        let written = workshop.join("context");
+        if context.folder.is_none() {
+            write(context.files, &written)?;
+        }
+        let built = carry_out(engine, context.folder.unwrap_or(&written), workshop, &name, &digest);
+        let _ = fs::remove_dir_all(&written);
         built?;
     }
     Ok(Image { name, mounts: Vec::new(), made, origin: Origin::Containerfile, programs: BTreeMap::new() })
@@ -105,7 +116,7 @@ fn bases(text: &str) -> Vec<String> {
     bases
 }
 
-fn write_context(files: &Files, folder: &Path) -> Result<(), BuildError> {
+fn write(files: &BTreeMap<PathBuf, Vec<u8>>, folder: &Path) -> Result<(), BuildError> {
     for (name, bytes) in files {
         let path = folder.join(name);
         let written = fs::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| fs::write(&path, bytes));
@@ -115,8 +126,8 @@ fn write_context(files: &Files, folder: &Path) -> Result<(), BuildError> {
 }
 
 /// To its end even if lasthop dies meanwhile: half a build is kept by the engine where no label leads to it.
-fn carry_out(engine: &Engine, folder: &Path, name: &str, digest: &str) -> Result<(), BuildError> {
-    let log = folder.with_extension("log");
+fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest: &str) -> Result<(), BuildError> {
+    let log = workshop.join("build.log");
     let failed = |status: String| {
         let said = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         BuildError::Failed { status, said: last_lines(&said) }
@@ -124,7 +135,15 @@ fn carry_out(engine: &Engine, folder: &Path, name: &str, digest: &str) -> Result
     let output = File::create(&log).map_err(|cause| BuildError::File { path: log.clone(), cause })?;
     let mut command = Command::new(&engine.program);
     // No bridge is made for a build.
-    command.args(["build", "--network=host", "--force-rm", "--tag", name, "--label", &format!("{IMAGE_LABEL}={digest}")]);
+    command.args([
+        "build",
+        "--network=host",
+        "--force-rm",
+        "--tag",
+        name,
+        "--label",
+        &format!("{IMAGE_LABEL}={digest}"),
+    ]);
     command.args(match engine.kind {
         Kind::Podman => &["--pull=missing"][..],
         Kind::Docker => &[],
@@ -146,7 +165,8 @@ pub fn programs(
     wanted: &BTreeMap<String, Program>,
     sandbox: &Path,
 ) -> Result<BTreeMap<String, Located>, BuildError> {
-    let environment = engine.ask(["image", "inspect", "--format", "{{range .Config.Env}}{{println .}}{{end}}", image])?;
+    let environment =
+        engine.ask(["image", "inspect", "--format", "{{range .Config.Env}}{{println .}}{{end}}", image])?;
     let path = environment.lines().find_map(|line| line.strip_prefix("PATH=")).unwrap_or(super::image::PATH);
     let folders: Vec<PathBuf> = path.split(':').map(PathBuf::from).collect();
     let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();

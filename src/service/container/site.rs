@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 use lasthop_load::spec::Address;
 
 use super::{
-    containerfile::{self, BuildError, FILE, Files},
+    containerfile::{self, BuildError, Context, FILE},
     engine::{Engine, EngineError, Kind},
     image::{self, Content, Image, ImageError, Images, Origin},
     launch::{Launch, OnBridge},
@@ -92,7 +92,7 @@ impl Housing {
 pub struct Needs<'a> {
     pub images: Images,
     /// The experiment's folder, where it has a Containerfile.
-    pub files: Option<&'a Files>,
+    pub context: Option<Context<'a>>,
     /// By recipe.
     pub programs: BTreeMap<String, Program>,
     /// Of an image of the host's packages.
@@ -260,12 +260,12 @@ fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, Si
         }
         Ok(image)
     };
-    let files = match (needs.images, needs.files) {
+    let context = match (needs.images, needs.context) {
         (Images::Containerfile, None) => return Err(SiteError::NoContainerfile),
         (Images::Packages, _) | (Images::Auto, None) => return of_host(None),
-        (Images::Auto | Images::Containerfile, Some(files)) => files,
+        (Images::Auto | Images::Containerfile, Some(context)) => context,
     };
-    match containerfile::build(engine, files, sandbox) {
+    match containerfile::build(engine, context, sandbox) {
         Ok(mut image) => {
             image.programs = containerfile::programs(engine, &image.name, &needs.programs, sandbox)?;
             Ok(image)
