@@ -127,6 +127,7 @@ fn write(files: &BTreeMap<PathBuf, Vec<u8>>, folder: &Path) -> Result<(), BuildE
 
 /// To its end even if lasthop dies meanwhile: half a build is kept by the engine where no label leads to it.
 fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest: &str) -> Result<(), BuildError> {
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let log = workshop.join("build.log");
     let failed = |status: String| {
         let said = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
@@ -148,7 +149,7 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
         Kind::Podman => &["--pull=missing"][..],
         Kind::Docker => &[],
     });
-    command.arg("--file").arg(folder.join(FILE)).arg(folder).current_dir("/");
+    command.arg("--file").arg(folder.join(FILE)).arg(&folder).current_dir("/");
     let ended = brief::run_through_into(command, output, BUILD).map_err(|error| failed(error.to_string()))?;
     let built = if ended.success() { Ok(()) } else { Err(failed(ended.to_string())) };
     let _ = fs::remove_file(&log);
