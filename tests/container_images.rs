@@ -39,7 +39,7 @@ fn run(world: &World, paths: &str, more: &[&str]) -> Ran {
     let only = format!("path={paths}");
     let base = ["run", EXPERIMENT, "--engine", world.engine, "--only", &only, "--set", "connections=1"];
     let short = ["--budget", "2s", "--trial", "20ms", "--blocks", "2", "--rounds", "1", "--format", "json"];
-    world.run(&[&base, &short, more].concat())
+    world.run(&[&base[..], &short, more].concat())
 }
 
 fn programs(ran: &Ran) -> BTreeMap<String, Value> {

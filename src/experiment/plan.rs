@@ -125,7 +125,7 @@ impl Plan {
                 return Err(PlanError::Driver { tool, protocol: load.protocol });
             }
             let stack = stack_for(&experiment, &mut stacks, case, &portrait, &containers);
-            plans.push(case_plan(&experiment, case, stack, &load));
+            plans.push(case_plan(case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
         let differences = named.iter().flat_map(|case| differences(case, &portraits)).collect();
@@ -225,7 +225,7 @@ fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, Facto
     chosen.iter().map(summary).collect()
 }
 
-fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
+fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
     CasePlan {
         case: case.id.clone(),
         levels: case.levels.clone(),
