@@ -76,7 +76,7 @@ fn without_a_registry(world: &World) -> String {
 
 fn a_local_base(world: &World, base: &str) {
     let containerfile =
-        format!("FROM {base} AS first\nFROM first\nRUN ln -s /usr/bin/redis-server /usr/local/bin/here-only\n");
+        format!("FROM {base} AS first\nFROM first\nRUN ln -s redis-server /usr/bin/here-only\n");
     let folder = with_containerfile(world, Some(&containerfile));
     // A program that this machine does not have: the image brings it.
     let recipe = folder.join("services/redis");
@@ -94,7 +94,7 @@ fn a_local_base(world: &World, base: &str) {
     assert_eq!(ran.json()["failures"], serde_json::json!([]));
     let programs = programs(&ran);
     assert_eq!(programs["image"]["version"], "of the experiment's Containerfile");
-    assert_eq!(programs["redis, in the image"]["path"], "/usr/local/bin/here-only");
+    assert_eq!(programs["redis, in the image"]["path"], "/usr/bin/here-only");
     let images = lasthops_images(world);
     assert_eq!(images.len(), 2, "{images:?}");
     run(world, "bridge", &[]).ok();

@@ -22,7 +22,7 @@ use super::{
     away::Away,
     driver::{Driver, DriverError},
     event::Event,
-    nanoseconds, placement, probe,
+    nanoseconds, placement, probe, site,
 };
 use crate::{
     experiment::plan::{Stack as PlannedStack, StackService, tool_of},
@@ -500,6 +500,10 @@ impl Runner<'_> {
     }
 
     fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
+        let may_bring = stack.services.values().any(|service| site::may_bring(self.job, service));
+        if let (true, Some(Err(error))) = (may_bring, &self.site) {
+            return Err(Trouble { stage: "locate".to_owned(), cause: error.to_string(), log: String::new() });
+        }
         if let Some((service, error)) = self.programs.missing(stack, |service| self.program_in_image(service).is_some())
         {
             let cause = format!("service `{service}`: {error}");
