@@ -106,10 +106,9 @@ impl<'a> Trials<'a> {
         u32::try_from(seen.len()).unwrap_or(u32::MAX)
     }
 
-    /// Seconds that the run took, or has taken up to its last trial.
+    /// Seconds that the run took, or has taken up to its last trial, pauses left out.
     pub fn seconds(&self) -> f64 {
-        let last = || self.every().map(|trial| trial.at_ns + trial.result.elapsed_ns).max().unwrap_or(0);
-        self.data.end.as_ref().map_or_else(last, |end| end.took_ns) as f64 / 1e9
+        self.data.took_ns() as f64 / 1e9
     }
 
     /// The level at which intervals are computed: higher for a run that stopped at its own intervals, so that they cover

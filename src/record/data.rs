@@ -1,6 +1,10 @@
 //! A run record in memory.
 
-use super::schema::{Environment, RunEnd, RunHeader, TrialRecord};
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::schema::{Environment, MeasuredTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord};
 
 /// Everything that one run left on disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,4 +16,78 @@ pub struct RunData {
     pub records: Vec<TrialRecord>,
     /// `None` when the run was cut off, or is still going on.
     pub end: Option<RunEnd>,
+}
+
+impl RunData {
+    /// Trials that were made, in order.
+    pub fn trials(&self) -> impl Iterator<Item = &MeasuredTrial> {
+        self.records.iter().filter_map(|record| match record {
+            TrialRecord::Trial(trial) => Some(&**trial),
+            _ => None,
+        })
+    }
+
+    /// Rounds whose services were up, in order.
+    pub fn rounds(&self) -> impl Iterator<Item = &RoundRecord> {
+        self.records.iter().filter_map(|record| match record {
+            TrialRecord::Round(round) => Some(round),
+            _ => None,
+        })
+    }
+
+    /// Where the run was taken up again, in order.
+    pub fn resumptions(&self) -> impl Iterator<Item = &Resumption> {
+        self.records.iter().filter_map(|record| match record {
+            TrialRecord::Resumed(resumption) => Some(resumption),
+            _ => None,
+        })
+    }
+
+    /// Nanoseconds in which the run ran, as far as is known where it was cut off.
+    #[must_use]
+    pub fn took_ns(&self) -> u64 {
+        let until = |record: &TrialRecord| match record {
+            TrialRecord::Round(round) => round.at_ns + round.start_ns,
+            TrialRecord::Trial(trial) => trial.at_ns + trial.result.elapsed_ns,
+            TrialRecord::Resumed(resumption) => resumption.at_ns,
+            TrialRecord::Failure(_) => 0,
+        };
+        let last = || self.records.iter().map(until).max().unwrap_or(0);
+        self.end.as_ref().map_or_else(last, |end| end.took_ns)
+    }
+
+    /// Time of day of the last that is known of the run.
+    #[must_use]
+    pub fn last_seen(&self) -> Timestamp {
+        let begun = (self.header.started, 0);
+        let (at, before) = self.resumptions().last().map_or(begun, |resumption| (resumption.at, resumption.at_ns));
+        let since = i64::try_from(self.took_ns().saturating_sub(before)).unwrap_or(i64::MAX);
+        at.saturating_add(SignedDuration::from_nanos(since)).unwrap_or(at)
+    }
+
+    /// Nanoseconds that the whole run may take: as planned, or as it was last resumed with.
+    #[must_use]
+    pub fn budget_ns(&self) -> u64 {
+        self.resumptions().last().map_or(self.header.settings.budget_ns, |resumption| resumption.budget_ns)
+    }
+
+    /// How many rounds came to their end: every case that was up has its last trial or failed.
+    #[must_use]
+    pub fn whole_rounds(&self) -> u32 {
+        let last = self.header.settings.blocks - 1;
+        let done: BTreeSet<(u32, &str)> = self
+            .records
+            .iter()
+            .filter_map(|record| match record {
+                TrialRecord::Trial(trial) => (trial.block == last).then_some((trial.round, &trial.case[..])),
+                TrialRecord::Failure(failure) => Some((failure.round, &failure.case[..])),
+                _ => None,
+            })
+            .collect();
+        let failed = |round: u32| done.iter().any(|(number, _)| *number == round);
+        let whole = |round: &&RoundRecord| {
+            failed(round.round) && round.cases.keys().all(|case| done.contains(&(round.round, case)))
+        };
+        u32::try_from(self.rounds().filter(whole).count()).unwrap_or(u32::MAX)
+    }
 }

@@ -316,6 +316,7 @@ impl Job<'_> {
             interrupt: options.interrupt,
             engine: options.engine,
             remote: run::away::Remote::default(),
+            origin: None,
         };
         let outcome = run::execute(&job, tell).map_err(|error| match error {
             RunError::Missing(cause) => Trouble::Missing(cause),

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::{
     analyse::ProgressLine,
-    record::schema::{Failure, Stopped},
+    record::schema::{Failure, Resumption, Stopped},
 };
 
 /// One thing that happened, in one linear order.
@@ -12,6 +12,8 @@ use crate::{
 pub enum Event<'a> {
     /// The record is open; `cases` cases will take turns for at most `budget`.
     Began { run: &'a str, cases: usize, stacks: usize, budget: Duration },
+    /// A run that had ended goes on in its record.
+    Resumed { run: &'a str, resumption: &'a Resumption },
     /// Services are being started for a round.
     Starting { round: u32, services: usize },
     /// The next trial begins.

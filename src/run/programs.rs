@@ -1,11 +1,15 @@
 //! The programs of a run, found once before anything starts.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
 
+use super::round::own_executable;
 use crate::{
-    experiment::plan::{Plan, Stack},
+    experiment::{
+        digest::{self, Digests},
+        plan::{Plan, Stack},
+    },
     record::schema::ProgramVersion,
     service::locate::{LocateError, Located, Locator},
     tool::{Tool, ToolChoice},
@@ -62,6 +66,16 @@ impl Programs {
     /// Adds what no recipe names: a container engine.
     pub fn add(&mut self, name: &str, located: Located) {
         self.0.insert(name.to_owned(), Ok(located));
+    }
+
+    /// Digests of the executables, lasthop's own among them. One that cannot be read has none.
+    pub fn digests(&self) -> Digests {
+        let recipes = self.0.iter().filter_map(|(name, found)| Some((name.clone(), found.as_ref().ok()?.path.clone())));
+        let tools = self.1.iter().map(|(tool, located)| (tool.name().to_owned(), located.path.clone()));
+        let own = own_executable().ok().map(|path| ("lasthop".to_owned(), path.into()));
+        let mut paths: BTreeMap<String, PathBuf> = recipes.chain(tools).collect();
+        paths.extend(own);
+        paths.into_iter().filter_map(|(name, path)| Some((name, digest::of_file(&path).ok()?))).collect()
     }
 
     /// Path and version of everything that was found, by recipe.
