@@ -7,7 +7,7 @@ use lasthop_stats::{
     grouped::BlockValue,
     quantile::Bins,
     random,
-    stopping::LOOKS_CONFIDENCE,
+    stopping::{LOOKS_CONFIDENCE, after_reports},
     totals::{Fraction, Totals},
 };
 
@@ -112,12 +112,20 @@ impl<'a> Trials<'a> {
     }
 
     /// The level at which intervals are computed: higher for a run that stopped at its own intervals, so that they cover
-    /// the truth in 95 % of runs all the same.
+    /// the truth in 95 % of runs all the same; and for one that had been reported before it was resumed.
     pub fn confidence(&self) -> f64 {
-        match &self.data.end {
-            Some(end) if end.stopped == Stopped::Precision => LOOKS_CONFIDENCE,
-            _ => lasthop_stats::CONFIDENCE,
-        }
+        after_reports(
+            match &self.data.end {
+                Some(end) if end.stopped == Stopped::Precision => LOOKS_CONFIDENCE,
+                _ => lasthop_stats::CONFIDENCE,
+            },
+            self.data.reports(),
+        )
+    }
+
+    /// The level of the intervals that decide whether a run stops.
+    pub fn looks_confidence(&self) -> f64 {
+        after_reports(LOOKS_CONFIDENCE, self.data.reports())
     }
 
     /// Draws of its own for each case and quantity.

@@ -1,6 +1,6 @@
 //! A run record in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -41,6 +41,31 @@ impl RunData {
             TrialRecord::Resumed(resumption) => Some(resumption),
             _ => None,
         })
+    }
+
+    /// By number of each round with a trial: after how many resumptions it was made.
+    #[must_use]
+    pub fn parts(&self) -> BTreeMap<u32, usize> {
+        let mut part = 0;
+        let mut found = BTreeMap::new();
+        for record in &self.records {
+            match record {
+                TrialRecord::Resumed(_) => part += 1,
+                TrialRecord::Trial(trial) => drop(found.insert(trial.round, part)),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Reports that the results of this run have: its own, and one for each time that it had ended in order with
+    /// something measured.
+    #[must_use]
+    pub fn reports(&self) -> u32 {
+        let first = self.trials().next().map(|trial| trial.at_ns);
+        let measured = |resumption: &&Resumption| first.is_some_and(|first| first < resumption.at_ns);
+        let earlier = self.resumptions().filter(measured).filter(|resumption| resumption.ended.is_some()).count();
+        u32::try_from(earlier).unwrap_or(u32::MAX - 1) + 1
     }
 
     /// Nanoseconds in which the run ran, as far as is known where it was cut off.
