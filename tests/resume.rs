@@ -7,9 +7,9 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use common::{Lasthop, Ran, have, signal};
 use serde_json::Value;
 
-/// Two cases, four blocks a round: nine lines of the record.
+/// Two cases, ten blocks a round: 21 lines of the record in about half a second.
 const RUN: [&str; 9] =
-    ["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp", "--trial=10ms", "--blocks=4", "-q"];
+    ["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp", "--trial=20ms", "--blocks=10", "-q"];
 const JSON: [&str; 2] = ["--format", "json"];
 
 fn json(lasthop: &Lasthop, arguments: &[&str]) -> Value {
@@ -37,7 +37,7 @@ fn numbers(lines: &[(String, Value)], kind: &str, key: &str) -> Vec<u64> {
 fn a_killed_run_goes_on_with_a_new_round() {
     let lasthop = Lasthop::new();
     let mut child = lasthop.start(RUN.iter().chain(&["--rounds=3", "--budget=60s"]));
-    lasthop.wait_for_lines(12);
+    lasthop.wait_for_lines(26);
     signal(&child, libc::SIGKILL);
     child.wait().unwrap();
     lasthop.wait_until_gone();
@@ -59,7 +59,7 @@ fn a_killed_run_goes_on_with_a_new_round() {
     let times = numbers(&all, "trial", "at_ns");
     assert!(times.is_sorted_by(|a, b| a < b), "one clock: {times:?}");
     for whole in &rounds[rounds.len() - 2..] {
-        assert_eq!(numbers(&all, "trial", "round").iter().filter(|round| *round == whole).count(), 8);
+        assert_eq!(numbers(&all, "trial", "round").iter().filter(|round| *round == whole).count(), 20);
     }
 
     assert_eq!(summary["stopped"], "rounds");
@@ -147,7 +147,7 @@ fn what_has_changed_is_named_and_refused() {
         assert!(ran.stderr.contains("Make a new run instead: `lasthop run ./mine"), "{}", ran.stderr);
         assert_eq!(record(), before, "the record is as it was");
         assert!(run.join("end.json").exists());
-        lasthop.assert_nothing_left();
+        lasthop.wait_until_gone();
     };
 
     let text = fs::read_to_string(&definition).unwrap();

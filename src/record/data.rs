@@ -51,7 +51,9 @@ impl RunData {
         for record in &self.records {
             match record {
                 TrialRecord::Resumed(_) => part += 1,
-                TrialRecord::Trial(trial) => drop(found.insert(trial.round, part)),
+                TrialRecord::Trial(trial) => {
+                    found.insert(trial.round, part);
+                }
                 _ => {}
             }
         }
@@ -99,7 +101,7 @@ impl RunData {
     /// How many rounds came to their end: every case that was up has its last trial or failed.
     #[must_use]
     pub fn whole_rounds(&self) -> u32 {
-        let last = self.header.settings.blocks - 1;
+        let last = self.header.settings.blocks.saturating_sub(1);
         let done: BTreeSet<(u32, &str)> = self
             .records
             .iter()
@@ -109,9 +111,9 @@ impl RunData {
                 _ => None,
             })
             .collect();
-        let failed = |round: u32| done.iter().any(|(number, _)| *number == round);
+        let tried = |round: u32| done.iter().any(|(number, _)| *number == round);
         let whole = |round: &&RoundRecord| {
-            failed(round.round) && round.cases.keys().all(|case| done.contains(&(round.round, case)))
+            tried(round.round) && round.cases.keys().all(|case| done.contains(&(round.round, &case[..])))
         };
         u32::try_from(self.rounds().filter(whole).count()).unwrap_or(u32::MAX)
     }

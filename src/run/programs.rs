@@ -72,7 +72,7 @@ impl Programs {
     pub fn digests(&self) -> Digests {
         let recipes = self.0.iter().filter_map(|(name, found)| Some((name.clone(), found.as_ref().ok()?.path.clone())));
         let tools = self.1.iter().map(|(tool, located)| (tool.name().to_owned(), located.path.clone()));
-        let own = own_executable().ok().map(|path| ("lasthop".to_owned(), path.into()));
+        let own = own_executable().ok().map(|path| ("lasthop".to_owned(), PathBuf::from(path)));
         let mut paths: BTreeMap<String, PathBuf> = recipes.chain(tools).collect();
         paths.extend(own);
         paths.into_iter().filter_map(|(name, path)| Some((name, digest::of_file(&path).ok()?))).collect()

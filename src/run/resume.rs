@@ -117,7 +117,7 @@ impl Unfinished {
         let mut differences = Vec::new();
         compare(&mut differences, "lasthop", &self.data.header.lasthop, env!("CARGO_PKG_VERSION"));
         differences.extend(changed_files(&self.origin.files, &digest::of_experiment(experiment)));
-        self.none(differences)
+        self.unchanged(differences)
     }
 
     /// # Errors
@@ -125,7 +125,7 @@ impl Unfinished {
     pub fn same_plan(&self, plan: &Plan) -> Result<(), Changed> {
         let header = &self.data.header;
         let same = header.cases == plan.cases && header.factors == plan.factors;
-        self.none(if same { Vec::new() } else { vec!["its cases would be others".to_owned()] })
+        self.unchanged(if same { Vec::new() } else { vec!["its cases would be others".to_owned()] })
     }
 
     /// # Errors
@@ -141,10 +141,10 @@ impl Unfinished {
         compare_programs(&mut differences, (then, &self.origin.executables), (&now.programs, executables));
         let missing = placed(&self.data.header.settings.placement).into_iter().filter(|cpu| !cpus.contains(cpu));
         differences.extend(missing.map(|cpu| format!("CPU {cpu}, which it used, is not allowed to this process")));
-        self.none(differences)
+        self.unchanged(differences)
     }
 
-    fn none(&self, differences: Vec<String>) -> Result<(), Changed> {
+    fn unchanged(&self, differences: Vec<String>) -> Result<(), Changed> {
         let RunHeader { run, command, .. } = &self.data.header;
         let again = format!("`lasthop {}`", command.get(1..).unwrap_or_default().join(" "));
         if differences.is_empty() { Ok(()) } else { Err(Changed { run: run.clone(), differences, again }) }

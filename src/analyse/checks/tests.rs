@@ -5,6 +5,7 @@ use lasthop_load::{
     result::ErrorClass,
     spec::{Reuse, Transport},
 };
+use lasthop_stats::student;
 
 use crate::{
     analyse::{
@@ -17,7 +18,7 @@ use crate::{
     },
     record::{
         data::RunData,
-        schema::{Difference, LinkObserved, Placement, Stopped, TrialRecord},
+        schema::{Difference, LinkObserved, Placement, Resumption, Stopped, TrialRecord},
     },
 };
 
