@@ -315,7 +315,8 @@ impl Runner<'_> {
     /// Tells how far the comparisons are; true when all are as narrow as asked.
     fn look(&mut self, round: u32) -> bool {
         let comparisons = analyse::progress(&self.data);
-        (self.tell)(&Event::Progress { round, elapsed: self.elapsed(), comparisons: &comparisons });
+        let elapsed = self.elapsed();
+        (self.tell)(&Event::Progress { round, elapsed, comparisons: &comparisons });
         analyse::precision_reached(&self.data)
     }
 
