@@ -16,6 +16,12 @@ fn json(lasthop: &Lasthop, arguments: &[&str]) -> Value {
     lasthop.run(arguments.iter().chain(&JSON)).ok().json()
 }
 
+/// In one line: the terminal's are broken anywhere.
+fn report(lasthop: &Lasthop) -> String {
+    let text = lasthop.run(["report", "last"]).ok().stdout;
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// What every line of the record is, in order: `round`, `trial`, `failure` or `resumed`, and its content.
 fn lines(run: &Path) -> Vec<(String, Value)> {
     let text = fs::read_to_string(run.join("trials.jsonl")).unwrap();
@@ -67,7 +73,7 @@ fn a_killed_run_goes_on_with_a_new_round() {
     assert_eq!(summary["resumed"].as_array().unwrap().len(), 1);
     assert_eq!(summary["resumed"][0]["ended"], Value::Null, "it was killed");
     assert!(summary["resumed"][0]["pause_seconds"].as_f64().unwrap() > 0.0);
-    let report = lasthop.run(["report", "last"]).ok().stdout;
+    let report = report(&lasthop);
     assert!(report.contains("resumed once") && report.contains("it was killed after"), "{report}");
     assert!(!report.contains("cut off"), "{report}");
     assert!(lasthop.run(["runs"]).ok().stdout.contains("sockets"));
@@ -94,7 +100,7 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
     assert_eq!(summary["seed"], 7);
     let ended: Vec<&Value> = summary["resumed"].as_array().unwrap().iter().map(|one| &one["ended"]).collect();
     assert_eq!(ended, ["interrupted", "interrupted"]);
-    assert!(lasthop.run(["report"]).ok().stdout.contains("resumed 2 times"));
+    assert!(report(&lasthop).contains("resumed 2 times"));
     lasthop.assert_nothing_left();
 }
 
@@ -114,13 +120,15 @@ fn a_spent_budget_wants_another_one() {
     lasthop.assert_nothing_left();
 }
 
+fn write_script(path: &Path, lines: &str) {
+    fs::write(path, format!("#!/bin/sh\n{lines}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 /// A Redis that says this version, and is what is installed.
 fn write_redis(path: &Path, version: &str, comment: &str) {
-    let text = format!(
-        "#!/bin/sh\n# {comment}\n[ \"$1\" = --version ] && exec echo 'Redis server v={version} '\nexec redis-server \"$@\"\n"
-    );
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let says = format!("[ \"$1\" = --version ] && exec echo 'Redis server v={version} '");
+    write_script(path, &format!("# {comment}\n{says}\nexec redis-server \"$@\""));
 }
 
 #[test]
@@ -131,6 +139,7 @@ fn what_has_changed_is_named_and_refused() {
     let lasthop = Lasthop::new();
     let redis = lasthop.home().join("redis");
     write_redis(&redis, "7.0.1", "first");
+    write_script(&lasthop.home().join("redis-cli"), "exec redis-cli \"$@\"");
     fs::create_dir(lasthop.home().join("mine")).unwrap();
     let definition = lasthop.home().join("mine/experiment.toml");
     fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/redis/experiment.toml"), &definition).unwrap();
