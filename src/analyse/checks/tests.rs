@@ -441,7 +441,7 @@ fn a_ratio_that_is_another_one_after_a_pause() {
     slow_after(&mut data, "unix");
     let check = finding(&data, "pause");
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
-    assert!(check.evidence.contains("differs by 11 %"), "{}", check.evidence);
+    assert!(check.evidence.contains("differs by 12 %"), "{}", check.evidence);
     slow_after(&mut data, "tcp");
     assert!(findings(&data, "pause").iter().all(|check| check.severity == Severity::Note), "both alike");
 }
