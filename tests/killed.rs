@@ -2,33 +2,13 @@
 
 mod common;
 
-use std::{
-    process::Child,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
-use common::{Lasthop, have, have_python};
+use common::{Lasthop, have, have_python, signal};
 
 /// Moments of the kills, spread over start, verification and several rounds by a fixed sequence.
 fn moments() -> impl Iterator<Item = Duration> {
     (0..20_u64).map(|n| Duration::from_millis(60 + n * 2_654_435_761 % 4_000))
-}
-
-fn signal(child: &Child, signal: i32) {
-    // SAFETY: the child is ours and not yet waited for, so the number is still its own.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
-}
-
-/// The guard needs a moment; what is still there after ten seconds is left.
-fn wait_until_gone(lasthop: &Lasthop) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < deadline
-        && (!lasthop.processes().is_empty() || std::fs::read_dir(lasthop.sandboxes()).unwrap().next().is_some())
-    {
-        thread::sleep(Duration::from_millis(20));
-    }
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -44,7 +24,7 @@ fn sigkill_at_twenty_moments_leaves_nothing() {
         thread::sleep(moment);
         signal(&child, libc::SIGKILL);
         child.wait().unwrap();
-        wait_until_gone(&lasthop);
+        lasthop.wait_until_gone();
         if lasthop.runs().len() > before {
             let report = lasthop.run(["report", "last"]).ok().stdout;
             assert!(report.contains("cut off"), "after {moment:?}:\n{report}");
@@ -58,20 +38,10 @@ fn sigkill_at_twenty_moments_leaves_nothing() {
 fn ctrl_c_ends_in_order_and_keeps_what_was_measured() {
     let lasthop = Lasthop::new();
     let mut child = lasthop.start(["run", "sockets", "--budget", "60s", "--trial", "10ms", "--blocks", "2"]);
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let trials = |lasthop: &Lasthop| {
-        lasthop
-            .runs()
-            .first()
-            .and_then(|run| std::fs::read_to_string(run.join("trials.jsonl")).ok())
-            .unwrap_or_default()
-    };
-    while trials(&lasthop).lines().count() < 12 && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(20));
-    }
+    lasthop.wait_for_lines(12);
     signal(&child, libc::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    wait_until_gone(&lasthop);
+    lasthop.wait_until_gone();
     let summary = lasthop.run(["report", "last", "--format", "json"]).ok().json();
     assert_eq!(summary["stopped"], "interrupted");
     assert_eq!(summary["complete"], true);

@@ -107,6 +107,23 @@ markdown\:"To paste into an issue"))' \
 '::experiment -- Name of an experiment (see `lasthop list`), or the folder of your own:_default' \
 && ret=0
 ;;
+(resume)
+_arguments "${_arguments_options[@]}" : \
+'--budget=[Further time that it may take, starts included; what is left of its own if not given]:TIME:_default' \
+'--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
+json\:"The whole result for programs, described by the schema of lasthop/1"
+csv\:"One row a case, for spreadsheets and data frames"
+markdown\:"To paste into an issue"))' \
+'-o+[Write the report into a file instead of standard output]:FILE:_files' \
+'--output=[Write the report into a file instead of standard output]:FILE:_files' \
+'-q[Do not show progress; warnings stay]' \
+'--quiet[Do not show progress; warnings stay]' \
+'--no-progress[Show no progress line even on a terminal]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'::run -- A run\: its name or a part of it, its directory, or `last`:_default' \
+&& ret=0
+;;
 (list)
 _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
@@ -353,6 +370,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(resume)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (list)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -450,6 +471,7 @@ esac
 _lasthop_commands() {
     local commands; commands=(
 'run:Run an experiment and report its result' \
+'resume:Go on with a run that was interrupted, killed, or ended by its budget' \
 'list:List the experiments' \
 'show:Show an experiment\: its question, services, factors and cases' \
 'load:Put load on one endpoint and print its figures' \
@@ -518,6 +540,7 @@ _lasthop__subcmd__guard_commands() {
 _lasthop__subcmd__help_commands() {
     local commands; commands=(
 'run:Run an experiment and report its result' \
+'resume:Go on with a run that was interrupted, killed, or ended by its budget' \
 'list:List the experiments' \
 'show:Show an experiment\: its question, services, factors and cases' \
 'load:Put load on one endpoint and print its figures' \
@@ -627,6 +650,11 @@ _lasthop__subcmd__help__subcmd__repro_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop help repro commands' commands "$@"
 }
+(( $+functions[_lasthop__subcmd__help__subcmd__resume_commands] )) ||
+_lasthop__subcmd__help__subcmd__resume_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop help resume commands' commands "$@"
+}
 (( $+functions[_lasthop__subcmd__help__subcmd__run_commands] )) ||
 _lasthop__subcmd__help__subcmd__run_commands() {
     local commands; commands=()
@@ -691,6 +719,11 @@ _lasthop__subcmd__report_commands() {
 _lasthop__subcmd__repro_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop repro commands' commands "$@"
+}
+(( $+functions[_lasthop__subcmd__resume_commands] )) ||
+_lasthop__subcmd__resume_commands() {
+    local commands; commands=()
+    _describe -t commands 'lasthop resume commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__run_commands] )) ||
 _lasthop__subcmd__run_commands() {

@@ -22,12 +22,12 @@ use indexmap::IndexMap;
 
 use self::{
     comparisons::Compared,
-    summary::{LinkEnds, SCHEMA, SettingsSummary, Summary, Verdict},
+    summary::{LinkEnds, Resumed, SCHEMA, SettingsSummary, Summary, Verdict},
     trials::Trials,
 };
 use crate::record::{
     data::RunData,
-    schema::{RunHeader, Stopped},
+    schema::{Resumption, RunHeader, Stopped},
 };
 
 /// What a run amounts to so far.
@@ -53,8 +53,9 @@ pub fn summarise(data: &RunData) -> Summary {
         seed: header.settings.seed,
         stopped: data.end.as_ref().map_or(Stopped::Interrupted, |end| end.stopped),
         complete: data.end.is_some(),
+        resumed: data.resumptions().map(resumed).collect(),
         aa: header.settings.aa,
-        settings: settings(header),
+        settings: settings(data),
         rounds: trials.rounds(),
         blocks: trials.blocks(),
         factors: factors(header),
@@ -67,11 +68,20 @@ pub fn summarise(data: &RunData) -> Summary {
     }
 }
 
-fn settings(header: &RunHeader) -> SettingsSummary {
-    let settings = &header.settings;
+fn resumed(resumption: &Resumption) -> Resumed {
+    Resumed {
+        at: resumption.at.to_string(),
+        after_seconds: resumption.at_ns as f64 / 1e9,
+        pause_seconds: resumption.pause_ns as f64 / 1e9,
+        ended: resumption.ended,
+    }
+}
+
+fn settings(data: &RunData) -> SettingsSummary {
+    let settings = &data.header.settings;
     SettingsSummary {
         precision: settings.precision,
-        budget_seconds: settings.budget_ns as f64 / 1e9,
+        budget_seconds: data.budget_ns() as f64 / 1e9,
         margin: settings.margin,
         trial_seconds: settings.trial_ns as f64 / 1e9,
         blocks_per_round: settings.blocks,

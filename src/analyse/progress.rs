@@ -1,10 +1,6 @@
 //! The throughput ratios so far. Called between rounds, while nothing is measured.
 
-use lasthop_stats::{
-    Estimate, Interval,
-    stopping::{LOOKS_CONFIDENCE, precise_enough},
-    totals,
-};
+use lasthop_stats::{Estimate, Interval, stopping::precise_enough, totals};
 
 use super::{
     comparisons::{self, Pairs},
@@ -21,7 +17,7 @@ pub struct ProgressLine {
     /// Always the throughput.
     pub metric: Metric,
     /// Case by reference; `None` before the second common block. At the level that decides about stopping
-    /// ([`LOOKS_CONFIDENCE`]), so somewhat wider than the report of a run that ends with its budget.
+    /// ([`LOOKS_CONFIDENCE`](lasthop_stats::stopping::LOOKS_CONFIDENCE)), so somewhat wider than the report of a run that ends with its budget.
     pub ratio: Option<Interval>,
     pub rounds: usize,
     pub blocks: usize,
@@ -35,7 +31,7 @@ pub fn progress(data: &RunData) -> Vec<ProgressLine> {
         case: pairs.case.case.clone(),
         reference: pairs.reference.case.clone(),
         metric: Metric::Throughput,
-        ratio: comparisons::throughput(&trials, &pairs).map(|log| log.exponential(LOOKS_CONFIDENCE)),
+        ratio: comparisons::throughput(&trials, &pairs).map(|log| log.exponential(trials.looks_confidence())),
         rounds: pairs.rounds(),
         blocks: pairs.blocks.len(),
     };
@@ -52,7 +48,8 @@ pub fn precision_reached(data: &RunData) -> bool {
         looks = throughputs(&trials);
     }
     let precision = data.header.settings.precision;
-    let precise = |look: &Look| look.1.is_some_and(|log| precise_enough(&log, look.0, precision));
+    let precise =
+        |look: &Look| look.1.is_some_and(|log| precise_enough(&log, look.0, precision, trials.looks_confidence()));
     !looks.is_empty() && looks.iter().all(precise)
 }
 

@@ -30,12 +30,15 @@ pub struct Summary {
     pub command: Vec<String>,
     /// When it began, RFC 3339.
     pub started: String,
-    /// Seconds that the run took.
+    /// Seconds that the run took, pauses left out.
     pub seconds: f64,
     pub seed: u64,
     pub stopped: Stopped,
     /// Whether the record has its end; false when the run was killed.
     pub complete: bool,
+    /// Where the run had ended and was taken up again, in order.
+    #[serde(default)]
+    pub resumed: Vec<Resumed>,
     /// Whether this run compares each reference with itself.
     pub aa: bool,
     pub settings: SettingsSummary,
@@ -58,6 +61,20 @@ pub struct Summary {
 pub struct LinkEnds {
     pub from: String,
     pub to: String,
+}
+
+/// A run that goes on after a pause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Resumed {
+    /// When, RFC 3339.
+    pub at: String,
+    /// Seconds that the run had taken before.
+    pub after_seconds: f64,
+    /// Seconds in which nothing ran.
+    pub pause_seconds: f64,
+    /// How it had ended; absent when it was killed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Stopped>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -163,6 +163,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         cases,
         derived: vec![],
         differences: vec![],
+        origin: None,
     }
 }
 

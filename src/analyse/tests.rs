@@ -207,6 +207,7 @@ fn after(data: &RunData, rounds: u32) -> RunData {
         TrialRecord::Round(round) => round.round < rounds,
         TrialRecord::Trial(trial) => trial.round < rounds,
         TrialRecord::Failure(failure) => failure.round < rounds,
+        TrialRecord::Resumed(_) => true,
     };
     RunData { records: data.records.iter().filter(within).cloned().collect(), end: None, ..data.clone() }
 }

@@ -7,7 +7,7 @@ use lasthop_stats::{
     grouped::BlockValue,
     quantile::Bins,
     random,
-    stopping::LOOKS_CONFIDENCE,
+    stopping::{LOOKS_CONFIDENCE, after_reports},
     totals::{Fraction, Totals},
 };
 
@@ -106,19 +106,26 @@ impl<'a> Trials<'a> {
         u32::try_from(seen.len()).unwrap_or(u32::MAX)
     }
 
-    /// Seconds that the run took, or has taken up to its last trial.
+    /// Seconds that the run took, or has taken up to its last trial, pauses left out.
     pub fn seconds(&self) -> f64 {
-        let last = || self.every().map(|trial| trial.at_ns + trial.result.elapsed_ns).max().unwrap_or(0);
-        self.data.end.as_ref().map_or_else(last, |end| end.took_ns) as f64 / 1e9
+        self.data.took_ns() as f64 / 1e9
     }
 
     /// The level at which intervals are computed: higher for a run that stopped at its own intervals, so that they cover
-    /// the truth in 95 % of runs all the same.
+    /// the truth in 95 % of runs all the same; and for one that had been reported before it was resumed.
     pub fn confidence(&self) -> f64 {
-        match &self.data.end {
-            Some(end) if end.stopped == Stopped::Precision => LOOKS_CONFIDENCE,
-            _ => lasthop_stats::CONFIDENCE,
-        }
+        after_reports(
+            match &self.data.end {
+                Some(end) if end.stopped == Stopped::Precision => LOOKS_CONFIDENCE,
+                _ => lasthop_stats::CONFIDENCE,
+            },
+            self.data.reports(),
+        )
+    }
+
+    /// The level of the intervals that decide whether a run stops.
+    pub fn looks_confidence(&self) -> f64 {
+        after_reports(LOOKS_CONFIDENCE, self.data.reports())
     }
 
     /// Draws of its own for each case and quantity.

@@ -43,6 +43,9 @@ pub enum Command {
     /// Run an experiment and report its result
     #[command(after_help = EXIT_CODES)]
     Run(Run),
+    /// Go on with a run that was interrupted, killed, or ended by its budget
+    #[command(after_help = EXIT_CODES)]
+    Resume(Resume),
     /// List the experiments
     List,
     /// Show an experiment: its question, services, factors and cases
@@ -286,6 +289,24 @@ pub struct Report {
     pub run: String,
     #[command(flatten)]
     pub output: OutputOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct Resume {
+    /// A run: its name or a part of it, its directory, or `last`
+    #[arg(default_value = "last")]
+    pub run: String,
+    /// Further time that it may take, starts included; what is left of its own if not given
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub budget: Option<Duration>,
+    #[command(flatten)]
+    pub output: OutputOptions,
+    /// Do not show progress; warnings stay
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Show no progress line even on a terminal
+    #[arg(long)]
+    pub no_progress: bool,
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,7 @@ mod list;
 mod load;
 mod progress;
 mod repro;
+mod resume;
 mod run;
 mod serve;
 mod values;
@@ -99,6 +100,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     };
     match command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Resume(arguments) => resume::resume(&arguments),
         Command::List => list::experiments().map(done),
         Command::Show(arguments) => list::show(&arguments).map(done),
         Command::Load(arguments) => load::load(&arguments),

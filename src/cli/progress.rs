@@ -59,6 +59,13 @@ impl Progress {
                 let of = if *cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") };
                 self.say(&format!("{run}: {of}, at most {}", seconds(*budget)));
             }
+            Event::Resumed { run, resumption } => {
+                let [used, budget] = [resumption.at_ns, resumption.budget_ns].map(Duration::from_nanos);
+                self.budget = budget;
+                self.bar.set_length(milliseconds(budget));
+                let pause = seconds(Duration::from_nanos(resumption.pause_ns));
+                self.say(&format!("{run}: resumed after {pause}, {} of {} used", seconds(used), seconds(budget)));
+            }
             Event::Starting { round, services } => {
                 let servers = if *services == 1 { "1 service".to_owned() } else { format!("{services} services") };
                 self.bar.set_message(line(

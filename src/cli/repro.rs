@@ -5,14 +5,14 @@ use std::{process::ExitCode, sync::Arc, sync::atomic::Ordering, time::Duration};
 use super::{
     CliError, FAILED, INTERRUPTED, args, catalog, home, list, locator, print,
     progress::{Progress, Talk},
-    run::watch_signals,
+    run::{sweep, watch_signals},
     talk, terminal,
 };
 use crate::{
     experiment::{catalog::LoadError, model::Experiment},
     report::{self, Format},
     repro::{self, Options, book::Book, outcome::Repetition, page},
-    service::{guard, home::Home},
+    service::home::Home,
     study::{catalog as studies, model::Study},
 };
 
@@ -115,9 +115,7 @@ fn book(arguments: &args::Repro) -> Result<Book, CliError> {
 }
 
 fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetition, CliError> {
-    for swept in guard::sweep() {
-        talk(&format!("a killed run had left {}; it is removed", swept.sandbox.display()));
-    }
+    sweep();
     let (home, catalog) = (home()?, catalog()?);
     let interrupt = watch_signals()?;
     let mut progress = Progress::new(Talk::choose(arguments.quiet, false));

@@ -1,6 +1,7 @@
 //! `lasthop run`
 
 use std::{
+    path::PathBuf,
     process::ExitCode,
     sync::{
         Arc,
@@ -18,13 +19,14 @@ use super::{
 use crate::{
     experiment::{
         cases::{OWN_DRIVER, Selection},
-        model::Defaults,
+        digest::{self, Digests},
+        model::{Defaults, Source},
         plan::Plan,
     },
-    record::schema::{Placement, Settings, Stopped},
+    record::schema::{Origin, Placement, Settings, Stopped},
     run::{
-        self, Job,
-        away::DriverAt,
+        self, Job, Outcome,
+        away::{DriverAt, Remote},
         placement::{self, Wish},
     },
     service::guard,
@@ -38,9 +40,8 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     let settings = settings(&plan, options)?;
     let home = home()?;
     let locator = locator(&home, &plan.experiment.name, &options.programs);
-    for swept in guard::sweep() {
-        talk(&format!("a killed run had left {}; it is removed", swept.sandbox.display()));
-    }
+    let origin = origin(&plan, wanted, options)?;
+    sweep();
     let interrupt = watch_signals()?;
     let mut progress = Progress::new(Talk::choose(options.quiet, options.no_progress));
     let job = Job {
@@ -53,14 +54,50 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         home: &home,
         command: std::env::args().collect(),
         interrupt: &interrupt,
+        origin: Some(origin),
     };
     let outcome = run::execute(&job, &mut |event| progress.show(event)).map_err(CliError::failed)?;
+    conclude(&outcome, &options.output)
+}
+
+/// Ends what lasthop processes that were killed have left.
+pub fn sweep() {
+    for swept in guard::sweep() {
+        talk(&format!("a killed run had left {}; it is removed", swept.sandbox.display()));
+    }
+}
+
+/// Reports a run that has just ended, and says how in the exit code.
+pub fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode, CliError> {
     let summary = summarise(&outcome.record)?;
-    deliver(&summary, &options.output)?;
+    deliver(&summary, output)?;
     Ok(match outcome.stopped {
-        Stopped::Interrupted => ExitCode::from(INTERRUPTED),
+        Stopped::Interrupted => {
+            talk(&format!("`lasthop resume {}` goes on with this run", summary.run));
+            ExitCode::from(INTERRUPTED)
+        }
         _ if summary.failures.is_empty() => ExitCode::SUCCESS,
         _ => ExitCode::from(FAILED),
+    })
+}
+
+/// What another lasthop needs to go on with the run. Paths are absolute: it may be started elsewhere.
+fn origin(plan: &Plan, selection: Selection, options: &args::RunOptions) -> Result<Origin, CliError> {
+    let absolute = |path: &PathBuf| std::path::absolute(path).map_err(CliError::usage);
+    let programs = options.programs.programs.iter().map(|(recipe, path)| Ok((recipe.clone(), absolute(path)?)));
+    let remote = options.drivers.remote();
+    Ok(Origin {
+        experiment: match &plan.experiment.source {
+            Source::BuiltIn => plan.experiment.name.clone(),
+            Source::Folder(path) => path.display().to_string(),
+        },
+        selection,
+        programs: programs.collect::<Result<_, CliError>>()?,
+        engine: options.programs.engine,
+        images: options.programs.images,
+        remote: Remote { config: remote.config.as_ref().map(absolute).transpose()?, ..remote },
+        files: digest::of_experiment(&plan.experiment),
+        executables: Digests::new(),
     })
 }
 

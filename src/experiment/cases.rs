@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, str::FromStr};
 use indexmap::IndexMap;
 use lasthop_load::spec::Transport;
 use minijinja::value::Value;
+use serde::{Deserialize, Serialize};
 
 use super::{
     diagnostics::suggest,
@@ -31,7 +32,8 @@ pub const OWN_DRIVER: &str = "lasthop";
 pub const AGAIN: &str = "-again";
 
 /// What a run chooses among the factors of an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Selection {
     /// Keep these of all listed levels.
     pub only: Vec<Choice>,
@@ -44,7 +46,8 @@ pub struct Selection {
 }
 
 /// `factor=level,level`
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Choice {
     pub factor: String,
     pub levels: Vec<String>,

@@ -11,6 +11,7 @@
 //! | [`cases`] | which levels are chosen, and the cases that they make |
 //! | `template`, [`render`] | services and load with everything filled in |
 //! | [`plan`] | cases, the stacks that they run on, and what differs beside the transport |
+//! | [`digest`] | how a run that goes on later knows that nothing was changed |
 //! | `derive` | from which cases further quantities follow |
 //! | [`schedule`] | the order of the cases in each block |
 
@@ -20,6 +21,7 @@ pub mod container;
 mod definition;
 mod derive;
 pub mod diagnostics;
+pub mod digest;
 pub(crate) mod document;
 pub mod model;
 pub mod plan;

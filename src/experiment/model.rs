@@ -8,6 +8,8 @@ use indexmap::IndexMap;
 use lasthop_load::spec::{Endpoint, Transport};
 use serde::{Deserialize, Serialize};
 
+use super::digest::Digests;
+
 /// One value of a factor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -45,6 +47,8 @@ pub struct Experiment {
     pub source: Source,
     /// Every file of the folder but `experiment.toml`, by path relative to it.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
+    /// Of every file of the folder, by path.
+    pub digests: Digests,
     pub link: Link,
     /// The first factor is always `transport`, the transport of the link.
     pub factors: IndexMap<String, Factor>,
@@ -248,6 +252,8 @@ pub struct Recipe {
     pub config: IndexMap<PathBuf, ConfigFile>,
     pub ready: Ready,
     pub stop: Stop,
+    /// Of every file of its folder, by path.
+    pub digests: Digests,
 }
 
 /// Where to listen, said in the server's own way.

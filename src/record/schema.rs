@@ -4,12 +4,14 @@
 //! run.json           RunHeader       written once, before the first service starts
 //! environment.json   Environment     written when the first round is up: then all versions are known
 //! trials.jsonl       TrialRecord     one line a trial, on disk before the next trial starts
-//! end.json           RunEnd          written last; where it is missing the run was cut off
+//! end.json           RunEnd          written last; where it is missing the run was cut off; gone again once a run is resumed
 //! services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
 //! ```
 //!
 //! History of [`VERSION`]:
 //! - 1: first.
+
+use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
@@ -22,9 +24,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    experiment::model::{Level, Levels},
+    experiment::{
+        cases::Selection,
+        digest::Digests,
+        model::{Level, Levels},
+    },
     observe::Observations,
-    run::away::DriverAt,
+    run::away::{DriverAt, Remote},
+    service::container::{engine::Kind, image::Images},
     tool::ToolChoice,
 };
 
@@ -51,6 +58,29 @@ pub struct RunHeader {
     /// Quantities that follow from several cases.
     #[serde(default)]
     pub derived: Vec<DerivedPlan>,
+    /// What `lasthop resume` needs; `None` for a part of a repetition, which is repeated as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// What a run was made from: enough to plan it again, and to see that nothing of it has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Name of an experiment in the binary, or the absolute path of its folder.
+    pub experiment: String,
+    pub selection: Selection,
+    /// `--program`: which executable was to be taken for a recipe.
+    pub programs: BTreeMap<String, PathBuf>,
+    /// `--engine`
+    pub engine: Option<Kind>,
+    /// `--images`
+    pub images: Images,
+    pub remote: Remote,
+    /// Of the files of the experiment and its recipes.
+    pub files: Digests,
+    /// Of the executables that were found, and of lasthop's own.
+    pub executables: Digests,
 }
 
 /// A quantity that follows from several cases.
@@ -250,13 +280,32 @@ pub enum TrialRecord {
     Round(RoundRecord),
     Trial(Box<MeasuredTrial>),
     Failure(Failure),
+    /// The run had ended, and goes on from here.
+    Resumed(Resumption),
+}
+
+/// Where a run was taken up again. Its clock stood still meanwhile: `at_ns` counts the time in which it ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resumption {
+    pub at: Timestamp,
+    /// The command line that did it.
+    pub command: Vec<String>,
+    /// Nanoseconds of running time before it.
+    pub at_ns: u64,
+    /// Nanoseconds since the last that is known of the part before.
+    pub pause_ns: u64,
+    /// Running time that the whole run may take from now on: what was used, and what was given to it.
+    pub budget_ns: u64,
+    /// How the part before had ended; `None` when it was killed, and so had reported nothing.
+    pub ended: Option<Stopped>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoundRecord {
     pub round: u32,
-    /// Nanoseconds since the run began.
+    /// Nanoseconds since the run began, pauses left out.
     pub at_ns: u64,
     /// Nanoseconds that starting and verifying took.
     pub start_ns: u64,
@@ -304,7 +353,7 @@ pub struct MeasuredTrial {
     /// Place within the block, from 0.
     pub position: u32,
     pub case: String,
-    /// Nanoseconds since the run began.
+    /// Nanoseconds since the run began, pauses left out.
     pub at_ns: u64,
     pub result: TrialResult,
     pub observations: Observations,
@@ -331,7 +380,7 @@ pub struct Failure {
 pub struct RunEnd {
     pub stopped: Stopped,
     pub ended: Timestamp,
-    /// Nanoseconds from begin to end.
+    /// Nanoseconds from begin to end, pauses left out.
     pub took_ns: u64,
 }
 

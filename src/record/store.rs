@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::{
     RunData,
     schema::{RunHeader, TrialRecord, VERSION},
+    writer::{END, TRIALS},
 };
 
 /// A record cannot be found or read.
@@ -131,7 +132,7 @@ fn name_of(path: &Path) -> String {
 /// Whether the record is whole, still being written, or cut off.
 #[must_use]
 pub fn state(directory: &Path) -> State {
-    if directory.join("end.json").is_file() {
+    if directory.join(END).is_file() {
         return State::Complete;
     }
     match File::open(directory.join("lock")).map(|lock| lock.try_lock_shared()) {
@@ -164,8 +165,8 @@ pub fn read(directory: &Path) -> Result<RunData, ReadError> {
     Ok(RunData {
         header: header(directory)?,
         environment: optional(&directory.join("environment.json"))?,
-        records: trials(&directory.join("trials.jsonl"))?,
-        end: optional(&directory.join("end.json"))?,
+        records: trials(&directory.join(TRIALS))?,
+        end: optional(&directory.join(END))?,
     })
 }
 

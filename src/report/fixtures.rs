@@ -160,6 +160,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         seed: 42,
         stopped: Stopped::Precision,
         complete: true,
+        resumed: vec![],
         aa: false,
         settings: SettingsSummary {
             precision: 0.02,

@@ -317,6 +317,7 @@ impl Job<'_> {
             engine: options.engine,
             images: options.images,
             remote: run::away::Remote::default(),
+            origin: None,
         };
         let outcome = run::execute(&job, tell).map_err(|error| match error {
             RunError::Missing(cause) => Trouble::Missing(cause),

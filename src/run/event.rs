@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::{
     analyse::ProgressLine,
-    record::schema::{Failure, Stopped},
+    record::schema::{Failure, Resumption, Stopped},
 };
 
 /// One thing that happened, in one linear order.
@@ -14,6 +14,8 @@ pub enum Event<'a> {
     Began { run: &'a str, cases: usize, stacks: usize, budget: Duration },
     /// The experiment's Containerfile cannot be used; an image of this machine's packages takes its place.
     Instead { because: &'a str },
+    /// A run that had ended goes on in its record.
+    Resumed { run: &'a str, resumption: &'a Resumption },
     /// Services are being started for a round.
     Starting { round: u32, services: usize },
     /// The next trial begins.

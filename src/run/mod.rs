@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A round ends its services before the next begins. After each round the run looks whether every interval is as narrow
-//! as asked; before each block, whether the time is spent.
+//! as asked; before each block, whether the time is spent. A run that was ended before goes on with a new round ([`resume`]).
 
 pub mod away;
 pub mod driver;
@@ -13,6 +13,7 @@ pub mod event;
 pub mod placement;
 mod probe;
 mod programs;
+pub mod resume;
 mod round;
 mod site;
 
@@ -28,20 +29,21 @@ use self::{
     away::{Away, AwayError, Remote},
     event::Event,
     programs::Programs,
+    resume::{Changed, Past, Unfinished},
     round::Round,
 };
 use crate::{
     analyse,
-    experiment::{plan::Plan, schedule::Schedule},
+    experiment::{digest::Digests, plan::Plan, schedule::Schedule},
     observe,
     record::{
         RunData, WriteError, Writer,
-        schema::{Failure, RunEnd, RunHeader, Settings, Stopped, TrialRecord},
+        schema::{Environment, Failure, Origin, RunEnd, RunHeader, Settings, Stopped, TrialRecord},
     },
     service::{
         container::{
             engine::Kind,
-            image::{Images, Origin},
+            image::{self, Images},
             site::{Site, SiteError},
         },
         guard::{Guard, GuardError},
@@ -71,6 +73,8 @@ pub struct Job<'a> {
     pub command: Vec<String>,
     /// Set by a signal: end in order, soon.
     pub interrupt: &'a AtomicBool,
+    /// What it is made from, for `lasthop resume`; the digests of executables are filled in when these are found.
+    pub origin: Option<Origin>,
 }
 
 /// A run that could not be made, or not be recorded.
@@ -86,6 +90,9 @@ pub enum RunError {
     Away(#[from] AwayError),
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// A run that was to go on would measure something else.
+    #[error(transparent)]
+    Changed(#[from] Changed),
     /// No case can be run at all: programs are not on this machine.
     #[error("{0}")]
     Missing(String),
@@ -106,35 +113,45 @@ pub struct Outcome {
 /// # Errors
 /// [`RunError`] when nothing could be started or written. Services that fail are rows of the record, not errors.
 pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
+    carry_out(job, None, tell)
+}
+
+/// Goes on with a run that had ended, in its record. The budget of the job's settings is that of the whole run.
+///
+/// # Errors
+/// As [`execute`], and [`RunError::Changed`] when the machine or a program is not what it was.
+pub fn resume(job: &Job<'_>, run: Unfinished, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
+    carry_out(job, Some(run), tell)
+}
+
+fn carry_out(
+    job: &Job<'_>,
+    unfinished: Option<Unfinished>,
+    tell: &mut dyn FnMut(&Event<'_>),
+) -> Result<Outcome, RunError> {
     let mut programs = Programs::locate(job.plan, &job.settings.tools, job.locator)
         .map_err(|error| RunError::Missing(error.to_string()))?;
     if let Some(why) = programs.all_missing(job.plan, |service| site::may_bring(job, service)) {
         return Err(if programs.are_absent() { RunError::Missing(why) } else { RunError::Unusable(why) });
     }
-    let header = header(job);
-    let runs = job.home.writable("runs")?;
+    let executables = programs.digests();
     let sandbox = Sandbox::create()?;
     let guard = Guard::launch(&sandbox)?;
     let wish = job.settings.driver_at.as_ref();
     let away = wish.map(|wish| Away::open(wish, &job.remote, &guard, &sandbox)).transpose()?;
-    let mut writer = Writer::create(&runs, &header)?;
     let site = site::open(job, &programs, sandbox.path());
     if let Some(Ok(site)) = &site {
         programs.add_site(site);
-        if let Origin::Packages { because: Some(because), .. } = &site.image.origin {
+        if let image::Origin::Packages { because: Some(because), .. } = &site.image.origin {
             tell(&Event::Instead { because });
         }
     }
     // An image is made once: the first run has as much time for its trials as the others.
     let begun = Instant::now();
-    tell(&Event::Began {
-        run: &header.run,
-        cases: job.plan.cases.len(),
-        stacks: job.plan.stacks.len(),
-        budget: Duration::from_nanos(job.settings.budget_ns),
-    });
-    let data = RunData { header, environment: None, records: Vec::new(), end: None };
-    let cases = job.plan.cases.len();
+    let Open { mut writer, data, past } = match unfinished {
+        None => begin(job, executables, tell)?,
+        Some(run) => run.go_on(job, &environment(&programs, away.as_ref()), &executables, tell)?,
+    };
     let mut runner = Runner {
         job,
         programs,
@@ -143,21 +160,42 @@ pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcom
         away,
         schedule: Schedule::new(job.settings.seed),
         begun,
+        past,
         writer: &mut writer,
         data,
-        failing: vec![0; cases],
+        failing: vec![0; job.plan.cases.len()],
         site,
         tell,
     };
     let stopped = runner.rounds()?;
+    let took = runner.elapsed();
     let record = writer.directory().to_owned();
-    let took = begun.elapsed();
     writer.end(&RunEnd { stopped, ended: Timestamp::now(), took_ns: nanoseconds(took) })?;
     tell(&Event::Ended { stopped, record: record.clone(), elapsed: took });
     Ok(Outcome { record, stopped })
 }
 
-fn header(job: &Job<'_>) -> RunHeader {
+/// A record that can be written, and what it holds already.
+struct Open {
+    writer: Writer,
+    data: RunData,
+    past: Past,
+}
+
+fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Open, RunError> {
+    let header = header(job, executables);
+    let writer = Writer::create(&job.home.writable("runs")?, &header)?;
+    tell(&Event::Began {
+        run: &header.run,
+        cases: job.plan.cases.len(),
+        stacks: job.plan.stacks.len(),
+        budget: Duration::from_nanos(job.settings.budget_ns),
+    });
+    let data = RunData { header, environment: None, records: Vec::new(), end: None };
+    Ok(Open { writer, data, past: Past::default() })
+}
+
+fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
     let started = Timestamp::now();
     let experiment = job.plan.summary();
     RunHeader {
@@ -172,7 +210,13 @@ fn header(job: &Job<'_>) -> RunHeader {
         cases: job.plan.cases.clone(),
         derived: job.plan.derived.clone(),
         differences: job.plan.differences.clone(),
+        origin: job.origin.clone().map(|origin| Origin { executables, ..origin }),
     }
+}
+
+fn environment(programs: &Programs, away: Option<&Away>) -> Environment {
+    let here = observe::environment::read(&observe::facts::Facts::here(), programs.versions());
+    Environment { driver: away.map(Away::describe), ..here }
 }
 
 /// Sorts by time, and two runs of one second differ by their process.
@@ -199,7 +243,9 @@ struct Runner<'a> {
     /// Where the driver is, if not beside the services.
     away: Option<Away>,
     schedule: Schedule,
+    /// When lasthop began, which for a run that goes on is not when the run did.
     begun: Instant,
+    past: Past,
     writer: &'a mut Writer,
     /// What is on disk, for the look after each round.
     data: RunData,
@@ -212,7 +258,7 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     fn rounds(&mut self) -> Result<Stopped, RunError> {
-        for number in 0.. {
+        for number in self.past.next_round.. {
             let begun = Instant::now();
             let trials_before = self.trials();
             let mut round = Round::start(self, number)?;
@@ -226,7 +272,7 @@ impl Runner<'_> {
                 return Ok(Stopped::Failed);
             }
             let precise = self.look(number);
-            if self.job.settings.rounds.is_some_and(|most| number + 1 >= most) {
+            if self.job.settings.rounds.is_some_and(|most| self.whole_rounds(number) >= most) {
                 return Ok(Stopped::Rounds);
             }
             if precise {
@@ -237,6 +283,21 @@ impl Runner<'_> {
             }
         }
         unreachable!("rounds are numbered without end")
+    }
+
+    /// Running time of the whole run.
+    fn elapsed(&self) -> Duration {
+        self.past.took + self.begun.elapsed()
+    }
+
+    /// When round `number` has come to its end.
+    fn whole_rounds(&self, number: u32) -> u32 {
+        self.past.whole_rounds + number - self.past.next_round + 1
+    }
+
+    /// Whether no round was up yet: what is looked at once is looked at then.
+    fn is_first_round(&self) -> bool {
+        self.data.rounds().next().is_none()
     }
 
     fn trials(&self) -> usize {
@@ -261,13 +322,14 @@ impl Runner<'_> {
     /// Tells how far the comparisons are; true when all are as narrow as asked.
     fn look(&mut self, round: u32) -> bool {
         let comparisons = analyse::progress(&self.data);
-        (self.tell)(&Event::Progress { round, elapsed: self.begun.elapsed(), comparisons: &comparisons });
+        let elapsed = self.elapsed();
+        (self.tell)(&Event::Progress { round, elapsed, comparisons: &comparisons });
         analyse::precision_reached(&self.data)
     }
 
     /// Whether the budget has room for `more`.
     fn time_for(&self, more: Duration) -> bool {
-        self.begun.elapsed() + more <= Duration::from_nanos(self.job.settings.budget_ns)
+        self.elapsed() + more <= Duration::from_nanos(self.job.settings.budget_ns)
     }
 
     fn interrupted(&self) -> bool {
@@ -288,8 +350,7 @@ impl Runner<'_> {
     /// Written once, when every program has been started and told its version.
     fn keep_environment(&mut self) -> Result<(), RunError> {
         if self.data.environment.is_none() {
-            let mut environment = observe::environment::read(&observe::facts::Facts::here(), self.programs.versions());
-            environment.driver = self.away.as_ref().map(Away::describe);
+            let environment = environment(&self.programs, self.away.as_ref());
             self.writer.environment(&environment)?;
             self.data.environment = Some(environment);
         }

@@ -1,11 +1,15 @@
 //! The programs of a run, found once before anything starts.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
 
+use super::round::own_executable;
 use crate::{
-    experiment::plan::{Plan, Stack, StackService},
+    experiment::{
+        digest::{self, Digests},
+        plan::{Plan, Stack, StackService},
+    },
     record::schema::{IN_IMAGE, ProgramVersion},
     service::container::site::Site,
     service::locate::{LocateError, Located, Locator},
@@ -73,6 +77,16 @@ impl Programs {
             site.image.programs.iter().map(|(recipe, located)| (format!("{recipe}{IN_IMAGE}"), located.clone()));
         let all = [(site.engine.kind.name().to_owned(), engine), ("image".to_owned(), image)].into_iter().chain(inside);
         self.0.extend(all.map(|(name, located)| (name, Ok(located))));
+    }
+
+    /// Digests of the executables, lasthop's own among them. One that cannot be read has none.
+    pub fn digests(&self) -> Digests {
+        let recipes = self.0.iter().filter_map(|(name, found)| Some((name.clone(), found.as_ref().ok()?.path.clone())));
+        let tools = self.1.iter().map(|(tool, located)| (tool.name().to_owned(), located.path.clone()));
+        let own = own_executable().ok().map(|path| ("lasthop".to_owned(), PathBuf::from(path)));
+        let mut paths: BTreeMap<String, PathBuf> = recipes.chain(tools).collect();
+        paths.extend(own);
+        paths.into_iter().filter_map(|(name, path)| Some((name, digest::of_file(&path).ok()?))).collect()
     }
 
     /// Path and version of everything that was found, by recipe.

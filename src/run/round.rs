@@ -117,7 +117,7 @@ impl Round {
     /// # Errors
     /// Only what keeps the record from being written. Whatever does not come up is a failure row of its cases.
     pub fn start(runner: &mut Runner<'_>, number: u32) -> Result<Self, RunError> {
-        let begun = Instant::now();
+        let (at, begun) = (runner.elapsed(), Instant::now());
         let plan = runner.job.plan;
         let services = plan.stacks.iter().map(|stack| stack.services.len()).sum();
         (runner.tell)(&Event::Starting { round: number, services });
@@ -143,7 +143,7 @@ impl Round {
         let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
         runner.append(TrialRecord::Round(RoundRecord {
             round: number,
-            at_ns: nanoseconds(begun.duration_since(runner.begun)),
+            at_ns: nanoseconds(at),
             start_ns: nanoseconds(begun.elapsed()),
             cases: proofs,
             headroom,
@@ -162,12 +162,13 @@ impl Round {
                 Err(trouble) => runner.fail_stack(self.number, stack.number, &trouble)?,
             }
         }
+        let waited = !runner.is_first_round();
         let started = Stack::start_all(runner.guard, &plans);
         for (plan, started) in plans.into_iter().zip(started) {
             let number = plan.bindings.stack;
             match started {
                 Ok(stack) => {
-                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited: self.number > 0 });
+                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited });
                 }
                 Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
             }
@@ -228,8 +229,8 @@ impl Round {
             })?),
             None => None,
         };
-        let path = match (&runner.site, self.number) {
-            (Some(_), 0) => self.path(runner, case, bindings),
+        let path = match (&runner.site, runner.is_first_round()) {
+            (Some(_), true) => self.path(runner, case, bindings),
             _ => Vec::new(),
         };
         Ok((name, CaseProof { spec: load.spec, driver, link, path }))
@@ -297,7 +298,7 @@ impl Round {
     ) -> Result<(), RunError> {
         let case = &runner.job.plan.cases[index];
         let Some(name) = self.ready[index].clone() else { return Ok(()) };
-        let elapsed = runner.begun.elapsed();
+        let elapsed = runner.elapsed();
         (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
         let Some(running) = self.drivers.get_mut(&name) else {
             // It ended in the trial of another case, whose row has the reason.

@@ -12,6 +12,8 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
@@ -76,6 +78,31 @@ impl Lasthop {
         runs
     }
 
+    /// Waits until the newest run has recorded so many lines.
+    #[track_caller]
+    pub fn wait_for_lines(&self, least: usize) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let lines = || {
+            let newest = self.runs().pop().map(|run| run.join("trials.jsonl"));
+            newest.and_then(|path| fs::read_to_string(path).ok()).map_or(0, |text| text.lines().count())
+        };
+        while lines() < least {
+            assert!(Instant::now() < deadline, "{least} lines in 30 s: only {}", lines());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The guard needs a moment; what is still there after ten seconds is left.
+    pub fn wait_until_gone(&self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline
+            && (!self.processes().is_empty() || fs::read_dir(self.sandboxes()).unwrap().next().is_some())
+        {
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.assert_nothing_left();
+    }
+
     /// Panics when a process, a sandbox or a socket of this home is left.
     pub fn assert_nothing_left(&self) {
         let left: Vec<String> =
@@ -103,6 +130,12 @@ impl Lasthop {
             })
             .collect()
     }
+}
+
+/// Sends a signal to a process that this test started.
+pub fn signal(child: &Child, signal: i32) {
+    // SAFETY: the child is ours and not yet waited for, so the number is still its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
 fn user_data() -> PathBuf {

@@ -18,11 +18,21 @@ pub const LOOKS_CONFIDENCE: f64 = 0.97;
 /// A prediction that reaches farther than this many times the run so far is none.
 const FARTHEST: f64 = 100.0;
 
-/// Whether a run may stop: at least [`LEAST_ROUNDS`] rounds, and half of the interval (on the log scale) no wider than
-/// ln(1 + `precision`).
+/// Whether a run may stop: at least [`LEAST_ROUNDS`] rounds, and half of the interval (on the log scale) at
+/// `confidence` ([`LOOKS_CONFIDENCE`], unless there were reports before) no wider than ln(1 + `precision`).
 #[must_use]
-pub fn precise_enough(log_ratio: &Estimate, rounds: usize, precision: f64) -> bool {
-    rounds >= LEAST_ROUNDS && log_ratio.half_width(LOOKS_CONFIDENCE) <= precision.ln_1p()
+pub fn precise_enough(log_ratio: &Estimate, rounds: usize, precision: f64, confidence: f64) -> bool {
+    rounds >= LEAST_ROUNDS && log_ratio.half_width(confidence) <= precision.ln_1p()
+}
+
+/// Nominal level of the intervals of the `reports`-th report on the same data, which grew from one to the next.
+///
+/// Who reads a report and goes on only where it is undecided stops at the first interval that excludes 1, also when
+/// that is chance. So the k-th report has 1/k² of the first one's probability of error; that of being misled by any of them
+/// is then at most π²/6 times that of one, whoever decides by whatever rule. `tests/coverage.rs` has what it comes to.
+#[must_use]
+pub fn after_reports(confidence: f64, reports: u32) -> f64 {
+    1.0 - (1.0 - confidence) / f64::from(reports.max(1)).powi(2)
 }
 
 /// How much more data would decide an undecided comparison, as a multiple of the data so far (1.0: as much again).
@@ -60,16 +70,23 @@ mod tests {
     #[test]
     fn four_rounds_are_the_least() {
         let exact = estimate(0.1, 0.0);
-        assert!(!precise_enough(&exact, 3, 0.02));
-        assert!(precise_enough(&exact, 4, 0.02));
+        assert!(!precise_enough(&exact, 3, 0.02, LOOKS_CONFIDENCE));
+        assert!(precise_enough(&exact, 4, 0.02, LOOKS_CONFIDENCE));
+    }
+
+    #[test]
+    fn later_reports_risk_less() {
+        assert_eq!(after_reports(0.95, 1), 0.95);
+        assert!((after_reports(0.95, 2) - 0.9875).abs() < 1e-12);
+        assert_eq!(after_reports(0.95, 0), 0.95);
     }
 
     #[test]
     fn the_half_width_decides() {
         let critical = student::critical(LOOKS_CONFIDENCE, 9.0);
         let at = |share: f64| estimate(0.1, share * 0.02_f64.ln_1p() / critical);
-        assert!(precise_enough(&at(0.999), 10, 0.02));
-        assert!(!precise_enough(&at(1.001), 10, 0.02));
+        assert!(precise_enough(&at(0.999), 10, 0.02, LOOKS_CONFIDENCE));
+        assert!(!precise_enough(&at(1.001), 10, 0.02, LOOKS_CONFIDENCE));
     }
 
     #[test]

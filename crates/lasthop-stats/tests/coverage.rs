@@ -104,7 +104,7 @@ fn until_precise(draws: &mut Draws, how: Resampling, between: f64, precision: f6
             continue;
         }
         let estimate = mean::mean(&Grouped::new(rounds.clone()).unwrap(), how).unwrap();
-        if stopping::precise_enough(&estimate, rounds.len(), precision) {
+        if stopping::precise_enough(&estimate, rounds.len(), precision, stopping::LOOKS_CONFIDENCE) {
             return estimate;
         }
     }
@@ -130,6 +130,36 @@ fn stopping_when_narrow_enough_keeps_the_coverage() {
 fn without_the_allowance_stopping_would_cover_less() {
     let percent = coverage_when_stopped(|draws, how| until_precise(draws, how, 0.0, 0.3_f64.exp_m1()).interval(0.95));
     within("stop at ±0.3 without allowance", percent, 88.0, 93.9);
+}
+
+/// Goes on with another part of six rounds while the report is undecided, four times at most.
+fn until_decided(draws: &mut Draws, how: Resampling, between: f64, level: fn(u32) -> f64) -> Interval {
+    let mut rounds = Vec::new();
+    for report in 1.. {
+        rounds.extend((0..6).map(|_| round(draws, 5, between)));
+        let interval = mean::mean(&Grouped::new(rounds.clone()).unwrap(), how).unwrap().interval(level(report));
+        if report == 4 || !interval.contains(0.0) {
+            return interval;
+        }
+    }
+    unreachable!("there is a fourth report")
+}
+
+#[test]
+fn resuming_while_undecided_keeps_most_of_the_coverage() {
+    for between in [0.0, 1.0] {
+        let percent = coverage_when_stopped(|draws, how| {
+            until_decided(draws, how, between, |report| stopping::after_reports(0.95, report))
+        });
+        within(&format!("up to four reports, luck {between}"), percent, 93.0, 97.5);
+    }
+}
+
+/// The reason for [`stopping::after_reports`].
+#[test]
+fn without_the_allowance_resuming_would_cover_less() {
+    let percent = coverage_when_stopped(|draws, how| until_decided(draws, how, 1.0, |_| 0.95));
+    within("up to four reports without allowance", percent, 84.0, 90.0);
 }
 
 /// The reason for drawing whole rounds: drawing blocks again within drawn rounds counts their scatter twice.

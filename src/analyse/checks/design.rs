@@ -18,7 +18,7 @@ const LUCK_SHARE: f64 = 0.5;
 
 pub fn run_cut_off(evidence: &Evidence) -> Vec<Check> {
     let effect = "everything up to there is in the report; the end of a run that is broken off by hand is not chosen \
-                  by chance";
+                  by chance (`lasthop resume` goes on)";
     let text = match &evidence.trials.data.end {
         None => "the record has no end: lasthop was killed, crashed, or is still at it",
         Some(end) if end.stopped == Stopped::Interrupted => "a signal ended the run before its budget or precision",

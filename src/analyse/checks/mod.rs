@@ -14,6 +14,7 @@ mod link;
 mod machine;
 mod network;
 mod order;
+mod pause;
 #[cfg(test)]
 mod tests;
 
@@ -66,8 +67,10 @@ const CHECKS: &[CheckFunction] = &[
     latency::delayed_ack,
     latency::syn_retransmit,
     latency::coarse_clock,
+    pause::pause,
     order::drift,
     order::position,
+    pause::resumed,
 ];
 
 /// All findings, invalidating ones first.

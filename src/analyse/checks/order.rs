@@ -17,7 +17,7 @@ const LEAST_TRIALS: usize = 12;
 /// Weaker correlations are not worth a note, also where they are certain.
 const LEAST_CORRELATION: f64 = 0.3;
 /// Level of one test; some dozen of them are made in a run.
-const LEVEL: f64 = 0.001;
+pub const LEVEL: f64 = 0.001;
 
 /// Spearman's correlation if it is certain and strong enough to speak of.
 fn trend(x: &[f64], y: &[f64]) -> Option<f64> {

@@ -5,6 +5,7 @@ use lasthop_load::{
     result::ErrorClass,
     spec::{Reuse, Transport},
 };
+use lasthop_stats::student;
 
 use crate::{
     analyse::{
@@ -17,7 +18,7 @@ use crate::{
     },
     record::{
         data::RunData,
-        schema::{Difference, LinkObserved, Placement, ProgramVersion, Stopped, TrialRecord},
+        schema::{Difference, LinkObserved, Placement, ProgramVersion, Resumption, Stopped, TrialRecord},
     },
 };
 
@@ -418,6 +419,61 @@ fn a_ratio_that_moves_and_a_machine_that_does() {
     let check = finding(&data, "drift");
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
     assert!(check.evidence.contains("falls"), "{}", check.evidence);
+}
+
+/// As if it had been taken up again before this round, three hours later.
+fn resume_before(data: &mut RunData, round: u32, ended: Option<Stopped>) {
+    let is_there = |record: &TrialRecord| matches!(record, TrialRecord::Round(found) if found.round == round);
+    let place = data.records.iter().position(is_there).unwrap();
+    let TrialRecord::Round(first) = &data.records[place] else { unreachable!() };
+    let resumption = Resumption {
+        at: "2026-01-01T03:00:00Z".parse().unwrap(),
+        command: vec![],
+        at_ns: first.at_ns,
+        pause_ns: 3 * 3_600 * 1_000_000_000,
+        budget_ns: data.header.settings.budget_ns,
+        ended,
+    };
+    data.records.insert(place, TrialRecord::Resumed(resumption));
+}
+
+#[test]
+fn a_ratio_that_is_another_one_after_a_pause() {
+    let mut data = healthy();
+    assert_eq!(findings(&data, "resumed"), []);
+    resume_before(&mut data, 3, None);
+    let check = finding(&data, "resumed");
+    assert_eq!(check.severity, Severity::Note);
+    assert!(check.evidence.contains("killed") && check.evidence.contains("3 h later"), "{}", check.evidence);
+    assert_eq!(findings(&data, "pause"), [], "the same before and after");
+    let slow_after = |data: &mut RunData, case: &str| {
+        each_trial(data, case, |trial| {
+            trial.result.requests = trial.result.requests * if trial.round < 3 { 100 } else { 90 } / 100;
+        });
+    };
+    slow_after(&mut data, "unix");
+    let check = finding(&data, "pause");
+    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
+    assert!(check.evidence.contains("differs by 12 %"), "{}", check.evidence);
+    slow_after(&mut data, "tcp");
+    assert!(findings(&data, "pause").iter().all(|check| check.severity == Severity::Note), "both alike");
+}
+
+/// What was reported before may have decided that the run goes on; what was killed had reported nothing.
+#[test]
+fn a_run_that_was_reported_before_gets_wider_intervals() {
+    let width = |ended: Option<Option<Stopped>>| {
+        let mut data = healthy();
+        if let Some(ended) = ended {
+            resume_before(&mut data, 3, ended);
+        }
+        let found = comparison(&summarise(&data), "unix", Metric::Throughput).unwrap();
+        (found.high / found.low).ln()
+    };
+    assert_eq!(width(None), width(Some(None)));
+    let wider = width(Some(Some(Stopped::Budget))) / width(None);
+    let expected = student::critical(0.9875, 5.0) / student::critical(0.95, 5.0);
+    assert!((wider - expected).abs() < 1e-9, "{wider} {expected}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
 use crate::experiment::{
     cases::{self, PATH, TRANSPORT},
     definition::{ContainerFile, ExperimentFile, FactorFile, Scalar, ServiceFile},
+    digest,
     model::{
         Container, Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load,
         Recipe, Service, Source,
@@ -79,6 +80,7 @@ impl Checker<'_> {
             question: file.question.clone(),
             source,
             files: own,
+            digests: digest::of_files(self.files),
             link: link(file),
             factors,
             excludes: file

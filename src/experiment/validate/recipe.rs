@@ -9,6 +9,7 @@ use super::{Checker, Files, Scope, join, packages, read, stays_inside};
 use crate::experiment::{
     definition::{ListenFile, ProgramFile, ReadyName, RecipeFile, RunAsName, SettingFile},
     diagnostics::Diagnostics,
+    digest,
     model::{Listen, Program, ProgramKind, Ready, ReadyCheck, Recipe, Setting, Stop},
     schema,
 };
@@ -81,6 +82,7 @@ impl Checker<'_> {
             config: self.config("/config", &file.config, &scope),
             ready: self.ready(file),
             stop: self.stop(file),
+            digests: digest::of_files(self.files),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where it ran, and how it was run.
 
 use crate::{
-    analyse::summary::Summary,
+    analyse::summary::{Resumed, Summary},
     record::schema::{Environment, Placement, Stopped},
     report::{
         document::{Block, Depth, Section, Text, Tone},
@@ -84,7 +84,9 @@ fn run(summary: &Summary) -> String {
         Stopped::Interrupted => "interrupted".to_owned(),
         Stopped::Failed => "stopped: no case worked".to_owned(),
     };
-    format!("run {}, seed {}, {ended}", summary.run, summary.seed)
+    let resumed = |one: &Resumed| format!("; resumed {} after a pause of {}", one.at, Seconds(one.pause_seconds));
+    let resumed: String = summary.resumed.iter().map(resumed).collect();
+    format!("run {}, seed {}, {ended}{resumed}", summary.run, summary.seed)
 }
 
 /// Everything else that is known of the machine and the settings.

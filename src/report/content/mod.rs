@@ -50,8 +50,13 @@ pub fn document(summary: &Summary) -> Document {
 fn subtitle(summary: &Summary) -> Text {
     let shared = [format!("{} → {}", summary.link.from, summary.link.to), constants(summary)];
     let shared: Vec<String> = shared.into_iter().filter(|part| !part.is_empty()).collect();
+    let resumed = match summary.resumed.len() {
+        0 => String::new(),
+        1 => ", resumed once".to_owned(),
+        times => format!(", resumed {times} times"),
+    };
     let amount = format!(
-        "{}, {} in {}",
+        "{}, {} in {}{resumed}",
         plural(u64::from(summary.rounds), "round"),
         plural(u64::from(summary.blocks), "block"),
         Seconds(summary.seconds)

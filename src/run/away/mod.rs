@@ -21,6 +21,7 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_load::spec::{Address, Spec};
+use serde::{Deserialize, Serialize};
 
 pub use self::wish::{DriverAt, Login, NoPlace};
 use self::{
@@ -39,7 +40,8 @@ use crate::{
 };
 
 /// What a driver on another host needs beside its name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Remote {
     /// `KEY=VALUE`, as ssh's `-o` takes them.
     pub options: Vec<String>,

@@ -27,7 +27,7 @@ pub fn calibrate(
     runner: &Runner<'_>,
     proofs: &IndexMap<String, CaseProof>,
 ) -> IndexMap<String, f64> {
-    if !runner.job.settings.headroom || round.number > 0 {
+    if !runner.job.settings.headroom || !runner.is_first_round() {
         return IndexMap::new();
     }
     let mut known: HashMap<String, Option<f64>> = HashMap::new();

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     IMAGE_LABEL,
     engine::{Engine, EngineError},
@@ -86,7 +88,8 @@ pub enum Origin {
 }
 
 /// How images are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Images {
     /// By the experiment's Containerfile; where its base image cannot be had, of this machine's packages.
     #[default]

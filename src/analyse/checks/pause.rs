@@ -1,0 +1,101 @@
+//! Whether a run that was resumed measured the same before and after its pauses.
+
+use std::collections::BTreeMap;
+
+use lasthop_stats::{Grouped, variance};
+
+use super::{Evidence, of_case, of_run, order::LEVEL, percent};
+use crate::{
+    analyse::{
+        comparisons::Pairs,
+        summary::{Check, Severity},
+        trials::Trials,
+    },
+    record::schema::{CasePlan, MeasuredTrial, Resumption, Stopped},
+};
+
+/// That the run has pauses at all.
+pub fn resumed(evidence: &Evidence) -> Vec<Check> {
+    let pauses: Vec<String> = evidence.trials.data.resumptions().map(described).collect();
+    if pauses.is_empty() {
+        return vec![];
+    }
+    let effect = "its parts count as rounds of one run; a result that moved in a pause shows as `pause`";
+    vec![of_run("resumed", Severity::Note, pauses.join("; "), effect)]
+}
+
+fn described(resumption: &Resumption) -> String {
+    let how = match resumption.ended {
+        None => "it was killed",
+        Some(Stopped::Budget) => "its budget was spent",
+        Some(_) => "it was interrupted",
+    };
+    let after = resumption.at_ns as f64 / 1e9;
+    format!("{how} after {after:.0} s and went on {} later, at {}", duration(resumption.pause_ns), resumption.at)
+}
+
+fn duration(nanoseconds: u64) -> String {
+    let seconds = nanoseconds as f64 / 1e9;
+    match seconds {
+        _ if seconds < 120.0 => format!("{seconds:.0} s"),
+        _ if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ if seconds < 172_800.0 => format!("{:.0} h", seconds / 3600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
+/// A ratio that is another one after a pause, and a reference's throughput that is.
+pub fn pause(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    if trials.data.resumptions().next().is_none() {
+        return vec![];
+    }
+    trials.cases().iter().filter_map(|plan| of_ratio(trials, plan).or_else(|| of_throughput(trials, plan))).collect()
+}
+
+fn of_ratio(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+    let pairs = Pairs::of(trials, plan)?;
+    let log = |case: &MeasuredTrial, reference: &MeasuredTrial| {
+        (case.result.throughput() / reference.result.throughput()).ln()
+    };
+    let logs = pairs.blocks.iter().map(|&(place, case, reference)| (place.0, log(case, reference)));
+    let moved = moved(trials, logs)?;
+    let text =
+        format!("the ratio to {} differs by {} between the parts of the run", pairs.reference.case, percent(moved));
+    let effect = "what is reported is a mean over two states: make a new run, and look for what changed in the pause";
+    Some(of_case("pause", Severity::Doubt, &plan.case, text, effect))
+}
+
+fn of_throughput(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+    if plan.reference.is_some() {
+        return None;
+    }
+    let moved = moved(trials, trials.of(&plan.case).map(|trial| (trial.round, trial.result.throughput().ln())))?;
+    let text = format!("its throughput differs by {} between the parts of the run", percent(moved));
+    let effect = "the machine is not as fast as before its pause; ratios are taken within blocks and stay fair";
+    Some(of_case("pause", Severity::Note, &plan.case, text, effect))
+}
+
+/// How far the parts' means are apart, as a share, where that is certain and more than the margin. Rounds are what is
+/// compared (analysis of variance of their means): the blocks of a round share its luck.
+fn moved(trials: &Trials, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
+    let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (round, log) in logs {
+        rounds.entry(round).or_default().push(log);
+    }
+    let part_of = trials.data.parts();
+    let mut parts: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (round, logs) in &rounds {
+        parts.entry(part_of[round]).or_default().push(mean(logs));
+    }
+    let means: Vec<f64> = parts.values().map(|rounds| mean(rounds)).collect();
+    let (low, high) =
+        (means.iter().copied().fold(f64::INFINITY, f64::min), means.iter().copied().fold(f64::MIN, f64::max));
+    let found = variance::components(&Grouped::new(parts.into_values().collect()).ok()?)?;
+    let share = (high - low).exp_m1();
+    (found.p_value < LEVEL && share > trials.data.header.settings.margin).then_some(share)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}

@@ -1,0 +1,311 @@
+//! A run that goes on: what it has already, and whether everything is as it was.
+
+use std::{path::Path, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{Job, Open, RunError, event::Event, nanoseconds, placement};
+use crate::{
+    experiment::{
+        digest::{self, Digests},
+        model::Experiment,
+        plan::Plan,
+    },
+    record::{
+        ReadError, RunData, WriteError, Writer,
+        schema::{
+            Environment, Origin, Placement, ProgramVersion, Resumption, RunHeader, Settings, Stopped, TrialRecord,
+        },
+        store,
+    },
+};
+
+/// Less than this is no time to start services and measure anything.
+const LEAST_BUDGET: Duration = Duration::from_secs(1);
+
+/// A run that cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("run {0} is still going on: there is nothing to resume")]
+    Running(String),
+    #[error("run {run} is finished: {why}. There is nothing to resume; `lasthop report {run}` shows it")]
+    Finished { run: String, why: &'static str },
+    #[error("run {0} does not say what it was made from: a part of `lasthop repro` is repeated as a whole")]
+    NoOrigin(String),
+    #[error(
+        "the budget of run {run} is spent: say how much more time it may take, \
+         for example `lasthop resume {run} --budget {seconds}s`"
+    )]
+    Spent { run: String, seconds: u64 },
+    #[error(transparent)]
+    Changed(#[from] Changed),
+}
+
+/// Something is not as it was: two halves of such a run could not be compared.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "run {run} cannot go on, because what it measures has changed since:\n{}\nMake a new run instead: {again}",
+    differences.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n")
+)]
+pub struct Changed {
+    run: String,
+    differences: Vec<String>,
+    /// The command line of the run.
+    again: String,
+}
+
+/// The record of a run that has not come to its end, locked.
+pub struct Unfinished {
+    writer: Writer,
+    data: RunData,
+    pub origin: Origin,
+}
+
+/// What a run had behind it when it went on; nothing for a new one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Past {
+    /// Running time.
+    pub took: Duration,
+    /// Number of the first round from now on.
+    pub next_round: u32,
+    /// Rounds that came to their end.
+    pub whole_rounds: u32,
+}
+
+impl Unfinished {
+    /// Opens a record that can be taken up again.
+    ///
+    /// # Errors
+    /// Where it is going on, finished, or does not say what it was made from.
+    pub fn open(directory: &Path) -> Result<Self, ResumeError> {
+        let run = store::header(directory)?.run;
+        if store::state(directory) == store::State::Running {
+            return Err(ResumeError::Running(run));
+        }
+        let writer = Writer::reopen(directory)?.ok_or_else(|| ResumeError::Running(run.clone()))?;
+        let data = store::read(directory)?;
+        if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped)) {
+            return Err(ResumeError::Finished { run, why });
+        }
+        let origin = data.header.origin.clone().ok_or(ResumeError::NoOrigin(run))?;
+        Ok(Self { writer, data, origin })
+    }
+
+    /// The settings of the run, with `more` time from now on; without it what is left of its own.
+    ///
+    /// # Errors
+    /// [`ResumeError::Spent`] where nothing is left.
+    pub fn settings(&self, more: Option<Duration>) -> Result<Settings, ResumeError> {
+        let header = &self.data.header;
+        let used = self.data.took_ns();
+        let budget_ns = more.map_or(self.data.budget_ns(), |more| used.saturating_add(nanoseconds(more)));
+        let by_budget = self.data.end.as_ref().is_some_and(|end| end.stopped == Stopped::Budget);
+        if more.is_none() && (by_budget || budget_ns < used.saturating_add(nanoseconds(LEAST_BUDGET))) {
+            let seconds = header.settings.budget_ns.div_ceil(1_000_000_000);
+            return Err(ResumeError::Spent { run: header.run.clone(), seconds });
+        }
+        Ok(Settings { budget_ns, ..header.settings.clone() })
+    }
+
+    /// # Errors
+    /// [`Changed`] where a file of the experiment or of a recipe is not as it was, or lasthop has another version.
+    pub fn same_experiment(&self, experiment: &Experiment) -> Result<(), Changed> {
+        let mut differences = Vec::new();
+        compare(&mut differences, "lasthop", &self.data.header.lasthop, env!("CARGO_PKG_VERSION"));
+        differences.extend(changed_files(&self.origin.files, &digest::of_experiment(experiment)));
+        self.unchanged(differences)
+    }
+
+    /// # Errors
+    /// [`Changed`] where the cases would be others.
+    pub fn same_plan(&self, plan: &Plan) -> Result<(), Changed> {
+        let header = &self.data.header;
+        let same = header.cases == plan.cases && header.factors == plan.factors;
+        self.unchanged(if same { Vec::new() } else { vec!["its cases would be others".to_owned()] })
+    }
+
+    /// # Errors
+    /// [`Changed`] where machine, kernel or programs are not what they were.
+    fn same_machine(&self, now: &Environment, executables: &Digests) -> Result<(), Changed> {
+        let cpus = placement::allowed();
+        let mut differences = Vec::new();
+        let nothing = Default::default();
+        if let Some(then) = &self.data.environment {
+            compare_machines(&mut differences, then, now);
+        }
+        let then = self.data.environment.as_ref().map_or(&nothing, |then| &then.programs);
+        compare_programs(&mut differences, (then, &self.origin.executables), (&now.programs, executables));
+        let missing = placed(&self.data.header.settings.placement).into_iter().filter(|cpu| !cpus.contains(cpu));
+        differences.extend(missing.map(|cpu| format!("CPU {cpu}, which it used, is not allowed to this process")));
+        self.unchanged(differences)
+    }
+
+    fn unchanged(&self, differences: Vec<String>) -> Result<(), Changed> {
+        let RunHeader { run, command, .. } = &self.data.header;
+        let again = format!("`lasthop {}`", command.get(1..).unwrap_or_default().join(" "));
+        if differences.is_empty() { Ok(()) } else { Err(Changed { run: run.clone(), differences, again }) }
+    }
+
+    /// What is behind it. A round that had begun is left as it is, and its folder, too: the next one has a new number.
+    fn past(&self) -> Past {
+        let folders = std::fs::read_dir(self.writer.services()).into_iter().flatten().flatten();
+        let started = folders.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let last = self.data.rounds().map(|round| round.round).chain(started).max();
+        Past {
+            took: Duration::from_nanos(self.data.took_ns()),
+            next_round: last.map_or(0, |last| last + 1),
+            whole_rounds: self.data.whole_rounds(),
+        }
+    }
+
+    /// Writes down that the run goes on.
+    ///
+    /// # Errors
+    /// [`RunError::Changed`] when the machine or a program is not what it was: the record is as it was, then.
+    pub(super) fn go_on(
+        mut self,
+        job: &Job<'_>,
+        now: &Environment,
+        executables: &Digests,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Open, RunError> {
+        self.same_machine(now, executables)?;
+        let past = self.past();
+        let at = Timestamp::now();
+        let resumption = Resumption {
+            at,
+            command: job.command.clone(),
+            at_ns: nanoseconds(past.took),
+            pause_ns: u64::try_from(at.duration_since(self.data.last_seen()).as_nanos()).unwrap_or(0),
+            budget_ns: job.settings.budget_ns,
+            ended: self.data.end.take().map(|end| end.stopped),
+        };
+        self.writer.resume(&resumption)?;
+        tell(&Event::Resumed { run: &self.data.header.run, resumption: &resumption });
+        self.data.records.push(TrialRecord::Resumed(resumption));
+        Ok(Open { writer: self.writer, data: self.data, past })
+    }
+}
+
+/// Why a run that ended so has nothing left to do.
+fn finished(stopped: Stopped) -> Option<&'static str> {
+    match stopped {
+        Stopped::Precision => Some("every interval is as narrow as was asked for"),
+        Stopped::Rounds => Some("it made as many rounds as were asked for"),
+        Stopped::Failed => Some("no case of it works"),
+        Stopped::Budget | Stopped::Interrupted => None,
+    }
+}
+
+fn placed(placement: &Placement) -> Vec<u32> {
+    match placement {
+        Placement::Free => Vec::new(),
+        Placement::Apart { driver, services } => driver.iter().chain(services).copied().collect(),
+        Placement::Same { cpu } => vec![*cpu],
+    }
+}
+
+fn compare(differences: &mut Vec<String>, what: &str, then: &str, now: &str) {
+    if then != now {
+        differences.push(format!("{what}: {then} then, {now} now"));
+    }
+}
+
+fn changed_files(then: &Digests, now: &Digests) -> Vec<String> {
+    let gone = then.keys().filter(|file| !now.contains_key(*file)).map(|file| format!("{file} is gone"));
+    let other = now.iter().filter_map(|(file, digest)| match then.get(file) {
+        None => Some(format!("{file} is new")),
+        Some(before) => (before != digest).then(|| format!("{file} has changed")),
+    });
+    gone.chain(other).collect()
+}
+
+/// Kernel settings that only one of the two shows belong to a module that was loaded meanwhile, often by the run itself.
+/// Memory and load are what every boot and every minute changes.
+fn compare_machines(differences: &mut Vec<String>, then: &Environment, now: &Environment) {
+    let none = || "none".to_owned();
+    let driver = |environment: &Environment| environment.driver.as_ref().map_or_else(none, |one| one.place.clone());
+    for (what, then, now) in [
+        ("host", &then.host, &now.host),
+        ("CPU model", &then.cpu_model, &now.cpu_model),
+        ("number of CPUs", &then.cpus.to_string(), &now.cpus.to_string()),
+        ("kernel", &then.kernel, &now.kernel),
+        ("architecture", &then.architecture, &now.architecture),
+        ("distribution", &then.distribution, &now.distribution),
+        ("virtualization", &then.virtualization, &now.virtualization),
+        ("governor", &then.governor.clone().unwrap_or_else(none), &now.governor.clone().unwrap_or_else(none)),
+        ("place of the driver", &driver(then), &driver(now)),
+    ] {
+        compare(differences, what, then, now);
+    }
+    for (name, before) in &then.sysctl {
+        if let Some(after) = now.sysctl.get(name) {
+            compare(differences, name, before, after);
+        }
+    }
+}
+
+type Found<'a> = (&'a indexmap::IndexMap<String, ProgramVersion>, &'a Digests);
+
+/// Path, then version, then content: a package that was rebuilt keeps the first two.
+fn compare_programs(differences: &mut Vec<String>, then: Found<'_>, now: Found<'_>) {
+    let before = differences.len();
+    for (name, program) in then.0 {
+        let Some(found) = now.0.get(name) else {
+            differences.push(format!("{name}: {} then, not found now", program.path));
+            continue;
+        };
+        compare(differences, name, &program.path, &found.path);
+        compare(differences, name, &program.version, &found.version);
+    }
+    let named: Vec<String> = differences[before..].to_vec();
+    for (name, digest) in now.1 {
+        let told = named.iter().any(|line| line.starts_with(&format!("{name}: ")));
+        if !told && then.1.get(name).is_some_and(|before| before != digest) {
+            differences.push(format!("{name}: its executable is another one than then"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn digests(pairs: &[(&str, &str)]) -> Digests {
+        pairs.iter().map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned())).collect::<BTreeMap<_, _>>()
+    }
+
+    #[test]
+    fn each_file_that_differs_is_named() {
+        let then = digests(&[("app/a.py", "1"), ("experiment.toml", "2"), ("nginx.conf", "3")]);
+        let now = digests(&[("experiment.toml", "2"), ("nginx.conf", "4"), ("app/b.py", "1")]);
+        assert_eq!(changed_files(&then, &now), ["app/a.py is gone", "app/b.py is new", "nginx.conf has changed"]);
+        assert_eq!(changed_files(&then, &then), [""; 0]);
+    }
+
+    #[test]
+    fn a_program_differs_by_path_version_or_content() {
+        let programs = |version: &str| {
+            let program = ProgramVersion { path: "/usr/sbin/nginx".to_owned(), version: version.to_owned() };
+            indexmap::IndexMap::from([("nginx".to_owned(), program)])
+        };
+        let lines = |version: &str, digest: &str| {
+            let (mut found, digest) = (Vec::new(), digests(&[("nginx", digest)]));
+            compare_programs(
+                &mut found,
+                (&programs("1.22"), &digests(&[("nginx", "a")])),
+                (&programs(version), &digest),
+            );
+            found
+        };
+        assert_eq!(lines("1.22", "a"), [""; 0]);
+        assert_eq!(lines("1.26", "b"), ["nginx: 1.22 then, 1.26 now"]);
+        assert_eq!(lines("1.22", "b"), ["nginx: its executable is another one than then"]);
+    }
+}

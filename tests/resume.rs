@@ -1,0 +1,184 @@
+//! A run that ended before its time goes on in its own record, or says why it cannot.
+
+mod common;
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use common::{Lasthop, Ran, have, signal};
+use serde_json::Value;
+
+/// Two cases, ten blocks a round: 21 lines of the record in about half a second.
+const RUN: [&str; 9] =
+    ["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp", "--trial=20ms", "--blocks=10", "-q"];
+const JSON: [&str; 2] = ["--format", "json"];
+
+fn json(lasthop: &Lasthop, arguments: &[&str]) -> Value {
+    lasthop.run(arguments.iter().chain(&JSON)).ok().json()
+}
+
+/// In one line: the terminal's are broken anywhere.
+fn report(lasthop: &Lasthop) -> String {
+    let text = lasthop.run(["report", "last"]).ok().stdout;
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What every line of the record is, in order: `round`, `trial`, `failure` or `resumed`, and its content.
+fn lines(run: &Path) -> Vec<(String, Value)> {
+    let text = fs::read_to_string(run.join("trials.jsonl")).unwrap();
+    assert!(text.ends_with('\n'), "the last line is whole");
+    let parse = |line: &str| -> (String, Value) {
+        let Value::Object(record) = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")) else {
+            panic!("{line}")
+        };
+        record.into_iter().next().unwrap()
+    };
+    text.lines().map(parse).collect()
+}
+
+fn numbers(lines: &[(String, Value)], kind: &str, key: &str) -> Vec<u64> {
+    lines.iter().filter(|line| line.0 == kind).map(|line| line.1[key].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_killed_run_goes_on_with_a_new_round() {
+    let lasthop = Lasthop::new();
+    let mut child = lasthop.start(RUN.iter().chain(&["--rounds=3", "--budget=60s"]));
+    lasthop.wait_for_lines(26);
+    signal(&child, libc::SIGKILL);
+    child.wait().unwrap();
+    lasthop.wait_until_gone();
+    let run = lasthop.runs().pop().unwrap();
+    // What a kill in the middle of a write leaves.
+    let mut left = fs::read_to_string(run.join("trials.jsonl")).unwrap();
+    left.truncate(left.rfind('\n').unwrap() + 1);
+    fs::write(run.join("trials.jsonl"), format!("{left}{{\"trial\":{{\"rou")).unwrap();
+    let summary = json(&lasthop, &["resume", "last"]);
+    lasthop.assert_nothing_left();
+
+    let all = lines(&run);
+    let before = left.lines().count();
+    assert_eq!(fs::read_to_string(run.join("trials.jsonl")).unwrap()[..left.len()], left, "nothing is rewritten");
+    assert_eq!(all[before].0, "resumed");
+    assert_eq!(all.iter().filter(|line| line.0 == "failure").count(), 0, "{all:?}");
+    let rounds = numbers(&all, "round", "round");
+    assert!(rounds.is_sorted_by(|a, b| a < b), "every round has a number of its own: {rounds:?}");
+    let times = numbers(&all, "trial", "at_ns");
+    assert!(times.is_sorted_by(|a, b| a < b), "one clock: {times:?}");
+    for whole in &rounds[rounds.len() - 2..] {
+        assert_eq!(numbers(&all, "trial", "round").iter().filter(|round| *round == whole).count(), 20);
+    }
+
+    assert_eq!(summary["stopped"], "rounds");
+    assert_eq!(summary["complete"], true);
+    assert_eq!(summary["resumed"].as_array().unwrap().len(), 1);
+    assert_eq!(summary["resumed"][0]["ended"], Value::Null, "it was killed");
+    assert!(summary["resumed"][0]["pause_seconds"].as_f64().unwrap() > 0.0);
+    let report = report(&lasthop);
+    assert!(report.contains("resumed once") && report.contains("it was killed after"), "{report}");
+    assert!(!report.contains("cut off"), "{report}");
+    assert!(lasthop.run(["runs"]).ok().stdout.contains("sockets"));
+    lasthop.run(["resume"]).fails(2, "is finished: it made as many rounds as were asked for");
+}
+
+#[test]
+fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
+    let lasthop = Lasthop::new();
+    let interrupt = |arguments: &[&str], least: usize| {
+        let mut child = lasthop.start(arguments);
+        lasthop.wait_for_lines(least);
+        lasthop.run(["resume"]).fails(2, "is still going on");
+        signal(&child, libc::SIGINT);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        lines(&lasthop.runs()[0]).len()
+    };
+    let run: Vec<&str> = RUN.into_iter().chain(["--rounds=3", "--budget=60s", "--seed=7"]).collect();
+    let first = interrupt(&run, 3);
+    interrupt(&["resume", "last"], first + 4);
+    let summary = json(&lasthop, &["resume", "last"]);
+    assert_eq!(lasthop.runs().len(), 1, "one record");
+    assert_eq!(summary["stopped"], "rounds");
+    assert_eq!(summary["seed"], 7);
+    let ended: Vec<&Value> = summary["resumed"].as_array().unwrap().iter().map(|one| &one["ended"]).collect();
+    assert_eq!(ended, ["interrupted", "interrupted"]);
+    assert!(report(&lasthop).contains("resumed 2 times"));
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_spent_budget_wants_another_one() {
+    let lasthop = Lasthop::new();
+    let before = lasthop.run(RUN.iter().chain(&["--precision=0.01%", "--budget=2s"]).chain(&JSON)).ok().json();
+    lasthop.run(["resume"]).fails(2, "say how much more time it may take");
+    let after = json(&lasthop, &["resume", "last", "--budget", "2s"]);
+    assert_eq!(after["stopped"], "budget");
+    assert_eq!(after["resumed"][0]["ended"], "budget");
+    let number = |summary: &Value, pointer: &str| summary.pointer(pointer).and_then(Value::as_f64).unwrap();
+    let used = number(&before, "/seconds");
+    assert!((number(&after, "/resumed/0/after_seconds") - used).abs() < 1e-6);
+    assert!((number(&after, "/settings/budget_seconds") - used - 2.0).abs() < 1e-6);
+    assert!(number(&after, "/seconds") > used && number(&after, "/blocks") > number(&before, "/blocks"));
+    lasthop.assert_nothing_left();
+}
+
+fn write_script(path: &Path, lines: &str) {
+    fs::write(path, format!("#!/bin/sh\n{lines}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A Redis that says this version, and is what is installed.
+fn write_redis(path: &Path, version: &str, comment: &str) {
+    let says = format!("[ \"$1\" = --version ] && exec echo 'Redis server v={version} '");
+    write_script(path, &format!("# {comment}\n{says}\nexec redis-server \"$@\""));
+}
+
+#[test]
+fn what_has_changed_is_named_and_refused() {
+    if !have("redis-server") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let redis = lasthop.home().join("redis");
+    write_redis(&redis, "7.0.1", "first");
+    write_script(&lasthop.home().join("redis-cli"), "exec redis-cli \"$@\"");
+    fs::create_dir(lasthop.home().join("mine")).unwrap();
+    let definition = lasthop.home().join("mine/experiment.toml");
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/redis/experiment.toml"), &definition).unwrap();
+    let mut arguments = vec!["run", "./mine", "--only=command=GET", "--only=pipeline=1", "--only=transport=unix,tcp"];
+    arguments.extend(["--set=connections=1", "--trial=10ms", "--precision=0.01%", "--budget=3s", "--program"]);
+    let program = format!("redis={}", redis.display());
+    arguments.push(&program);
+    lasthop.run(&arguments).ok();
+    let run = lasthop.runs().pop().unwrap();
+    let record = || fs::read_to_string(run.join("trials.jsonl")).unwrap();
+    let before = record();
+    let refused = |text: &str| {
+        let ran: Ran = lasthop.run(["resume", "last", "--budget=2s"]).fails(2, text);
+        assert!(ran.stderr.contains("Make a new run instead: `lasthop run ./mine"), "{}", ran.stderr);
+        assert_eq!(record(), before, "the record is as it was");
+        assert!(run.join("end.json").exists());
+        lasthop.wait_until_gone();
+    };
+
+    let text = fs::read_to_string(&definition).unwrap();
+    fs::write(&definition, format!("{text}\n# changed\n")).unwrap();
+    refused("- experiment.toml has changed");
+    fs::write(&definition, &text).unwrap();
+
+    write_redis(&redis, "7.0.2", "first");
+    refused("- redis: 7.0.1 then, 7.0.2 now");
+    write_redis(&redis, "7.0.1", "rebuilt");
+    refused("- redis: its executable is another one than then");
+    write_redis(&redis, "7.0.1", "first");
+
+    let environment = fs::read_to_string(run.join("environment.json")).unwrap();
+    let mut other: Value = serde_json::from_str(&environment).unwrap();
+    other["kernel"] = "2.4.1".into();
+    other["cpus"] = 99.into();
+    fs::write(run.join("environment.json"), other.to_string()).unwrap();
+    refused("- number of CPUs: 99 then");
+    refused("- kernel: 2.4.1 then");
+    fs::write(run.join("environment.json"), environment).unwrap();
+
+    let summary = json(&lasthop, &["resume", "last", "--budget=2s"]);
+    assert_eq!(summary["resumed"].as_array().unwrap().len(), 1, "everything is as it was");
+}
