@@ -34,7 +34,8 @@ URLs:
   http://127.0.0.1:8000/uri          HTTP over TCP; https:// with TLS
   http+unix:/run/app.sock:/uri       HTTP over a Unix socket; @name is an abstract one
   http+unix://%2Frun%2Fapp.sock/uri  the same, percent-encoded
-  postgres://user@127.0.0.1/db       PostgreSQL; ?sslmode=require for TLS
+  postgres://user@127.0.0.1/db       PostgreSQL; ?sslmode=require for TLS, then
+                                     channel_binding=disable|prefer|require as in libpq
   postgres:///db?host=/run/postgresql&user=me
                                      PostgreSQL over the socket in a directory
   redis://127.0.0.1:6379/0           Redis; rediss:// with TLS

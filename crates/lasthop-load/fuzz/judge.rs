@@ -6,8 +6,8 @@ use lasthop_load::{
     protocol::{Exchange, Factory, Greeting, Progress, stream::pattern},
     result::ErrorClass,
     spec::{
-        Address, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode,
-        Redis, RedisExpect, Spec, Stream,
+        Address, ChannelBinding, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect,
+        Protocol, QueryMode, Redis, RedisExpect, Spec, Stream,
     },
     url::{UrlOptions, parse},
 };
@@ -123,6 +123,7 @@ pub fn postgres(data: &[u8]) {
         first: (choice & 2 > 0).then(|| "1".to_owned()),
         tag: (choice & 4 > 0).then(|| "SELECT 1".to_owned()),
     };
+    let bindings = [ChannelBinding::Prefer, ChannelBinding::Disable, ChannelBinding::Require];
     let modes = [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared];
     let postgres = Postgres {
         user: "user".to_owned(),
@@ -132,6 +133,7 @@ pub fn postgres(data: &[u8]) {
         mode: modes[usize::from(choice >> 4) % 3],
         parameters: vec![],
         expect,
+        channel_binding: bindings[usize::from(choice >> 6) % 3],
     };
     let protocol = Protocol::Postgres(postgres);
     greet(&protocol, data);

@@ -7,6 +7,7 @@
 //! | `http+unix://%2Fpath.sock/uri` | the same, percent-encoded |
 //! | `postgres://user[:password]@host[:port]/database[?sslmode=require]` | PostgreSQL over TCP |
 //! | `postgres:///database?host=/directory&user=…` | PostgreSQL over the Unix socket in a directory |
+//! | `postgres://…?sslmode=require&channel_binding=disable\|prefer\|require` | SCRAM bound to the TLS connection, as libpq has it |
 //! | `redis://[[user]:password@]host[:port][/number]`, `rediss://…` | Redis over TCP, with TLS |
 //! | `redis+unix:/path.sock` | Redis over a Unix socket |
 //! | `echo://host:port`, `echo+unix:/path.sock`, the same for `hello` and `stream`; `+tls` for TLS | lasthop's own server |
@@ -17,8 +18,8 @@ use std::{
 };
 
 use crate::spec::{
-    Address, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode,
-    Redis, RedisExpect, Stream, Tls,
+    Address, ChannelBinding, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol,
+    QueryMode, Redis, RedisExpect, Stream, Tls,
 };
 
 /// The URL is not understood.
@@ -41,12 +42,14 @@ pub enum UrlError {
     Resolve { host: String, cause: String },
     #[error("`{0}` contains a broken percent-encoding")]
     Percent(String),
-    #[error("unknown parameter `{0}` (known: host, port, user, password, sslmode)")]
+    #[error("unknown parameter `{0}` (known: host, port, user, password, sslmode, channel_binding)")]
     Parameter(String),
     #[error(
         "sslmode `{0}` is not one of `disable`, `require`, `verify-ca` and `verify-full` (all but the first verify)"
     )]
     SslMode(String),
+    #[error("channel_binding `{0}` is not one of `disable`, `prefer` and `require`")]
+    ChannelBinding(String),
     #[error("the user is missing (write `postgres://user@…` or `?user=…`)")]
     NoUser,
     #[error("`{0}` is not the number of a Redis database")]
@@ -229,6 +232,7 @@ fn postgres(rest: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
     let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let (name, port) = split_port(host)?;
     let (mut host, mut port, mut secure) = (name.to_owned(), port.unwrap_or(5432), false);
+    let mut channel_binding = ChannelBinding::default();
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let value = decode(value)?;
@@ -238,6 +242,7 @@ fn postgres(rest: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
             "user" => user = Some(value),
             "password" => password = Some(value),
             "sslmode" => secure = ssl_mode(&value)?,
+            "channel_binding" => channel_binding = binding(value)?,
             _ => return Err(UrlError::Parameter(key.to_owned())),
         }
     }
@@ -258,6 +263,7 @@ fn postgres(rest: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
         mode: QueryMode::Simple,
         parameters: Vec::new(),
         expect: PostgresExpect { rows: Some(1), first: Some("1".to_owned()), tag: None },
+        channel_binding,
     });
     Ok((Endpoint { address, tls: tls(secure, &host, options) }, protocol))
 }
@@ -268,6 +274,15 @@ fn ssl_mode(word: &str) -> Result<bool, UrlError> {
         "disable" => Ok(false),
         "require" | "verify-ca" | "verify-full" => Ok(true),
         _ => Err(UrlError::SslMode(word.to_owned())),
+    }
+}
+
+fn binding(word: String) -> Result<ChannelBinding, UrlError> {
+    match word.as_str() {
+        "disable" => Ok(ChannelBinding::Disable),
+        "prefer" => Ok(ChannelBinding::Prefer),
+        "require" => Ok(ChannelBinding::Require),
+        _ => Err(UrlError::ChannelBinding(word)),
     }
 }
 
@@ -345,6 +360,9 @@ mod tests {
             address("postgres:///db?host=/run/pg&user=u&port=6000"),
             Address::Unix("/run/pg/.s.PGSQL.6000".into())
         );
+        let (_, protocol) = read("postgres://u@127.0.0.1/?sslmode=require&channel_binding=require").unwrap();
+        let Protocol::Postgres(postgres) = protocol else { panic!("{protocol:?}") };
+        assert_eq!((postgres.channel_binding, postgres.database.as_str()), (ChannelBinding::Require, "u"));
         let (endpoint, protocol) = read("rediss://:secret@127.0.0.1/3").unwrap();
         let Protocol::Redis(redis) = protocol else { panic!("{protocol:?}") };
         assert_eq!((endpoint.address, redis.database), (tcp_address("127.0.0.1:6379"), 3));
@@ -374,6 +392,7 @@ mod tests {
             ("postgres://127.0.0.1/db", "the user is missing"),
             ("postgres://u@127.0.0.1/db?sslmode=prefer", "sslmode `prefer`"),
             ("postgres://u@127.0.0.1/db?x=1", "unknown parameter `x`"),
+            ("postgres://u@127.0.0.1/db?channel_binding=maybe", "channel_binding `maybe`"),
             ("redis://127.0.0.1/x", "not the number of a Redis database"),
             ("http+unix://%2/", "broken percent-encoding"),
         ] {

@@ -17,8 +17,8 @@ use lasthop_load::{
     engine::Case,
     result::{ErrorClass, TrialResult},
     spec::{
-        Address, Endpoint, Engine, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode, Redis,
-        RedisExpect, Reuse, Spec, Tls,
+        Address, ChannelBinding, Endpoint, Engine, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol,
+        QueryMode, Redis, RedisExpect, Reuse, Spec, Tls,
     },
     wire::{Stage, TrialPhases},
 };
@@ -284,6 +284,7 @@ fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
         mode,
         parameters: vec![],
         expect: PostgresExpect { rows: Some(1), first: None, tag: Some("SELECT 1".into()) },
+        channel_binding: ChannelBinding::default(),
     }
 }
 
@@ -398,6 +399,30 @@ fn postgres_lets_in_by_every_method() {
             }
         }
     }
+}
+
+#[test]
+fn postgres_lets_in_by_scram_bound_to_the_channel() {
+    let Some(server) = postgres() else { return };
+    let bound = |user: &str, channel_binding| {
+        Protocol::Postgres(Postgres { channel_binding, ..query(user, "select 1", QueryMode::Simple) })
+    };
+    let resumed = |resumption| Endpoint { tls: Some(Tls { resumption, ..tls(&server.files) }), ..server.tcp(true) };
+    for channel_binding in [ChannelBinding::Disable, ChannelBinding::Prefer, ChannelBinding::Require] {
+        for (connections, reuse) in [(1, Reuse::PerRequest), (3, Reuse::PerRequest), (2, Reuse::KeepAlive)] {
+            // A resumed session has the certificate of the first one.
+            for resumption in [false, true] {
+                let base = spec(&resumed(resumption), bound("scramuser", channel_binding));
+                let spec = Spec { connections, reuse, ..base };
+                check(&run(&spec, SHORT).unwrap_or_else(|error| panic!("{channel_binding:?}: {error}")));
+            }
+        }
+    }
+    // Trusted without a password, so nothing was bound.
+    let error = Case::prepare(&spec(&server.tcp(true), bound("lasthop", ChannelBinding::Require))).map(drop);
+    assert!(error.unwrap_err().cause.contains("the server let us in without it"));
+    let plain = Case::prepare(&spec(&server.unix(), bound("scramuser", ChannelBinding::Require))).map(drop);
+    assert!(plain.unwrap_err().cause.contains("needs TLS"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //!
 //! A protocol is one file here and one arm in [`Factory::new`].
 
+mod channel;
 mod check;
 pub mod chunked;
 pub mod echo;
@@ -62,6 +63,9 @@ pub enum Greeting {
 pub trait Exchange {
     /// Forgets everything about an earlier connection.
     fn reset(&mut self);
+
+    /// After [`Exchange::reset`], before the greeting: the stream is encrypted, and this is the server's certificate (DER).
+    fn secured(&mut self, _certificate: &[u8]) {}
 
     /// Speaks before the first request: authentication, settings. Takes what was received, nothing the first time, and
     /// appends what is to be sent.
