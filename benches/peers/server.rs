@@ -116,6 +116,8 @@ pub fn launch(command: &mut Command) -> io::Result<Child> {
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // A shell that runs this in the background ignores it, and so would a server without a handler of its own.
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
             crate::tool::pin(0)
         })
     };

@@ -173,17 +173,17 @@ fn changed(right: impl Iterator<Item = u8>, data: &[u8]) -> Vec<u8> {
 pub fn echo(data: &[u8]) {
     let Some((&[size, piece, cut], changes)) = data.split_first_chunk::<3>() else { return };
     let size = u32::from(size).max(8);
-    let factory = factory(Protocol::Echo(Echo { size }));
-    let reply = |exchange: &mut dyn Exchange| {
+    // The first exchanges of factories number their messages alike; `outcome` begins the first of them.
+    let first = || factory(Protocol::Echo(Echo { size })).exchange();
+    let wanted = {
+        let mut exchange = first();
         exchange.begin();
         let mut reply = changed(exchange.request().iter().copied(), changes);
         reply.truncate(reply.len().saturating_sub(usize::from(cut) % 16));
         reply
     };
-    // Fresh exchanges number their messages alike; `outcome` begins the first of them.
-    let wanted = reply(&mut *factory.exchange());
-    let whole = outcome(&mut *factory.exchange(), &wanted, usize::MAX);
-    assert_eq!(outcome(&mut *factory.exchange(), &wanted, usize::from(piece) + 1), whole);
+    let whole = outcome(&mut *first(), &wanted, usize::MAX);
+    assert_eq!(outcome(&mut *first(), &wanted, usize::from(piece) + 1), whole);
     let intact = wanted.len() == size as usize && changes.iter().take(wanted.len()).all(|change| *change == 0);
     assert_eq!(whole == Ok((u64::from(size), true, None)), intact, "only the message itself is right");
 }

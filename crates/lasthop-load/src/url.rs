@@ -9,7 +9,7 @@
 //! | `postgres:///database?host=/directory&user=…` | PostgreSQL over the Unix socket in a directory |
 //! | `postgres://…?sslmode=require&channel_binding=disable\|prefer\|require` | SCRAM bound to the TLS connection, as libpq has it |
 //! | `redis://[[user]:password@]host[:port][/number]`, `rediss://…` | Redis over TCP, with TLS |
-//! | `redis+unix:/path.sock` | Redis over a Unix socket |
+//! | `redis+unix:/path.sock[?user=…&password=…&db=3]` | Redis over a Unix socket |
 //! | `echo://host:port`, `echo+unix:/path.sock`, the same for `hello` and `stream`; `+tls` for TLS | lasthop's own server |
 
 use std::{
@@ -42,8 +42,8 @@ pub enum UrlError {
     Resolve { host: String, cause: String },
     #[error("`{0}` contains a broken percent-encoding")]
     Percent(String),
-    #[error("unknown parameter `{0}` (known: host, port, user, password, sslmode, channel_binding)")]
-    Parameter(String),
+    #[error("unknown parameter `{given}` (known: {known})")]
+    Parameter { given: String, known: &'static str },
     #[error(
         "sslmode `{0}` is not one of `disable`, `require`, `verify-ca` and `verify-full` (all but the first verify)"
     )]
@@ -93,7 +93,7 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
         ["https", "unix"] => http_unix(rest, true, options),
         ["redis"] => redis(rest, false, options),
         ["rediss"] => redis(rest, true, options),
-        ["redis", "unix"] => Ok((socket(rest, false, options)?, redis_ping())),
+        ["redis", "unix"] => redis_unix(rest, options),
         [own @ ("echo" | "hello" | "stream"), modifiers @ ..] => {
             let secure = match modifiers {
                 [] | ["unix"] => false,
@@ -195,25 +195,52 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, UrlError> {
     found.next().ok_or_else(|| failed("it has no address".to_owned()))
 }
 
-fn redis_ping() -> Protocol {
-    Protocol::Redis(Redis {
+fn redis_ping() -> Redis {
+    Redis {
         command: vec!["PING".to_owned()],
         expect: RedisExpect::Simple("PONG".to_owned()),
         username: None,
         password: None,
         database: 0,
-    })
+    }
+}
+
+fn redis_unix(rest: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), UrlError> {
+    let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut redis = redis_ping();
+    for (key, value) in pairs(parameters)? {
+        match key {
+            "user" => redis.username = Some(value),
+            "password" => redis.password = Some(value),
+            "db" => redis.database = database(&value)?,
+            _ => return Err(UrlError::Parameter { given: key.to_owned(), known: "user, password, db" }),
+        }
+    }
+    Ok((socket(path, false, options)?, Protocol::Redis(redis)))
+}
+
+fn database(number: &str) -> Result<u32, UrlError> {
+    number.parse().map_err(|_| UrlError::Database(number.to_owned()))
+}
+
+/// The parts of `key=value&key=value`, values decoded.
+fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, UrlError> {
+    let parameters = parameters.split('&').filter(|parameter| !parameter.is_empty());
+    parameters
+        .map(|parameter| {
+            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            Ok((key, decode(value)?))
+        })
+        .collect()
 }
 
 fn redis(rest: &str, secure: bool, options: &UrlOptions) -> Result<(Endpoint, Protocol), UrlError> {
     let (host, path) = authority(rest);
     let (user, password, host) = credentials(host)?;
-    let Protocol::Redis(mut redis) = redis_ping() else { unreachable!("made just now") };
-    redis.username = user;
-    redis.password = password;
+    let mut redis = Redis { username: user, password, ..redis_ping() };
     let number = path.trim_start_matches('/');
     if !number.is_empty() {
-        redis.database = number.parse().map_err(|_| UrlError::Database(number.to_owned()))?;
+        redis.database = database(number)?;
     }
     Ok((tcp(host, Some(6379), secure, options)?, Protocol::Redis(redis)))
 }
@@ -233,9 +260,7 @@ fn postgres(rest: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
     let (name, port) = split_port(host)?;
     let (mut host, mut port, mut secure) = (name.to_owned(), port.unwrap_or(5432), false);
     let mut channel_binding = ChannelBinding::default();
-    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
-        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let value = decode(value)?;
+    for (key, value) in pairs(parameters)? {
         match key {
             "host" => host = value,
             "port" => port = value.parse().map_err(|_| UrlError::Port(value))?,
@@ -243,7 +268,10 @@ fn postgres(rest: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
             "password" => password = Some(value),
             "sslmode" => secure = ssl_mode(&value)?,
             "channel_binding" => channel_binding = binding(value)?,
-            _ => return Err(UrlError::Parameter(key.to_owned())),
+            _ => {
+                let known = "host, port, user, password, sslmode, channel_binding";
+                return Err(UrlError::Parameter { given: key.to_owned(), known });
+            }
         }
     }
     let user = user.ok_or(UrlError::NoUser)?;
@@ -368,6 +396,10 @@ mod tests {
         assert_eq!((endpoint.address, redis.database), (tcp_address("127.0.0.1:6379"), 3));
         assert_eq!((redis.username, redis.password.as_deref()), (None, Some("secret")));
         assert_eq!(address("redis+unix:/run/redis.sock"), Address::Unix("/run/redis.sock".into()));
+        let (endpoint, protocol) = read("redis+unix:/run/redis.sock?user=me&password=a%26b&db=2").unwrap();
+        let Protocol::Redis(redis) = protocol else { panic!("{protocol:?}") };
+        assert_eq!((endpoint.address, redis.database), (Address::Unix("/run/redis.sock".into()), 2));
+        assert_eq!((redis.username.as_deref(), redis.password.as_deref()), (Some("me"), Some("a&b")));
     }
 
     #[test]
@@ -394,6 +426,8 @@ mod tests {
             ("postgres://u@127.0.0.1/db?x=1", "unknown parameter `x`"),
             ("postgres://u@127.0.0.1/db?channel_binding=maybe", "channel_binding `maybe`"),
             ("redis://127.0.0.1/x", "not the number of a Redis database"),
+            ("redis+unix:/s?db=x", "not the number of a Redis database"),
+            ("redis+unix:/s?host=x", "unknown parameter `host` (known: user, password, db)"),
             ("http+unix://%2/", "broken percent-encoding"),
         ] {
             let error = read(url).map(drop).unwrap_err().to_string();

@@ -14,6 +14,8 @@ pub mod redis;
 pub mod stream;
 mod verified;
 
+use std::cell::Cell;
+
 use crate::{
     failure::Failure,
     spec::{Protocol, Reuse, Spec},
@@ -119,8 +121,11 @@ impl Factory {
         let make: Box<dyn Fn() -> Box<dyn Exchange>> = match spec.protocol.clone() {
             Protocol::Hello(hello) => Box::new(move || Box::new(hello::HelloExchange::new(&hello))),
             Protocol::Echo(echo) => {
-                let depth = spec.pipeline;
-                Box::new(move || Box::new(echo::EchoExchange::new(&echo, depth)))
+                let (depth, made) = (spec.pipeline, Cell::new(0));
+                Box::new(move || {
+                    let connection = made.replace(made.get() + 1);
+                    Box::new(echo::EchoExchange::new(&echo, depth, connection))
+                })
             }
             Protocol::Stream(stream) => Box::new(move || Box::new(stream::StreamExchange::new(&stream))),
             Protocol::Http(http) => {
