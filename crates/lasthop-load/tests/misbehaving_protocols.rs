@@ -250,23 +250,21 @@ const READY: &[u8] = b"Z\0\0\0\x05I";
 fn postgresql_that_lies_is_counted_by_class() {
     let (protocol, lines) = postgres();
     let right = lines.right.clone();
-    let error = [b"E\0\0\0\x13C53200\0Mno room\0\0".as_slice(), READY].concat();
-    let (mut fatal, mut two) = (b"E\0\0\0\x13C57P01\0Mgo away\0\0".to_vec(), right.clone());
-    fatal[4] = 4 + 7 + 9;
-    two.extend_from_slice(&right);
-    let mut error = error;
-    error[4] = 4 + 7 + 9;
+    let error = [b"E\0\0\0\x15C53200\0Mno room\0\0".as_slice(), READY].concat();
+    let fatal = b"E\0\0\0\x15C57P01\0Mgo away\0\0";
+    let empty = [b"I\0\0\0\x04".as_slice(), READY].concat();
+    let two = right.repeat(2);
     for (wrong, then, class) in [
         (&error[..], Then::GoOn, ErrorClass::WrongStatus),
         (&answer("2"), Then::GoOn, ErrorClass::WrongContent),
-        ([b"I\0\0\0\x04", READY].concat().as_slice(), Then::GoOn, ErrorClass::WrongContent),
+        (&empty, Then::GoOn, ErrorClass::WrongContent),
         (b"D\0\0\0\x03", Then::Hang, ErrorClass::Protocol),
         (b"D\xff\xff\xff\xff", Then::Hang, ErrorClass::Protocol),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", Then::Hang, ErrorClass::Protocol),
         (&two, Then::Hang, ErrorClass::Protocol),
         (&right[..20], Then::Close, ErrorClass::Reset),
         (b"", Then::Close, ErrorClass::Reset),
-        (&fatal, Then::Close, ErrorClass::WrongStatus),
+        (fatal, Then::Close, ErrorClass::WrongStatus),
         (b"", Then::Hang, ErrorClass::Timeout),
         (&right[..right.len() - 1], Then::Hang, ErrorClass::Timeout),
     ] {
