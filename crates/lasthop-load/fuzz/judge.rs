@@ -7,7 +7,7 @@ use lasthop_load::{
     result::ErrorClass,
     spec::{
         Address, ChannelBinding, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect,
-        Protocol, QueryMode, Redis, RedisExpect, Spec, Stream,
+        Protocol, QueryMode, Redis, RedisExpect, Spec, Stream, Tls,
     },
     url::{UrlOptions, parse},
 };
@@ -29,7 +29,9 @@ pub const TARGETS: [Target; 7] = [
 type Outcome = Result<(u64, bool, Option<ErrorClass>), ErrorClass>;
 
 fn factory(protocol: Protocol) -> Factory {
-    let spec = Spec::new(Endpoint { address: Address::Unix("/s".into()), tls: None }, protocol);
+    // Encrypted, which some options need; no socket is opened.
+    let tls = Some(Tls { authority: None, server_name: "localhost".into(), resumption: false });
+    let spec = Spec::new(Endpoint { address: Address::Unix("/s".into()), tls }, protocol);
     spec.validate().expect("the specifications of the targets are right");
     Factory::new(&spec).expect("the specifications of the targets can be encoded")
 }
