@@ -53,6 +53,7 @@ impl Http {
         let script = Script {
             greeting: Vec::new(),
             request: Step { bytes: request, answer: reply.as_bytes().to_vec() },
+            echoes: false,
             closes: false,
             tls_request: None,
         };
