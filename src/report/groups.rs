@@ -211,6 +211,7 @@ pub fn transport_name(level: &str) -> &str {
         "bridge" => "bridge address",
         "host-network" => "host network",
         "shared-volume" => "socket on a shared volume",
+        "shared-folder" => "socket in a shared folder",
         "shared-namespace" => "shared network namespace",
         "no-container-tcp" => "TCP without a container",
         "no-container-unix" => "Unix socket without a container",

@@ -59,6 +59,7 @@ const CHECKS: &[CheckFunction] = &[
     machine::governor,
     containers::throttled,
     containers::short_for_the_limit,
+    containers::image_programs,
     network::accept_queue_overflow,
     network::retransmissions,
     network::time_wait,
