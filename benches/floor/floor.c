@@ -3,8 +3,10 @@
  *   floor echo|http|postgres|redis  unix:PATH | tcp:HOST:PORT  [key=value ...]
  *
  *   connections=N  seconds=S  pipeline=D  size=BYTES (echo)  path=/URI (http)  user=NAME database=NAME (postgres)
+ *   engine=plain|uring|uring-once
  *
  * One connection: blocking send and recv. Several: one epoll_wait for what is ready, then one recv and one send each.
+ * engine=uring tries the same over io_uring (uring.h).
  * A reply is as long as the first one was; its content is looked at once, before the clock starts. No clock is read, no
  * histogram kept, no error sorted: what a real client needs beyond this loop is what it pays for.
  *
@@ -161,11 +163,13 @@ static uint64_t many_connections(const int *fds, int connections, int depth) {
   return requests;
 }
 
+#include "uring.h"
+
 static double seconds_of(struct timeval time) { return (double)time.tv_sec + (double)time.tv_usec / 1e6; }
 
 int main(int argc, char **argv) {
   if (argc < 3) fail("floor PROTOCOL ADDRESS [key=value ...]");
-  const char *protocol = argv[1], *path = "/", *user = "postgres", *database = "postgres";
+  const char *protocol = argv[1], *path = "/", *user = "postgres", *database = "postgres", *engine = "plain";
   int connections = 1, depth = 1, size = 64;
   double seconds = 1;
   for (int i = 3; i < argc; i++) {
@@ -179,8 +183,11 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "path")) path = value;
     else if (!strcmp(argv[i], "user")) user = value;
     else if (!strcmp(argv[i], "database")) database = value;
+    else if (!strcmp(argv[i], "engine")) engine = value;
     else fail(argv[i]);
   }
+  int plain = !strcmp(engine, "plain"), once = !strcmp(engine, "uring-once");
+  if (!plain && !once && strcmp(engine, "uring")) fail(engine);
   if (!strcmp(protocol, "echo")) {
     /* lasthop's echo frame: length and sequence number, then a pattern; any echo server returns it. */
     request_length = (size_t)size;
@@ -216,7 +223,8 @@ int main(int argc, char **argv) {
   getrusage(RUSAGE_SELF, &before);
   clock_gettime(CLOCK_MONOTONIC, &begin);
   setitimer(ITIMER_REAL, &timer, NULL);
-  uint64_t requests = connections == 1 ? one_connection(fds[0], depth) : many_connections(fds, connections, depth);
+  uint64_t requests = !plain          ? uring_connections(fds, connections, depth, once)
+                      : connections == 1 ? one_connection(fds[0], depth) : many_connections(fds, connections, depth);
   clock_gettime(CLOCK_MONOTONIC, &end);
   getrusage(RUSAGE_SELF, &after);
   printf("{\"requests\":%llu,\"seconds\":%.6f,\"user\":%.6f,\"system\":%.6f}\n", (unsigned long long)requests,

@@ -13,6 +13,7 @@ mod server;
 mod special;
 mod table;
 mod tool;
+mod uring;
 
 use std::{env, process::ExitCode};
 
@@ -96,6 +97,10 @@ fn run(settings: &Settings) -> Result<(), String> {
         all.push((scenario, rounds));
     }
     println!("\n{}", table::agreement(&all));
+    // Only where it is asked for by name: it judges something that is not built.
+    if settings.only.iter().any(|text| text == "uring") {
+        println!("{}", uring::beside_the_floor(settings, &servers, &mut draws)?);
+    }
     if wanted("open") {
         println!("{}", paced::open_loop(settings, &servers)?);
     }

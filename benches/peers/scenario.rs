@@ -72,6 +72,21 @@ pub fn scenarios() -> Vec<Scenario> {
     all
 }
 
+/// Where io_uring could pay: few and many connections, over each transport, on the cheapest server and on a real one.
+pub fn ring_scenarios() -> Vec<Scenario> {
+    let mut all = Vec::new();
+    for (server, what) in [(Server::Echo, "echo 64 B"), (Server::Http, "HTTP")] {
+        for unix in [true, false] {
+            for connections in [1, 10, 100] {
+                let name = format!("{what}, {}, {}", transport(unix), count(connections));
+                let tools = vec![Tool::Floor, Tool::Uring];
+                all.push(Scenario { tools, ..scenario(name, server, unix, connections, 1, &[]) });
+            }
+        }
+    }
+    all
+}
+
 fn scenario(
     name: String,
     server: Server,

@@ -51,7 +51,7 @@ impl Servers {
         let mut running = Vec::new();
         for server in [Server::Http, Server::Echo, Server::Postgres, Server::Redis] {
             let needed = server == Server::Http
-                || settings.is_wanted("sockperf") && server == Server::Echo
+                || (settings.is_wanted("sockperf") || settings.is_wanted("uring")) && server == Server::Echo
                 || scenarios.iter().any(|scenario| scenario.server == server);
             if needed {
                 running.push(start(settings, server).map_err(|error| format!("cannot start {server:?}: {error}"))?);

@@ -33,7 +33,7 @@ pub fn rows(scenario: &Scenario, rounds: &Rounds) -> String {
     let mut text = String::new();
     for (peer, target) in &scenario.targets {
         let quantity = |measured: &Measured| compared(scenario, measured);
-        let Some(ratio) = ratio(rounds, *peer, |measured| Some(quantity(measured))) else { continue };
+        let Some(ratio) = ratio(rounds, (Tool::Lasthop, *peer), |measured| Some(quantity(measured))) else { continue };
         let thousand = |tool| geometric_mean(rounds, tool, quantity) / 1e3;
         let mark = match (ratio.estimate >= *target, ratio.high >= *target) {
             (true, _) => "reached",
@@ -67,8 +67,10 @@ pub fn agreement(all: &[(Scenario, Series)]) -> String {
     let mut text = "| scenario | against | throughput, ratio | median, ratio | in flight by the clocks: lasthop | theirs |\n|---|---|---|---|---|---|\n".to_owned();
     for (scenario, rounds) in all {
         for (peer, _) in &scenario.targets {
-            let Some(throughput) = ratio(rounds, *peer, |measured| Some(measured.throughput)) else { continue };
-            let median = ratio(rounds, *peer, |measured| measured.median_us);
+            let Some(throughput) = ratio(rounds, (Tool::Lasthop, *peer), |measured| Some(measured.throughput)) else {
+                continue;
+            };
+            let median = ratio(rounds, (Tool::Lasthop, *peer), |measured| measured.median_us);
             let median = median.map_or_else(|| "–".to_owned(), |ratio| shown(&ratio));
             let _ = writeln!(
                 text,
@@ -96,7 +98,7 @@ fn in_flight(scenario: &Scenario, rounds: &Rounds, tool: Tool) -> String {
     median(&shares).map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"))
 }
 
-fn shown(ratio: &Interval) -> String {
+pub fn shown(ratio: &Interval) -> String {
     format!("{:.2} ({:.2}–{:.2})", ratio.estimate, ratio.low, ratio.high)
 }
 
@@ -104,17 +106,21 @@ fn of(round: &[(Tool, Measured)], tool: Tool) -> Option<Measured> {
     round.iter().find(|(own, _)| *own == tool).map(|(_, measured)| *measured)
 }
 
-/// lasthop by the peer, within each round.
-fn ratio(rounds: &Rounds, peer: Tool, quantity: impl Fn(&Measured) -> Option<f64>) -> Option<Interval> {
+/// The first tool by the second, within each round.
+pub fn ratio(
+    rounds: &Rounds,
+    (own, peer): (Tool, Tool),
+    quantity: impl Fn(&Measured) -> Option<f64>,
+) -> Option<Interval> {
     let log = |round: &Vec<(Tool, Measured)>| {
-        let (ours, theirs) = (of(round, Tool::Lasthop)?, of(round, peer)?);
+        let (ours, theirs) = (of(round, own)?, of(round, peer)?);
         Some(vec![(quantity(&ours)? / quantity(&theirs)?).ln()])
     };
     let values = Grouped::new(rounds.iter().filter_map(log).collect()).ok()?;
     Some(mean::mean(&values, Resampling::new(1))?.exponential(CONFIDENCE))
 }
 
-fn geometric_mean(rounds: &Rounds, tool: Tool, quantity: impl Fn(&Measured) -> f64) -> f64 {
+pub fn geometric_mean(rounds: &Rounds, tool: Tool, quantity: impl Fn(&Measured) -> f64) -> f64 {
     let logs: Vec<f64> = rounds.iter().filter_map(|round| Some(quantity(&of(round, tool)?).ln())).collect();
     (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }

@@ -21,6 +21,8 @@ use crate::{
 pub enum Tool {
     Lasthop,
     Floor,
+    /// The floor over io_uring: one system call for everything that became due.
+    Uring,
     Wrk,
     H2load,
     Oha,
@@ -46,6 +48,7 @@ impl Tool {
         match self {
             Self::Lasthop => "lasthop",
             Self::Floor => "floor",
+            Self::Uring => "io_uring",
             Self::Wrk => "wrk",
             Self::H2load => "h2load",
             Self::Oha => "oha",
@@ -56,7 +59,7 @@ impl Tool {
 
     /// lasthop and the floor are built by script/bench.
     pub fn is_here(self) -> bool {
-        matches!(self, Self::Lasthop | Self::Floor) || find(self.name()).is_some()
+        matches!(self, Self::Lasthop | Self::Floor | Self::Uring) || find(self.name()).is_some()
     }
 
     pub fn measure(
@@ -93,7 +96,8 @@ impl Target<'_> {
     fn command(&self, tool: Tool) -> Command {
         match tool {
             Tool::Lasthop => self.lasthop(),
-            Tool::Floor => self.floor(),
+            Tool::Floor => self.floor("plain"),
+            Tool::Uring => self.floor("uring"),
             Tool::Wrk => self.wrk(),
             Tool::H2load => self.h2load(),
             Tool::Oha => self.oha(),
@@ -143,7 +147,7 @@ impl Target<'_> {
         }
     }
 
-    fn floor(&self) -> Command {
+    fn floor(&self, engine: &str) -> Command {
         let protocol = match self.scenario.server {
             Server::Echo => "echo",
             Server::Http => "http",
@@ -158,6 +162,7 @@ impl Target<'_> {
         let mut command = Command::new(&self.settings.floor);
         command.args([protocol, &address, &format!("connections={}", self.scenario.connections)]);
         command.args([format!("seconds={}", self.settings.seconds), format!("pipeline={}", self.scenario.pipeline)]);
+        command.arg(format!("engine={engine}"));
         command
     }
 
@@ -229,7 +234,7 @@ impl Target<'_> {
                 let of = |key: &str| figures["latency_ns"][key].as_f64().map(|ns| ns / 1e3);
                 Some((figures["requests_total"].as_f64()?, figures["throughput"].as_f64()?, of("p50"), of("mean")))
             }
-            Tool::Floor => {
+            Tool::Floor | Tool::Uring => {
                 let figures: Value = serde_json::from_str(output).ok()?;
                 let requests = figures["requests"].as_f64()?;
                 Some((requests, requests / figures["seconds"].as_f64()?, None, None))

@@ -747,7 +747,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__load)
-            opts="-c -d -t -R -P -X -H -o -h --connections --duration --warm-up --threads --rate --arrivals --seed --pipeline --requests-per-connection --reuse --engine --spin --timeout --headroom --nodelay --send-buffer --receive-buffer --authority --server-name --resumption --method --header --body --expect-status --http1.0 --command --query --simple --extended --prepared --parameter --size --expect --no-reference --format --output --help"
+            opts="-c -d -t -R -P -X -H -o -h --connections --duration --warm-up --threads --rate --arrivals --seed --pipeline --requests-per-connection --reuse --engine --spin --timeout --connect-timeout --headroom --nodelay --send-buffer --receive-buffer --authority --server-name --resumption --method --header --body --expect-status --http1.0 --command --query --simple --extended --prepared --parameter --size --expect --no-reference --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -822,6 +822,10 @@ _lasthop() {
                     return 0
                     ;;
                 --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --connect-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -150,7 +150,8 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l engine -d 'The 
 blocking\t''
 epoll\t''"
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l spin -d 'Ask for events for so long before going to sleep, `0` for not at all [default: 50us before an open loop\'s request is due, else 0]' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l timeout -d 'The longest that connecting, and a reply, may take, each' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l timeout -d 'The longest that connecting, a TLS handshake, authentication and a reply may take, each' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l connect-timeout -d 'The longest that connecting and a TLS handshake may take, each, if it is not the same' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l nodelay -d 'TCP_NODELAY' -r -f -a "true\t''
 false\t''"
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l send-buffer -d 'SO_SNDBUF in bytes' -r

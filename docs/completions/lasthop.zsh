@@ -163,7 +163,8 @@ per-request\:"Each request has a connection of its own"))' \
 blocking\:""
 epoll\:""))' \
 '--spin=[Ask for events for so long before going to sleep, \`0\` for not at all \[default\: 50us before an open loop'\''s request is due, else 0\]]:TIME:_default' \
-'--timeout=[The longest that connecting, and a reply, may take, each]:TIME:_default' \
+'--timeout=[The longest that connecting, a TLS handshake, authentication and a reply may take, each]:TIME:_default' \
+'--connect-timeout=[The longest that connecting and a TLS handshake may take, each, if it is not the same]:TIME:_default' \
 '--nodelay=[TCP_NODELAY]:BOOL:(true false)' \
 '--send-buffer=[SO_SNDBUF in bytes]:BYTES:_default' \
 '--receive-buffer=[SO_RCVBUF in bytes]:BYTES:_default' \

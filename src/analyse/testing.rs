@@ -203,6 +203,8 @@ fn proof(transport: Transport) -> CaseProof {
         tls_cipher: transport.is_tls().then(|| "TLS13_AES_256_GCM_SHA384".to_owned()),
         reused: true,
         nodelay: (!transport.is_unix()).then_some(true),
+        send_buffer: None,
+        receive_buffer: None,
     };
     CaseProof { spec, driver, link: None, path: Vec::new() }
 }

@@ -34,11 +34,12 @@ URLs:
   http://127.0.0.1:8000/uri          HTTP over TCP; https:// with TLS
   http+unix:/run/app.sock:/uri       HTTP over a Unix socket; @name is an abstract one
   http+unix://%2Frun%2Fapp.sock/uri  the same, percent-encoded
-  postgres://user@127.0.0.1/db       PostgreSQL; ?sslmode=require for TLS
+  postgres://user@127.0.0.1/db       PostgreSQL; ?sslmode=require for TLS, then
+                                     channel_binding=disable|prefer|require as in libpq
   postgres:///db?host=/run/postgresql&user=me
                                      PostgreSQL over the socket in a directory
   redis://127.0.0.1:6379/0           Redis; rediss:// with TLS
-  redis+unix:/run/redis.sock         Redis over a Unix socket
+  redis+unix:/run/redis.sock?db=2    Redis over a Unix socket; also user= and password=
   echo://127.0.0.1:9000, echo+unix:/run/echo.sock
                                      lasthop's own server (`lasthop serve`); also hello and stream, +tls for TLS
 
@@ -94,9 +95,12 @@ pub struct LoadArgs {
     /// is due, else 0]
     #[arg(long, value_parser = duration_or_none, value_name = "TIME")]
     spin: Option<Duration>,
-    /// The longest that connecting, and a reply, may take, each
+    /// The longest that connecting, a TLS handshake, authentication and a reply may take, each
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
     timeout: Duration,
+    /// The longest that connecting and a TLS handshake may take, each, if it is not the same
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    connect_timeout: Option<Duration>,
     /// Also measure a server that does nothing: how many times more the generator could have done
     #[arg(long)]
     headroom: bool,
@@ -321,7 +325,7 @@ fn failed(url: &str, error: &CaseError) -> CliError {
 fn job(arguments: &LoadArgs) -> Result<Job, CliError> {
     let (endpoint, protocol) = endpoint(arguments)?;
     let nanoseconds = |duration: Duration| duration.as_nanos() as u64;
-    let timeout = nanoseconds(arguments.timeout);
+    let connect = arguments.connect_timeout.unwrap_or(arguments.timeout);
     let phases =
         TrialPhases { warm_up_ns: nanoseconds(arguments.warm_up), measure_ns: nanoseconds(arguments.duration) };
     let socket = &arguments.socket;
@@ -347,7 +351,7 @@ fn job(arguments: &LoadArgs) -> Result<Job, CliError> {
         threads: arguments.threads,
         pipeline: arguments.pipeline,
         requests_per_connection: arguments.requests_per_connection,
-        timeouts: Timeouts { connect_ns: timeout, request_ns: timeout },
+        timeouts: Timeouts { connect_ns: nanoseconds(connect), request_ns: nanoseconds(arguments.timeout) },
         spin_ns: arguments.spin.map(nanoseconds),
     };
     let learn = !arguments.own.no_reference && arguments.own.expect.is_none();

@@ -113,6 +113,9 @@ pub struct ProofFigures {
     /// Whether a second request went over the connection of the first.
     pub reused: bool,
     pub nodelay: Option<bool>,
+    /// Bytes of `SO_SNDBUF` and `SO_RCVBUF` as read back, where they were asked for.
+    pub send_buffer: Option<u64>,
+    pub receive_buffer: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -185,6 +188,8 @@ impl Figures {
             tls_cipher: None,
             reused: false,
             nodelay: None,
+            send_buffer: None,
+            receive_buffer: None,
         };
         let spec = job.spec.clone();
         let outcome = Outcome { spec, proof: nothing, result, cut_short: false, headroom: Headroom::NotAsked };
@@ -258,6 +263,8 @@ fn proof(proof: &Proof) -> ProofFigures {
         tls_cipher: proof.tls_cipher,
         reused: proof.reused,
         nodelay: proof.nodelay,
+        send_buffer: proof.send_buffer,
+        receive_buffer: proof.receive_buffer,
     }
 }
 

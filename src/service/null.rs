@@ -10,7 +10,7 @@ use std::{
 use lasthop_load::{
     null::{NullSpec, Script, has_null_server},
     sample,
-    spec::{Address, Endpoint, Protocol, Spec, Tls},
+    spec::{Address, ChannelBinding, Endpoint, Protocol, Spec, Tls},
 };
 
 use super::{
@@ -30,7 +30,7 @@ pub struct Null {
     pub spec: Spec,
 }
 
-/// Whether a load's generator can be held against a null server.
+/// Whether a load's generator is to be held against a null server in a run: lasthop's own server is one already.
 #[must_use]
 pub fn is_possible(spec: &Spec) -> bool {
     has_null_server(&spec.protocol)
@@ -61,6 +61,7 @@ pub fn start(guard: &Guard, sandbox: &Sandbox, spec: &Spec, cpus: &[u32]) -> Res
 fn let_anybody_in(protocol: &mut Protocol) {
     if let Protocol::Postgres(postgres) = protocol {
         postgres.password = None;
+        postgres.channel_binding = ChannelBinding::Disable;
     }
 }
 

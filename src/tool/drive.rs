@@ -169,7 +169,7 @@ pub mod testing {
     //! Orders for the tests of the tools.
 
     use lasthop_load::spec::{
-        Address, Endpoint, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode,
+        Address, ChannelBinding, Endpoint, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode,
     };
 
     use super::*;
@@ -206,6 +206,7 @@ pub mod testing {
             mode: QueryMode::Simple,
             parameters: vec![],
             expect: PostgresExpect::default(),
+            channel_binding: ChannelBinding::default(),
         });
         order(&spec(Address::Unix("/run/pg/.s.PGSQL.5433".into()), protocol, 1), test)
     }

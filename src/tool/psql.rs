@@ -5,7 +5,7 @@ use std::fs;
 
 use lasthop_load::{
     result::Reported,
-    spec::{Address, Postgres, Protocol, QueryMode, Reuse, Spec},
+    spec::{Address, ChannelBinding, Postgres, Protocol, QueryMode, Reuse, Spec},
 };
 
 use super::{
@@ -118,6 +118,12 @@ pub fn connection(spec: &Spec, postgres: &Postgres) -> String {
         None => words.push(("sslmode", "disable".to_owned())),
     }
     words.push(("gssencmode", "disable".to_owned()));
+    match postgres.channel_binding {
+        // libpq's own default.
+        ChannelBinding::Prefer => {}
+        ChannelBinding::Disable => words.push(("channel_binding", "disable".to_owned())),
+        ChannelBinding::Require => words.push(("channel_binding", "require".to_owned())),
+    }
     words.iter().map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join(" ")
 }
 

@@ -6,8 +6,8 @@ use lasthop_load::{
     protocol::{Exchange, Factory, Greeting, Progress, stream::pattern},
     result::ErrorClass,
     spec::{
-        Address, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode,
-        Redis, RedisExpect, Spec, Stream,
+        Address, ChannelBinding, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect,
+        Protocol, QueryMode, Redis, RedisExpect, Spec, Stream, Tls,
     },
     url::{UrlOptions, parse},
 };
@@ -29,7 +29,9 @@ pub const TARGETS: [Target; 7] = [
 type Outcome = Result<(u64, bool, Option<ErrorClass>), ErrorClass>;
 
 fn factory(protocol: Protocol) -> Factory {
-    let spec = Spec::new(Endpoint { address: Address::Unix("/s".into()), tls: None }, protocol);
+    // Encrypted, which some options need; no socket is opened.
+    let tls = Some(Tls { authority: None, server_name: "localhost".into(), resumption: false });
+    let spec = Spec::new(Endpoint { address: Address::Unix("/s".into()), tls }, protocol);
     spec.validate().expect("the specifications of the targets are right");
     Factory::new(&spec).expect("the specifications of the targets can be encoded")
 }
@@ -123,6 +125,7 @@ pub fn postgres(data: &[u8]) {
         first: (choice & 2 > 0).then(|| "1".to_owned()),
         tag: (choice & 4 > 0).then(|| "SELECT 1".to_owned()),
     };
+    let bindings = [ChannelBinding::Prefer, ChannelBinding::Disable, ChannelBinding::Require];
     let modes = [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared];
     let postgres = Postgres {
         user: "user".to_owned(),
@@ -132,6 +135,7 @@ pub fn postgres(data: &[u8]) {
         mode: modes[usize::from(choice >> 4) % 3],
         parameters: vec![],
         expect,
+        channel_binding: bindings[usize::from(choice >> 6) % 3],
     };
     let protocol = Protocol::Postgres(postgres);
     greet(&protocol, data);
@@ -144,6 +148,10 @@ fn greet(protocol: &Protocol, data: &[u8]) {
     let in_pieces = |size: usize| {
         let mut exchange = factory(protocol.clone()).exchange();
         exchange.reset();
+        // Any bytes are a certificate or not.
+        if data.first().is_some_and(|size| size % 2 == 0) {
+            exchange.secured(input);
+        }
         let mut output = Vec::new();
         let mut greeting = exchange.greet(&[], &mut output).map_err(|failure| failure.class)?;
         for piece in input.chunks(size) {
@@ -171,17 +179,17 @@ fn changed(right: impl Iterator<Item = u8>, data: &[u8]) -> Vec<u8> {
 pub fn echo(data: &[u8]) {
     let Some((&[size, piece, cut], changes)) = data.split_first_chunk::<3>() else { return };
     let size = u32::from(size).max(8);
-    let factory = factory(Protocol::Echo(Echo { size }));
-    let reply = |exchange: &mut dyn Exchange| {
+    // The first exchanges of factories number their messages alike; `outcome` begins the first of them.
+    let first = || factory(Protocol::Echo(Echo { size })).exchange();
+    let wanted = {
+        let mut exchange = first();
         exchange.begin();
         let mut reply = changed(exchange.request().iter().copied(), changes);
         reply.truncate(reply.len().saturating_sub(usize::from(cut) % 16));
         reply
     };
-    // Fresh exchanges number their messages alike; `outcome` begins the first of them.
-    let wanted = reply(&mut *factory.exchange());
-    let whole = outcome(&mut *factory.exchange(), &wanted, usize::MAX);
-    assert_eq!(outcome(&mut *factory.exchange(), &wanted, usize::from(piece) + 1), whole);
+    let whole = outcome(&mut *first(), &wanted, usize::MAX);
+    assert_eq!(outcome(&mut *first(), &wanted, usize::from(piece) + 1), whole);
     let intact = wanted.len() == size as usize && changes.iter().take(wanted.len()).all(|change| *change == 0);
     assert_eq!(whole == Ok((u64::from(size), true, None)), intact, "only the message itself is right");
 }

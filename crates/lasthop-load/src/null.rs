@@ -44,8 +44,11 @@ const POSTGRES_PARSED: &[u8] = b"1\0\0\0\x04Z\0\0\0\x05I";
 pub struct Script {
     /// Answers before the first request.
     pub greeting: Vec<Step>,
-    /// The request, over and over, and its reply.
+    /// The request, over and over, and its reply. One of no bytes is answered as soon as the connection stands.
     pub request: Step,
+    /// Whether the reply is the request itself, whatever it is.
+    #[serde(default)]
+    pub echoes: bool,
     /// Whether the connection is closed after a reply.
     pub closes: bool,
     /// Asked in plain before TLS, and the byte that grants it.
@@ -64,23 +67,25 @@ impl Script {
     /// authentication costs is not part of it.
     ///
     /// # Errors
-    /// The protocol has no requests to count (hello, stream; and echo, whose own server is a null server already), or
-    /// its greeting is not understood.
+    /// The greeting of the protocol is not understood.
     pub fn learn(spec: &Spec, sample: &Sample) -> Result<Self, Failure> {
-        if !has_null_server(&spec.protocol) {
-            return Err(Failure::protocol("lasthop's own protocols are served by a null server already"));
-        }
         let tls_request = tls_request(spec).filter(|_| spec.endpoint.tls.is_some());
         Ok(Self {
             greeting: greeting(spec)?,
             request: Step { bytes: sample.request, answer: sample.reply.clone() },
+            echoes: matches!(spec.protocol, Protocol::Echo(_)),
             closes: sample.closes,
             tls_request: tls_request.map(|(bytes, grant)| Step { bytes: bytes.len(), answer: vec![grant] }),
         })
     }
+
+    /// Whether the server says its only reply unasked.
+    fn speaks_first(&self) -> bool {
+        self.request.bytes == 0
+    }
 }
 
-/// Whether the protocol's real servers do more than a null server does.
+/// Whether the protocol's real servers do more than a null server does. lasthop's own server does not.
 #[must_use]
 pub fn has_null_server(protocol: &Protocol) -> bool {
     matches!(protocol, Protocol::Http(_) | Protocol::Redis(_) | Protocol::Postgres(_))
@@ -220,7 +225,7 @@ impl NullServer {
                 if fd != self.listener.as_raw_fd() {
                     self.serve(&mut connections, fd, &mut buffer);
                 } else if event.events & libc::EPOLLHUP as u32 == 0 {
-                    self.accept(&mut connections)?;
+                    self.accept(&mut connections, &mut buffer)?;
                 } else {
                     // That is what shutting down a listener leads to.
                     return Ok(());
@@ -230,7 +235,7 @@ impl NullServer {
     }
 
     /// Takes every connection that waits.
-    fn accept(&self, connections: &mut Connections) -> io::Result<()> {
+    fn accept(&self, connections: &mut Connections, buffer: &mut [u8]) -> io::Result<()> {
         loop {
             let socket = match self.listener.accept_raw() {
                 Ok((socket, _)) => socket,
@@ -252,6 +257,9 @@ impl NullServer {
                 connections.resize_with(slot + 1, || None);
             }
             connections[slot] = Some(Conversation::new(OwnedFd::from(socket)));
+            if self.script.speaks_first() {
+                self.serve(connections, fd, buffer);
+            }
         }
     }
 
@@ -361,6 +369,11 @@ impl Conversation {
 
     fn answer(&mut self, script: &Script, buffer: &mut [u8]) -> Result<bool, Failure> {
         let Self { state: State::Open(stream), step, have } = self else { return Ok(false) };
+        if script.speaks_first() {
+            stream.send_all(&script.request.answer)?;
+            stream.farewell();
+            return Ok(false);
+        }
         loop {
             let received = match stream.receive(buffer) {
                 Ok(0) => return Ok(false),
@@ -368,13 +381,16 @@ impl Conversation {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) => return Err(Failure::io("receive", &error)),
             };
+            if script.echoes {
+                stream.send_all(&buffer[..received])?;
+            }
             *have += received;
             while let Some(now) = script.greeting.get(*step).filter(|now| *have >= now.bytes) {
                 *have -= now.bytes;
                 *step += 1;
                 stream.send_all(&now.answer)?;
             }
-            if *step == script.greeting.len() && !answer_requests(stream, &script.request, have)? {
+            if *step == script.greeting.len() && !answer_requests(stream, script, have)? {
                 continue;
             }
             if script.closes && *step == script.greeting.len() {
@@ -388,12 +404,14 @@ impl Conversation {
     }
 }
 
-/// Answers all whole requests with one send; false where there is none.
-fn answer_requests(stream: &mut Stream, request: &Step, have: &mut usize) -> Result<bool, Failure> {
+/// Answers all whole requests with one send, unless they were echoed; false where there is none.
+fn answer_requests(stream: &mut Stream, script: &Script, have: &mut usize) -> Result<bool, Failure> {
+    let request = &script.request;
     let whole = *have / request.bytes.max(1);
     *have %= request.bytes.max(1);
     match whole {
         0 => return Ok(false),
+        _ if script.echoes => {}
         1 => stream.send_all(&request.answer)?,
         several => stream.send_all(&request.answer.repeat(several))?,
     }

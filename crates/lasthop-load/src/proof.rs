@@ -5,18 +5,28 @@ use std::io;
 use rustls::ProtocolVersion;
 use socket2::SockAddr;
 
-use crate::{result::Proof, transport::Stream};
+use crate::{result::Proof, spec::SocketOptions, transport::Stream};
 
-/// Reads the proof from a connected stream. `reused` is false: that takes two requests to know.
+/// Reads the proof from a connected stream; the sizes of its buffers only where `asked` has them. `reused` is false: that
+/// takes two requests to know.
 ///
 /// # Errors
 /// The socket is not connected any more.
-pub fn read(stream: &Stream) -> io::Result<Proof> {
+pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let options = stream.socket().options();
     let peer = options.peer_addr()?;
     let (tls_version, tls_cipher) = session(stream);
     let nodelay = if peer.is_unix() { None } else { Some(options.tcp_nodelay()?) };
-    Ok(Proof { family: family(&peer).to_owned(), peer: name(&peer), tls_version, tls_cipher, reused: false, nodelay })
+    Ok(Proof {
+        family: family(&peer).to_owned(),
+        peer: name(&peer),
+        tls_version,
+        tls_cipher,
+        reused: false,
+        nodelay,
+        send_buffer: asked.send_buffer.map(|_| options.send_buffer_size()).transpose()?.map(|size| size as u64),
+        receive_buffer: asked.receive_buffer.map(|_| options.recv_buffer_size()).transpose()?.map(|size| size as u64),
+    })
 }
 
 fn family(peer: &SockAddr) -> &'static str {

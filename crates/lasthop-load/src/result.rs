@@ -251,4 +251,10 @@ pub struct Proof {
     pub reused: bool,
     /// `TCP_NODELAY` as read back; `None` on Unix sockets.
     pub nodelay: Option<bool>,
+    /// Bytes of `SO_SNDBUF` and `SO_RCVBUF` as read back, where they were asked for: the kernel doubles what it is told, up
+    /// to its limits (socket(7)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<u64>,
 }

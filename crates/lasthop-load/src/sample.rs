@@ -40,7 +40,10 @@ pub fn take(spec: &Spec) -> Result<Sample, Failure> {
     }
     exchange.begin();
     let request = exchange.request().len();
-    stream.send_all(exchange.request())?;
+    // A server that speaks first may have closed already.
+    if request > 0 {
+        stream.send_all(exchange.request())?;
+    }
     let deadline = clock::now().saturating_add(spec.timeouts.request_ns);
     let (reply, keep) = reply(exchange.as_mut(), &mut stream, deadline)?;
     stream.farewell();
@@ -49,6 +52,9 @@ pub fn take(spec: &Spec) -> Result<Sample, Failure> {
 }
 
 fn greet(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure> {
+    if let Some(certificate) = stream.certificate() {
+        exchange.secured(certificate);
+    }
     let mut buffer = vec![0; 16 * 1024];
     let mut received = 0;
     loop {

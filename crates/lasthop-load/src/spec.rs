@@ -181,7 +181,7 @@ pub enum RedisExpect {
 pub struct Postgres {
     pub user: String,
     pub database: String,
-    /// Trust, cleartext, MD5 and SCRAM-SHA-256 are understood, as the server asks for them.
+    /// Trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS are understood, as the server asks for them.
     #[serde(default)]
     pub password: Option<String>,
     pub query: String,
@@ -192,6 +192,28 @@ pub struct Postgres {
     pub parameters: Vec<String>,
     #[serde(default)]
     pub expect: PostgresExpect,
+    /// Whether SCRAM binds itself to the TLS connection (SCRAM-SHA-256-PLUS).
+    #[serde(default, skip_serializing_if = "ChannelBinding::is_default")]
+    pub channel_binding: ChannelBinding,
+}
+
+/// Whether the authentication is bound to the TLS connection by the server's certificate; the words are libpq's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChannelBinding {
+    Disable,
+    /// Where there is TLS and the server offers it.
+    #[default]
+    Prefer,
+    /// A server that lets us in without it is refused.
+    Require,
+}
+
+impl ChannelBinding {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -440,6 +462,8 @@ pub enum SpecError {
     Nul(&'static str),
     #[error("a simple query has no parameters (use the mode `extended` or `prepared`)")]
     SimpleWithParameters,
+    #[error("the channel binding that is required needs TLS (`sslmode=require`)")]
+    BindingWithoutTls,
     #[error("the status {0} to be expected is not one of a final reply (200 to 599)")]
     Status(u16),
 }
@@ -494,7 +518,7 @@ impl Spec {
                 .and_then(|()| within("chunk of a transfer", stream.chunk.into(), 1, 16 << 20)),
             Protocol::Http(http) => http.validate(),
             Protocol::Redis(redis) => within("number of words of the command", redis.command.len() as u64, 1, 1 << 20),
-            Protocol::Postgres(postgres) => postgres.validate(),
+            Protocol::Postgres(postgres) => postgres.validate(self.endpoint.tls.is_some()),
         }
     }
 }
@@ -551,7 +575,10 @@ impl Spec {
 }
 
 impl Postgres {
-    fn validate(&self) -> Result<(), SpecError> {
+    fn validate(&self, encrypted: bool) -> Result<(), SpecError> {
+        if self.channel_binding == ChannelBinding::Require && !encrypted {
+            return Err(SpecError::BindingWithoutTls);
+        }
         for (what, text) in [("the user", &self.user), ("the database", &self.database), ("the query", &self.query)] {
             if text.contains('\0') {
                 return Err(SpecError::Nul(what));

@@ -7,8 +7,9 @@
 //! | `http+unix://%2Fpath.sock/uri` | the same, percent-encoded |
 //! | `postgres://user[:password]@host[:port]/database[?sslmode=require]` | PostgreSQL over TCP |
 //! | `postgres:///database?host=/directory&user=…` | PostgreSQL over the Unix socket in a directory |
+//! | `postgres://…?sslmode=require&channel_binding=disable\|prefer\|require` | SCRAM bound to the TLS connection, as libpq has it |
 //! | `redis://[[user]:password@]host[:port][/number]`, `rediss://…` | Redis over TCP, with TLS |
-//! | `redis+unix:/path.sock` | Redis over a Unix socket |
+//! | `redis+unix:/path.sock[?user=…&password=…&db=3]` | Redis over a Unix socket |
 //! | `echo://host:port`, `echo+unix:/path.sock`, the same for `hello` and `stream`; `+tls` for TLS | lasthop's own server |
 
 use std::{
@@ -17,8 +18,8 @@ use std::{
 };
 
 use crate::spec::{
-    Address, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode,
-    Redis, RedisExpect, Stream, Tls,
+    Address, ChannelBinding, Echo, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol,
+    QueryMode, Redis, RedisExpect, Stream, Tls,
 };
 
 /// The URL is not understood.
@@ -41,12 +42,14 @@ pub enum UrlError {
     Resolve { host: String, cause: String },
     #[error("`{0}` contains a broken percent-encoding")]
     Percent(String),
-    #[error("unknown parameter `{0}` (known: host, port, user, password, sslmode)")]
-    Parameter(String),
+    #[error("unknown parameter `{given}` (known: {known})")]
+    Parameter { given: String, known: &'static str },
     #[error(
         "sslmode `{0}` is not one of `disable`, `require`, `verify-ca` and `verify-full` (all but the first verify)"
     )]
     SslMode(String),
+    #[error("channel_binding `{0}` is not one of `disable`, `prefer` and `require`")]
+    ChannelBinding(String),
     #[error("the user is missing (write `postgres://user@…` or `?user=…`)")]
     NoUser,
     #[error("`{0}` is not the number of a Redis database")]
@@ -90,7 +93,7 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
         ["https", "unix"] => http_unix(rest, true, options),
         ["redis"] => redis(rest, false, options),
         ["rediss"] => redis(rest, true, options),
-        ["redis", "unix"] => Ok((socket(rest, false, options)?, redis_ping())),
+        ["redis", "unix"] => redis_unix(rest, options),
         [own @ ("echo" | "hello" | "stream"), modifiers @ ..] => {
             let secure = match modifiers {
                 [] | ["unix"] => false,
@@ -192,25 +195,52 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, UrlError> {
     found.next().ok_or_else(|| failed("it has no address".to_owned()))
 }
 
-fn redis_ping() -> Protocol {
-    Protocol::Redis(Redis {
+fn redis_ping() -> Redis {
+    Redis {
         command: vec!["PING".to_owned()],
         expect: RedisExpect::Simple("PONG".to_owned()),
         username: None,
         password: None,
         database: 0,
-    })
+    }
+}
+
+fn redis_unix(rest: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), UrlError> {
+    let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut redis = redis_ping();
+    for (key, value) in pairs(parameters)? {
+        match key {
+            "user" => redis.username = Some(value),
+            "password" => redis.password = Some(value),
+            "db" => redis.database = database(&value)?,
+            _ => return Err(UrlError::Parameter { given: key.to_owned(), known: "user, password, db" }),
+        }
+    }
+    Ok((socket(path, false, options)?, Protocol::Redis(redis)))
+}
+
+fn database(number: &str) -> Result<u32, UrlError> {
+    number.parse().map_err(|_| UrlError::Database(number.to_owned()))
+}
+
+/// The parts of `key=value&key=value`, values decoded.
+fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, UrlError> {
+    let parameters = parameters.split('&').filter(|parameter| !parameter.is_empty());
+    parameters
+        .map(|parameter| {
+            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            Ok((key, decode(value)?))
+        })
+        .collect()
 }
 
 fn redis(rest: &str, secure: bool, options: &UrlOptions) -> Result<(Endpoint, Protocol), UrlError> {
     let (host, path) = authority(rest);
     let (user, password, host) = credentials(host)?;
-    let Protocol::Redis(mut redis) = redis_ping() else { unreachable!("made just now") };
-    redis.username = user;
-    redis.password = password;
+    let mut redis = Redis { username: user, password, ..redis_ping() };
     let number = path.trim_start_matches('/');
     if !number.is_empty() {
-        redis.database = number.parse().map_err(|_| UrlError::Database(number.to_owned()))?;
+        redis.database = database(number)?;
     }
     Ok((tcp(host, Some(6379), secure, options)?, Protocol::Redis(redis)))
 }
@@ -229,16 +259,19 @@ fn postgres(rest: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
     let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let (name, port) = split_port(host)?;
     let (mut host, mut port, mut secure) = (name.to_owned(), port.unwrap_or(5432), false);
-    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
-        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let value = decode(value)?;
+    let mut channel_binding = ChannelBinding::default();
+    for (key, value) in pairs(parameters)? {
         match key {
             "host" => host = value,
             "port" => port = value.parse().map_err(|_| UrlError::Port(value))?,
             "user" => user = Some(value),
             "password" => password = Some(value),
             "sslmode" => secure = ssl_mode(&value)?,
-            _ => return Err(UrlError::Parameter(key.to_owned())),
+            "channel_binding" => channel_binding = binding(value)?,
+            _ => {
+                let known = "host, port, user, password, sslmode, channel_binding";
+                return Err(UrlError::Parameter { given: key.to_owned(), known });
+            }
         }
     }
     let user = user.ok_or(UrlError::NoUser)?;
@@ -258,6 +291,7 @@ fn postgres(rest: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
         mode: QueryMode::Simple,
         parameters: Vec::new(),
         expect: PostgresExpect { rows: Some(1), first: Some("1".to_owned()), tag: None },
+        channel_binding,
     });
     Ok((Endpoint { address, tls: tls(secure, &host, options) }, protocol))
 }
@@ -268,6 +302,15 @@ fn ssl_mode(word: &str) -> Result<bool, UrlError> {
         "disable" => Ok(false),
         "require" | "verify-ca" | "verify-full" => Ok(true),
         _ => Err(UrlError::SslMode(word.to_owned())),
+    }
+}
+
+fn binding(word: String) -> Result<ChannelBinding, UrlError> {
+    match word.as_str() {
+        "disable" => Ok(ChannelBinding::Disable),
+        "prefer" => Ok(ChannelBinding::Prefer),
+        "require" => Ok(ChannelBinding::Require),
+        _ => Err(UrlError::ChannelBinding(word)),
     }
 }
 
@@ -345,11 +388,18 @@ mod tests {
             address("postgres:///db?host=/run/pg&user=u&port=6000"),
             Address::Unix("/run/pg/.s.PGSQL.6000".into())
         );
+        let (_, protocol) = read("postgres://u@127.0.0.1/?sslmode=require&channel_binding=require").unwrap();
+        let Protocol::Postgres(postgres) = protocol else { panic!("{protocol:?}") };
+        assert_eq!((postgres.channel_binding, postgres.database.as_str()), (ChannelBinding::Require, "u"));
         let (endpoint, protocol) = read("rediss://:secret@127.0.0.1/3").unwrap();
         let Protocol::Redis(redis) = protocol else { panic!("{protocol:?}") };
         assert_eq!((endpoint.address, redis.database), (tcp_address("127.0.0.1:6379"), 3));
         assert_eq!((redis.username, redis.password.as_deref()), (None, Some("secret")));
         assert_eq!(address("redis+unix:/run/redis.sock"), Address::Unix("/run/redis.sock".into()));
+        let (endpoint, protocol) = read("redis+unix:/run/redis.sock?user=me&password=a%26b&db=2").unwrap();
+        let Protocol::Redis(redis) = protocol else { panic!("{protocol:?}") };
+        assert_eq!((endpoint.address, redis.database), (Address::Unix("/run/redis.sock".into()), 2));
+        assert_eq!((redis.username.as_deref(), redis.password.as_deref()), (Some("me"), Some("a&b")));
     }
 
     #[test]
@@ -374,7 +424,10 @@ mod tests {
             ("postgres://127.0.0.1/db", "the user is missing"),
             ("postgres://u@127.0.0.1/db?sslmode=prefer", "sslmode `prefer`"),
             ("postgres://u@127.0.0.1/db?x=1", "unknown parameter `x`"),
+            ("postgres://u@127.0.0.1/db?channel_binding=maybe", "channel_binding `maybe`"),
             ("redis://127.0.0.1/x", "not the number of a Redis database"),
+            ("redis+unix:/s?db=x", "not the number of a Redis database"),
+            ("redis+unix:/s?host=x", "unknown parameter `host` (known: user, password, db)"),
             ("http+unix://%2/", "broken percent-encoding"),
         ] {
             let error = read(url).map(drop).unwrap_err().to_string();

@@ -33,6 +33,8 @@ enum Act {
     SayAndClose(String),
     /// One byte at a time.
     Drip(String),
+    /// One byte at a time, with pauses: no receive waits for long, the reply takes for ever.
+    Trickle(String),
     Hang,
     /// An RST instead of a reply (TCP), an end of the stream (Unix).
     Reset,
@@ -125,6 +127,10 @@ fn conversation(mut peer: Box<dyn Peer>, requests: &AtomicU64, script: &Script, 
         let result = match &act {
             Act::Say(reply) | Act::SayAndClose(reply) => peer.write_all(reply.as_bytes()),
             Act::Drip(reply) => reply.as_bytes().iter().try_for_each(|byte| peer.write_all(&[*byte])),
+            Act::Trickle(reply) => reply.as_bytes().iter().try_for_each(|byte| {
+                thread::sleep(Duration::from_millis(15));
+                peer.write_all(&[*byte])
+            }),
             Act::Hang => {
                 while !ended.load(SeqCst) && peer.read(&mut byte).is_ok_and(|count| count > 0) {}
                 return;
@@ -269,6 +275,11 @@ fn an_endless_head_is_an_error() {
 #[test]
 fn a_reply_that_does_not_come_is_a_timeout() {
     errors_of(Act::Hang, ErrorClass::Timeout);
+}
+
+#[test]
+fn a_reply_that_comes_byte_by_byte_for_ever_is_a_timeout() {
+    errors_of(Act::Trickle(GOOD.into()), ErrorClass::Timeout);
 }
 
 #[test]

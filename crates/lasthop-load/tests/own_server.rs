@@ -21,8 +21,11 @@ fn check(result: &TrialResult, spec: &Spec, payload: u64) {
     assert!(result.elapsed_ns >= SHORT.measure_ns);
     assert!(result.cost.cpu_ns() > 0 && result.cost.system_calls >= 2 * result.requests);
     let own = spec.reuse == Reuse::PerRequest || matches!(spec.protocol, Protocol::Hello(_));
-    assert_eq!(result.phases.connect.is_some(), own);
-    assert_eq!(result.phases.tls.is_some(), own && spec.endpoint.tls.is_some());
+    // On a crowded machine each connection may have been opened before the measure phase and answered within it.
+    if !own || result.requests > u64::from(spec.connections) {
+        assert_eq!(result.phases.connect.is_some(), own);
+        assert_eq!(result.phases.tls.is_some(), own && spec.endpoint.tls.is_some());
+    }
     if own {
         assert!(result.connections_opened >= result.requests_total);
     } else {
@@ -102,6 +105,23 @@ fn nodelay_off_and_reuse_off_are_proven_too() {
     spec.reuse = Reuse::PerRequest;
     let proof = Case::prepare(&spec).unwrap().proof().clone();
     assert_eq!((proof.nodelay, proof.reused), (Some(false), false));
+}
+
+#[test]
+fn buffers_are_what_was_asked_for() {
+    for transport in [Transport::Unix, Transport::Tcp, Transport::Tcp6] {
+        let server = Running::start(Pattern::Echo, transport);
+        let mut spec = spec(&server.endpoint, echo(64));
+        let proof = Case::prepare(&spec).unwrap().proof().clone();
+        assert_eq!((proof.send_buffer, proof.receive_buffer), (None, None));
+        (spec.socket.send_buffer, spec.socket.receive_buffer) = (Some(20_000), Some(30_000));
+        for engine in [Engine::Blocking, Engine::Epoll] {
+            let mut case = Case::prepare(&Spec { engine, ..spec.clone() }).unwrap();
+            // The kernel doubles both, for its own needs.
+            assert_eq!((case.proof().send_buffer, case.proof().receive_buffer), (Some(40_000), Some(60_000)));
+            assert_eq!(case.trial(SHORT).unwrap().error_total(), 0);
+        }
+    }
 }
 
 #[test]

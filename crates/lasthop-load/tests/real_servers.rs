@@ -17,8 +17,8 @@ use lasthop_load::{
     engine::Case,
     result::{ErrorClass, TrialResult},
     spec::{
-        Address, Endpoint, Engine, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode, Redis,
-        RedisExpect, Reuse, Spec, Tls,
+        Address, ChannelBinding, Endpoint, Engine, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol,
+        QueryMode, Redis, RedisExpect, Reuse, Spec, Tls,
     },
     wire::{Stage, TrialPhases},
 };
@@ -76,14 +76,22 @@ fn everything(base: &Spec) -> Vec<Spec> {
         with(Reuse::KeepAlive, 5, 1),
         with(Reuse::KeepAlive, 1, 16),
         with(Reuse::KeepAlive, 3, 16),
+        Spec { threads: 2, ..with(Reuse::KeepAlive, 4, 1) },
         with(Reuse::PerRequest, 1, 1),
         with(Reuse::PerRequest, 3, 1),
+        Spec { requests_per_connection: 5, ..with(Reuse::PerRequest, 2, 1) },
     ]
+}
+
+/// Requests that verify a case before its trial: two, or two batches, or two units.
+fn probes(spec: &Spec) -> u64 {
+    2 * u64::from(spec.pipeline) * u64::from(spec.requests_per_connection)
 }
 
 fn check(result: &TrialResult) {
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
-    assert_eq!(result.service_time.as_ref().unwrap().count(), result.requests);
+    let (timed, requests) = (result.service_time.as_ref().unwrap().count(), result.requests);
+    assert!(timed > 0 && requests % timed == 0, "{timed} times of {requests} requests");
 }
 
 // ---- Redis
@@ -101,7 +109,15 @@ fn redis() -> Option<RedisServer> {
     let (port, tls_port) = (free_port(), free_port());
     let path = |path: &Path| path.display().to_string();
     let mut child = Command::new(program)
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--unixsocket", &path(&folder.path().join("s"))])
+        .args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "::1",
+            "--unixsocket",
+            &path(&folder.path().join("s")),
+        ])
         .args(["--save", "", "--requirepass", "secret", "--dir", &path(folder.path())])
         .args(["--tls-port", &tls_port.to_string(), "--tls-auth-clients", "no", "--tls-ca-cert-file"])
         .args([path(&files.authority), "--tls-cert-file".into(), path(&files.certificate)])
@@ -142,9 +158,15 @@ impl RedisServer {
         vec![
             Endpoint { address: Address::Unix(self.socket()), tls: None },
             Endpoint { address: tcp(self.server.port), tls: None },
+            Endpoint { address: six(self.server.port), tls: None },
             Endpoint { address: tcp(self.tls_port), tls: Some(tls(&self.files)) },
         ]
     }
+}
+
+/// A port of IPv6's loopback.
+fn six(port: u16) -> Address {
+    Address::Tcp((std::net::Ipv6Addr::LOCALHOST, port).into())
 }
 
 fn get(expect: RedisExpect) -> Redis {
@@ -166,8 +188,7 @@ fn redis_counts_what_was_checked() {
             let before = server.gets();
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
             check(&result);
-            let probes = 2 * u64::from(spec.pipeline);
-            assert_eq!(server.gets() - before, result.requests_total + probes, "{spec:?}");
+            assert_eq!(server.gets() - before, result.requests_total + probes(&spec), "{spec:?}");
             assert_eq!(result.phases.auth.is_some(), spec.reuse == Reuse::PerRequest);
         }
     }
@@ -223,14 +244,14 @@ fn postgres() -> Option<PostgresServer> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::write(
         data.join("pg_hba.conf"),
-        "local all lasthop trust\nhost all lasthop 127.0.0.1/32 trust\n\
+        "local all lasthop trust\nhost all lasthop 127.0.0.1/32 trust\nhost all lasthop ::1/128 trust\n\
          local all clear password\nlocal all md5user md5\nlocal all scramuser scram-sha-256\n\
          hostssl all scramuser 127.0.0.1/32 scram-sha-256\n",
     )
     .unwrap();
     let port = free_port();
     let mut command = Command::new(bin.join("postgres"));
-    command.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k"]).arg(folder.path());
+    command.arg("-D").arg(&data).args(["-h", "127.0.0.1,::1", "-p", &port.to_string(), "-k"]).arg(folder.path());
     for setting in ["ssl=on", "fsync=off", "max_connections=40", "shared_preload_libraries=pg_stat_statements"] {
         command.args(["-c", setting]);
     }
@@ -284,6 +305,7 @@ fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
         mode,
         parameters: vec![],
         expect: PostgresExpect { rows: Some(1), first: None, tag: Some("SELECT 1".into()) },
+        channel_binding: ChannelBinding::default(),
     }
 }
 
@@ -357,15 +379,15 @@ fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
 #[test]
 fn postgres_counts_what_was_checked() {
     let Some(server) = postgres() else { return };
-    for endpoint in [server.unix(), server.tcp(false), server.tcp(true)] {
+    let v6 = Endpoint { address: six(server.server.port), tls: None };
+    for endpoint in [server.unix(), server.tcp(false), v6, server.tcp(true)] {
         for mode in [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared] {
             let base = spec(&endpoint, Protocol::Postgres(query("lasthop", "select nextval('counted')", mode)));
             for spec in everything(&base) {
                 let (before, calls_before) = (counted(&server), calls(&server));
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
                 check(&result);
-                let probes = 2 * u64::from(spec.pipeline);
-                let requests = result.requests_total + probes;
+                let requests = result.requests_total + probes(&spec);
                 assert_eq!(calls(&server) - calls_before, requests, "by pg_stat_statements: {spec:?}");
                 assert_eq!(counted(&server) - before - 1, requests, "by the sequence: {spec:?}");
                 assert_eq!(result.phases.auth.is_some(), spec.reuse == Reuse::PerRequest);
@@ -398,6 +420,30 @@ fn postgres_lets_in_by_every_method() {
             }
         }
     }
+}
+
+#[test]
+fn postgres_lets_in_by_scram_bound_to_the_channel() {
+    let Some(server) = postgres() else { return };
+    let bound = |user: &str, channel_binding| {
+        Protocol::Postgres(Postgres { channel_binding, ..query(user, "select 1", QueryMode::Simple) })
+    };
+    let resumed = |resumption| Endpoint { tls: Some(Tls { resumption, ..tls(&server.files) }), ..server.tcp(true) };
+    for channel_binding in [ChannelBinding::Disable, ChannelBinding::Prefer, ChannelBinding::Require] {
+        for (connections, reuse) in [(1, Reuse::PerRequest), (3, Reuse::PerRequest), (2, Reuse::KeepAlive)] {
+            // A resumed session has the certificate of the first one.
+            for resumption in [false, true] {
+                let base = spec(&resumed(resumption), bound("scramuser", channel_binding));
+                let spec = Spec { connections, reuse, ..base };
+                check(&run(&spec, SHORT).unwrap_or_else(|error| panic!("{channel_binding:?}: {error}")));
+            }
+        }
+    }
+    // Trusted without a password, so nothing was bound.
+    let error = Case::prepare(&spec(&server.tcp(true), bound("lasthop", ChannelBinding::Require))).map(drop);
+    assert!(error.unwrap_err().cause.contains("the server let us in without it"));
+    let plain = Case::prepare(&spec(&server.unix(), bound("scramuser", ChannelBinding::Require))).map(drop);
+    assert!(plain.unwrap_err().cause.contains("needs TLS"));
 }
 
 #[test]
@@ -473,7 +519,7 @@ fn nginx() -> Option<NginxServer> {
          http {{ access_log {at}/access.log; keepalive_requests 100000000;
            client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u;
            scgi_temp_path {at}/c; gzip_types text/plain; gzip_min_length 1;
-           server {{ listen 127.0.0.1:{port}; listen unix:{at}/s; root {at};
+           server {{ listen 127.0.0.1:{port}; listen [::1]:{port}; listen unix:{at}/s; root {at};
              location = /hello {{ return 200 'Hello'; }} location = /big.txt {{ }}
              location = /chunked.txt {{ gzip on; alias {at}/big.txt; }} location = /empty {{ return 204; }} }}
            {} {} }}",
@@ -498,6 +544,7 @@ impl NginxServer {
         vec![
             Endpoint { address: Address::Unix(self.server.folder.path().join("s")), tls: None },
             Endpoint { address: tcp(self.server.port), tls: None },
+            Endpoint { address: six(self.server.port), tls: None },
         ]
     }
 
@@ -540,7 +587,7 @@ fn says(body: &str) -> HttpExpect {
 #[test]
 fn nginx_counts_what_was_checked() {
     let Some(server) = nginx() else { return };
-    for endpoint in server.endpoints() {
+    for endpoint in server.endpoints().into_iter().chain([server.secure(0, false)]) {
         for version in [HttpVersion::V11, HttpVersion::V10] {
             let base = spec(&endpoint, Protocol::Http(http("/hello", version, says("Hello"))));
             for spec in everything(&base).into_iter().filter(|spec| spec.pipeline == 1 || version == HttpVersion::V11) {
@@ -548,7 +595,7 @@ fn nginx_counts_what_was_checked() {
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
                 check(&result);
                 assert_eq!(result.bytes_received, 5 * result.requests);
-                let sent = result.requests_total + 2 * u64::from(spec.pipeline);
+                let sent = result.requests_total + probes(&spec);
                 assert_eq!(server.logged(200, before + sent) - before, sent, "{spec:?}");
             }
         }

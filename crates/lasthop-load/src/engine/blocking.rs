@@ -112,7 +112,7 @@ impl Blocking {
     fn reopen_for_proof(&mut self) -> Result<Proof, Failure> {
         self.connect_patiently()?;
         let stream = self.connection.stream.as_ref().expect("opened just above");
-        proof::read(stream).map_err(|error| Failure::io("read the proof", &error))
+        proof::read(stream, self.connector.options()).map_err(|error| Failure::io("read the proof", &error))
     }
 
     pub fn trial(&mut self, phases: TrialPhases) -> WorkerRecord {

@@ -144,6 +144,9 @@ impl Connection {
     /// The server does not let us in, or the connection broke.
     pub fn greet(&mut self, first: bool, buffer: &mut [u8]) -> Result<bool, Failure> {
         let Self { stream: Some(stream), exchange, .. } = self else { return Ok(true) };
+        if let Some(certificate) = stream.certificate().filter(|_| first) {
+            exchange.secured(certificate);
+        }
         let mut output = Vec::new();
         let mut done = first && exchange.greet(&[], &mut output)? == Greeting::Done;
         loop {

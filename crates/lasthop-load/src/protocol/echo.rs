@@ -12,6 +12,9 @@ pub const HEADER: usize = 8;
 /// Most bytes of a message.
 pub const SIZE_MAX: u32 = 16 * 1024 * 1024;
 
+/// Places of connections in the range of numbers: multiples of this are far apart (2³² by the golden ratio).
+const SPREAD: u32 = 0x9e37_79b1;
+
 pub struct EchoExchange {
     /// The messages of one batch, one after the other.
     messages: Vec<u8>,
@@ -23,12 +26,19 @@ pub struct EchoExchange {
 }
 
 impl EchoExchange {
-    /// `echo.size` is at least [`HEADER`]; `depth` messages make a batch.
+    /// `echo.size` is at least [`HEADER`]; `depth` messages make a batch. They are numbered from the connection's own
+    /// place on, so that those of another connection do not pass for them.
     #[must_use]
-    pub fn new(echo: &Echo, depth: u32) -> Self {
+    pub fn new(echo: &Echo, depth: u32, connection: u32) -> Self {
         let mut message: Vec<u8> = (0..echo.size).map(|index| (index.wrapping_mul(31) >> 3) as u8).collect();
         message[..4].copy_from_slice(&echo.size.to_le_bytes());
-        Self { messages: message.repeat(depth as usize), size: echo.size as usize, at: 0, received: 0, sequence: 0 }
+        Self {
+            messages: message.repeat(depth as usize),
+            size: echo.size as usize,
+            at: 0,
+            received: 0,
+            sequence: connection.wrapping_mul(SPREAD),
+        }
     }
 }
 
@@ -110,7 +120,7 @@ mod tests {
     proptest! {
         #[test]
         fn only_the_message_itself_is_right(size in 8u32..200, wrong in proptest::option::of(0usize..200), cut in 0usize..200) {
-            let mut exchange = EchoExchange::new(&Echo { size }, 1);
+            let mut exchange = EchoExchange::new(&Echo { size }, 1, 0);
             exchange.begin();
             let mut reply = exchange.request().to_vec();
             let wrong = wrong.filter(|at| *at < reply.len());
@@ -133,8 +143,16 @@ mod tests {
     }
 
     #[test]
+    fn a_message_of_another_connection_is_not_an_answer() {
+        let [mut own, mut other] = [0, 1].map(|connection| EchoExchange::new(&Echo { size: 64 }, 1, connection));
+        own.begin();
+        other.begin();
+        assert_eq!(own.receive(other.request()).unwrap_err().class, ErrorClass::WrongContent);
+    }
+
+    #[test]
     fn an_earlier_message_is_not_an_answer_to_a_later_one() {
-        let mut exchange = EchoExchange::new(&Echo { size: 64 }, 1);
+        let mut exchange = EchoExchange::new(&Echo { size: 64 }, 1, 0);
         exchange.begin();
         let first = exchange.request().to_vec();
         exchange.begin();

@@ -3,6 +3,7 @@
 //!
 //! A protocol is one file here and one arm in [`Factory::new`].
 
+mod channel;
 mod check;
 pub mod chunked;
 pub mod echo;
@@ -12,6 +13,8 @@ pub mod postgres;
 pub mod redis;
 pub mod stream;
 mod verified;
+
+use std::cell::Cell;
 
 use crate::{
     failure::Failure,
@@ -62,6 +65,9 @@ pub enum Greeting {
 pub trait Exchange {
     /// Forgets everything about an earlier connection.
     fn reset(&mut self);
+
+    /// After [`Exchange::reset`], before the greeting: the stream is encrypted, and this is the server's certificate (DER).
+    fn secured(&mut self, _certificate: &[u8]) {}
 
     /// Speaks before the first request: authentication, settings. Takes what was received, nothing the first time, and
     /// appends what is to be sent.
@@ -115,8 +121,11 @@ impl Factory {
         let make: Box<dyn Fn() -> Box<dyn Exchange>> = match spec.protocol.clone() {
             Protocol::Hello(hello) => Box::new(move || Box::new(hello::HelloExchange::new(&hello))),
             Protocol::Echo(echo) => {
-                let depth = spec.pipeline;
-                Box::new(move || Box::new(echo::EchoExchange::new(&echo, depth)))
+                let (depth, made) = (spec.pipeline, Cell::new(0));
+                Box::new(move || {
+                    let connection = made.replace(made.get() + 1);
+                    Box::new(echo::EchoExchange::new(&echo, depth, connection))
+                })
             }
             Protocol::Stream(stream) => Box::new(move || Box::new(stream::StreamExchange::new(&stream))),
             Protocol::Http(http) => {

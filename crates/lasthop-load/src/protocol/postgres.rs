@@ -6,16 +6,16 @@ use postgres_protocol::{
     IsNull,
     authentication::{
         md5_hash,
-        sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256},
+        sasl::{self, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256},
     },
     message::frontend,
 };
 
-use super::{Done, Exchange, Greeting, Progress, Run, excerpt, verified::Verified};
+use super::{Done, Exchange, Greeting, Progress, Run, channel, excerpt, verified::Verified};
 use crate::{
     failure::Failure,
     result::ErrorClass,
-    spec::{Postgres, QueryMode},
+    spec::{ChannelBinding, Postgres, QueryMode},
 };
 
 /// Most bytes of a message that is kept to be understood: authentication, errors, the first row.
@@ -168,7 +168,11 @@ impl Framer {
 enum Stage {
     Start,
     Authentication,
-    Scram(Box<ScramSha256>),
+    Scram {
+        scram: Box<ScramSha256>,
+        /// Whether it is bound to the TLS connection.
+        bound: bool,
+    },
     /// Authenticated; the server's settings follow until it is ready.
     Settings,
     Preparing,
@@ -179,6 +183,10 @@ pub struct PostgresExchange {
     shared: Shared,
     framer: Framer,
     stage: Stage,
+    /// The server's certificate where the stream is encrypted, until the greeting is over.
+    certificate: Option<Vec<u8>>,
+    /// Whether the server has proven to know the password on this very TLS connection.
+    bound: bool,
     begun: bool,
     received: u64,
     rows: u64,
@@ -188,7 +196,17 @@ pub struct PostgresExchange {
 impl PostgresExchange {
     #[must_use]
     pub fn new(shared: Shared) -> Self {
-        Self { shared, framer: Framer::default(), stage: Stage::Start, begun: false, received: 0, rows: 0, fault: None }
+        Self {
+            shared,
+            framer: Framer::default(),
+            stage: Stage::Start,
+            certificate: None,
+            bound: false,
+            begun: false,
+            received: 0,
+            rows: 0,
+            fault: None,
+        }
     }
 
     /// Acts on a whole message of the greeting; true when the connection is ready.
@@ -203,6 +221,7 @@ impl PostgresExchange {
             }
             b'Z' if matches!(self.stage, Stage::Settings | Stage::Preparing) => {
                 self.stage = Stage::Over;
+                self.certificate = None;
                 Ok(true)
             }
             // Settings, cancellation key, notices, protocol negotiation, parse complete.
@@ -218,28 +237,37 @@ impl PostgresExchange {
         };
         let spec = &self.shared.common.spec;
         match (i32::from_be_bytes(*code), rest) {
-            (0, _) => self.stage = Stage::Settings,
+            (0, _) => {
+                if spec.channel_binding == ChannelBinding::Require && !self.bound {
+                    return Err(unbound("the server let us in without it"));
+                }
+                self.stage = Stage::Settings;
+            }
+            // Passwords are not said to a server that is not who it should be.
+            (3 | 5, _) if spec.channel_binding == ChannelBinding::Require => {
+                return Err(unbound("the server asks for a method that knows none"));
+            }
             (3, _) => say_password(password(spec)?.as_bytes(), output)?,
             (5, &[a, b, c, d]) => {
                 let hash = md5_hash(spec.user.as_bytes(), password(spec)?.as_bytes(), [a, b, c, d]);
                 say_password(hash.as_bytes(), output)?;
             }
             (10, mechanisms) => {
-                if !mechanisms.split(|byte| *byte == 0).any(|name| name == SCRAM_SHA_256.as_bytes()) {
-                    return Err(Failure::protocol("the server offers no SCRAM-SHA-256"));
-                }
-                let scram = ScramSha256::new(password(spec)?.as_bytes(), ChannelBinding::unsupported());
-                say(output, |buffer| frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), buffer))?;
-                self.stage = Stage::Scram(Box::new(scram));
+                let (name, binding) = self.mechanism(mechanisms)?;
+                let bound = name == SCRAM_SHA_256_PLUS;
+                let scram = ScramSha256::new(password(spec)?.as_bytes(), binding);
+                say(output, |buffer| frontend::sasl_initial_response(name, scram.message(), buffer))?;
+                self.stage = Stage::Scram { scram: Box::new(scram), bound };
             }
             (11, data) => {
-                let Stage::Scram(scram) = &mut self.stage else { return Err(unexpected(b'R')) };
+                let Stage::Scram { scram, .. } = &mut self.stage else { return Err(unexpected(b'R')) };
                 scram.update(data).map_err(|error| refused(&error))?;
                 say(output, |buffer| frontend::sasl_response(scram.message(), buffer))?;
             }
             (12, data) => {
-                let Stage::Scram(scram) = &mut self.stage else { return Err(unexpected(b'R')) };
+                let Stage::Scram { scram, bound } = &mut self.stage else { return Err(unexpected(b'R')) };
                 scram.finish(data).map_err(|error| refused(&error))?;
+                self.bound = *bound;
                 self.stage = Stage::Authentication;
             }
             (method, _) => {
@@ -248,6 +276,27 @@ impl PostgresExchange {
             }
         }
         Ok(())
+    }
+
+    /// The mechanism of those that the server offers, and what it says of the channel: libpq's choice (RFC 5802, section 6).
+    /// That we could bind is said to a server that does not offer to, so that nobody in between can take its offer away.
+    fn mechanism(&self, offered: &[u8]) -> Result<(&'static str, sasl::ChannelBinding), Failure> {
+        let wanted = self.shared.common.spec.channel_binding;
+        let offers = |wanted: &str| offered.split(|byte| *byte == 0).any(|name| name == wanted.as_bytes());
+        let certificate = self.certificate.as_deref().filter(|_| wanted != ChannelBinding::Disable);
+        let end_point = certificate.and_then(channel::server_end_point);
+        match end_point {
+            Some(digest) if offers(SCRAM_SHA_256_PLUS) => {
+                Ok((SCRAM_SHA_256_PLUS, sasl::ChannelBinding::tls_server_end_point(digest)))
+            }
+            None if wanted == ChannelBinding::Require => {
+                Err(unbound("the signature of the server's certificate has no digest for it"))
+            }
+            _ if wanted == ChannelBinding::Require => Err(unbound("the server does not offer it")),
+            _ if !offers(SCRAM_SHA_256) => Err(Failure::protocol("the server offers no SCRAM-SHA-256")),
+            Some(_) => Ok((SCRAM_SHA_256, sasl::ChannelBinding::unrequested())),
+            None => Ok((SCRAM_SHA_256, sasl::ChannelBinding::unsupported())),
+        }
     }
 
     /// Acts on a whole message of a reply; true at its end.
@@ -310,8 +359,15 @@ impl PostgresExchange {
 impl Exchange for PostgresExchange {
     fn reset(&mut self) {
         self.stage = Stage::Start;
+        self.certificate = None;
+        self.bound = false;
         self.begun = true;
         self.begin();
+    }
+
+    fn secured(&mut self, certificate: &[u8]) {
+        // Others have no use for it.
+        self.certificate = self.shared.common.spec.password.is_some().then(|| certificate.to_vec());
     }
 
     fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
@@ -410,6 +466,10 @@ fn refused(error: &std::io::Error) -> Failure {
     Failure::new(ErrorClass::WrongStatus, format!("authentication: {error}"))
 }
 
+fn unbound(why: &str) -> Failure {
+    Failure::new(ErrorClass::WrongStatus, format!("authentication: channel binding is required, but {why}"))
+}
+
 fn unexpected(kind: u8) -> Failure {
     Failure::protocol(format!("a message of type {} was not expected", excerpt(&[kind])))
 }
@@ -435,7 +495,11 @@ mod tests {
     use crate::spec::PostgresExpect;
 
     fn exchange(expect: PostgresExpect) -> PostgresExchange {
-        let spec = Postgres {
+        PostgresExchange::new(Shared::new(&load(expect), 1).unwrap())
+    }
+
+    fn load(expect: PostgresExpect) -> Postgres {
+        Postgres {
             user: "u".into(),
             database: "d".into(),
             password: None,
@@ -443,8 +507,8 @@ mod tests {
             mode: QueryMode::Simple,
             parameters: vec![],
             expect,
-        };
-        PostgresExchange::new(Shared::new(&spec, 1).unwrap())
+            channel_binding: ChannelBinding::Prefer,
+        }
     }
 
     fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -501,6 +565,115 @@ mod tests {
         assert_eq!(outcome(expect(1, "1"), &[b'D', 0, 0, 0, 3]), Err(ErrorClass::Protocol));
         assert_eq!(outcome(expect(1, "1"), &[b'D', 255, 255, 255, 255]), Err(ErrorClass::Protocol));
         assert_eq!(outcome(expect(1, "1"), &reply(&["1"])[..20]), Err(ErrorClass::Reset));
+    }
+
+    const PLAIN: &[u8] = b"SCRAM-SHA-256\0\0";
+    const BOTH: &[u8] = b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0";
+    const PASSWORD: &str = "pencil";
+
+    fn authentication(code: i32, rest: &[u8]) -> Vec<u8> {
+        message(b'R', &[&code.to_be_bytes()[..], rest].concat())
+    }
+
+    fn certificate() -> Vec<u8> {
+        rcgen::generate_simple_self_signed(["lasthop.test".to_owned()]).unwrap().cert.der().to_vec()
+    }
+
+    /// A client that has said its first words, over a stream with this certificate.
+    fn client(channel_binding: ChannelBinding, certificate: Option<&[u8]>) -> PostgresExchange {
+        let spec = Postgres { channel_binding, password: Some(PASSWORD.into()), ..load(expect(1, "1")) };
+        let mut exchange = PostgresExchange::new(Shared::new(&spec, 1).unwrap());
+        exchange.reset();
+        if let Some(certificate) = certificate {
+            exchange.secured(certificate);
+        }
+        assert_eq!(exchange.greet(&[], &mut Vec::new()), Ok(Greeting::More));
+        exchange
+    }
+
+    /// What the client answers, without the frame of its message.
+    fn said(exchange: &mut PostgresExchange, input: &[u8]) -> Result<Vec<u8>, String> {
+        let mut output = Vec::new();
+        exchange.greet(input, &mut output).map_err(|failure| failure.message)?;
+        Ok(output.get(5..).unwrap_or_default().to_vec())
+    }
+
+    #[test]
+    fn the_channel_is_bound_where_both_sides_can() {
+        use ChannelBinding::{Disable, Prefer, Require};
+        let own = certificate();
+        let first = |binding, encrypted: bool, offered: &[u8]| {
+            said(&mut client(binding, encrypted.then_some(&own)), &authentication(10, offered))
+        };
+        let begins = |answer: Result<Vec<u8>, String>, mechanism: &str, header: &str| {
+            let answer = answer.unwrap();
+            let (name, words) = answer.split_at(mechanism.len() + 5);
+            assert!(name.starts_with(mechanism.as_bytes()) && name[mechanism.len()] == 0, "{}", excerpt(&answer));
+            assert!(words.starts_with(header.as_bytes()), "{}", excerpt(words));
+        };
+        begins(first(Prefer, true, BOTH), "SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,n=,r=");
+        begins(first(Require, true, BOTH), "SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,n=,r=");
+        // That we could have is said, so that nobody takes the offer away unnoticed.
+        begins(first(Prefer, true, PLAIN), "SCRAM-SHA-256", "y,,n=,r=");
+        begins(first(Disable, true, BOTH), "SCRAM-SHA-256", "n,,n=,r=");
+        begins(first(Prefer, false, PLAIN), "SCRAM-SHA-256", "n,,n=,r=");
+        assert!(first(Require, true, PLAIN).unwrap_err().contains("the server does not offer it"));
+        assert!(first(Prefer, true, b"OAUTHBEARER\0\0").unwrap_err().contains("no SCRAM-SHA-256"));
+        for (code, rest) in [(0, vec![]), (3, vec![]), (5, vec![1, 2, 3, 4])] {
+            let refused = said(&mut client(Require, Some(&own)), &authentication(code, &rest)).unwrap_err();
+            assert!(refused.contains("channel binding is required"), "{code}: {refused}");
+        }
+    }
+
+    /// The server's side (RFC 5802, RFC 7677) with a library of its own: the final words, if the proof is right.
+    fn served(first: &str, server_first: &str, client_final: &str, bound_to: &[u8]) -> Option<String> {
+        use base64::{Engine as _, engine::general_purpose::STANDARD};
+        use ring::{digest, hmac, pbkdf2};
+
+        let (rest, proof) = client_final.rsplit_once(",p=")?;
+        let bound = [b"p=tls-server-end-point,,", bound_to].concat();
+        let binding = rest.split(',').next()?.strip_prefix("c=")?;
+        if STANDARD.decode(binding).ok()? != bound {
+            return None;
+        }
+        let mut salted = [0; 32];
+        let rounds = std::num::NonZero::new(4096)?;
+        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, b"salt", PASSWORD.as_bytes(), &mut salted);
+        let sign = |key: &[u8], text: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text);
+        let words = format!("{first},{server_first},{rest}");
+        let client_key = sign(&salted, b"Client Key");
+        let stored = digest::digest(&digest::SHA256, client_key.as_ref());
+        let signature = sign(stored.as_ref(), words.as_bytes());
+        let wanted: Vec<u8> =
+            client_key.as_ref().iter().zip(signature.as_ref()).map(|(key, mask)| key ^ mask).collect();
+        if STANDARD.decode(proof).ok()? != wanted {
+            return None;
+        }
+        let server_key = sign(&salted, b"Server Key");
+        Some(format!("v={}", STANDARD.encode(sign(server_key.as_ref(), words.as_bytes()))))
+    }
+
+    #[test]
+    fn a_bound_conversation_convinces_both_sides_and_no_other_certificate() {
+        let (own, other) = (certificate(), certificate());
+        let mut exchange = client(ChannelBinding::Require, Some(&own));
+        let initial = said(&mut exchange, &authentication(10, BOTH)).unwrap();
+        let initial = String::from_utf8(initial[SCRAM_SHA_256_PLUS.len() + 5..].to_vec()).unwrap();
+        let first = initial.strip_prefix("p=tls-server-end-point,,").unwrap();
+        // "c2FsdA==" is "salt".
+        let server_first = format!("{}server,s=c2FsdA==,i=4096", first.strip_prefix("n=,").unwrap());
+        let answer = said(&mut exchange, &authentication(11, server_first.as_bytes())).unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        let digest = |certificate: &[u8]| channel::server_end_point(certificate).unwrap();
+        assert_eq!(served(first, &server_first, &answer, &digest(&other)), None, "somebody in between");
+        let last = served(first, &server_first, &answer, &digest(&own)).unwrap();
+        let welcome = [authentication(12, last.as_bytes()), authentication(0, &[]), message(b'Z', b"I")].concat();
+        assert_eq!(exchange.greet(&welcome, &mut Vec::new()), Ok(Greeting::Done));
+        // A new connection has to be bound anew.
+        exchange.reset();
+        exchange.secured(&own);
+        exchange.greet(&[], &mut Vec::new()).unwrap();
+        assert!(said(&mut exchange, &authentication(0, &[])).unwrap_err().contains("let us in without it"));
     }
 
     proptest! {

@@ -94,6 +94,11 @@ impl Connector {
     }
 
     #[must_use]
+    pub fn options(&self) -> &SocketOptions {
+        &self.options
+    }
+
+    #[must_use]
     pub fn timeouts(&self) -> &Timeouts {
         &self.timeouts
     }

@@ -82,6 +82,15 @@ impl Stream {
         matches!(self, Self::Plain(_))
     }
 
+    /// The server's certificate (DER) on an encrypted stream.
+    #[must_use]
+    pub fn certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(tls) => tls.session().peer_certificates()?.first().map(AsRef::as_ref),
+        }
+    }
+
     #[must_use]
     pub fn socket(&self) -> &Socket {
         match self {

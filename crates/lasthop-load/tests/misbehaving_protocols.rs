@@ -1,0 +1,419 @@
+//! Servers of Redis, PostgreSQL and echoes that lie about lengths, break off, fall silent, dawdle or mix replies up. Each
+//! wrong answer is an error of its class and none a fast request; every trial ends; no length that a server claims is
+//! reserved.
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    sync::{
+        Arc, Barrier, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+use common::{Running, SHORT, echo, hello, run, spec};
+use lasthop_load::{
+    engine::Case,
+    protocol::Factory,
+    result::{ErrorClass, TrialResult},
+    serve::Pattern,
+    spec::{
+        Address, ChannelBinding, Endpoint, Engine, Postgres, PostgresExpect, Protocol, QueryMode, Redis, RedisExpect,
+        Reuse, Spec, Timeouts, Transport,
+    },
+    wire::TrialPhases,
+};
+
+/// What becomes of a connection after some bytes.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    GoOn,
+    Close,
+    /// Silence, with the connection open.
+    Hang,
+}
+
+/// A server on a Unix socket: it greets, then answers its n-th request, counted over all connections, with `script(n)`.
+struct Liar {
+    endpoint: Endpoint,
+    requests: Arc<AtomicU64>,
+    ended: Arc<AtomicBool>,
+    folder: tempfile::TempDir,
+}
+
+#[derive(Clone)]
+struct Lines {
+    /// Bytes that a client says first, and the answer to them.
+    greeting: Option<(usize, Vec<u8>)>,
+    /// Bytes of one request.
+    request: usize,
+    right: Vec<u8>,
+    wrong: Vec<u8>,
+    then: Then,
+    /// Between any two bytes of the wrong answer.
+    pause: Duration,
+}
+
+impl Lines {
+    fn wrong(&self, bytes: &[u8], then: Then) -> Self {
+        Self { wrong: bytes.to_vec(), then, ..self.clone() }
+    }
+}
+
+impl Liar {
+    /// Every fifth answer is the wrong one; the first four are right.
+    fn start(lines: &Lines) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let (requests, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (count, over, lines) = (requests.clone(), ended.clone(), lines.clone());
+        thread::spawn(move || {
+            while let Ok((peer, _)) = listener.accept() {
+                if over.load(SeqCst) {
+                    return;
+                }
+                let (count, lines) = (count.clone(), lines.clone());
+                thread::spawn(move || converse(peer, &count, &lines));
+            }
+        });
+        Self { endpoint: Endpoint { address: Address::Unix(path), tls: None }, requests, ended, folder }
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.ended.store(true, SeqCst);
+        let _ = UnixStream::connect(self.folder.path().join("s"));
+    }
+}
+
+/// Ends when the client does.
+fn converse(mut peer: UnixStream, requests: &AtomicU64, lines: &Lines) -> Option<()> {
+    if let Some((bytes, answer)) = &lines.greeting {
+        peer.read_exact(&mut vec![0; *bytes]).ok()?;
+        peer.write_all(answer).ok()?;
+    }
+    loop {
+        peer.read_exact(&mut vec![0; lines.request]).ok()?;
+        if requests.fetch_add(1, SeqCst) % 5 < 4 {
+            peer.write_all(&lines.right).ok()?;
+            continue;
+        }
+        for piece in lines.wrong.chunks(if lines.pause.is_zero() { usize::MAX } else { 1 }) {
+            thread::sleep(lines.pause);
+            peer.write_all(piece).ok()?;
+        }
+        match lines.then {
+            Then::GoOn => {}
+            Then::Close => return None,
+            Then::Hang => {
+                let _ = peer.read(&mut [0; 64]);
+            }
+        }
+    }
+}
+
+/// The wrong answers are errors of this class and nothing else is an error, with each engine; counts are exact.
+fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
+    for (engine, connections) in [(Engine::Blocking, 1), (Engine::Epoll, 1), (Engine::Auto, 3)] {
+        let server = Liar::start(lines);
+        let mut spec = Spec { engine, connections, ..spec(&server.endpoint, protocol.clone()) };
+        let mut phases = TrialPhases { measure_ns: 60_000_000, ..SHORT };
+        if class == ErrorClass::Timeout {
+            spec.timeouts.request_ns = 60_000_000;
+            phases.measure_ns = 150_000_000;
+        }
+        let result = run(&spec, phases).unwrap_or_else(|error| panic!("{class:?}, {engine:?}: {error}"));
+        let classes: Vec<_> = result.errors.keys().copied().collect();
+        let said = String::from_utf8_lossy(&lines.wrong[..lines.wrong.len().min(40)]).into_owned();
+        assert_eq!(classes, [class], "{said:?}, {engine:?}: {:?}", result.errors);
+        accounted(&server, &result);
+    }
+}
+
+/// Two probes precede the trial; every other request was answered rightly or is an error.
+fn accounted(server: &Liar, result: &TrialResult) {
+    assert_eq!(server.requests.load(SeqCst), 2 + result.requests_total + result.error_total(), "{:?}", result.errors);
+    assert_eq!(result.service_time.as_ref().unwrap().count(), result.requests);
+}
+
+/// Bytes of one request of this protocol.
+fn request_of(protocol: &Protocol) -> usize {
+    let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
+    let mut exchange = Factory::new(&spec(&nowhere, protocol.clone())).unwrap().exchange();
+    exchange.reset();
+    exchange.begin();
+    exchange.request().len()
+}
+
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn redis() -> (Protocol, Lines) {
+    let protocol = Protocol::Redis(Redis {
+        command: vec!["GET".into(), "greeting".into()],
+        expect: RedisExpect::Bulk("Hello".into()),
+        username: None,
+        password: Some("secret".into()),
+        database: 0,
+    });
+    let greeting = Some((b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n".len(), b"+OK\r\n".to_vec()));
+    let (request, right) = (request_of(&protocol), b"$5\r\nHello\r\n".to_vec());
+    (protocol, Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO })
+}
+
+#[test]
+fn redis_that_lies_is_counted_by_class() {
+    let (protocol, lines) = redis();
+    let endless = b"+".iter().chain([b'x'; 100_000].iter()).copied().collect::<Vec<u8>>();
+    for (wrong, then, class) in [
+        (&b"-ERR out of order\r\n"[..], Then::GoOn, ErrorClass::WrongStatus),
+        (b"$5\r\nJello\r\n", Then::GoOn, ErrorClass::WrongContent),
+        (b"$4\r\nHell\r\n", Then::GoOn, ErrorClass::WrongContent),
+        (b"$-1\r\n", Then::GoOn, ErrorClass::WrongContent),
+        (b"$99999999999999\r\n", Then::Hang, ErrorClass::Protocol),
+        (b"$five\r\nHello\r\n", Then::Hang, ErrorClass::Protocol),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Then::Hang, ErrorClass::Protocol),
+        (b"$5\r\nHello\r\n$5\r\nHello\r\n", Then::Hang, ErrorClass::Protocol),
+        (&endless, Then::Hang, ErrorClass::Protocol),
+        (b"$5\r\nHel", Then::Close, ErrorClass::Reset),
+        (b"", Then::Close, ErrorClass::Reset),
+        (b"", Then::Hang, ErrorClass::Timeout),
+        (b"$5\r\nHell", Then::Hang, ErrorClass::Timeout),
+    ] {
+        errors_of(&protocol, &lines.wrong(wrong, then), class);
+    }
+}
+
+#[test]
+fn lengths_that_are_claimed_are_not_reserved() {
+    let before = resident();
+    let (protocol, lines) = redis();
+    // As long as Redis itself allows, and as PostgreSQL does; neither ever comes.
+    errors_of(&protocol, &lines.wrong(b"$536870912\r\nHello", Then::Hang), ErrorClass::Timeout);
+    errors_of(&protocol, &lines.wrong(b"*1000000000\r\n$5\r\nHello\r\n", Then::Hang), ErrorClass::Timeout);
+    let (protocol, lines) = postgres();
+    errors_of(&protocol, &lines.wrong(b"D\x3f\xff\xff\xff\0\x01\0\0\0\x01", Then::Hang), ErrorClass::Timeout);
+    let grown = resident() - before;
+    assert!(grown < 64 * 1024, "{grown} KiB more at the peak");
+}
+
+#[test]
+fn a_dawdling_server_is_a_timeout() {
+    for (protocol, lines) in [redis(), postgres()] {
+        let slowly = Lines { wrong: lines.right.clone(), pause: Duration::from_millis(12), ..lines };
+        errors_of(&protocol, &slowly, ErrorClass::Timeout);
+    }
+}
+
+fn postgres() -> (Protocol, Lines) {
+    let postgres = Postgres {
+        user: "u".into(),
+        database: "d".into(),
+        password: None,
+        query: "select 1".into(),
+        mode: QueryMode::Simple,
+        parameters: vec![],
+        expect: PostgresExpect { rows: Some(1), first: Some("1".into()), tag: Some("SELECT 1".into()) },
+        channel_binding: ChannelBinding::default(),
+    };
+    let protocol = Protocol::Postgres(postgres);
+    let greeting = {
+        let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
+        let mut exchange = Factory::new(&spec(&nowhere, protocol.clone())).unwrap().exchange();
+        let mut startup = Vec::new();
+        exchange.reset();
+        exchange.greet(&[], &mut startup).unwrap();
+        Some((startup.len(), b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I".to_vec()))
+    };
+    let (request, right) = (request_of(&protocol), answer("1"));
+    (protocol, Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO })
+}
+
+/// One row of one column, whose description is short.
+fn answer(value: &str) -> Vec<u8> {
+    let row = [b"D\0\0\0".as_slice(), &[10 + value.len() as u8], b"\0\x01\0\0\0", &[value.len() as u8]].concat();
+    [b"T\0\0\0\x06\0\x01".as_slice(), &row, value.as_bytes(), b"C\0\0\0\x0dSELECT 1\0", READY].concat()
+}
+
+const READY: &[u8] = b"Z\0\0\0\x05I";
+
+#[test]
+fn postgresql_that_lies_is_counted_by_class() {
+    let (protocol, lines) = postgres();
+    let right = lines.right.clone();
+    let error = [b"E\0\0\0\x15C53200\0Mno room\0\0".as_slice(), READY].concat();
+    let fatal = b"E\0\0\0\x15C57P01\0Mgo away\0\0";
+    let empty = [b"I\0\0\0\x04".as_slice(), READY].concat();
+    let two = right.repeat(2);
+    for (wrong, then, class) in [
+        (&error[..], Then::GoOn, ErrorClass::WrongStatus),
+        (&answer("2"), Then::GoOn, ErrorClass::WrongContent),
+        (&empty, Then::GoOn, ErrorClass::WrongContent),
+        (b"D\0\0\0\x03", Then::Hang, ErrorClass::Protocol),
+        (b"D\xff\xff\xff\xff", Then::Hang, ErrorClass::Protocol),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Then::Hang, ErrorClass::Protocol),
+        (&two, Then::Hang, ErrorClass::Protocol),
+        (&right[..20], Then::Close, ErrorClass::Reset),
+        (b"", Then::Close, ErrorClass::Reset),
+        (fatal, Then::Close, ErrorClass::WrongStatus),
+        (b"", Then::Hang, ErrorClass::Timeout),
+        (&right[..right.len() - 1], Then::Hang, ErrorClass::Timeout),
+    ] {
+        errors_of(&protocol, &lines.wrong(wrong, then), class);
+    }
+}
+
+/// Bytes of a message of the echoes.
+const SIZE: usize = 64;
+
+#[test]
+fn replies_in_another_order_are_wrong_content() {
+    for connections in [1, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        thread::spawn(move || {
+            let batches = Arc::new(AtomicU64::new(0));
+            while let Ok((mut peer, _)) = listener.accept() {
+                let batches = batches.clone();
+                thread::spawn(move || {
+                    let mut pair = [0; 2 * SIZE];
+                    while peer.read_exact(&mut pair).is_ok() {
+                        if batches.fetch_add(1, SeqCst) % 5 == 4 {
+                            pair.rotate_left(SIZE);
+                        }
+                        let _ = peer.write_all(&pair);
+                    }
+                });
+            }
+        });
+        let endpoint = Endpoint { address: Address::Unix(path), tls: None };
+        let spec = Spec { pipeline: 2, connections, ..spec(&endpoint, echo(SIZE as u32)) };
+        let result = run(&spec, TrialPhases { measure_ns: 60_000_000, ..SHORT }).unwrap();
+        assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::WrongContent], "{:?}", result.errors);
+        assert_eq!(result.service_time.unwrap().count(), result.requests);
+    }
+}
+
+/// Gives each of two connections the other's message.
+fn exchanged(peers: [UnixStream; 2]) {
+    let slots = Arc::new([Mutex::new([0; SIZE]), Mutex::new([0; SIZE])]);
+    let both = Arc::new(Barrier::new(2));
+    for (own, mut peer) in peers.into_iter().enumerate() {
+        let (slots, both) = (slots.clone(), both.clone());
+        thread::spawn(move || {
+            let mut message = [0; SIZE];
+            while peer.read_exact(&mut message).is_ok() {
+                *slots[own].lock().unwrap() = message;
+                both.wait();
+                let other = *slots[1 - own].lock().unwrap();
+                both.wait();
+                let _ = peer.write_all(&other);
+            }
+        });
+    }
+}
+
+#[test]
+fn replies_of_another_connection_are_wrong_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        // What is verified before comes over a connection of its own.
+        let mut probe = listener.accept().unwrap().0;
+        let mut message = [0; SIZE];
+        while probe.read_exact(&mut message).is_ok() {
+            probe.write_all(&message).unwrap();
+        }
+        exchanged([listener.accept().unwrap().0, listener.accept().unwrap().0]);
+    });
+    let endpoint = Endpoint { address: Address::Unix(path), tls: None };
+    let error = run(&Spec { connections: 2, ..spec(&endpoint, echo(SIZE as u32)) }, SHORT).map(drop).unwrap_err();
+    assert!(error.cause.contains("the echo differs at byte"), "{error}");
+}
+
+/// The only error of a trial with a connection for each request, whose server changes its ways after `prepare`.
+fn timeout_after(spec: &Spec, change: impl FnOnce()) -> String {
+    let mut case = Case::prepare(&Spec { reuse: Reuse::PerRequest, ..spec.clone() }).unwrap();
+    change();
+    let result = case.watched_trial(TrialPhases { warm_up_ns: 0, measure_ns: 60_000_000 }, || true).unwrap();
+    assert_eq!((result.requests, result.errors.keys().collect::<Vec<_>>()), (0, vec![&ErrorClass::Timeout]));
+    result.errors[&ErrorClass::Timeout].first.clone()
+}
+
+/// A socket at the same path that takes connections and says nothing.
+fn silent(endpoint: &Endpoint) -> UnixListener {
+    let Address::Unix(path) = &endpoint.address else { unreachable!("a Unix server") };
+    std::fs::remove_file(path).unwrap();
+    UnixListener::bind(path).unwrap()
+}
+
+const LONG: u64 = 3_000_000_000;
+const BRIEF: u64 = 60_000_000;
+
+#[test]
+fn each_phase_has_its_own_timeout() {
+    for engine in [Engine::Blocking, Engine::Epoll] {
+        let server = Running::start(Pattern::Echo, Transport::TlsUnix);
+        let timeouts = Timeouts { connect_ns: BRIEF, request_ns: LONG };
+        let shaking = Spec { engine, timeouts, ..spec(&server.endpoint, echo(64)) };
+        let mut kept = None;
+        let first = timeout_after(&shaking, || kept = Some(silent(&server.endpoint)));
+        assert_eq!(first, "TLS handshake: timed out", "{engine:?}");
+
+        for (protocol, lines) in [redis(), postgres()] {
+            let server = Liar::start(&lines);
+            let timeouts = Timeouts { connect_ns: LONG, request_ns: BRIEF };
+            let greeted = Spec { engine, timeouts, ..spec(&server.endpoint, protocol) };
+            let mut kept = None;
+            let first = timeout_after(&greeted, || kept = Some(silent(&server.endpoint)));
+            assert_eq!(first, "authentication: timed out", "{engine:?}");
+        }
+
+        let (endpoint, fill) = taciturn();
+        let timeouts = Timeouts { connect_ns: BRIEF, request_ns: LONG };
+        let first = timeout_after(&Spec { engine, timeouts, ..spec(&endpoint, hello()) }, fill);
+        assert_eq!(first, "connect: timed out", "{engine:?}");
+    }
+}
+
+/// A server over TCP that answers the two requests which verify it, then accepts nobody; and what fills its queue, so that
+/// the kernel ignores further connections.
+fn taciturn() -> (Endpoint, impl FnOnce()) {
+    let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    listener.bind(&any.into()).unwrap();
+    listener.listen(1).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let served = thread::spawn(move || {
+        for _ in 0..2 {
+            let mut peer = std::net::TcpStream::from(listener.accept().unwrap().0);
+            peer.write_all(b"Hello there!").unwrap();
+        }
+        listener
+    });
+    let fill = move || {
+        let listener = served.join().unwrap();
+        let fillers: Vec<socket2::Socket> = (0..8)
+            .map(|_| {
+                let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+                socket.set_nonblocking(true).unwrap();
+                let _ = socket.connect(&address.into());
+                socket
+            })
+            .collect();
+        // Until the test ends: who closes the listener refuses what waits.
+        std::mem::forget((listener, fillers));
+    };
+    (Endpoint { address: Address::Tcp(address), tls: None }, fill)
+}
