@@ -46,7 +46,7 @@ fn address(plan: &CasePlan, link: &Served, from: &str) -> Vec<String> {
             let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
             vec![
                 format!(
-                    "{from} and {to} run on the same host, in containers with the folder {folder} as a shared volume"
+                    "{from} and {to} run on the same host; in containers, with the folder {folder} as a shared volume"
                 ),
                 format!(
                     "the account of {from} may enter {folder} and write to the socket: a common group and mode 0660, or the \

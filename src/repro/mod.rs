@@ -3,6 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`carry_out`] | the runs: one for each condition as the study had them, one of lasthop's design |
+//! | [`cross_check`] | a classic tool beside lasthop over the same cases |
+//! | [`found`] | what lasthop's design found beside the published figures |
 //! | [`measured`] | what they yielded, in the quantities of the study |
 //! | [`why`] | why the figures differ, from facts of these runs |
 //! | [`outcome`] | the result, and its JSON |
@@ -11,6 +13,8 @@
 
 pub mod book;
 pub mod carry_out;
+pub mod cross_check;
+pub mod found;
 pub mod measured;
 pub mod outcome;
 pub mod page;
@@ -50,6 +54,8 @@ pub struct Options<'a> {
     pub interrupt: &'a AtomicBool,
     /// The container engine that is wanted; `None` takes the first that can be used.
     pub engine: Option<crate::service::container::engine::Kind>,
+    /// Whether a classic tool takes its turn beside lasthop.
+    pub cross_check: bool,
 }
 
 /// Repeats a study. What fails is part of the result; other parts go on.
@@ -57,6 +63,7 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
     let begun = std::time::Instant::now();
     let mut result = Repetition::of(study, options.budget.as_secs_f64(), Timestamp::now().to_string());
     let parts = study.runs.iter().filter(|run| options.catalog.load(&run.experiment).is_ok()).count().max(1);
+    result.cross_checked = options.cross_check;
     let job = Job { study, options, budget: options.budget / u32::try_from(parts).unwrap_or(u32::MAX) };
     let carried: Vec<(Part, Carried)> = study.runs.iter().map(|run| job.carry_out(run, tell)).collect();
     let measured = all_measured(study, &carried);
@@ -78,7 +85,7 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
     result.claims = study.claims.iter().map(|claim| claim_row(study, claim, find(&claim.runs))).collect();
     for (at, (part, carried)) in carried.iter().enumerate() {
         let mut part = part.clone();
-        part.why = why::notes(study, &measured[at], carried, &result);
+        part.why = why::notes(study, &measured[at], carried, &part, &result);
         result.parts.push(part);
     }
     result.seconds = begun.elapsed().as_secs_f64();

@@ -1,14 +1,17 @@
 //! Why figures differ: each note is made from facts of these runs, and is left out where its facts are missing.
 
+use indexmap::IndexMap;
+
 use super::{
     carry_out::Carried,
     measured::MeasuredPart,
-    outcome::{ClaimRow, Note, Repetition},
+    outcome::{ClaimRow, FigureRow, Note, Part, Repetition},
 };
 use crate::{
     analyse::summary::{CaseSummary, Severity},
     observe,
     record::schema::{Environment, Placement, TrialRecord},
+    report::units::plural,
     study::model::{Quantity, Study},
     tool::Tool,
 };
@@ -18,15 +21,22 @@ struct Facts<'a> {
     study: &'a Study,
     part: &'a MeasuredPart<'a>,
     carried: &'a Carried,
+    made: &'a Part,
     claims: Vec<&'a ClaimRow>,
     repetition: &'a Repetition,
 }
 
 /// Every reason that these runs give.
 #[must_use]
-pub fn notes(study: &Study, part: &MeasuredPart<'_>, carried: &Carried, repetition: &Repetition) -> Vec<Note> {
+pub fn notes(
+    study: &Study,
+    part: &MeasuredPart<'_>,
+    carried: &Carried,
+    made: &Part,
+    repetition: &Repetition,
+) -> Vec<Note> {
     let claims = repetition.claims.iter().filter(|row| row.claim.runs == part.run.id).collect();
-    let facts = Facts { study, part, carried, claims, repetition };
+    let facts = Facts { study, part, carried, made, claims, repetition };
     let rules: [fn(&Facts<'_>) -> Option<Note>; 12] =
         [speed, runs, line, reuse, paths, client, placement, versions, resolution, process_start, time_wait, doubts];
     rules.iter().filter_map(|rule| rule(&facts)).collect()
@@ -54,19 +64,15 @@ fn percent(share: f64) -> String {
 /// Another machine: the figures themselves cannot agree, their ratios can.
 fn speed(facts: &Facts<'_>) -> Option<Note> {
     let rows = facts.repetition.figures.iter().filter(|row| row.figure.runs == facts.part.run.id);
-    let rate = |row: &&super::outcome::FigureRow| {
-        matches!(row.figure.quantity, Quantity::RequestsPerSecond | Quantity::RowsPerSecond | Quantity::Requests)
-    };
-    let factor = |row: &super::outcome::FigureRow| Some(row.method.or(row.lasthop)?.value / row.figure.value);
-    let factors: Vec<f64> = rows.filter(rate).filter_map(factor).filter(|factor| *factor > 0.0).collect();
+    let factors: Vec<f64> = rows.filter_map(|row| factor(facts, row)).filter(|factor| *factor > 0.0).collect();
     let (low, high) = factors.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| (low.min(next), high.max(next)));
     let environment = facts.environment()?;
     (!factors.is_empty()).then_some(())?;
     note(
         "machine",
         format!(
-            "this machine ({}, {} CPUs, {}, Linux {}) makes {low:.2} to {high:.2} times as many a second as the study's ({}; {}): \
-             compare ratios, not figures",
+            "this machine ({}, {} CPUs, {}, Linux {}) is {low:.2} to {high:.2} times as fast as the study's ({}; {}): compare \
+             ratios, not figures",
             environment.cpu_model,
             environment.cpus,
             environment.virtualization,
@@ -75,6 +81,20 @@ fn speed(facts: &Facts<'_>) -> Option<Note> {
             facts.study.environment.system
         ),
     )
+}
+
+/// How many times as fast a figure is here; `None` for what is neither a rate nor a time.
+fn factor(facts: &Facts<'_>, row: &FigureRow) -> Option<f64> {
+    let here = row.method.or(row.lasthop)?.value / row.figure.value;
+    match row.figure.quantity {
+        Quantity::RequestsPerSecond | Quantity::RowsPerSecond => Some(here),
+        // Shorter runs have fewer requests on any machine.
+        Quantity::Requests => facts.made.shortened.is_none().then_some(here),
+        Quantity::LatencyMean | Quantity::TimePerRequest | Quantity::TimePerRun | Quantity::TimePerRow => {
+            Some(1.0 / here)
+        }
+        _ => None,
+    }
 }
 
 /// How far one pair of short runs may be off here, against the interval of all blocks.
@@ -146,11 +166,19 @@ fn block_scatter(facts: &Facts<'_>, row: &ClaimRow) -> Option<f64> {
 
 /// Whether connections of the link were used again, as the application saw it.
 fn reuse(facts: &Facts<'_>) -> Option<Note> {
-    let seen = facts.cases().filter_map(|case| {
-        let link = case.proof.as_ref()?.link.as_ref()?;
-        Some(format!("{}: {} requests over {} connections", case.case, link.requests, link.connections))
-    });
-    let mut seen: Vec<String> = seen.collect();
+    let mut alike: IndexMap<(u64, u64), Vec<&str>> = IndexMap::new();
+    for case in facts.cases() {
+        if let Some(link) = case.proof.as_ref().and_then(|proof| proof.link.as_ref()) {
+            let counted = (u64::from(link.requests), u64::from(link.connections));
+            alike.entry(counted).or_default().push(&case.case);
+        }
+    }
+    let seen: Vec<String> = alike
+        .iter()
+        .map(|((requests, connections), cases)| {
+            format!("{requests} requests over {} in {}", plural(*connections, "connection"), cases.join(", "))
+        })
+        .collect();
     if seen.is_empty() {
         let drivers: Vec<bool> = facts.cases().filter_map(|case| Some(case.proof.as_ref()?.reused)).collect();
         let kept = drivers.iter().filter(|kept| **kept).count();
@@ -158,7 +186,6 @@ fn reuse(facts: &Facts<'_>) -> Option<Note> {
             format!("the driver kept its connection in {kept} of {} conditions, as its sockets showed", drivers.len());
         return (!drivers.is_empty()).then(|| note("reuse", text)).flatten();
     }
-    seen.truncate(4);
     note("reuse", format!("connections of the link, counted by the application: {}", seen.join("; ")))
 }
 
@@ -226,7 +253,12 @@ fn versions(facts: &Facts<'_>) -> Option<Note> {
 fn resolution(facts: &Facts<'_>) -> Option<Note> {
     let trial = facts.part.method.iter().flat_map(|case| &case.trials).find_map(|trial| trial.reported.as_ref())?;
     let row = facts.claims.first()?;
-    let time = |levels| facts.part.design_value(Quantity::LatencyMean, levels, "us").map(|value| value.value);
+    let quantity = match row.claim.quantity {
+        derived
+        @ (Quantity::TimePerRequest | Quantity::Handshake | Quantity::Authentication | Quantity::TimePerRow) => derived,
+        _ => Quantity::LatencyMean,
+    };
+    let time = |levels| facts.part.design_value(quantity, levels, "us").map(|value| value.value);
     let effect = (time(&row.claim.case)? - time(&row.claim.against)?).abs();
     let resolution = trial.resolution_ns / 1e3;
     let word = if resolution > effect {
@@ -238,8 +270,9 @@ fn resolution(facts: &Facts<'_>) -> Option<Note> {
     note(
         "resolution",
         format!(
-            "{} resolves {resolution:.0} µs, the difference is {effect:.1} µs of a request: {word}{caution}",
-            trial.tool
+            "{} resolves {resolution:.0} µs, the difference of {effect:.1} µs is in the {}: {word}{caution}",
+            trial.tool,
+            quantity.words()
         ),
     )
 }
