@@ -969,7 +969,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__repro)
-            opts="-q -h --all --again --budget --into --seed --format --program --engine --quiet --help"
+            opts="-q -h --all --again --budget --cross-check --into --seed --format --program --engine --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

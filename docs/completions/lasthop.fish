@@ -180,6 +180,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l engine -d 'Run
 docker\t''"
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l all -d 'Every study, as a book: one Markdown file and one JSON file. Finished studies are not repeated'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l again -d 'Repeat finished studies, too'
+complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l cross-check -d 'Let the study\'s tool take its turn beside lasthop\'s load generator (pgbench for psql), and say whether they agree within 5 %; takes as long again as lasthop\'s own design'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -s q -l quiet -d 'Do not show progress; warnings stay'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lasthop -n "__fish_lasthop_using_subcommand export" -l case -d 'This case instead of the winner' -r

@@ -204,6 +204,7 @@ markdown\:"To paste into an issue"))' \
 '--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
 '()--all[Every study, as a book\: one Markdown file and one JSON file. Finished studies are not repeated]' \
 '--again[Repeat finished studies, too]' \
+'--cross-check[Let the study'\''s tool take its turn beside lasthop'\''s load generator (pgbench for psql), and say whether they agree within 5 %; takes as long again as lasthop'\''s own design]' \
 '-q[Do not show progress; warnings stay]' \
 '--quiet[Do not show progress; warnings stay]' \
 '-h[Print help (see more with '\''--help'\'')]' \
