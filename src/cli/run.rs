@@ -51,6 +51,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         remote: options.drivers.remote(),
         home: &home,
         command: std::env::args().collect(),
+        whole_round: false,
         interrupt: &interrupt,
     };
     let outcome = run::execute(&job, &mut |event| progress.show(event)).map_err(CliError::failed)?;

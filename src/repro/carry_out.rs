@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::{Options, found::found, measured::MethodCase, outcome::Part};
+use super::{Options, found::found, measured::MethodCase, outcome::Part, why::counted};
 use crate::{
     analyse::{self, summary::Summary},
     experiment::{
@@ -19,7 +19,6 @@ use crate::{
         schema::{CasePlan, Environment, Placement, Settings, TrialRecord},
         store,
     },
-    report::units::plural,
     run::{
         self, RunError,
         event::Event,
@@ -368,6 +367,7 @@ impl Job<'_> {
             home: options.into,
             command: options.command.clone(),
             interrupt: options.interrupt,
+            whole_round: true,
             engine: options.engine,
             remote: run::away::Remote::default(),
         };
@@ -400,9 +400,9 @@ fn describe_design(run: &StudyRun, plan: &Plan, summary: &Summary) -> String {
     let mut words: Vec<String> = series.map(|(factor, _)| levels_of(plan, &factor)).collect();
     words.push(format!(
         "{} in {} of {}",
-        plural(u64::from(summary.blocks), "block"),
-        plural(u64::from(summary.rounds), "round"),
-        plural(plan.cases.len() as u64, "case")
+        counted(u64::from(summary.blocks), "block"),
+        counted(u64::from(summary.rounds), "round"),
+        counted(plan.cases.len() as u64, "case")
     ));
     words.join(", ")
 }

@@ -138,6 +138,11 @@ impl MeasuredPart<'_> {
         }
     }
 
+    /// A line that falls has no rate.
+    fn method_rate(&self, levels: &Levels) -> Option<f64> {
+        self.method_time(levels).filter(|time| *time > 0.0).map(f64::recip)
+    }
+
     fn by_method(&self, quantity: Quantity, levels: &IndexMap<String, String>) -> Option<f64> {
         let trials = || self.method_case(levels).map(|case| &case.trials);
         let average = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
@@ -150,7 +155,7 @@ impl MeasuredPart<'_> {
         };
         match quantity {
             Quantity::RequestsPerSecond if self.run.time == Time::Rate => average(&|trial| Some(trial.throughput())),
-            Quantity::RequestsPerSecond => self.method_time(levels).map(f64::recip),
+            Quantity::RequestsPerSecond => self.method_rate(levels),
             Quantity::LatencyMean => said(|reported| reported.mean_ns),
             Quantity::LatencyDeviation => said(|reported| reported.deviation_ns),
             Quantity::LatencyMax => said(|reported| reported.max_ns),
@@ -165,7 +170,7 @@ impl MeasuredPart<'_> {
             }
             Quantity::TimePerQuery | Quantity::TimeWithoutPassword => self.minus.as_ref()?.method_time(levels),
             Quantity::TimePerRow => self.method_time(levels),
-            Quantity::RowsPerSecond => self.method_time(levels).map(f64::recip),
+            Quantity::RowsPerSecond => self.method_rate(levels),
             Quantity::Time20000 => self.exactly(20_000, levels, false),
             Quantity::Time40000 => self.exactly(40_000, levels, true),
             Quantity::Time2M => self.at_level("2000000", levels),

@@ -28,7 +28,7 @@ use jiff::Timestamp;
 use self::{
     carry_out::{Carried, Job},
     measured::MeasuredPart,
-    outcome::{ClaimRow, FigureRow, Part, Repetition, judge},
+    outcome::{ClaimRow, FigureRow, Part, Repetition, Word, judge},
 };
 use crate::{
     experiment::catalog::Catalog,
@@ -124,7 +124,11 @@ fn claim_row(study: &Study, claim: &Claim, part: Option<&MeasuredPart<'_>>) -> C
         published,
         method: part.and_then(|part| part.method_ratio(claim.quantity, &claim.case, &claim.against)),
         lasthop,
-        word: judge(claimed, lasthop),
+        // What was run and has no ratio (too few blocks, a difference that may as well be negative) is not decided.
+        word: match (lasthop, part.and_then(|part| part.design.as_ref())) {
+            (None, Some(_)) => Word::Undecided,
+            _ => judge(claimed, lasthop),
+        },
     }
 }
 

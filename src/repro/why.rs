@@ -8,11 +8,10 @@ use super::{
     outcome::{ClaimRow, FigureRow, Note, Part, Repetition},
 };
 use crate::{
-    analyse::summary::{CaseSummary, Severity},
+    analyse::summary::{CaseSummary, Check, Severity},
     observe,
     record::schema::{Environment, Placement, TrialRecord},
-    report::units::plural,
-    study::model::{Quantity, Study},
+    study::model::{Quantity, Study, Time},
     tool::Tool,
 };
 
@@ -37,8 +36,21 @@ pub fn notes(
 ) -> Vec<Note> {
     let claims = repetition.claims.iter().filter(|row| row.claim.runs == part.run.id).collect();
     let facts = Facts { study, part, carried, made, claims, repetition };
-    let rules: [fn(&Facts<'_>) -> Option<Note>; 12] =
-        [speed, runs, line, reuse, paths, client, placement, versions, resolution, process_start, time_wait, doubts];
+    let rules: [fn(&Facts<'_>) -> Option<Note>; 13] = [
+        speed,
+        runs,
+        line,
+        difference,
+        reuse,
+        paths,
+        client,
+        placement,
+        versions,
+        resolution,
+        process_start,
+        time_wait,
+        doubts,
+    ];
     rules.iter().filter_map(|rule| rule(&facts)).collect()
 }
 
@@ -54,6 +66,11 @@ impl Facts<'_> {
     fn cases(&self) -> impl Iterator<Item = &CaseSummary> {
         self.carried.design.iter().flat_map(|summary| &summary.cases)
     }
+}
+
+/// `1 block`, `12 blocks`, as JSON is to have it.
+pub(super) fn counted(count: u64, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
 fn percent(share: f64) -> String {
@@ -126,19 +143,43 @@ fn runs(facts: &Facts<'_>) -> Option<Note> {
 
 /// A line through two totals that nearly coincide has no slope to speak of.
 fn line(facts: &Facts<'_>) -> Option<Note> {
-    let times = facts
-        .part
-        .method
-        .iter()
-        .filter_map(|case| facts.part.method_value(Quantity::TimePerRequest, &case.levels, "us"));
-    let plain = facts.part.run.time == crate::study::model::Time::Rate;
-    let negative = times.filter(|time| time.value <= 0.0).count();
+    let plain = facts.part.run.time == Time::Rate;
+    let (negative, all) = negative(facts, Quantity::TimePerRequest);
     let text = format!(
-        "in {negative} of {} conditions the longer run took no more time than the shorter: what every run pays once (starting the \
-         client) scatters by more than the requests take; only longer runs tell",
-        facts.part.method.len()
+        "in {negative} of {all} conditions the longer run took no more time than the shorter: what every run pays once (starting the \
+         client) scatters by more than the requests take; only longer runs tell"
     );
     (!plain && negative > 0).then(|| note("line", text)).flatten()
+}
+
+/// In how many of the study's conditions a quantity came out as nothing or less, and how many have it.
+fn negative(facts: &Facts<'_>, quantity: Quantity) -> (usize, usize) {
+    let mut conditions: Vec<IndexMap<String, String>> = Vec::new();
+    for case in &facts.part.method {
+        let mut levels = case.levels.clone();
+        if let Time::Levels(factor) = &facts.part.run.time {
+            levels.shift_remove(factor);
+        }
+        if !conditions.contains(&levels) {
+            conditions.push(levels);
+        }
+    }
+    let values = conditions.iter().filter_map(|levels| facts.part.method_value(quantity, levels, "us"));
+    let values: Vec<f64> = values.map(|value| value.value).collect();
+    (values.iter().filter(|value| **value <= 0.0).count(), values.len())
+}
+
+/// What is left of two totals that nearly coincide is noise.
+fn difference(facts: &Facts<'_>) -> Option<Note> {
+    let claimed = facts.claims.iter().map(|row| row.claim.quantity);
+    let quantity = claimed.into_iter().find(|word| matches!(word, Quantity::Handshake | Quantity::Authentication))?;
+    let (negative, all) = negative(facts, quantity);
+    let text = format!(
+        "by the study's method {} came out negative in {negative} of {all} conditions: its two runs scatter by more than the \
+         difference between them",
+        quantity.words()
+    );
+    (negative > 0).then(|| note("difference", text)).flatten()
 }
 
 /// Standard deviation of the logarithm of the ratio over blocks.
@@ -176,17 +217,31 @@ fn reuse(facts: &Facts<'_>) -> Option<Note> {
     let seen: Vec<String> = alike
         .iter()
         .map(|((requests, connections), cases)| {
-            format!("{requests} requests over {} in {}", plural(*connections, "connection"), cases.join(", "))
+            format!("{requests} requests over {} in {}", counted(*connections, "connection"), cases.join(", "))
         })
         .collect();
     if seen.is_empty() {
-        let drivers: Vec<bool> = facts.cases().filter_map(|case| Some(case.proof.as_ref()?.reused)).collect();
-        let kept = drivers.iter().filter(|kept| **kept).count();
-        let text =
-            format!("the driver kept its connection in {kept} of {} conditions, as its sockets showed", drivers.len());
-        return (!drivers.is_empty()).then(|| note("reuse", text)).flatten();
+        return drivers_reuse(facts);
     }
     note("reuse", format!("connections of the link, counted by the application: {}", seen.join("; ")))
+}
+
+/// The same of the driver's own connection, as its sockets showed.
+fn drivers_reuse(facts: &Facts<'_>) -> Option<Note> {
+    let mut alike: IndexMap<String, usize> = IndexMap::new();
+    for case in facts.cases().filter(|case| case.proof.is_some()) {
+        let kept = case.proof.as_ref().is_some_and(|proof| proof.reused);
+        let how = match (kept, case.load.requests_per_connection) {
+            (true, _) => "a kept connection".to_owned(),
+            (false, 1) => "a connection for each request".to_owned(),
+            (false, many) => format!("a connection for each {many} requests"),
+        };
+        *alike.entry(how).or_default() += 1;
+    }
+    let words: Vec<String> =
+        alike.iter().map(|(how, cases)| format!("{how} in {}", counted(*cases as u64, "condition"))).collect();
+    let text = format!("lasthop's driver had {}, as its sockets showed", words.join(", "));
+    (!words.is_empty()).then(|| note("reuse", text)).flatten()
 }
 
 /// What the words of a study ("forwarded port") were on this machine.
@@ -311,16 +366,24 @@ fn time_wait(facts: &Facts<'_>) -> Option<Note> {
 fn doubts(facts: &Facts<'_>) -> Option<Note> {
     let summary = facts.carried.design.as_ref()?;
     let grave = summary.checks.iter().filter(|check| check.severity >= Severity::Doubt);
-    let mut found: Vec<String> = grave
-        .map(|check| {
-            let of = check.case.as_ref().map_or_else(String::new, |case| format!(" ({case})"));
-            format!("{}{of}: {}", check.id, check.evidence)
+    let mut alike: IndexMap<&str, Vec<&Check>> = IndexMap::new();
+    for check in grave {
+        alike.entry(&check.id).or_default().push(check);
+    }
+    let mut found: Vec<String> = alike
+        .iter()
+        .map(|(id, checks)| {
+            let case = checks[0].case.as_ref().map(|case| match checks.len() {
+                1 => format!(" ({case})"),
+                many => format!(" ({case} and {} more)", many - 1),
+            });
+            format!("{id}{}: {}", case.unwrap_or_default(), checks[0].evidence)
         })
         .collect();
     let more = found.len().saturating_sub(3);
     found.truncate(3);
     if more > 0 {
-        found.push(format!("{more} more in the record"));
+        found.push(format!("{} more in the record", counted(more as u64, "check")));
     }
     (!found.is_empty()).then(|| note("doubts", found.join("; "))).flatten()
 }
