@@ -326,3 +326,47 @@ fn the_winner_is_exported_from_its_record() {
     lasthop.run(["export", "last", "--case", "udp"]).fails(1, "its cases: unix, tcp");
     lasthop.run(["export", "redis"]).fails(2, "no run of `redis` is recorded");
 }
+
+/// Of a database only where it listens: a cluster for one run, without fsync, is nothing to copy.
+#[test]
+fn a_database_is_exported_as_where_it_listens_and_a_connection_string() {
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let run = ["run", "postgres", "--only", "work=query", "--only", "transport=unix,tls", "--rounds", "1", "-q"];
+    lasthop.run(run.into_iter().chain(["--blocks", "2", "--budget", "6s"])).ok();
+    let text = |case: &str| {
+        let text = lasthop.run(["export", "postgres", "--case", case]).ok().stdout;
+        let sandboxes = lasthop.sandboxes().display().to_string();
+        assert!(!text.contains(&sandboxes) && !text.contains(&lasthop.home().display().to_string()), "{text}");
+        for not_to_copy in ["fsync = off", "initdb", "CREATE ROLE", "0.0.1/32"] {
+            assert!(!text.contains(not_to_copy), "{not_to_copy}: {text}");
+        }
+        text
+    };
+    let unix = text("unix");
+    assert!(unix.contains("unix_socket_directories = '/run/postgres'"), "{unix}");
+    assert!(unix.contains("host='/run/postgres' port='5432' user='lasthop'"), "{unix}");
+    let tls = text("tls");
+    assert!(tls.contains("ssl = 'on'") && tls.contains("ssl_key_file = '/etc/ssl/private/postgres.key'"), "{tls}");
+    assert!(
+        tls.contains("port = '5432'") && tls.contains("port='5432'") && tls.contains("sslmode='verify-full'"),
+        "{tls}"
+    );
+    assert!(tls.contains("needs a restart of PostgreSQL"), "{tls}");
+}
+
+#[test]
+fn thin_is_exported_as_its_command_and_an_upstream_block() {
+    if !have("nginx") || !have("thin") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let run =
+        ["run", "nginx-thin", "--only", "backends=1", "--only", "http=1.1", "--rounds", "1", "--blocks", "2", "-q"];
+    lasthop.run(run.into_iter().chain(["--budget", "6s"])).ok();
+    let text = lasthop.run(["export", "nginx-thin", "--case", "unix"]).ok().stdout;
+    assert!(text.contains("thin start --socket /run/thin/thin.sock --chdir /srv/thin/app"), "{text}");
+    assert!(text.contains("server unix:/run/thin/thin.sock") && text.contains("keepalive 48;"), "{text}");
+}
