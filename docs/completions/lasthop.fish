@@ -168,7 +168,7 @@ markdown\t'To paste into an issue'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand report" -s o -l output -d 'Write the report into a file instead of standard output' -r -F
 complete -c lasthop -n "__fish_lasthop_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lasthop -n "__fish_lasthop_using_subcommand runs" -s h -l help -d 'Print help'
-complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l budget -d 'Time for lasthop\'s own design of a study; the study\'s own method is shortened to take about as long at most' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l budget -d 'Time for lasthop\'s own design of a study, shared by its parts, of which each has one whole round even where that takes longer; the study\'s own method is shortened to take about as long at most' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l into -d 'Folder for records, results and the book; lasthop\'s data folder if not given' -r -F
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l seed -d 'Seed of the order of cases and of the bootstrap' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l format -d 'Form of the table of one study' -r -f -a "terminal\t'Text for a terminal'

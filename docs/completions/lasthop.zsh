@@ -193,7 +193,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (repro)
 _arguments "${_arguments_options[@]}" : \
-'--budget=[Time for lasthop'\''s own design of a study; the study'\''s own method is shortened to take about as long at most]:TIME:_default' \
+'--budget=[Time for lasthop'\''s own design of a study, shared by its parts, of which each has one whole round even where that takes longer; the study'\''s own method is shortened to take about as long at most]:TIME:_default' \
 '--into=[Folder for records, results and the book; lasthop'\''s data folder if not given]:FOLDER:_files' \
 '--seed=[Seed of the order of cases and of the bootstrap]:N:_default' \
 '--format=[Form of the table of one study]:FORMAT:((terminal\:"Text for a terminal"
