@@ -78,16 +78,19 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
     assert!(note("versions").contains("gunicorn 19.6.0 then"), "{}", note("versions"));
     assert!(note("resolution").contains("wrk resolves 1 µs"), "{}", note("resolution"));
     let crossed = part["cross_check"].as_array().unwrap();
-    assert_eq!(crossed.len(), 2, "{crossed:?}");
-    for (check, transport) in crossed.iter().zip(["unix", "tcp"]) {
-        assert_eq!(check["case"], format!("{transport}/driver=wrk"), "{check}");
-        let word = check["word"].as_str().unwrap();
-        assert!(["agrees", "explained", "differs", "undecided"].contains(&word), "{check}");
+    let mut cases: Vec<&str> = crossed.iter().map(|check| check["case"].as_str().unwrap()).collect();
+    cases.sort_unstable();
+    assert_eq!(cases, ["tcp/driver=wrk", "unix/driver=wrk"], "{crossed:?}");
+    for check in crossed {
+        let says = match check["word"].as_str().unwrap() {
+            "agrees" => "two load generators agree within",
+            "explained" => "likely because",
+            "differs" => "counts wrongly",
+            "undecided" => "too few blocks to say",
+            other => panic!("{other}: {check}"),
+        };
         let text = check["text"].as_str().unwrap();
-        assert!(
-            text.starts_with("wrk counted ")
-                && text.contains("within 5 %") == (word != "explained" && word != "differs")
-        );
+        assert!(text.starts_with("wrk counted ") && text.contains(says), "{check}");
     }
     lasthop.assert_nothing_left();
 }
