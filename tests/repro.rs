@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+
 use common::{Lasthop, have, have_python};
+use lasthop::study::model::Study;
 use regex::Regex;
 use serde_json::Value;
 
@@ -23,7 +26,8 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
     }
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
-    let arguments = ["repro", "myhro-2017-sockets", "--budget", "5s", "--format", "json", "-q", "--into"];
+    let arguments =
+        ["repro", "myhro-2017-sockets", "--budget", "5s", "--cross-check", "--format", "json", "-q", "--into"];
     let result = lasthop.run(arguments.iter().copied().chain([book.to_str().unwrap()])).ok().json();
     assert_eq!(result["schema"], "lasthop-repro/1");
     let figures = result["figures"].as_array().unwrap();
@@ -42,6 +46,8 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
     for id in ["machine", "reuse", "client", "placement"] {
         assert!(notes.contains(&id), "{id} is not in {notes:?}");
     }
+    let crossed = &part["cross_check"][0];
+    assert_eq!(crossed["word"], "not-run", "no classic tool speaks to the programs of the study: {crossed}");
     let record = book.join("myhro-2017-sockets").join(part["method_records"][0].as_str().unwrap());
     let again = lasthop.run(["report", record.to_str().unwrap(), "--format", "json"]).ok().json();
     assert_eq!((again["rounds"].as_u64(), again["blocks"].as_u64()), (Some(1), Some(1)), "one run, as published");
@@ -55,7 +61,7 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
         return;
     }
     let lasthop = Lasthop::new();
-    let arguments = ["repro", "myhro-2017-gunicorn", "--budget", "8s", "--format", "json", "-q"];
+    let arguments = ["repro", "myhro-2017-gunicorn", "--budget", "8s", "--cross-check", "--format", "json", "-q"];
     let result = lasthop.run(arguments).ok().json();
     let part = &result["parts"][0];
     assert!(part["method"].as_str().unwrap().starts_with("wrk -d"), "{part}");
@@ -71,6 +77,118 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
     assert!(note("reuse").contains("8 requests over 8 connections"), "a sync worker: {}", note("reuse"));
     assert!(note("versions").contains("gunicorn 19.6.0 then"), "{}", note("versions"));
     assert!(note("resolution").contains("wrk resolves 1 µs"), "{}", note("resolution"));
+    let crossed = part["cross_check"].as_array().unwrap();
+    let mut cases: Vec<&str> = crossed.iter().map(|check| check["case"].as_str().unwrap()).collect();
+    cases.sort_unstable();
+    assert_eq!(cases, ["tcp/driver=wrk", "unix/driver=wrk"], "{crossed:?}");
+    for check in crossed {
+        let says = match check["word"].as_str().unwrap() {
+            "agrees" => "two load generators agree within",
+            "explained" => "likely because",
+            "differs" => "counts wrongly",
+            "undecided" => "too few blocks to say",
+            other => panic!("{other}: {check}"),
+        };
+        let text = check["text"].as_str().unwrap();
+        assert!(text.starts_with("wrk counted ") && text.contains(says), "{check}");
+    }
+    lasthop.assert_nothing_left();
+}
+
+/// Where the study fitted a line or subtracted, lasthop's column is the quantity of the experiment, from one record.
+#[test]
+fn postgres_is_answered_by_lines_and_differences_within_blocks() {
+    if !have("postgres") || !have("psql") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let book = lasthop.home().join("book");
+    let arguments = ["repro", "dr-knz-2020-postgres", "--budget", "24s", "--format", "json", "-q", "--into"];
+    let result = lasthop.run(arguments.iter().copied().chain([book.to_str().unwrap()])).ok().json();
+    let parts = result["parts"].as_array().unwrap();
+    let quantities = [
+        ("queries", "query", "time-per-request", 1.0),
+        ("handshake", "handshake", "handshake", 1e3),
+        ("authentication", "authentication", "authentication", 1e3),
+        ("rows", "row", "time-per-row", 1.0),
+    ];
+    for (runs, derived, quantity, microseconds) in quantities {
+        let part = parts.iter().find(|part| part["runs"] == runs).unwrap();
+        let record = book.join("dr-knz-2020-postgres").join(part["design_record"].as_str().unwrap());
+        let own = lasthop.run(["report", record.to_str().unwrap(), "--format", "json"]).ok().json();
+        let of = |transport: &str| {
+            let mut all = own["derived"].as_array().unwrap().iter();
+            let fits = |found: &&Value| {
+                let auth = &found["levels"]["auth"];
+                let hashed = runs == "authentication" && auth != "password-cleartext";
+                found["quantity"] == derived && found["transport"] == transport && !hashed
+            };
+            all.find(fits).unwrap_or_else(|| panic!("{runs}, {transport}: {}", own["derived"])).clone()
+        };
+        // One block has no interval, and a slow machine may have no time for two.
+        let blocks = own["blocks"].as_u64().unwrap();
+        assert_eq!(of("tcp")["value"].is_object(), blocks > 1, "TCP without TLS, which the study left out: {own}");
+        let of_part = |row: &&Value| row["figure"]["runs"] == runs && row["figure"]["quantity"] == quantity;
+        let rows: Vec<&Value> = result["figures"].as_array().unwrap().iter().filter(of_part).collect();
+        assert_eq!(rows.len(), 4, "two machines, two transports: {rows:?}");
+        for row in rows {
+            let wanted = &of(row["figure"]["levels"]["transport"].as_str().unwrap())["value"];
+            if blocks < 2 {
+                assert!(row["lasthop"].is_null(), "{row}");
+                continue;
+            }
+            for (ours, theirs) in [("value", "estimate"), ("low", "low"), ("high", "high")] {
+                let (ours, theirs) = (row["lasthop"][ours].as_f64().unwrap(), wanted[theirs].as_f64().unwrap());
+                assert!((ours * microseconds / theirs - 1.0).abs() < 1e-9, "{runs}: {row} is not {wanted}");
+            }
+        }
+        let found = part["found"].as_array().unwrap();
+        assert!(found.len() >= 3, "{found:?}");
+        assert!(blocks < 2 || found.iter().any(|found| found["against"]["low"].is_f64()), "{found:?}");
+    }
+    let design = |runs: &str| parts.iter().find(|part| part["runs"] == runs).unwrap()["design"].as_str().unwrap();
+    assert!(design("queries").starts_with("queries of 1000 and 2000, "), "{}", design("queries"));
+    assert!(design("rows").starts_with("rows of 50000 and 100000, "), "{}", design("rows"));
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn thin_is_asked_by_more_than_one_connection_too() {
+    if !have("nginx") || !have("thin") || !have("httperf") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let result = lasthop.run(["repro", "ecentryx-thin", "--budget", "8s", "--format", "json", "-q"]).ok().json();
+    let rates: Vec<&Value> =
+        result["figures"].as_array().unwrap().iter().filter(|row| row["method"].is_object()).collect();
+    assert_eq!(rates.len(), 16, "eight conditions by httperf, rate and time of each: {rates:?}");
+    assert!(rates.iter().all(|row| row["lasthop"]["value"].as_f64().unwrap() > 0.0), "{rates:?}");
+    let beyond = &result["parts"][1];
+    assert!(beyond["method"].is_null() && beyond["beyond"].as_str().unwrap().contains("more than one"), "{beyond}");
+    let found = beyond["found"].as_array().unwrap();
+    assert_eq!(found.len(), 32, "the eight conditions by 1, 8, 24 and 64 connections");
+    for concurrency in ["1", "8", "24", "64"] {
+        let name = format!("concurrency={concurrency}");
+        let of = |found: &&Value| found["condition"].as_str().unwrap().split('/').any(|level| level == name);
+        let of: Vec<&Value> = found.iter().filter(of).collect();
+        assert_eq!(of.len(), 8, "{found:?}");
+        assert!(of.iter().all(|found| found["value"]["value"].as_f64().unwrap() > 0.0), "{of:?}");
+        assert_eq!(of.iter().filter(|found| found["verdict"].is_string()).count(), 4, "unix against tcp: {of:?}");
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
+    if !have("redis-server") || !have("redis-benchmark") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let result = lasthop.run(["repro", "redis-docs", "--budget", "8s", "--format", "json", "-q"]).ok().json();
+    let claims = result["claims"].as_array().unwrap();
+    assert!(claims[0]["method"].as_f64().unwrap() > 0.0, "redis-benchmark: {claims:?}");
+    assert!(claims.iter().all(|claim| claim["lasthop"]["value"].as_f64().unwrap() > 0.0), "{claims:?}");
+    assert_eq!(result["parts"][1]["found"].as_array().unwrap().len(), 32, "{}", result["parts"][1]);
     lasthop.assert_nothing_left();
 }
 
@@ -78,8 +196,12 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
 fn the_book_is_whole_and_is_taken_up_again() {
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
-    // A recipe's program that fails keeps its study from being repeated, and no other.
-    let broken = ["nginx=/bin/false", "psql=/bin/false", "redis=/bin/false", "postgres=/bin/false"];
+    // A recipe's program that fails or is too old keeps its studies from being repeated, and no other.
+    let old = lasthop.home().join("old-nginx");
+    std::fs::write(&old, "#!/bin/sh\necho nginx version: nginx/1.10.3 >&2\n").unwrap();
+    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let old = format!("nginx={}", old.display());
+    let broken = [old.as_str(), "psql=/bin/false", "redis=/bin/false", "postgres=/bin/false"];
     let programs = broken.iter().flat_map(|given| ["--program", *given]);
     let arguments: Vec<&str> = ["repro", "--all", "--budget", "4s", "-q", "--into", book.to_str().unwrap()]
         .into_iter()
@@ -89,20 +211,19 @@ fn the_book_is_whole_and_is_taken_up_again() {
     assert_eq!(first.code, Some(1), "programs of no use are failures:\n{}", first.stderr);
     let results: Vec<Value> = serde_json::from_slice(&std::fs::read(book.join("book.json")).unwrap()).unwrap();
     let page = std::fs::read_to_string(book.join("book.md")).unwrap();
-    let mut numbers = 0;
-    for name in lasthop::study::catalog::names() {
-        let study = lasthop::study::catalog::load(&name).unwrap();
-        let result = results.iter().find(|result| result["study"] == name.as_str()).unwrap();
-        assert_eq!(result["figures"].as_array().unwrap().len(), study.figures.len(), "{name}");
-        for figure in &study.figures {
-            let printed = format!("{} {}", figure.printed, figure.unit);
-            assert!(page.contains(&printed), "{name}: {printed} is not in the book");
-            numbers += 1;
-        }
-    }
-    assert!(numbers > 200, "{numbers} figures");
+    let studies: Vec<Study> =
+        lasthop::study::catalog::names().iter().map(|name| lasthop::study::catalog::load(name).unwrap()).collect();
+    let published: usize = studies.iter().map(|study| study.numbers().len()).sum();
+    assert_eq!(published, in_data_files(), "every number of the files is one of a study");
+    let printed: usize = studies.iter().map(|study| in_markdown(study, &page)).sum();
+    assert_eq!(printed, published, "numbers of the Markdown book");
+    assert_eq!(results.iter().map(in_json).sum::<usize>(), published, "numbers of the JSON book");
     let sockets = results.iter().find(|result| result["study"] == "myhro-2017-sockets").unwrap();
     assert!(sockets["claims"][0]["lasthop"]["value"].is_f64(), "others went on: {sockets}");
+    for name in ["myhro-2017-gunicorn", "ecentryx-thin"] {
+        let text = results.iter().find(|result| result["study"] == name).unwrap()["parts"].to_string();
+        assert!(text.contains("has version 1.10.3, but at least 1.19.5 is needed"), "{name}: {text}");
+    }
     let missing = |result: &&Value| result["parts"].as_array().unwrap().iter().any(|part| part["missing"] == true);
     let absent = results.iter().filter(missing).count();
     let again = lasthop.run(&arguments);
@@ -112,6 +233,61 @@ fn the_book_is_whole_and_is_taken_up_again() {
         pages.map(|page| Regex::new("repeated in [0-9.]+ m?s").unwrap().replace_all(&page, "").into_owned());
     assert_eq!(now, then);
     lasthop.assert_nothing_left();
+}
+
+/// Numbers of the data files, counted without the reader of studies: values of figures, and the numbers of claims.
+fn in_data_files() -> usize {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("studies");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let list = |file: &toml::Table, key: &str| {
+        let tables = file.get(key).and_then(toml::Value::as_array).cloned().unwrap_or_default();
+        tables.into_iter().map(|table| table.as_table().unwrap().clone()).collect::<Vec<_>>()
+    };
+    let count = |path: std::path::PathBuf| {
+        let file: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
+        let figures: usize = list(&file, "figures").iter().map(|table| table["values"].as_table().unwrap().len()).sum();
+        let printed = |claim: &toml::Table| claim.get("printed").map_or(0, |printed| printed.as_array().unwrap().len());
+        figures + list(&file, "claims").iter().map(printed).sum::<usize>()
+    };
+    files.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).map(count).sum()
+}
+
+fn in_json(result: &Value) -> usize {
+    let printed = |row: &Value| row["claim"]["printed"].as_array().unwrap().len();
+    let figures = result["figures"].as_array().unwrap();
+    assert!(figures.iter().all(|row| row["figure"]["printed"].is_string()), "{figures:?}");
+    figures.len() + result["claims"].as_array().unwrap().iter().map(printed).sum::<usize>()
+}
+
+/// Figures by the rows of the study's own tables: each must be there as often as it was published. Numbers of claims by their
+/// texts.
+fn in_markdown(study: &Study, page: &str) -> usize {
+    let page = page.replace('\\', "");
+    let start = page.find(&format!("## {}: ", study.name)).unwrap_or_else(|| panic!("{} is not there", study.name));
+    let own = &page[start..];
+    let own = own.find("\n## ").map_or(own, |end| &own[..end + 1]);
+    let row = |figure: &lasthop::study::model::Figure| {
+        let number = format!("{} {}", figure.printed, figure.unit);
+        (figure.quantity.words(), number)
+    };
+    let mut rows: Vec<(String, String)> = own
+        .lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
+            (line.starts_with('|') && cells.len() > 2).then(|| (cells[0].to_owned(), cells[1].to_owned()))
+        })
+        .collect();
+    let mut found = 0;
+    for (words, number) in study.figures.iter().map(row) {
+        let at = rows.iter().position(|(first, second)| first == words && *second == number);
+        rows.swap_remove(at.unwrap_or_else(|| panic!("{}: {words} {number} is not in:\n{own}", study.name)));
+        found += 1;
+    }
+    for claim in &study.claims {
+        assert!(own.contains(&claim.text), "{} is not in:\n{own}", claim.text);
+        found += claim.printed.len();
+    }
+    found
 }
 
 #[test]
@@ -152,4 +328,48 @@ fn the_winner_is_exported_from_its_record() {
     assert!(folder.join("README.md").is_file() && folder.join("nginx/nginx.conf").is_file());
     lasthop.run(["export", "last", "--case", "udp"]).fails(1, "its cases: unix, tcp");
     lasthop.run(["export", "redis"]).fails(2, "no run of `redis` is recorded");
+}
+
+/// Of a database only where it listens: a cluster for one run, without fsync, is nothing to copy.
+#[test]
+fn a_database_is_exported_as_where_it_listens_and_a_connection_string() {
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let run = ["run", "postgres", "--only", "work=query", "--only", "transport=unix,tls", "--rounds", "1", "-q"];
+    lasthop.run(run.into_iter().chain(["--blocks", "2", "--budget", "6s"])).ok();
+    let text = |case: &str| {
+        let text = lasthop.run(["export", "postgres", "--case", case]).ok().stdout;
+        let sandboxes = lasthop.sandboxes().display().to_string();
+        assert!(!text.contains(&sandboxes) && !text.contains(&lasthop.home().display().to_string()), "{text}");
+        for not_to_copy in ["fsync = off", "initdb", "CREATE ROLE", "0.0.1/32"] {
+            assert!(!text.contains(not_to_copy), "{not_to_copy}: {text}");
+        }
+        text
+    };
+    let unix = text("unix");
+    assert!(unix.contains("unix_socket_directories = '/run/postgres'"), "{unix}");
+    assert!(unix.contains("host='/run/postgres' port='5432' user='lasthop'"), "{unix}");
+    let tls = text("tls");
+    assert!(tls.contains("ssl = 'on'") && tls.contains("ssl_key_file = '/etc/ssl/private/postgres.key'"), "{tls}");
+    assert!(
+        tls.contains("port = '5432'") && tls.contains("port='5432'") && tls.contains("sslmode='verify-full'"),
+        "{tls}"
+    );
+    assert!(tls.contains("needs a restart of PostgreSQL"), "{tls}");
+}
+
+#[test]
+fn thin_is_exported_as_its_command_and_an_upstream_block() {
+    if !have("nginx") || !have("thin") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let run =
+        ["run", "nginx-thin", "--only", "backends=1", "--only", "http=1.1", "--rounds", "1", "--blocks", "2", "-q"];
+    lasthop.run(run.into_iter().chain(["--budget", "6s"])).ok();
+    let text = lasthop.run(["export", "nginx-thin", "--case", "unix"]).ok().stdout;
+    assert!(text.contains("thin start --socket /run/thin/thin.sock --chdir /srv/thin/app"), "{text}");
+    assert!(text.contains("server unix:/run/thin/thin.sock") && text.contains("keepalive 48;"), "{text}");
 }

@@ -185,7 +185,7 @@ markdown\t'To paste into an issue'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand report" -s o -l output -d 'Write the report into a file instead of standard output' -r -F
 complete -c lasthop -n "__fish_lasthop_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lasthop -n "__fish_lasthop_using_subcommand runs" -s h -l help -d 'Print help'
-complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l budget -d 'Time for lasthop\'s own design of a study; the study\'s own method is shortened to take about as long at most' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l budget -d 'Time for lasthop\'s own design of a study, shared by its parts, of which each has one whole round even where that takes longer; the study\'s own method is shortened to take about as long at most' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l into -d 'Folder for records, results and the book; lasthop\'s data folder if not given' -r -F
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l seed -d 'Seed of the order of cases and of the bootstrap' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l format -d 'Form of the table of one study' -r -f -a "terminal\t'Text for a terminal'
@@ -200,6 +200,7 @@ containerfile\t'By the experiment\'s Containerfile and in no other way'
 packages\t'Of this machine\'s Debian packages, without a registry'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l all -d 'Every study, as a book: one Markdown file and one JSON file. Finished studies are not repeated'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l again -d 'Repeat finished studies, too'
+complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l cross-check -d 'Let the study\'s tool take its turn beside lasthop\'s load generator (pgbench for psql), and say whether they agree within 5 %; takes as long again as lasthop\'s own design'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -s q -l quiet -d 'Do not show progress; warnings stay'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lasthop -n "__fish_lasthop_using_subcommand export" -l case -d 'This case instead of the winner' -r

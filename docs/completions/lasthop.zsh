@@ -217,7 +217,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (repro)
 _arguments "${_arguments_options[@]}" : \
-'--budget=[Time for lasthop'\''s own design of a study; the study'\''s own method is shortened to take about as long at most]:TIME:_default' \
+'--budget=[Time for lasthop'\''s own design of a study, shared by its parts, of which each has one whole round even where that takes longer; the study'\''s own method is shortened to take about as long at most]:TIME:_default' \
 '--into=[Folder for records, results and the book; lasthop'\''s data folder if not given]:FOLDER:_files' \
 '--seed=[Seed of the order of cases and of the bootstrap]:N:_default' \
 '--format=[Form of the table of one study]:FORMAT:((terminal\:"Text for a terminal"
@@ -231,6 +231,7 @@ containerfile\:"By the experiment'\''s Containerfile and in no other way"
 packages\:"Of this machine'\''s Debian packages, without a registry"))' \
 '()--all[Every study, as a book\: one Markdown file and one JSON file. Finished studies are not repeated]' \
 '--again[Repeat finished studies, too]' \
+'--cross-check[Let the study'\''s tool take its turn beside lasthop'\''s load generator (pgbench for psql), and say whether they agree within 5 %; takes as long again as lasthop'\''s own design]' \
 '-q[Do not show progress; warnings stay]' \
 '--quiet[Do not show progress; warnings stay]' \
 '-h[Print help (see more with '\''--help'\'')]' \

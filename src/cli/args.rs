@@ -319,9 +319,14 @@ pub struct Repro {
     /// Repeat finished studies, too
     #[arg(long, requires = "all")]
     pub again: bool,
-    /// Time for lasthop's own design of a study; the study's own method is shortened to take about as long at most
+    /// Time for lasthop's own design of a study, shared by its parts, of which each has one whole round even where that takes
+    /// longer; the study's own method is shortened to take about as long at most
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<Duration>,
+    /// Let the study's tool take its turn beside lasthop's load generator (pgbench for psql), and say whether they agree within
+    /// 5 %; takes as long again as lasthop's own design
+    #[arg(long)]
+    pub cross_check: bool,
     /// Folder for records, results and the book; lasthop's data folder if not given
     #[arg(long, value_name = "FOLDER")]
     pub into: Option<PathBuf>,

@@ -84,7 +84,10 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let mut interrupted = false;
     for name in studies::names() {
         let study = studies::load(&name).map_err(CliError::failed)?;
-        let finished = book.finished(&name).filter(|found| !arguments.again && !is_missing(found));
+        let finished = book.finished(&name).filter(|found| {
+            let as_asked = found.cross_checked || !arguments.cross_check;
+            as_asked && !arguments.again && !is_missing(found)
+        });
         let result = match finished {
             Some(result) => {
                 talk(&format!("{name}: finished before (--again repeats it)"));
@@ -130,6 +133,7 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         interrupt: &interrupt,
         engine: arguments.programs.engine,
         images: arguments.programs.images,
+        cross_check: arguments.cross_check,
     };
     let result = repro::repeat(study, &options, &mut |event| progress.show(event));
     // What was cut short is repeated the next time.

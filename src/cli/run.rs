@@ -53,6 +53,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         remote: options.drivers.remote(),
         home: &home,
         command: std::env::args().collect(),
+        whole_round: false,
         interrupt: &interrupt,
         origin: Some(origin),
     };

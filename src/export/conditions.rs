@@ -29,6 +29,14 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
         };
         found.push(text.to_owned());
     }
+    if served.iter().any(|one| one.recipe == "postgres") {
+        let text = "only where PostgreSQL listens is for copying: the run's cluster was made for it, without fsync, with roles and a \
+                    pg_hba.conf of its own. Yours decides who may connect: a line `local` for the socket, `hostssl` for TLS";
+        found.push(text.to_owned());
+        found.push(
+            "a change of listen_addresses, port or unix_socket_directories needs a restart of PostgreSQL".to_owned(),
+        );
+    }
     if served.iter().any(|one| one.recipe == "nginx") {
         found.push("nginx takes it over without a lost request: `nginx -t && nginx -s reload`".to_owned());
     }
@@ -46,7 +54,7 @@ fn address(plan: &CasePlan, link: &Served, from: &str) -> Vec<String> {
             let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
             vec![
                 format!(
-                    "{from} and {to} run on the same host, in containers with the folder {folder} as a shared volume"
+                    "{from} and {to} run on the same host; in containers, with the folder {folder} as a shared volume"
                 ),
                 format!(
                     "the account of {from} may enter {folder} and write to the socket: a common group and mode 0660, or the \

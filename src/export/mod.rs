@@ -4,6 +4,7 @@
 mod conditions;
 mod nginx;
 mod pod;
+mod postgres;
 mod winner;
 
 use std::{
@@ -178,6 +179,11 @@ impl Replacements {
                 let own = std::net::SocketAddr::new(address.ip(), *port);
                 pairs.push((address.to_string(), own.to_string()));
                 pairs.push((format!(":{}", address.port()), format!(":{port}")));
+                if one.recipe == "postgres" {
+                    // Its port is a parameter by itself, and has a number that everybody knows.
+                    pairs.push((format!("port='{}'", address.port()), "port='5432'".to_owned()));
+                    pairs.push((format!("port = '{}'", address.port()), "port = '5432'".to_owned()));
+                }
                 *port += 1;
             }
             pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
@@ -207,6 +213,10 @@ impl Replacements {
 /// The command of a service, and its configuration: of nginx only the part about the link.
 fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, ExportError> {
     let name = &served.name;
+    if served.recipe == "postgres" {
+        let text = replaced.apply(&postgres::excerpt(&served.place.command));
+        return Ok(vec![Exported { name: format!("{name}/postgresql.conf"), text }]);
+    }
     let mut exported = Vec::new();
     for path in &served.place.files {
         let full = served.folder.join(path);

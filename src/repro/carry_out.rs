@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::{Options, measured::MethodCase, outcome::Part};
+use super::{Options, found::found, measured::MethodCase, outcome::Part, why::counted};
 use crate::{
     analyse::{self, summary::Summary},
     experiment::{
         cases::{Choice, Selection},
         catalog::LoadError,
-        model::Experiment,
+        model::{DeriveKind, Experiment},
         plan::Plan,
     },
     record::{
@@ -63,12 +63,19 @@ impl Carried {
 
 /// Why a run has no record.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub(super) enum Trouble {
     /// A program is not on this machine.
     #[error("{0}")]
     Missing(String),
     #[error("{0}")]
     Other(String),
+}
+
+/// An experiment with the cases of both ways of measuring.
+struct Plans {
+    experiment: Experiment,
+    design: Plan,
+    method: Plan,
 }
 
 /// The method as it can be had in the time.
@@ -84,17 +91,20 @@ impl Job<'_> {
     pub fn carry_out(&self, run: &StudyRun, tell: &mut dyn FnMut(&Event<'_>)) -> (Part, Carried) {
         let mut part = Part { runs: run.id.clone(), experiment: run.experiment.clone(), ..Part::default() };
         let mut carried = Carried::default();
-        let (experiment, plan) = match self.plan(run) {
+        part.beyond.clone_from(&run.beyond);
+        let Plans { experiment, design, method: plan } = match self.plans(run) {
             Ok(planned) => planned,
             Err(reason) => {
                 part.skipped = Some(reason);
                 return (part, carried);
             }
         };
-        match self.execute(&plan, self.design_settings(&plan), tell) {
+        match self.execute(&design, self.design_settings(&design), tell) {
             Ok((record, data)) => {
                 let summary = analyse::summarise(&data);
                 part.design_record = Some(record);
+                part.design = Some(describe_design(run, &design, &summary));
+                part.found = found(run, &summary);
                 keep_failures(&mut part, &summary, "lasthop's design");
                 carried.design = Some(summary);
                 carried.design_data = Some(data);
@@ -106,9 +116,28 @@ impl Job<'_> {
             }
             Err(cause) => part.failures.push(format!("lasthop's design: {cause}")),
         }
-        let shortened = self.shorten(run, &plan, carried.design.as_ref());
+        if run.beyond.is_none() {
+            self.study_method(run, &experiment, &plan, &mut part, &mut carried, tell);
+        }
+        if self.options.cross_check && run.beyond.is_none() && !self.interrupted() {
+            (part.cross_check, part.cross_check_record) = self.cross_check(run, &experiment, tell);
+        }
+        (part, carried)
+    }
+
+    /// The study's method, one condition after the other.
+    fn study_method(
+        &self,
+        run: &StudyRun,
+        experiment: &Experiment,
+        plan: &Plan,
+        part: &mut Part,
+        carried: &mut Carried,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) {
+        let shortened = self.shorten(run, plan, carried.design.as_ref());
         part.shortened.clone_from(&shortened.text);
-        part.method = Some(self.describe(&shortened));
+        part.method = Some(self.describe(run, plan, &shortened));
         for case in &plan.cases {
             if self.interrupted() {
                 part.failures.push("interrupted".to_owned());
@@ -119,7 +148,7 @@ impl Job<'_> {
             let mut method = MethodCase { levels, trials: Vec::new(), double: Vec::new() };
             let factors: &[u64] = if run.time == Time::Slope { &[1, 2] } else { &[1] };
             for &factor in factors {
-                match self.method(&experiment, case, &shortened, factor, tell) {
+                match self.method(experiment, case, &shortened, factor, tell) {
                     Ok((record, data)) => {
                         let trials = data.records.iter().filter_map(|record| match record {
                             TrialRecord::Trial(trial) if trial.result.requests > 0 => Some(trial.result.clone()),
@@ -127,7 +156,7 @@ impl Job<'_> {
                         });
                         let into = if factor == 1 { &mut method.trials } else { &mut method.double };
                         into.extend(trials);
-                        keep_failures(&mut part, &analyse::summarise(&data), "the study's method");
+                        keep_failures(part, &analyse::summarise(&data), "the study's method");
                         part.method_records.push(record);
                         carried.method_environment = carried.method_environment.take().or(data.environment);
                     }
@@ -136,7 +165,6 @@ impl Job<'_> {
             }
             carried.method.push(method);
         }
-        (part, carried)
     }
 
     fn interrupted(&self) -> bool {
@@ -144,7 +172,7 @@ impl Job<'_> {
     }
 
     /// The experiment and all conditions of the study, or why there is nothing to run.
-    fn plan(&self, run: &StudyRun) -> Result<(Experiment, Plan), String> {
+    fn plans(&self, run: &StudyRun) -> Result<Plans, String> {
         if self.interrupted() {
             return Err("interrupted".to_owned());
         }
@@ -159,14 +187,36 @@ impl Job<'_> {
         if let Some(because) = &run.because {
             return Err(because.clone());
         }
-        let selection = Selection { set: self.levels(run), ..Selection::default() };
-        let plan = Plan::new(experiment.clone(), &selection).map_err(|error| error.to_string())?;
-        Ok((experiment, plan))
+        let plan = |set| {
+            let selection = Selection { set, ..Selection::default() };
+            Plan::new(experiment.clone(), &selection).map_err(|error| error.to_string())
+        };
+        let (design, method) = (plan(self.design_levels(run))?, plan(self.levels(run))?);
+        Ok(Plans { experiment, design, method })
     }
 
     /// Levels of the runs, and of the figures and claims that they answer.
-    fn levels(&self, run: &StudyRun) -> Vec<Choice> {
-        let mut chosen: IndexMap<String, Vec<String>> = run.levels.clone();
+    pub(super) fn levels(&self, run: &StudyRun) -> Vec<Choice> {
+        let short = if self.budget < SHORT { run.short.clone() } else { IndexMap::new() };
+        self.with_figures(run, run.levels.clone(), short)
+    }
+
+    /// The same for lasthop's own design.
+    fn design_levels(&self, run: &StudyRun) -> Vec<Choice> {
+        let mut short = IndexMap::new();
+        if self.budget < SHORT {
+            short.extend(run.short.clone());
+            short.extend(run.design.short.clone());
+        }
+        self.with_figures(run, run.design_levels(), short)
+    }
+
+    fn with_figures(
+        &self,
+        run: &StudyRun,
+        mut chosen: IndexMap<String, Vec<String>>,
+        short: IndexMap<String, Vec<String>>,
+    ) -> Vec<Choice> {
         let figures = self.study.figures.iter().filter(|figure| figure.runs == run.id).map(|figure| &figure.levels);
         let claims = self.study.claims.iter().filter(|claim| claim.runs == run.id);
         for (factor, level) in figures.chain(claims.flat_map(|claim| [&claim.case, &claim.against])).flatten() {
@@ -175,13 +225,11 @@ impl Job<'_> {
                 levels.push(level.clone());
             }
         }
-        if self.budget < SHORT {
-            chosen.extend(run.short.clone());
-        }
+        chosen.extend(short);
         chosen.into_iter().map(|(factor, levels)| Choice { factor, levels }).collect()
     }
 
-    fn design_settings(&self, plan: &Plan) -> Settings {
+    pub(super) fn design_settings(&self, plan: &Plan) -> Settings {
         let defaults = &plan.experiment.defaults;
         let services = plan.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
         let placement = placement::place(Wish::Auto, &placement::allowed(), services);
@@ -286,20 +334,25 @@ impl Job<'_> {
         }
     }
 
-    fn describe(&self, shortened: &Shortened) -> String {
+    fn describe(&self, run: &StudyRun, plan: &Plan, shortened: &Shortened) -> String {
         let driver = match self.study.method.tool {
             Some(tool) => self.choice(tool, shortened, shortened.count).to_string(),
             None => "the experiment's own programs".to_owned(),
         };
         let length = match (self.study.method.seconds, shortened.count) {
+            (None, Some(count)) if run.time == Time::Slope => format!("{count} and {} requests", 2 * count),
             (None, Some(count)) => format!("{count} {}", if count == 1 { "request" } else { "requests" }),
             _ => format!("{} s", shortened.seconds),
+        };
+        let length = match &run.time {
+            Time::Levels(factor) => format!("{length}, {}", levels_of(plan, factor)),
+            Time::Rate | Time::Slope => length,
         };
         let plural = if shortened.runs == 1 { "run" } else { "runs averaged" };
         format!("{driver}, {length}, {} {plural}, one condition after the other", shortened.runs)
     }
 
-    fn execute(
+    pub(super) fn execute(
         &self,
         plan: &Plan,
         settings: Settings,
@@ -314,6 +367,7 @@ impl Job<'_> {
             home: options.into,
             command: options.command.clone(),
             interrupt: options.interrupt,
+            whole_round: true,
             engine: options.engine,
             images: options.images,
             remote: run::away::Remote::default(),
@@ -326,6 +380,33 @@ impl Job<'_> {
         let data = store::read(&outcome.record).map_err(|error| Trouble::Other(error.to_string()))?;
         Ok((relative(options.into, &outcome.record), data))
     }
+}
+
+/// What of a factor was run: `rows of 50000 and 100000`.
+fn levels_of(plan: &Plan, factor: &str) -> String {
+    let mut levels: Vec<String> = Vec::new();
+    for level in plan.cases.iter().filter_map(|case| case.levels.get(factor)).map(ToString::to_string) {
+        if !levels.contains(&level) {
+            levels.push(level);
+        }
+    }
+    format!("{factor} of {}", levels.join(" and "))
+}
+
+/// The numbers that a line goes through, and how often each case was measured.
+fn describe_design(run: &StudyRun, plan: &Plan, summary: &Summary) -> String {
+    let series = run.design_levels().into_iter().filter(|(factor, levels)| {
+        let numbers = levels.len() > 1 && levels.iter().all(|level| level.parse::<u64>().is_ok());
+        numbers && plan.experiment.derive.values().any(|derive| derive.kind == DeriveKind::Per(factor.clone()))
+    });
+    let mut words: Vec<String> = series.map(|(factor, _)| levels_of(plan, &factor)).collect();
+    words.push(format!(
+        "{} in {} of {}",
+        counted(u64::from(summary.blocks), "block"),
+        counted(u64::from(summary.rounds), "round"),
+        counted(plan.cases.len() as u64, "case")
+    ));
+    words.join(", ")
 }
 
 /// A record's path below the folder of the repetition.

@@ -64,16 +64,15 @@ impl Known {
         (self.low > 0.0).then(|| Self { value: 1.0 / self.value, low: 1.0 / self.high, high: 1.0 / self.low })
     }
 
-    /// On a scale of logarithms, as ratios are. Intervals that reach 0 have no ratio.
+    /// On a scale of logarithms, as ratios are. Where an interval reaches 0 the ratio has none.
     fn by(self, other: Self) -> Option<Self> {
         let ratio = self.value / other.value;
+        if self.low <= 0.0 || other.low <= 0.0 {
+            return (self.value > 0.0 && other.value > 0.0).then_some(Self { value: ratio, low: ratio, high: ratio });
+        }
         let down = (self.value / self.low).ln().hypot((other.high / other.value).ln());
         let up = (self.high / self.value).ln().hypot((other.value / other.low).ln());
-        (self.low > 0.0 && other.low > 0.0).then(|| Self {
-            value: ratio,
-            low: ratio * (-down).exp(),
-            high: ratio * up.exp(),
-        })
+        Some(Self { value: ratio, low: ratio * (-down).exp(), high: ratio * up.exp() })
     }
 }
 
@@ -139,6 +138,11 @@ impl MeasuredPart<'_> {
         }
     }
 
+    /// A line that falls has no rate.
+    fn method_rate(&self, levels: &Levels) -> Option<f64> {
+        self.method_time(levels).filter(|time| *time > 0.0).map(f64::recip)
+    }
+
     fn by_method(&self, quantity: Quantity, levels: &IndexMap<String, String>) -> Option<f64> {
         let trials = || self.method_case(levels).map(|case| &case.trials);
         let average = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
@@ -151,7 +155,7 @@ impl MeasuredPart<'_> {
         };
         match quantity {
             Quantity::RequestsPerSecond if self.run.time == Time::Rate => average(&|trial| Some(trial.throughput())),
-            Quantity::RequestsPerSecond => self.method_time(levels).map(f64::recip),
+            Quantity::RequestsPerSecond => self.method_rate(levels),
             Quantity::LatencyMean => said(|reported| reported.mean_ns),
             Quantity::LatencyDeviation => said(|reported| reported.deviation_ns),
             Quantity::LatencyMax => said(|reported| reported.max_ns),
@@ -166,7 +170,7 @@ impl MeasuredPart<'_> {
             }
             Quantity::TimePerQuery | Quantity::TimeWithoutPassword => self.minus.as_ref()?.method_time(levels),
             Quantity::TimePerRow => self.method_time(levels),
-            Quantity::RowsPerSecond => self.method_time(levels).map(f64::recip),
+            Quantity::RowsPerSecond => self.method_rate(levels),
             Quantity::Time20000 => self.exactly(20_000, levels, false),
             Quantity::Time40000 => self.exactly(40_000, levels, true),
             Quantity::Time2M => self.at_level("2000000", levels),
@@ -195,23 +199,80 @@ impl MeasuredPart<'_> {
     #[must_use]
     pub fn design_case(&self, levels: &IndexMap<String, String>) -> Option<&CaseSummary> {
         let summary = self.design.as_ref()?;
-        summary.cases.iter().find(|case| fits(&case.levels, levels) && case.metrics.is_some())
+        let wanted = self.design_condition(levels);
+        summary.cases.iter().find(|case| fits(&case.levels, &wanted) && case.metrics.is_some())
+    }
+
+    /// A condition with what tells it from other cases of lasthop's design.
+    fn design_condition(&self, levels: &Levels) -> Levels {
+        let mut wanted = self.run.design_condition();
+        wanted.extend(levels.clone());
+        wanted
+    }
+
+    /// The derived quantity of the experiment that answers what the study got by a line or a subtraction, in seconds.
+    fn derived(&self, quantity: Quantity, levels: &Levels) -> Option<Known> {
+        let name = self.run.design.quantity.as_ref().filter(|_| self.is_derived(quantity))?;
+        let wanted = self.design_condition(levels);
+        let mut all = self.design.as_ref()?.derived.iter();
+        let found = all.find(|derived| derived.quantity == *name && fits(&derived.levels, &wanted))?;
+        found.value.as_ref().map(|value| known(value).times(1e-6))
+    }
+
+    /// Whether a quantity follows from several cases rather than from one.
+    fn is_derived(&self, quantity: Quantity) -> bool {
+        let line = matches!(
+            quantity,
+            Quantity::TimePerRequest | Quantity::RequestsPerSecond | Quantity::TimePerRow | Quantity::RowsPerSecond
+        );
+        let difference = matches!(quantity, Quantity::Handshake | Quantity::Authentication);
+        self.run.design.quantity.is_some() && (difference || line && self.run.time != Time::Rate)
+    }
+
+    /// Seconds of a unit of so many requests on a connection of its own.
+    fn unit_time(&self, requests: u32, levels: &Levels) -> Option<Known> {
+        let wanted = self.design_condition(levels);
+        let mut cases = self.design.as_ref()?.cases.iter();
+        let case = cases.find(|case| fits(&case.levels, &wanted) && case.load.requests_per_connection == requests)?;
+        let unit = f64::from(requests) * f64::from(case.load.connections.max(1));
+        known(&case.metrics.as_ref()?.throughput).inverse().map(|time| time.times(unit))
+    }
+
+    /// Seconds of a request at a level of the factor that a line goes over.
+    fn design_time_at(&self, level: &str, levels: &Levels) -> Option<Known> {
+        let Time::Levels(factor) = &self.run.time else { return None };
+        let mut wanted = levels.clone();
+        wanted.insert(factor.clone(), level.to_owned());
+        self.time_of_case(&wanted)
+    }
+
+    /// Seconds of a request in one case.
+    fn time_of_case(&self, levels: &Levels) -> Option<Known> {
+        let case = self.design_case(levels)?;
+        let rate = known(&case.metrics.as_ref()?.throughput);
+        Some(rate.inverse()?.times(f64::from(case.load.connections.max(1))))
     }
 
     /// Seconds of a request by lasthop's design: one divided by the rate of a connection.
     fn design_time(&self, levels: &IndexMap<String, String>) -> Option<Known> {
-        let per = |levels: &IndexMap<String, String>| {
-            let case = self.design_case(levels)?;
-            let rate = known(&case.metrics.as_ref()?.throughput);
-            Some(rate.inverse()?.times(f64::from(case.load.connections.max(1))))
-        };
+        let per = |levels: &IndexMap<String, String>| self.time_of_case(levels);
         let Time::Levels(factor) = &self.run.time else { return per(levels) };
         let cases = self.design.as_ref()?.cases.iter().map(|case| &case.levels);
         let ends = ends(cases, factor, levels)?;
         Some(per(&ends.1.1)?.minus(per(&ends.0.1)?).times(1.0 / (ends.1.0 - ends.0.0)))
     }
 
+    /// What another of the runs takes from its own: its line where it has one, else the time of its case.
+    fn subtracted(&self, levels: &Levels) -> Option<Known> {
+        self.derived(Quantity::TimePerRequest, levels).or_else(|| self.design_time(levels))
+    }
+
     fn by_design(&self, quantity: Quantity, levels: &IndexMap<String, String>) -> Option<Known> {
+        if self.is_derived(quantity) {
+            let found = self.derived(quantity, levels)?;
+            let rate = matches!(quantity, Quantity::RequestsPerSecond | Quantity::RowsPerSecond);
+            return if rate { found.inverse() } else { Some(found) };
+        }
         let metrics = || self.design_case(levels).and_then(|case| case.metrics.as_ref());
         match quantity {
             Quantity::RequestsPerSecond => metrics().map(|metrics| known(&metrics.throughput)),
@@ -226,7 +287,11 @@ impl MeasuredPart<'_> {
             Quantity::Handshake | Quantity::Authentication => {
                 Some(self.design_time(levels)?.minus(self.minus.as_ref()?.design_time(levels)?))
             }
-            Quantity::TimePerQuery | Quantity::TimeWithoutPassword => self.minus.as_ref()?.design_time(levels),
+            Quantity::TimePerQuery | Quantity::TimeWithoutPassword => self.minus.as_ref()?.subtracted(levels),
+            Quantity::Time20000 => self.unit_time(20_000, levels),
+            Quantity::Time40000 => self.unit_time(40_000, levels),
+            Quantity::Time2M => self.design_time_at("2000000", levels),
+            Quantity::Time4M => self.design_time_at("4000000", levels),
             _ => None,
         }
     }
@@ -258,6 +323,9 @@ impl MeasuredPart<'_> {
 
     /// Pairs of conditions that differ in what the claim compares and in nothing else.
     fn pairs(&self, case: &Levels, against: &Levels) -> Vec<(Levels, Levels)> {
+        if self.run.design.quantity.is_some() {
+            return vec![(case.clone(), against.clone())];
+        }
         let counted = match &self.run.time {
             Time::Levels(factor) => Some(factor),
             Time::Rate | Time::Slope => None,
@@ -280,7 +348,7 @@ impl MeasuredPart<'_> {
         use crate::analyse::summary::Metric;
         let time = matches!(quantity, Quantity::TimePerRequest | Quantity::LatencyMean | Quantity::TimePerRun);
         let plain = matches!(self.run.time, Time::Rate | Time::Slope);
-        if !plain || !(time || quantity == Quantity::RequestsPerSecond) {
+        if !plain || self.is_derived(quantity) || !(time || quantity == Quantity::RequestsPerSecond) {
             return None;
         }
         let summary = self.design.as_ref()?;
@@ -356,7 +424,9 @@ mod tests {
         assert_eq!(known(10.0, 7.0, 13.0).minus(known(4.0, 0.0, 8.0)), known(6.0, 1.0, 11.0));
         let ratio = known(8.0, 4.0, 16.0).by(known(2.0, 2.0, 2.0)).unwrap();
         assert!((ratio.value - 4.0).abs() < 1e-9 && (ratio.low - 2.0).abs() < 1e-9 && (ratio.high - 8.0).abs() < 1e-9);
-        assert_eq!(known(1.0, 0.5, 2.0).by(known(1.0, -1.0, 2.0)), None);
+        let unbounded = known(3.0, 0.5, 4.0).by(known(1.0, -1.0, 2.0)).unwrap().shown();
+        assert_eq!(unbounded, Value { value: 3.0, low: None, high: None }, "undecided, not nothing");
+        assert_eq!(known(1.0, 0.5, 2.0).by(known(-1.0, -2.0, 2.0)), None);
     }
 
     #[test]

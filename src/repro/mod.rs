@@ -3,6 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`carry_out`] | the runs: one for each condition as the study had them, one of lasthop's design |
+//! | [`cross_check`] | a classic tool beside lasthop over the same cases |
+//! | [`found`] | what lasthop's design found beside the published figures |
 //! | [`measured`] | what they yielded, in the quantities of the study |
 //! | [`why`] | why the figures differ, from facts of these runs |
 //! | [`outcome`] | the result, and its JSON |
@@ -11,6 +13,8 @@
 
 pub mod book;
 pub mod carry_out;
+pub mod cross_check;
+pub mod found;
 pub mod measured;
 pub mod outcome;
 pub mod page;
@@ -24,7 +28,7 @@ use jiff::Timestamp;
 use self::{
     carry_out::{Carried, Job},
     measured::MeasuredPart,
-    outcome::{ClaimRow, FigureRow, Part, Repetition, judge},
+    outcome::{ClaimRow, FigureRow, Part, Repetition, Word, judge},
 };
 use crate::{
     experiment::catalog::Catalog,
@@ -52,6 +56,8 @@ pub struct Options<'a> {
     pub engine: Option<crate::service::container::engine::Kind>,
     /// How the images of containers are made.
     pub images: crate::service::container::image::Images,
+    /// Whether a classic tool takes its turn beside lasthop.
+    pub cross_check: bool,
 }
 
 /// Repeats a study. What fails is part of the result; other parts go on.
@@ -59,6 +65,7 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
     let begun = std::time::Instant::now();
     let mut result = Repetition::of(study, options.budget.as_secs_f64(), Timestamp::now().to_string());
     let parts = study.runs.iter().filter(|run| options.catalog.load(&run.experiment).is_ok()).count().max(1);
+    result.cross_checked = options.cross_check;
     let job = Job { study, options, budget: options.budget / u32::try_from(parts).unwrap_or(u32::MAX) };
     let carried: Vec<(Part, Carried)> = study.runs.iter().map(|run| job.carry_out(run, tell)).collect();
     let measured = all_measured(study, &carried);
@@ -80,7 +87,7 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
     result.claims = study.claims.iter().map(|claim| claim_row(study, claim, find(&claim.runs))).collect();
     for (at, (part, carried)) in carried.iter().enumerate() {
         let mut part = part.clone();
-        part.why = why::notes(study, &measured[at], carried, &result);
+        part.why = why::notes(study, &measured[at], carried, &part, &result);
         result.parts.push(part);
     }
     result.seconds = begun.elapsed().as_secs_f64();
@@ -119,7 +126,11 @@ fn claim_row(study: &Study, claim: &Claim, part: Option<&MeasuredPart<'_>>) -> C
         published,
         method: part.and_then(|part| part.method_ratio(claim.quantity, &claim.case, &claim.against)),
         lasthop,
-        word: judge(claimed, lasthop),
+        // What was run and has no ratio (too few blocks, a difference that may as well be negative) is not decided.
+        word: match (lasthop, part.and_then(|part| part.design.as_ref())) {
+            (None, Some(_)) => Word::Undecided,
+            _ => judge(claimed, lasthop),
+        },
     }
 }
 

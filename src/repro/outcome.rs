@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    analyse::summary::Verdict,
     record::schema::Environment,
     study::model::{Claim, Figure, Missed, Study, StudyEnvironment},
 };
@@ -33,6 +34,9 @@ pub struct Repetition {
     pub seconds: f64,
     /// Seconds that lasthop's own design was given.
     pub budget_seconds: f64,
+    /// Whether a classic tool took its turn beside lasthop.
+    #[serde(default)]
+    pub cross_checked: bool,
     /// Where it ran here; `None` when nothing could be run.
     pub environment: Option<Environment>,
     pub parts: Vec<Part>,
@@ -60,6 +64,21 @@ pub struct Part {
     pub method_records: Vec<String>,
     /// Record of lasthop's design.
     pub design_record: Option<String>,
+    /// Which levels lasthop's design had, where they are not the study's, and how many blocks.
+    #[serde(default)]
+    pub design: Option<String>,
+    /// What the study could not do, where the part is about that.
+    #[serde(default)]
+    pub beyond: Option<String>,
+    /// What lasthop's design found beside the published figures.
+    #[serde(default)]
+    pub found: Vec<Found>,
+    /// Whether a classic tool finds what lasthop finds, case by case.
+    #[serde(default)]
+    pub cross_check: Vec<CrossCheck>,
+    /// Record of the cross-check.
+    #[serde(default)]
+    pub cross_check_record: Option<String>,
     /// What failed, a sentence each.
     pub failures: Vec<String>,
     /// Why the figures differ, from facts of these runs.
@@ -72,6 +91,59 @@ pub struct Note {
     /// Stable name.
     pub id: String,
     pub text: String,
+}
+
+/// A condition or a quantity for which nothing was published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Found {
+    /// The case, or the quantity and its levels.
+    pub condition: String,
+    /// `1/s` for a rate, `us` for a quantity that follows from several cases.
+    pub unit: String,
+    /// `None` where no trial succeeded, or there are too few blocks.
+    pub value: Option<Value>,
+    /// The ratio to the reference of a rate; the difference to it of a time, `us`. `None` for the reference.
+    pub against: Option<Value>,
+    /// The 99th percentile of the service time, `us`.
+    pub latency_p99: Option<Value>,
+    pub verdict: Option<Verdict>,
+}
+
+/// What a classic tool counted beside lasthop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CrossCheck {
+    /// `None` where it is about all of them.
+    pub case: Option<String>,
+    pub word: Agreement,
+    /// What was seen, with figures; why there is nothing to see.
+    pub text: String,
+}
+
+/// Whether a classic tool agrees with lasthop within 5 %.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Agreement {
+    Agrees,
+    /// It does not, and the run knows a reason.
+    Explained,
+    Differs,
+    /// The interval has room for both.
+    Undecided,
+    /// The tool did not or cannot drive it.
+    NotRun,
+}
+
+impl Agreement {
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Explained => "differs, explained",
+            Self::Differs => "differs",
+            Self::Undecided => "undecided",
+            Self::NotRun => "not run",
+        }
+    }
 }
 
 /// A value, with its interval where its method gives one.
@@ -150,6 +222,7 @@ impl Repetition {
             started,
             seconds: 0.0,
             budget_seconds,
+            cross_checked: false,
             environment: None,
             parts: Vec::new(),
             figures: Vec::new(),

@@ -1,10 +1,11 @@
 //! A repetition for people: published, their method here, lasthop here, why they differ.
 
-use super::outcome::{ClaimRow, FigureRow, Part, Repetition, Value};
+use super::outcome::{Agreement, ClaimRow, FigureRow, Found, Part, Repetition, Value};
 use crate::{
     report::{
         document::{Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
         units::{Seconds, plural},
+        wording::word,
     },
     study::model::Study,
 };
@@ -15,6 +16,7 @@ pub fn document(result: &Repetition) -> Document {
     let mut sections = vec![claims(result)];
     for part in &result.parts {
         sections.push(figures(result, part));
+        sections.extend([beside(part), cross_check(part)].into_iter().flatten());
         sections.extend(why(part));
     }
     sections.extend([missed(result), environment(result)]);
@@ -96,6 +98,9 @@ fn figures(result: &Repetition, part: &Part) -> Section {
         }
         _ => {}
     }
+    if let Some(design) = &part.design {
+        blocks.push(Block::Paragraph(format!("lasthop here: {design}.").into()));
+    }
     blocks.extend(part.failures.iter().map(|failure| Block::Item(Text::of(Tone::Bad, failure))));
     let rows: Vec<&FigureRow> = result.figures.iter().filter(|row| row.figure.runs == part.runs).collect();
     let mut cells = Vec::new();
@@ -119,6 +124,53 @@ fn figures(result: &Repetition, part: &Part) -> Section {
         blocks.push(Block::Table(Table { columns: columns("figure"), rows: cells }));
     }
     section(&format!("{}: {}", part.experiment, part.runs), Depth::Open, blocks)
+}
+
+/// Conditions and quantities for which nothing was published.
+fn beside(part: &Part) -> Option<Section> {
+    let difference = part.found.iter().any(|found| found.unit == "us");
+    let row = |found: &Found| {
+        let against = found.against.map(|value| if difference { shown(value, "us") } else { ratio(value) });
+        let mut cells: Vec<Cell> = vec![
+            found.condition.as_str().into(),
+            found.value.map_or_else(|| "–".to_owned(), |value| shown(value, &found.unit)).into(),
+        ];
+        if !difference {
+            cells.push(found.latency_p99.map_or_else(|| "–".to_owned(), |value| shown(value, "us")).into());
+        }
+        cells.push(against.unwrap_or_else(|| "–".to_owned()).into());
+        if !difference {
+            cells.push(found.verdict.map_or("reference", word).into());
+        }
+        Row::Cells(cells)
+    };
+    let columns = if difference {
+        vec![Column::left("quantity"), Column::right("time"), Column::right("more than the reference")]
+    } else {
+        vec![
+            Column::left("condition"),
+            Column::right("requests/s"),
+            Column::right("99th percentile"),
+            Column::right("ratio to the reference"),
+            Column::left("verdict"),
+        ]
+    };
+    let table = Table { columns, rows: part.found.iter().map(row).collect() };
+    let title = match &part.beyond {
+        Some(beyond) => format!("What the study could not do: {beyond}"),
+        None => format!("What lasthop found besides ({})", part.runs),
+    };
+    (!part.found.is_empty()).then(|| section(&title, Depth::Open, vec![Block::Table(table)]))
+}
+
+fn cross_check(part: &Part) -> Option<Section> {
+    let items = part.cross_check.iter().map(|check| {
+        let tone = if check.word == Agreement::Agrees { Tone::Good } else { Tone::Warning };
+        let case = check.case.as_ref().map_or_else(String::new, |case| format!(" ({case})"));
+        Block::Item(Text::of(tone, format!("{}{case}: ", check.word.words())).plain(&check.text))
+    });
+    let blocks: Vec<Block> = items.collect();
+    (!blocks.is_empty()).then(|| section(&format!("Cross-check ({})", part.runs), Depth::Open, blocks))
 }
 
 /// Four significant digits and the unit.
@@ -170,7 +222,8 @@ fn environment(result: &Repetition) -> Section {
         blocks.push(Block::Paragraph(text.into()));
     }
     for part in &result.parts {
-        let records: Vec<&str> = part.design_record.iter().chain(&part.method_records).map(String::as_str).collect();
+        let records = part.design_record.iter().chain(&part.method_records).chain(&part.cross_check_record);
+        let records: Vec<&str> = records.map(String::as_str).collect();
         if !records.is_empty() {
             blocks.push(Block::Item(format!("records of {}: {}", part.runs, records.join(", ")).into()));
         }

@@ -1,15 +1,17 @@
 //! Why figures differ: each note is made from facts of these runs, and is left out where its facts are missing.
 
+use indexmap::IndexMap;
+
 use super::{
     carry_out::Carried,
     measured::MeasuredPart,
-    outcome::{ClaimRow, Note, Repetition},
+    outcome::{ClaimRow, FigureRow, Note, Part, Repetition},
 };
 use crate::{
-    analyse::summary::{CaseSummary, Severity},
+    analyse::summary::{CaseSummary, Check, Severity},
     observe,
     record::schema::{Environment, Placement, TrialRecord},
-    study::model::{Quantity, Study},
+    study::model::{Quantity, Study, Time},
     tool::Tool,
 };
 
@@ -18,17 +20,37 @@ struct Facts<'a> {
     study: &'a Study,
     part: &'a MeasuredPart<'a>,
     carried: &'a Carried,
+    made: &'a Part,
     claims: Vec<&'a ClaimRow>,
     repetition: &'a Repetition,
 }
 
 /// Every reason that these runs give.
 #[must_use]
-pub fn notes(study: &Study, part: &MeasuredPart<'_>, carried: &Carried, repetition: &Repetition) -> Vec<Note> {
+pub fn notes(
+    study: &Study,
+    part: &MeasuredPart<'_>,
+    carried: &Carried,
+    made: &Part,
+    repetition: &Repetition,
+) -> Vec<Note> {
     let claims = repetition.claims.iter().filter(|row| row.claim.runs == part.run.id).collect();
-    let facts = Facts { study, part, carried, claims, repetition };
-    let rules: [fn(&Facts<'_>) -> Option<Note>; 12] =
-        [speed, runs, line, reuse, paths, client, placement, versions, resolution, process_start, time_wait, doubts];
+    let facts = Facts { study, part, carried, made, claims, repetition };
+    let rules: [fn(&Facts<'_>) -> Option<Note>; 13] = [
+        speed,
+        runs,
+        line,
+        difference,
+        reuse,
+        paths,
+        client,
+        placement,
+        versions,
+        resolution,
+        process_start,
+        time_wait,
+        doubts,
+    ];
     rules.iter().filter_map(|rule| rule(&facts)).collect()
 }
 
@@ -46,6 +68,11 @@ impl Facts<'_> {
     }
 }
 
+/// `1 block`, `12 blocks`, as JSON is to have it.
+pub(super) fn counted(count: u64, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
 fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value.abs() >= 10.0 { format!("{value:.0} %") } else { format!("{value:.1} %") }
@@ -54,19 +81,15 @@ fn percent(share: f64) -> String {
 /// Another machine: the figures themselves cannot agree, their ratios can.
 fn speed(facts: &Facts<'_>) -> Option<Note> {
     let rows = facts.repetition.figures.iter().filter(|row| row.figure.runs == facts.part.run.id);
-    let rate = |row: &&super::outcome::FigureRow| {
-        matches!(row.figure.quantity, Quantity::RequestsPerSecond | Quantity::RowsPerSecond | Quantity::Requests)
-    };
-    let factor = |row: &super::outcome::FigureRow| Some(row.method.or(row.lasthop)?.value / row.figure.value);
-    let factors: Vec<f64> = rows.filter(rate).filter_map(factor).filter(|factor| *factor > 0.0).collect();
+    let factors: Vec<f64> = rows.filter_map(|row| factor(facts, row)).filter(|factor| *factor > 0.0).collect();
     let (low, high) = factors.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| (low.min(next), high.max(next)));
     let environment = facts.environment()?;
     (!factors.is_empty()).then_some(())?;
     note(
         "machine",
         format!(
-            "this machine ({}, {} CPUs, {}, Linux {}) makes {low:.2} to {high:.2} times as many a second as the study's ({}; {}): \
-             compare ratios, not figures",
+            "this machine ({}, {} CPUs, {}, Linux {}) is {low:.2} to {high:.2} times as fast as the study's ({}; {}): compare \
+             ratios, not figures",
             environment.cpu_model,
             environment.cpus,
             environment.virtualization,
@@ -75,6 +98,20 @@ fn speed(facts: &Facts<'_>) -> Option<Note> {
             facts.study.environment.system
         ),
     )
+}
+
+/// How many times as fast a figure is here; `None` for what is neither a rate nor a time.
+fn factor(facts: &Facts<'_>, row: &FigureRow) -> Option<f64> {
+    let here = row.method.or(row.lasthop)?.value / row.figure.value;
+    match row.figure.quantity {
+        Quantity::RequestsPerSecond | Quantity::RowsPerSecond => Some(here),
+        // Shorter runs have fewer requests on any machine.
+        Quantity::Requests => facts.made.shortened.is_none().then_some(here),
+        Quantity::LatencyMean | Quantity::TimePerRequest | Quantity::TimePerRun | Quantity::TimePerRow => {
+            Some(1.0 / here)
+        }
+        _ => None,
+    }
 }
 
 /// How far one pair of short runs may be off here, against the interval of all blocks.
@@ -106,19 +143,43 @@ fn runs(facts: &Facts<'_>) -> Option<Note> {
 
 /// A line through two totals that nearly coincide has no slope to speak of.
 fn line(facts: &Facts<'_>) -> Option<Note> {
-    let times = facts
-        .part
-        .method
-        .iter()
-        .filter_map(|case| facts.part.method_value(Quantity::TimePerRequest, &case.levels, "us"));
-    let plain = facts.part.run.time == crate::study::model::Time::Rate;
-    let negative = times.filter(|time| time.value <= 0.0).count();
+    let plain = facts.part.run.time == Time::Rate;
+    let (negative, all) = negative(facts, Quantity::TimePerRequest);
     let text = format!(
-        "in {negative} of {} conditions the longer run took no more time than the shorter: what every run pays once (starting the \
-         client) scatters by more than the requests take; only longer runs tell",
-        facts.part.method.len()
+        "in {negative} of {all} conditions the longer run took no more time than the shorter: what every run pays once (starting the \
+         client) scatters by more than the requests take; only longer runs tell"
     );
     (!plain && negative > 0).then(|| note("line", text)).flatten()
+}
+
+/// In how many of the study's conditions a quantity came out as nothing or less, and how many have it.
+fn negative(facts: &Facts<'_>, quantity: Quantity) -> (usize, usize) {
+    let mut conditions: Vec<IndexMap<String, String>> = Vec::new();
+    for case in &facts.part.method {
+        let mut levels = case.levels.clone();
+        if let Time::Levels(factor) = &facts.part.run.time {
+            levels.shift_remove(factor);
+        }
+        if !conditions.contains(&levels) {
+            conditions.push(levels);
+        }
+    }
+    let values = conditions.iter().filter_map(|levels| facts.part.method_value(quantity, levels, "us"));
+    let values: Vec<f64> = values.map(|value| value.value).collect();
+    (values.iter().filter(|value| **value <= 0.0).count(), values.len())
+}
+
+/// What is left of two totals that nearly coincide is noise.
+fn difference(facts: &Facts<'_>) -> Option<Note> {
+    let claimed = facts.claims.iter().map(|row| row.claim.quantity);
+    let quantity = claimed.into_iter().find(|word| matches!(word, Quantity::Handshake | Quantity::Authentication))?;
+    let (negative, all) = negative(facts, quantity);
+    let text = format!(
+        "by the study's method {} came out negative in {negative} of {all} conditions: its two runs scatter by more than the \
+         difference between them",
+        quantity.words()
+    );
+    (negative > 0).then(|| note("difference", text)).flatten()
 }
 
 /// Standard deviation of the logarithm of the ratio over blocks.
@@ -146,20 +207,41 @@ fn block_scatter(facts: &Facts<'_>, row: &ClaimRow) -> Option<f64> {
 
 /// Whether connections of the link were used again, as the application saw it.
 fn reuse(facts: &Facts<'_>) -> Option<Note> {
-    let seen = facts.cases().filter_map(|case| {
-        let link = case.proof.as_ref()?.link.as_ref()?;
-        Some(format!("{}: {} requests over {} connections", case.case, link.requests, link.connections))
-    });
-    let mut seen: Vec<String> = seen.collect();
-    if seen.is_empty() {
-        let drivers: Vec<bool> = facts.cases().filter_map(|case| Some(case.proof.as_ref()?.reused)).collect();
-        let kept = drivers.iter().filter(|kept| **kept).count();
-        let text =
-            format!("the driver kept its connection in {kept} of {} conditions, as its sockets showed", drivers.len());
-        return (!drivers.is_empty()).then(|| note("reuse", text)).flatten();
+    let mut alike: IndexMap<(u64, u64), Vec<&str>> = IndexMap::new();
+    for case in facts.cases() {
+        if let Some(link) = case.proof.as_ref().and_then(|proof| proof.link.as_ref()) {
+            let counted = (u64::from(link.requests), u64::from(link.connections));
+            alike.entry(counted).or_default().push(&case.case);
+        }
     }
-    seen.truncate(4);
+    let seen: Vec<String> = alike
+        .iter()
+        .map(|((requests, connections), cases)| {
+            format!("{requests} requests over {} in {}", counted(*connections, "connection"), cases.join(", "))
+        })
+        .collect();
+    if seen.is_empty() {
+        return drivers_reuse(facts);
+    }
     note("reuse", format!("connections of the link, counted by the application: {}", seen.join("; ")))
+}
+
+/// The same of the driver's own connection, as its sockets showed.
+fn drivers_reuse(facts: &Facts<'_>) -> Option<Note> {
+    let mut alike: IndexMap<String, usize> = IndexMap::new();
+    for case in facts.cases().filter(|case| case.proof.is_some()) {
+        let kept = case.proof.as_ref().is_some_and(|proof| proof.reused);
+        let how = match (kept, case.load.requests_per_connection) {
+            (true, _) => "a kept connection".to_owned(),
+            (false, 1) => "a connection for each request".to_owned(),
+            (false, many) => format!("a connection for each {many} requests"),
+        };
+        *alike.entry(how).or_default() += 1;
+    }
+    let words: Vec<String> =
+        alike.iter().map(|(how, cases)| format!("{how} in {}", counted(*cases as u64, "condition"))).collect();
+    let text = format!("lasthop's driver had {}, as its sockets showed", words.join(", "));
+    (!words.is_empty()).then(|| note("reuse", text)).flatten()
 }
 
 /// What the words of a study ("forwarded port") were on this machine.
@@ -226,7 +308,12 @@ fn versions(facts: &Facts<'_>) -> Option<Note> {
 fn resolution(facts: &Facts<'_>) -> Option<Note> {
     let trial = facts.part.method.iter().flat_map(|case| &case.trials).find_map(|trial| trial.reported.as_ref())?;
     let row = facts.claims.first()?;
-    let time = |levels| facts.part.design_value(Quantity::LatencyMean, levels, "us").map(|value| value.value);
+    let quantity = match row.claim.quantity {
+        derived
+        @ (Quantity::TimePerRequest | Quantity::Handshake | Quantity::Authentication | Quantity::TimePerRow) => derived,
+        _ => Quantity::LatencyMean,
+    };
+    let time = |levels| facts.part.design_value(quantity, levels, "us").map(|value| value.value);
     let effect = (time(&row.claim.case)? - time(&row.claim.against)?).abs();
     let resolution = trial.resolution_ns / 1e3;
     let word = if resolution > effect {
@@ -238,8 +325,9 @@ fn resolution(facts: &Facts<'_>) -> Option<Note> {
     note(
         "resolution",
         format!(
-            "{} resolves {resolution:.0} µs, the difference is {effect:.1} µs of a request: {word}{caution}",
-            trial.tool
+            "{} resolves {resolution:.0} µs, the difference of {effect:.1} µs is in the {}: {word}{caution}",
+            trial.tool,
+            quantity.words()
         ),
     )
 }
@@ -278,16 +366,24 @@ fn time_wait(facts: &Facts<'_>) -> Option<Note> {
 fn doubts(facts: &Facts<'_>) -> Option<Note> {
     let summary = facts.carried.design.as_ref()?;
     let grave = summary.checks.iter().filter(|check| check.severity >= Severity::Doubt);
-    let mut found: Vec<String> = grave
-        .map(|check| {
-            let of = check.case.as_ref().map_or_else(String::new, |case| format!(" ({case})"));
-            format!("{}{of}: {}", check.id, check.evidence)
+    let mut alike: IndexMap<&str, Vec<&Check>> = IndexMap::new();
+    for check in grave {
+        alike.entry(&check.id).or_default().push(check);
+    }
+    let mut found: Vec<String> = alike
+        .iter()
+        .map(|(id, checks)| {
+            let case = checks[0].case.as_ref().map(|case| match checks.len() {
+                1 => format!(" ({case})"),
+                many => format!(" ({case} and {} more)", many - 1),
+            });
+            format!("{id}{}: {}", case.unwrap_or_default(), checks[0].evidence)
         })
         .collect();
     let more = found.len().saturating_sub(3);
     found.truncate(3);
     if more > 0 {
-        found.push(format!("{more} more in the record"));
+        found.push(format!("{} more in the record", counted(more as u64, "check")));
     }
     (!found.is_empty()).then(|| note("doubts", found.join("; "))).flatten()
 }

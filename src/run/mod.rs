@@ -71,6 +71,8 @@ pub struct Job<'a> {
     pub home: &'a Home,
     /// The command line, for the record.
     pub command: Vec<String>,
+    /// Whether the first round has all its blocks even where the budget is spent before: one block has no interval.
+    pub whole_round: bool,
     /// Set by a signal: end in order, soon.
     pub interrupt: &'a AtomicBool,
     /// What it is made from, for `lasthop resume`; the digests of executables are filled in when these are found.

@@ -283,7 +283,8 @@ impl Round {
                 self.trial(runner, block, position)?;
             }
             longest = longest.max(begun.elapsed());
-            if !runner.time_for(longest) {
+            let must = runner.job.whole_round && self.number == 0;
+            if !must && !runner.time_for(longest) {
                 return Ok((block + 1 < runner.job.settings.blocks).then_some(Stopped::Budget));
             }
         }

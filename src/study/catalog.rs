@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     definition::{ClaimFile, FiguresFile, MethodFile, RunFile, StudyFile, TimeFile},
-    model::{Claim, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number},
+    model::{Claim, Design, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number},
 };
 use crate::{
     experiment::{
@@ -163,6 +163,12 @@ impl Checker {
             minus: file.minus.clone(),
             runs: file.runs.unwrap_or(method.runs).max(1),
             count: file.count.or(method.count),
+            design: file.design.as_ref().map_or_else(Design::default, |design| Design {
+                levels: design.levels.clone(),
+                short: design.short.clone(),
+                quantity: design.quantity.clone(),
+            }),
+            beyond: file.beyond.clone(),
             because: file.because.clone(),
         }
     }

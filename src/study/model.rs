@@ -68,8 +68,44 @@ pub struct StudyRun {
     pub minus: Option<String>,
     pub runs: u32,
     pub count: Option<u64>,
+    /// What lasthop's own design does otherwise.
+    pub design: Design,
+    /// What the study could not do; then there is lasthop's own design alone.
+    pub beyond: Option<String>,
     /// Why it is not repeated, where it is not.
     pub because: Option<String>,
+}
+
+/// What lasthop's own design does otherwise than the study's method.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Design {
+    /// In the place of the levels of the runs.
+    pub levels: IndexMap<String, Vec<String>>,
+    /// In their place where less than a minute is given.
+    pub short: IndexMap<String, Vec<String>>,
+    /// A derived quantity of the experiment, in the place of a line or a subtraction of the study.
+    pub quantity: Option<String>,
+}
+
+impl StudyRun {
+    /// Levels of lasthop's own design.
+    #[must_use]
+    pub fn design_levels(&self) -> IndexMap<String, Vec<String>> {
+        let mut levels = self.levels.clone();
+        levels.extend(self.design.levels.clone());
+        levels
+    }
+
+    /// The levels that tell the study's condition from others that lasthop's design has beside it.
+    #[must_use]
+    pub fn design_condition(&self) -> IndexMap<String, String> {
+        let only = |levels: &Vec<String>| if let [one] = &levels[..] { Some(one.clone()) } else { None };
+        let condition = |(factor, levels): (&String, &Vec<String>)| {
+            let theirs = self.levels.get(factor).and_then(only).filter(|level| levels.contains(level));
+            Some((factor.clone(), theirs.or_else(|| only(levels))?))
+        };
+        self.design_levels().iter().filter_map(condition).collect()
+    }
 }
 
 /// How the time of a request is had.
