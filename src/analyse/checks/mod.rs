@@ -14,6 +14,7 @@ mod link;
 mod machine;
 mod network;
 mod order;
+mod time_wait;
 #[cfg(test)]
 mod tests;
 
@@ -61,7 +62,7 @@ const CHECKS: &[CheckFunction] = &[
     containers::short_for_the_limit,
     network::accept_queue_overflow,
     network::retransmissions,
-    network::time_wait,
+    time_wait::time_wait,
     latency::delayed_ack,
     latency::syn_retransmit,
     latency::coarse_clock,

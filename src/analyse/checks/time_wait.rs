@@ -1,0 +1,66 @@
+//! Connections that are not reused leave their local port in `TIME_WAIT` for a minute, on the side that closed first.
+//!
+//! Where the kernel does not let these ports serve again, it looks for a free one by trying them one after the other, every second
+//! port first: with half of them held, each connection tries some 14,000 before it finds one. There is no error until all are
+//! held, only a throughput that falls.
+
+use super::{Evidence, of_case};
+use crate::{
+    analyse::{
+        summary::{Check, Severity},
+        trials::Trials,
+    },
+    observe::HeldPorts,
+    record::schema::{CasePlan, MeasuredTrial},
+};
+
+/// Half the ports: those of one parity, which are tried first.
+fn is_trap(held: &HeldPorts) -> bool {
+    !held.reused && held.held * 2 >= held.range
+}
+
+fn held(trial: &MeasuredTrial) -> Option<&HeldPorts> {
+    trial.observations.held_ports.as_ref().filter(|held| is_trap(held))
+}
+
+pub fn time_wait(evidence: &Evidence) -> Vec<Check> {
+    evidence.trials.cases().iter().filter_map(|plan| of_plan(evidence.trials, plan)).collect()
+}
+
+fn of_plan(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+    let worst = trials.of(&plan.case).filter_map(held).max_by_key(|held| held.held)?;
+    let place = match worst.roles.as_slice() {
+        [] => String::new(),
+        roles => format!(" of the network namespace of {}", roles.join(" and ")),
+    };
+    let (many, range, server) = (worst.held, worst.range, &worst.server);
+    let fall = fall(trials, plan).unwrap_or_default();
+    let text = format!("TIME_WAIT held up to {many} of {range} local ports{place} towards {server}{fall}");
+    let effect = "with half of them held, each new connection tries thousands of ports before it finds a free one: \
+                  slower without an error, then none is left. TCP looks the worse the longer a round is. Set \
+                  net.ipv4.tcp_tw_reuse=1 where the connections are made (`sysctls` of that container), use fewer --blocks \
+                  a round, or keep connections";
+    Some(of_case("time-wait", Severity::Doubt, &plan.case, text, effect))
+}
+
+/// What became of the throughput: trials that began before the ports were scarce, and after.
+fn fall(trials: &Trials, plan: &CasePlan) -> Option<String> {
+    let mut rates = [Vec::new(), Vec::new()];
+    for trial in trials.of(&plan.case) {
+        rates[usize::from(began_short(trials, plan.stack, trial))].push(trial.result.throughput());
+    }
+    let [before, after] = rates.map(|rates| mean(&rates));
+    Some(format!("; {:.0} requests/s before half of them were held, {:.0} after", before?, after?))
+}
+
+/// Whether the trial of the same servers that came before, in this round, ended with the ports held.
+fn began_short(trials: &Trials, stack: usize, trial: &MeasuredTrial) -> bool {
+    let is_of_stack = |case: &str| trials.cases().iter().any(|plan| plan.stack == stack && plan.case == case);
+    let earlier = |other: &&MeasuredTrial| other.round == trial.round && other.at_ns < trial.at_ns;
+    let earlier = trials.every().filter(earlier).filter(|other| is_of_stack(&other.case));
+    earlier.max_by_key(|other| other.at_ns).and_then(held).is_some()
+}
+
+fn mean(rates: &[f64]) -> Option<f64> {
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+}
