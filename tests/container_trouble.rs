@@ -91,7 +91,8 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// Kills a program of the supervisor, inside its container.
 fn kill_inside(world: &World, program: &str) {
     let names = world.ask(&["ps", "--format", "{{.Names}}"]);
-    let name = names.split_whitespace().find(|name| name.ends_with("-supervisor")).expect("the combined container runs");
+    let name =
+        names.split_whitespace().find(|name| name.ends_with("-supervisor")).expect("the combined container runs");
     let script = format!("kill -9 $(supervisorctl -c supervisord.conf pid {program})");
     world.ask(&["exec", name, "sh", "-c", &script]);
 }
@@ -106,12 +107,10 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
     let how = ["--rounds", "1", "--blocks", "500", "--trial", "50ms", "--budget", "20s", "--format", "json"];
     for (program, other) in [("gunicorn", "nginx"), ("nginx", "gunicorn")] {
         let known = world.lasthop.runs().len();
-        let child = world.lasthop(&[&which[..], &how].concat());
-        let child = { child }.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = world.lasthop(&[&which[..], &how].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let measured = |row: &Value| row["case"] == "combined-unix" && row["result"].is_object();
-        wait_for("a trial", || {
-            (world.lasthop.runs().len() > known && rows(&world).iter().any(measured)).then_some(())
-        });
+        wait_for("a trial", || (world.lasthop.runs().len() > known && rows(&world).iter().any(measured)).then_some(()));
         kill_inside(&world, program);
         let ran = Ran::from(child.wait_with_output().unwrap());
         assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -124,7 +123,8 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         let case = |name: &str| summary["cases"].as_array().unwrap().iter().find(|case| case["case"] == name).unwrap();
         assert_eq!(case("combined-unix")["failed_trials"], 1);
         assert_eq!(case("no-container-tcp")["failed_trials"], 0);
-        let after = rows(&world).iter().rev().take_while(|row| row["stage"] != "trial").filter(|row| measured(row)).count();
+        let after =
+            rows(&world).iter().rev().take_while(|row| row["stage"] != "trial").filter(|row| measured(row)).count();
         assert_eq!(after, 0, "what is broken is measured no more");
         let report = world.run(&["report", "last"]).ok().stdout;
         assert!(report.contains(program) && report.contains("SIGKILL"), "{report}");
@@ -139,13 +139,15 @@ fn a_limit_of_one_cpu_holds_and_is_named() {
         return;
     }
     let world = World::new("podman");
-    let which = ["run", EXPERIMENT, "--engine", "podman", "--only", "path=bridge,combined-unix", "--set", "cpu_limit=1"];
+    let which =
+        ["run", EXPERIMENT, "--engine", "podman", "--only", "path=bridge,combined-unix", "--set", "cpu_limit=1"];
     let how = ["--rounds", "1", "--blocks", "2", "--trial", "300ms", "--budget", "10s"];
     let report = world.run(&[&which[..], &how].concat()).ok().stdout;
     assert!(report.contains("CPU limit 1"), "{report}");
     assert!(report.contains("Unix socket within one container"), "{report}");
     let periods = |role: &str| {
-        let rows = rows(&world).into_iter().filter(|row| row["case"].as_str().is_some_and(|case| case.starts_with("bridge")));
+        let rows =
+            rows(&world).into_iter().filter(|row| row["case"].as_str().is_some_and(|case| case.starts_with("bridge")));
         rows.filter_map(|row| row["observations"]["roles"][role]["cgroup"]["periods"].as_u64()).sum::<u64>()
     };
     // A cgroup without a limit counts no periods.

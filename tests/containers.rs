@@ -148,7 +148,8 @@ impl<'a> Bystander<'a> {
         let images = world.ask(&["images", "--quiet"]);
         let image = images.split_whitespace().next().expect("a run has made an image");
         let wait = "import signal; signal.pause()";
-        let words = ["run", "--detach", "--pull=never", "--name", BYSTANDER, "--network", BYSTANDER, "--entrypoint=python3"];
+        let words =
+            ["run", "--detach", "--pull=never", "--name", BYSTANDER, "--network", BYSTANDER, "--entrypoint=python3"];
         let volume = format!("--volume={BYSTANDER}:/kept");
         world.ask(&[&words[..], &["--publish=127.0.0.1::8000", &volume, image, "-c", wait]].concat());
         let folder = world.ask(&["volume", "inspect", "--format", "{{.Mountpoint}}", BYSTANDER]);
@@ -164,7 +165,13 @@ impl<'a> Bystander<'a> {
     }
 
     fn life(&self) -> String {
-        self.world.ask(&["container", "inspect", "--format", "{{.State.Running}} {{.State.Pid}} {{.State.StartedAt}}", BYSTANDER])
+        self.world.ask(&[
+            "container",
+            "inspect",
+            "--format",
+            "{{.State.Running}} {{.State.Pid}} {{.State.StartedAt}}",
+            BYSTANDER,
+        ])
     }
 
     #[track_caller]
@@ -335,9 +342,9 @@ fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
     }
     let lasthop = common::Lasthop::new();
     let only = "path=bridge,no-container-tcp";
-    let run = |engine: &str, path: &str| {
+    let run = |engine: &[&str], path: &str| {
         let mut command = lasthop.command(["run", EXPERIMENT, "--only", only, "--budget", "4s", "--trial", "20ms"]);
-        command.args(["--engine", engine, "--format", "json"]).env("PATH", path);
+        command.args(engine).args(["--format", "json"]).env("PATH", path);
         let ran = common::Ran::from(command.env("DOCKER_HOST", "unix:///nowhere/docker.sock").output().unwrap());
         assert_eq!(ran.code, Some(1), "{ran:?}");
         let summary = ran.json();
@@ -348,10 +355,15 @@ fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
         failures(&summary)["bridge"].clone()
     };
     let empty = lasthop.home().display().to_string();
-    let missing = run("podman", &empty);
+    let none = run(&[], &empty);
+    assert!(
+        none.contains("no container engine was found: neither `podman` nor `docker` is on PATH; install one"),
+        "{none}"
+    );
+    let missing = run(&["--engine", "podman"], &empty);
     assert!(missing.contains("`podman` is not on PATH; install it, or choose another with --engine"), "{missing}");
     if have("docker") {
-        let unusable = run("docker", &std::env::var("PATH").unwrap());
+        let unusable = run(&["--engine", "docker"], &std::env::var("PATH").unwrap());
         assert!(unusable.contains("start the daemon") && unusable.contains("DOCKER_HOST"), "{unusable}");
     }
     lasthop.assert_nothing_left();

@@ -91,7 +91,8 @@ impl Namespaces {
     #[must_use]
     pub fn held(&self, after: &[NetworkReading], stack: usize) -> Option<HeldPorts> {
         let readings = self.0.iter().zip(after).filter(|(space, _)| space.is_of(stack));
-        let many = readings.filter(|(space, reading)| reading.time_wait() * WORTH_A_LOOK >= space.settings.range.max(1));
+        let many =
+            readings.filter(|(space, reading)| reading.time_wait() * WORTH_A_LOOK >= space.settings.range.max(1));
         many.filter_map(|(space, _)| space.held()).max_by_key(|held| held.held)
     }
 }

@@ -210,7 +210,8 @@ mod tests {
     fn rules_of_the_other_family_are_walked_alike() {
         let rules = "-A OUTPUT ! -d ::1/128 -m addrtype --dst-type LOCAL -j DOCKER\n\
                      -A DOCKER -d fd00:1::/64 -p tcp -m tcp --dport 8001 -j DNAT --to-destination [fd00:2::2]:80\n";
-        let met = |to: &str| walk(rules, "OUTPUT", &Connection::local(to.parse().unwrap()), DEPTH).map(|found| found.to);
+        let met =
+            |to: &str| walk(rules, "OUTPUT", &Connection::local(to.parse().unwrap()), DEPTH).map(|found| found.to);
         assert_eq!(met("[fd00:1::1]:8001"), Some("[fd00:2::2]:80".parse().unwrap()));
         assert_eq!(met("[::1]:8001"), None);
         assert_eq!(met("10.0.0.1:8001"), None);

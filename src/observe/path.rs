@@ -30,9 +30,7 @@ pub fn decode(address: &Address) -> Vec<String> {
 #[must_use]
 pub fn decode_from(client: i32, address: &Address) -> Vec<String> {
     match address {
-        Address::Tcp(address) if network_of(&client) != network_of(&"self") => {
-            from_within(client, canonical(*address))
-        }
+        Address::Tcp(address) if network_of(&client) != network_of(&"self") => from_within(client, canonical(*address)),
         _ => decode(address),
     }
 }
@@ -70,10 +68,8 @@ fn own_addresses(pid: i32) -> Vec<IpAddr> {
     let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
     let lines: Vec<&str> = trie.lines().map(str::trim).collect();
     let local = lines.windows(2).filter(|pair| pair[1].contains("/32 host LOCAL"));
-    let mut found: Vec<IpAddr> = local
-        .filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse::<Ipv4Addr>().ok())
-        .map(IpAddr::from)
-        .collect();
+    let mut found: Vec<IpAddr> =
+        local.filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse::<Ipv4Addr>().ok()).map(IpAddr::from).collect();
     let six = fs::read_to_string(format!("/proc/{pid}/net/if_inet6")).unwrap_or_default();
     found.extend(six.lines().filter_map(|line| from_hexadecimal(line.split_ascii_whitespace().next()?)));
     found.retain(|address| !address.is_loopback());

@@ -269,7 +269,9 @@ mod tests {
     /// Every path of the experiments with containers has a name that a sentence can be made with.
     #[test]
     fn the_paths_of_the_experiments_have_names() {
-        for path in ["combined-unix", "combined-tcp", "combined-unix-doubled", "bridge", "published-port", "shared-volume"] {
+        for path in
+            ["combined-unix", "combined-tcp", "combined-unix-doubled", "bridge", "published-port", "shared-volume"]
+        {
             assert_ne!(transport_name(path), path);
         }
     }

@@ -202,7 +202,8 @@ impl World {
         let parents = [self.cgroup(), "/libpod_parent".to_owned()];
         let controllers = fs::read_dir("/sys/fs/cgroup").unwrap().flatten().map(|entry| entry.path());
         let roots = controllers.flat_map(|folder| parents.clone().map(|parent| folder.join(&parent[1..])));
-        let mut found: Vec<String> = roots.flat_map(|root| below(&root)).map(|path| path.display().to_string()).collect();
+        let mut found: Vec<String> =
+            roots.flat_map(|root| below(&root)).map(|path| path.display().to_string()).collect();
         found.sort();
         found
     }

@@ -14,9 +14,9 @@ mod link;
 mod machine;
 mod network;
 mod order;
-mod time_wait;
 #[cfg(test)]
 mod tests;
+mod time_wait;
 
 use super::{
     comparisons::Compared,

@@ -4,6 +4,8 @@
 //! port first: with half of them held, each connection tries some 14,000 before it finds one. There is no error until all are
 //! held, only a throughput that falls.
 
+use std::collections::BTreeSet;
+
 use super::{Evidence, of_case};
 use crate::{
     analyse::{
@@ -43,22 +45,25 @@ fn of_plan(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     Some(of_case("time-wait", Severity::Doubt, &plan.case, text, effect))
 }
 
-/// What became of the throughput: trials that began before the ports were scarce, and after.
+/// What became of the throughput: trials that began before the ports were scarce, and after. What a trial finds is what the one
+/// before it has left, of the same servers in the same round.
 fn fall(trials: &Trials, plan: &CasePlan) -> Option<String> {
+    let plans = trials.cases().iter().filter(|other| other.stack == plan.stack);
+    let cases: BTreeSet<&str> = plans.map(|plan| plan.case.as_str()).collect();
+    let mut of_stack: Vec<&MeasuredTrial> =
+        trials.every().filter(|trial| cases.contains(trial.case.as_str())).collect();
+    of_stack.sort_by_key(|trial| (trial.round, trial.at_ns));
     let mut rates = [Vec::new(), Vec::new()];
-    for trial in trials.of(&plan.case) {
-        rates[usize::from(began_short(trials, plan.stack, trial))].push(trial.result.throughput());
+    let mut before: Option<&MeasuredTrial> = None;
+    for trial in of_stack {
+        let short = before.is_some_and(|before| before.round == trial.round && held(before).is_some());
+        if trial.case == plan.case && trial.result.requests > 0 {
+            rates[usize::from(short)].push(trial.result.throughput());
+        }
+        before = Some(trial);
     }
     let [before, after] = rates.map(|rates| mean(&rates));
     Some(format!("; {:.0} requests/s before half of them were held, {:.0} after", before?, after?))
-}
-
-/// Whether the trial of the same servers that came before, in this round, ended with the ports held.
-fn began_short(trials: &Trials, stack: usize, trial: &MeasuredTrial) -> bool {
-    let is_of_stack = |case: &str| trials.cases().iter().any(|plan| plan.stack == stack && plan.case == case);
-    let earlier = |other: &&MeasuredTrial| other.round == trial.round && other.at_ns < trial.at_ns;
-    let earlier = trials.every().filter(earlier).filter(|other| is_of_stack(&other.case));
-    earlier.max_by_key(|other| other.at_ns).and_then(held).is_some()
 }
 
 fn mean(rates: &[f64]) -> Option<f64> {

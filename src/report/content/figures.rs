@@ -35,7 +35,8 @@ fn units(groups: &[Group<'_>]) -> Option<Text> {
     let shown: Vec<String> = units.iter().map(|unit| Count(u64::from(*unit)).to_string()).collect();
     (!units.is_empty()).then(|| {
         let many = shown.join(" or ");
-        let text = format!("Where a connection carries {many} requests, p50 and p99 are the times of all of them, once.");
+        let text =
+            format!("Where a connection carries {many} requests, p50 and p99 are the times of all of them, once.");
         Text::of(Tone::Dim, text)
     })
 }
@@ -225,7 +226,8 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
 
 fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
     let case = summary.cases.iter().find(|case| case.case == comparison.case);
-    let time = case.and_then(unit).map_or_else(|| "latency".to_owned(), |unit| format!("{} requests", Count(unit.into())));
+    let time =
+        case.and_then(unit).map_or_else(|| "latency".to_owned(), |unit| format!("{} requests", Count(unit.into())));
     match comparison.metric {
         Metric::Throughput => "throughput".to_owned(),
         Metric::LatencyP50 => format!("{time} p50"),
