@@ -23,12 +23,13 @@ fn ready() -> bool {
     have("nginx") && have_python(EXPERIMENT) && have_engine("podman")
 }
 
-/// Rows of the newest record.
-fn rows(world: &World) -> Vec<Value> {
+/// Trials of the newest record that yielded a number, of a case.
+fn trials(world: &World, case: &str) -> Vec<Value> {
     let Some(run) = world.lasthop.runs().pop() else { return Vec::new() };
     let text = fs::read_to_string(run.join("trials.jsonl")).unwrap_or_default();
     // The last line may still be on its way.
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    rows.filter_map(|mut row| row.get_mut("trial").map(Value::take)).filter(|trial| trial["case"] == case).collect()
 }
 
 /// Checks `time-wait` of a case with this level of `tw_reuse`.
@@ -42,9 +43,9 @@ fn trap<'a>(summary: &'a Value, level: &str) -> Vec<&'a str> {
 
 /// Most ports that trials of this level found held, as the record has them, and whether they serve again.
 fn most_held(world: &World, level: &str) -> Option<(u64, bool)> {
-    let of_level = |row: &Value| row["case"].as_str().is_some_and(|case| case.ends_with(level));
-    let held = rows(world).into_iter().filter(of_level).filter_map(|row| {
-        let held = &row["observations"]["held_ports"];
+    let trials = trials(world, &format!("bridge/tw_reuse={level}"));
+    let held = trials.iter().filter_map(|trial| {
+        let held = &trial["observations"]["held_ports"];
         Some((held["held"].as_u64()?, held["reused"].as_bool()?))
     });
     held.max()
@@ -109,8 +110,8 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         let known = world.lasthop.runs().len();
         let mut command = world.lasthop(&[&which[..], &how].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let measured = |row: &Value| row["case"] == "combined-unix" && row["result"].is_object();
-        wait_for("a trial", || (world.lasthop.runs().len() > known && rows(&world).iter().any(measured)).then_some(()));
+        let begun = || world.lasthop.runs().len() > known && !trials(&world, "combined-unix").is_empty();
+        wait_for("a trial", || begun().then_some(()));
         kill_inside(&world, program);
         let ran = Ran::from(child.wait_with_output().unwrap());
         assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -123,9 +124,8 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         let case = |name: &str| summary["cases"].as_array().unwrap().iter().find(|case| case["case"] == name).unwrap();
         assert_eq!(case("combined-unix")["failed_trials"], 1);
         assert_eq!(case("no-container-tcp")["failed_trials"], 0);
-        let after =
-            rows(&world).iter().rev().take_while(|row| row["stage"] != "trial").filter(|row| measured(row)).count();
-        assert_eq!(after, 0, "what is broken is measured no more");
+        let count = |name: &str| trials(&world, name).len();
+        assert!(count("combined-unix") < count("no-container-tcp"), "what is broken is measured no more");
         let report = world.run(&["report", "last"]).ok().stdout;
         assert!(report.contains(program) && report.contains("SIGKILL"), "{report}");
         world.lasthop.assert_nothing_left();
@@ -146,12 +146,14 @@ fn a_limit_of_one_cpu_holds_and_is_named() {
     assert!(report.contains("CPU limit 1"), "{report}");
     assert!(report.contains("Unix socket within one container"), "{report}");
     let periods = |role: &str| {
-        let rows =
-            rows(&world).into_iter().filter(|row| row["case"].as_str().is_some_and(|case| case.starts_with("bridge")));
-        rows.filter_map(|row| row["observations"]["roles"][role]["cgroup"]["periods"].as_u64()).sum::<u64>()
+        let trials = trials(&world, "bridge");
+        trials
+            .iter()
+            .filter_map(|trial| trial["observations"]["roles"][role]["cgroup"]["periods"].as_u64())
+            .sum::<u64>()
     };
     // A cgroup without a limit counts no periods.
-    assert!(periods("nginx") > 0 && periods("gunicorn") > 0, "{:?}", rows(&world).last());
+    assert!(periods("nginx") > 0 && periods("gunicorn") > 0, "{:?}", trials(&world, "bridge").last());
     world.lasthop.assert_nothing_left();
 }
 
