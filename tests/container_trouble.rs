@@ -1,19 +1,12 @@
-//! What goes wrong between containers while they run: ports that run out, a server that is killed in a shared container, limits.
+//! What goes wrong between containers: ports that run out, limits, the study's tool, a user whom the engine refuses.
 
 mod common;
 
-use std::{
-    fs,
-    path::Path,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path};
 
 use common::{
-    Ran,
     engines::{Rootless, World, have_engine},
     have, have_python,
-    hops::goes_over,
 };
 use serde_json::Value;
 
@@ -70,66 +63,9 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
     assert!(text.contains("of 28232 local ports of the network namespace of nginx towards 10."), "{text}");
     assert_eq!(trap(&summary, "on"), Vec::<&str>::new(), "{}", summary["checks"]);
     assert!(most_held(&world, "off").is_some_and(|(held, reused)| held >= 14_116 && !reused));
-    assert!(most_held(&world, "on").is_none_or(|(_, reused)| reused));
     let report = world.run(&["report", "last"]).ok().stdout;
     assert!(report.contains("TIME_WAIT held up to"), "{report}");
     world.lasthop.assert_nothing_left();
-}
-
-/// Waits for what a condition yields.
-#[track_caller]
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Kills a program of the supervisor, inside its container.
-fn kill_inside(world: &World, program: &str) {
-    let names = world.ask(&["ps", "--format", "{{.Names}}"]);
-    let name =
-        names.split_whitespace().find(|name| name.ends_with("-supervisor")).expect("the combined container runs");
-    let script = format!("kill -9 $(supervisorctl -c supervisord.conf pid {program})");
-    world.ask(&["exec", name, "sh", "-c", &script]);
-}
-
-#[test]
-fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
-    if !ready() {
-        return;
-    }
-    let world = World::new("podman");
-    let which = ["run", EXPERIMENT, "--engine", "podman", "--only", "path=combined-unix,no-container-tcp"];
-    let how = ["--rounds", "1", "--blocks", "500", "--trial", "50ms", "--budget", "20s", "--format", "json"];
-    for (program, other) in [("gunicorn", "nginx"), ("nginx", "gunicorn")] {
-        let known = world.lasthop.runs().len();
-        let mut command = world.lasthop(&[&which[..], &how].concat());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let begun = || world.lasthop.runs().len() > known && !trials(&world, "combined-unix").is_empty();
-        wait_for("a trial", || begun().then_some(()));
-        kill_inside(&world, program);
-        let ran = Ran::from(child.wait_with_output().unwrap());
-        assert_eq!(ran.code, Some(1), "{ran:?}");
-        let summary = ran.json();
-        let failures = summary["failures"].as_array().unwrap();
-        assert_eq!(failures.len(), 1, "{failures:?}");
-        assert_eq!((&failures[0]["case"], &failures[0]["stage"]), (&"combined-unix".into(), &"trial".into()));
-        let cause = failures[0]["cause"].as_str().unwrap();
-        assert!(cause.contains(program) && cause.contains("SIGKILL") && !cause.contains(other), "{cause}");
-        let case = |name: &str| summary["cases"].as_array().unwrap().iter().find(|case| case["case"] == name).unwrap();
-        assert_eq!(case("combined-unix")["failed_trials"], 1);
-        assert_eq!(case("no-container-tcp")["failed_trials"], 0);
-        let count = |name: &str| trials(&world, name).len();
-        assert!(count("combined-unix") < count("no-container-tcp"), "what is broken is measured no more");
-        let report = world.run(&["report", "last"]).ok().stdout;
-        assert!(report.contains(program) && report.contains("SIGKILL"), "{report}");
-        world.lasthop.assert_nothing_left();
-    }
 }
 
 /// A whole CPU each: the limit is the cgroup's, and what it is called in a report.
@@ -222,35 +158,6 @@ const REDIS: [&str; 14] = [
 
 fn ready_without_root() -> bool {
     have("redis-server") && have("newuidmap") && have("slirp4netns") && have("setpriv") && have_engine("podman")
-}
-
-/// podman of a user without rights: what it can do is measured and called what it is, what it cannot is said.
-#[test]
-fn a_user_without_rights_has_containers_too() {
-    if !ready_without_root() {
-        return;
-    }
-    let world = World::new("podman");
-    let user = Rootless::new(&world, true);
-    let found = user.run(&["doctor"]);
-    assert!(found.stdout.contains("(rootless: "), "{found:?}");
-    let only = "path=published-port,bridge,host-network,shared-volume,no-container-tcp";
-    let ran = user.run(&[&REDIS[..], &["--only", only, "--format", "json"]].concat());
-    let summary = ran.json();
-    let failures = summary["failures"].as_array().unwrap();
-    assert_eq!(failures.len(), 1, "{failures:?}\n{}", ran.stderr);
-    assert_eq!(failures[0]["case"], "bridge");
-    let cause = failures[0]["cause"].as_str().unwrap();
-    assert!(cause.contains("rootless podman gives containers addresses that this machine cannot reach"), "{cause}");
-    goes_over(&summary, "published-port", &["rootlessport (userland proxy, pid ", "redis-server"]);
-    goes_over(&summary, "host-network", &["loopback", "redis-server", "in a container on the host's network"]);
-    goes_over(&summary, "shared-volume", &["Unix socket", "redis-server", "in a container"]);
-    let program = summary["environment"]["programs"]["podman"].to_string();
-    assert!(program.contains("rootless"), "{program}");
-    for (what, list) in [("containers", ["ps", "--all", "--quiet"]), ("volumes", ["volume", "ls", "--quiet"])] {
-        assert_eq!(user.ask(&list), "", "{what} are left");
-    }
-    assert_eq!(user.ask(&["network", "ls", "--format", "{{.Name}}"]).trim(), "podman");
 }
 
 /// The usual ways in which podman is refused to a user.

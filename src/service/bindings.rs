@@ -46,14 +46,6 @@ pub struct Account {
     pub ids: (u32, u32),
 }
 
-impl Account {
-    /// The first user of a machine, or of a user namespace.
-    #[must_use]
-    pub fn root() -> Self {
-        Self { user: "root".to_owned(), group: "root".to_owned(), is_root: true, ids: (0, 0) }
-    }
-}
-
 /// The places and the address of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceBinding {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     experiment::container::{Network, Publish, RenderedContainer},
-    service::bindings::{Account, Bindings},
+    service::bindings::Bindings,
 };
 
 /// Why a run has no containers.
@@ -117,11 +117,6 @@ impl Site {
     ) -> Result<IndexMap<String, Housing>, SiteError> {
         let mut launches: IndexMap<String, Housing> = IndexMap::new();
         for (number, (name, container)) in containers.iter().enumerate() {
-            if self.engine.rootless {
-                // To itself a server is root there, and to everybody else the user who runs lasthop.
-                let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
-                binding.account.get_or_insert_with(Account::root);
-            }
             if let Network::Inside(holder) = &container.network {
                 let supervisor = supervisor(bindings, &mut launches, name, holder)?;
                 launches.insert(name.clone(), Housing::Inside(supervisor));
