@@ -249,6 +249,7 @@ fn observations(truth: &Truth, speed: f64) -> Observations {
         roles: IndexMap::from([("server".to_owned(), server)]),
         machine: MachineUsage { wall_ns: 110_000_000, busy_ns: 90_000_000, ..MachineUsage::default() },
         network: NetworkCounters { tcp_segments_sent: 4_000, ..NetworkCounters::default() },
+        held_ports: None,
     }
 }
 

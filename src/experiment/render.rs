@@ -8,7 +8,7 @@ use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
-    container::{self, RenderedContainer},
+    container::{self, Network, RenderedContainer},
     model::{ConfigFile, Experiment, Level, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
     template::{self, Named, TemplateError},
 };
@@ -36,6 +36,10 @@ pub enum RenderError {
          `volume = \"{volume}\"` to services.{from}.container"
     )]
     NoVolume { from: String, to: String, volume: String },
+        "service {service}: recipe {recipe} runs as an unprivileged user (`run_as`), and what runs inside `{holder}` runs as \
+         the supervisor does; give it a container of its own: `network = \"service:{holder}\"` shares the network as well"
+    )]
+    Supervised { service: String, recipe: String, holder: String },
     #[error("load: `{key}` renders to `{text}`, expected {expected}")]
     Load { key: &'static str, text: String, expected: &'static str },
     #[error("load: the parameters of protocol {protocol} are wrong: {cause}")]
@@ -130,9 +134,30 @@ impl Renderer<'_> {
         let render = |(name, service): (&String, &Service)| {
             let container = service.container.as_ref().filter(|_| self.count(name, service) != Ok(0));
             let rendered = container.map(|container| container::render(name, container, &context)).transpose()?;
-            Ok((name.clone(), rendered.flatten()))
+            let rendered = rendered.flatten();
+            self.may_be_supervised(name, service, rendered.as_ref())?;
+            Ok((name.clone(), rendered))
         };
         self.experiment.services.iter().map(render).collect()
+    }
+
+    /// A supervisor starts what is inside its container as its own user.
+    fn may_be_supervised(
+        &self,
+        name: &str,
+        service: &Service,
+        container: Option<&RenderedContainer>,
+    ) -> Result<(), RenderError> {
+        let Some(Network::Inside(holder)) = container.map(|container| &container.network) else { return Ok(()) };
+        let recipe = self.recipe(name, service)?;
+        match recipe.unprivileged {
+            true => Err(RenderError::Supervised {
+                service: name.to_owned(),
+                recipe: recipe.name.clone(),
+                holder: holder.clone(),
+            }),
+            false => Ok(()),
+        }
     }
 
     fn binding(&self, name: &str) -> Result<&ServiceBinding, RenderError> {

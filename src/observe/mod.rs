@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod environment;
 pub mod facts;
 pub mod machine;
+pub mod namespaces;
 pub mod nat;
 pub mod network;
 pub mod observer;
@@ -22,6 +23,24 @@ pub struct Observations {
     pub roles: IndexMap<String, RoleUsage>,
     pub machine: MachineUsage,
     pub network: NetworkCounters,
+    /// Where most local ports are held by `TIME_WAIT`; `None` where it is few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ports: Option<HeldPorts>,
+}
+
+/// Local ports that sockets in `TIME_WAIT` held towards one server at the end of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldPorts {
+    /// Services in whose network namespace it is; none in lasthop's or the driver's.
+    pub roles: Vec<String>,
+    /// Address of the server.
+    pub server: String,
+    pub held: u64,
+    /// Ports that the kernel gives out by itself there.
+    pub range: u64,
+    /// Whether they serve again after a second (`net.ipv4.tcp_tw_reuse`).
+    pub reused: bool,
 }
 
 /// What the processes of one role consumed, children included, ended ones too.
@@ -57,7 +76,8 @@ pub struct MachineUsage {
     pub foreign_ns: u64,
 }
 
-/// Counters of the kernel's network stack, all sockets of the network namespace.
+/// Counters of the kernel's network stack: all sockets of the network namespaces of lasthop, the driver, and the services of
+/// the trial's stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkCounters {

@@ -2,7 +2,7 @@
 //! by rule.
 
 use std::{
-    net::{Ipv4Addr, SocketAddrV4},
+    net::{IpAddr, SocketAddr},
     process::Command,
     time::Duration,
 };
@@ -16,7 +16,7 @@ const DEPTH: usize = 16;
 /// A rule that gives connections another destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dnat {
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     /// The chain that holds it: tells who wrote it.
     pub chain: String,
 }
@@ -24,17 +24,17 @@ pub struct Dnat {
 /// A connection as the rules see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// The interface that it comes in by; `None` where it begins on this machine.
     pub interface: Option<String>,
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
 }
 
 impl Connection {
     /// One from this machine to an address of its own: it comes from the address that it goes to.
     #[must_use]
-    pub fn local(to: SocketAddrV4) -> Self {
-        Self { source: *to.ip(), interface: None, to }
+    pub fn local(to: SocketAddr) -> Self {
+        Self { source: to.ip(), interface: None, to }
     }
 
     fn chain(&self) -> &'static str {
@@ -48,7 +48,8 @@ impl Connection {
 /// The rules cannot be read: why.
 pub fn dnat(connection: &Connection) -> Result<Option<Dnat>, String> {
     let address = connection.to;
-    let rules = match listed("iptables", &["-t", "nat", "-S"]) {
+    let program = if address.is_ipv4() { "iptables" } else { "ip6tables" };
+    let rules = match listed(program, &["-t", "nat", "-S"]) {
         Ok(rules) => rules,
         Err(error) => return in_nft(address).map_err(|other| format!("{error}; {other}")),
     };
@@ -101,7 +102,7 @@ fn after<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
 fn matches(words: &[&str], connection: &Connection) -> bool {
     (0..words.len()).all(|at| {
         let holds = match (words[at], words.get(at + 1)) {
-            ("-d", Some(net)) => within(*connection.to.ip(), net),
+            ("-d", Some(net)) => within(connection.to.ip(), net),
             ("-s", Some(net)) => within(connection.source, net),
             ("-i", Some(name)) => connection.interface.as_deref() == Some(*name),
             ("--dport", Some(ports)) => ports_hold(ports, connection.to.port()),
@@ -117,23 +118,29 @@ fn ports_hold(ports: &str, port: u16) -> bool {
     matches!((low.parse::<u16>(), high.parse::<u16>()), (Ok(low), Ok(high)) if (low..=high).contains(&port))
 }
 
-fn within(ip: Ipv4Addr, net: &str) -> bool {
-    let (base, prefix) = net.split_once('/').unwrap_or((net, "32"));
-    let (Ok(base), Ok(prefix)) = (base.parse::<Ipv4Addr>(), prefix.parse::<u32>()) else { return false };
-    let mask = u32::MAX.checked_shl(32 - prefix.min(32)).unwrap_or(0);
-    u32::from(ip) & mask == u32::from(base) & mask
+/// Whether an address is in a network: `10.0.0.0/8`, `fd00::/64`, or a single address.
+pub(super) fn within(ip: IpAddr, net: &str) -> bool {
+    let (base, prefix) = net.split_once('/').unwrap_or((net, "128"));
+    let (Ok(base), Ok(prefix)) = (base.parse::<IpAddr>(), prefix.parse::<u32>()) else { return false };
+    let (one, other, width) = match (ip, base) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => (u32::from(one).into(), u32::from(other).into(), 32),
+        (IpAddr::V6(one), IpAddr::V6(other)) => (u128::from(one), u128::from(other), 128),
+        _ => return false,
+    };
+    let left_out = width - prefix.min(width);
+    one.checked_shr(left_out).unwrap_or(0) == other.checked_shr(left_out).unwrap_or(0)
 }
 
 /// netavark and others that write nftables themselves: the rule that names the port and a new destination.
-fn in_nft(address: SocketAddrV4) -> Result<Option<Dnat>, String> {
+fn in_nft(address: SocketAddr) -> Result<Option<Dnat>, String> {
     Ok(nft_rule(&listed("nft", &["list", "ruleset"])?, address))
 }
 
-fn nft_rule(rules: &str, address: SocketAddrV4) -> Option<Dnat> {
+fn nft_rule(rules: &str, address: SocketAddr) -> Option<Dnat> {
     let (mut table, mut chain) = ("", "");
     for line in rules.lines().map(str::trim) {
         table = line.strip_prefix("table ").unwrap_or(table);
-        if table.starts_with("ip nat") {
+        if table.starts_with("ip nat") || table.starts_with("ip6 nat") {
             // Those of iptables, which have been walked in their order.
             continue;
         }
@@ -142,7 +149,7 @@ fn nft_rule(rules: &str, address: SocketAddrV4) -> Option<Dnat> {
         }
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let port = after(&words, "dport").and_then(|port| port.parse().ok()) == Some(address.port());
-        let elsewhere = after(&words, "daddr").is_some_and(|net| !within(*address.ip(), net));
+        let elsewhere = after(&words, "daddr").is_some_and(|net| !within(address.ip(), net));
         let to =
             words.windows(3).find(|three| three[0] == "dnat").and_then(|_| words.iter().find_map(|w| w.parse().ok()));
         if let (true, false, Some(to)) = (port, elsewhere, to) {
@@ -182,7 +189,7 @@ mod tests {
     fn what_comes_from_a_container_meets_the_way_in() {
         let from = |interface: &str, to: &str| {
             let interface = Some(interface.to_owned());
-            met(&Connection { source: Ipv4Addr::new(172, 17, 0, 3), interface, to: to.parse().unwrap() })
+            met(&Connection { source: [172, 17, 0, 3].into(), interface, to: to.parse().unwrap() })
         };
         // Docker's own bridge goes to the proxy, every other bridge by translation.
         assert_eq!(from("docker0", "172.17.0.1:8003"), None);
@@ -197,6 +204,19 @@ mod tests {
         assert_eq!(to("172.17.0.1:8003").as_deref(), Some("DOCKER 172.17.0.2:80"));
         assert_eq!(to("127.0.0.1:8002").as_deref(), Some("NETAVARK-DN-1 10.88.0.2:80"));
         assert_eq!(to("127.0.0.1:8004"), None);
+    }
+
+    #[test]
+    fn rules_of_the_other_family_are_walked_alike() {
+        let rules = "-A OUTPUT ! -d ::1/128 -m addrtype --dst-type LOCAL -j DOCKER\n\
+                     -A DOCKER -d fd00:1::/64 -p tcp -m tcp --dport 8001 -j DNAT --to-destination [fd00:2::2]:80\n";
+        let met =
+            |to: &str| walk(rules, "OUTPUT", &Connection::local(to.parse().unwrap()), DEPTH).map(|found| found.to);
+        assert_eq!(met("[fd00:1::1]:8001"), Some("[fd00:2::2]:80".parse().unwrap()));
+        assert_eq!(met("[::1]:8001"), None);
+        assert_eq!(met("10.0.0.1:8001"), None);
+        assert!(within("fd00::5".parse().unwrap(), "::/0") && !within("10.0.0.1".parse().unwrap(), "::/0"));
+        assert!(within("10.0.0.1".parse().unwrap(), "10.0.0.1") && !within("10.0.0.2".parse().unwrap(), "10.0.0.1"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Counters of the kernel's TCP, of the network namespace that lasthop runs in.
+//! Counters of the kernel's TCP in one network namespace.
 
 use std::fs;
 
@@ -25,18 +25,10 @@ impl NetworkReading {
         Self::parse(&read("snmp"), &read("netstat"), &read("sockstat"))
     }
 
-    /// The sum with another namespace.
+    /// Sockets in `TIME_WAIT`.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        let (one, other) = (self.0, other.0);
-        Self(NetworkCounters {
-            tcp_opened: one.tcp_opened + other.tcp_opened,
-            tcp_accepted: one.tcp_accepted + other.tcp_accepted,
-            tcp_segments_sent: one.tcp_segments_sent + other.tcp_segments_sent,
-            tcp_retransmitted: one.tcp_retransmitted + other.tcp_retransmitted,
-            listen_overflows: one.listen_overflows + other.listen_overflows,
-            time_wait: one.time_wait + other.time_wait,
-        })
+    pub fn time_wait(&self) -> u64 {
+        self.0.time_wait
     }
 
     fn parse(snmp: &str, netstat: &str, sockstat: &str) -> Self {
@@ -61,6 +53,21 @@ impl NetworkReading {
             tcp_retransmitted: after.tcp_retransmitted.saturating_sub(before.tcp_retransmitted),
             listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
             time_wait: after.time_wait,
+        }
+    }
+}
+
+impl NetworkCounters {
+    /// The sum with another namespace.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            tcp_opened: self.tcp_opened + other.tcp_opened,
+            tcp_accepted: self.tcp_accepted + other.tcp_accepted,
+            tcp_segments_sent: self.tcp_segments_sent + other.tcp_segments_sent,
+            tcp_retransmitted: self.tcp_retransmitted + other.tcp_retransmitted,
+            listen_overflows: self.listen_overflows + other.listen_overflows,
+            time_wait: self.time_wait + other.time_wait,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{
     Observations,
     cgroup::{self, Cgroup},
     machine::MachineReading,
+    namespaces::Namespaces,
     network::NetworkReading,
     procfs::{Consumption, InContainer, Meter, Role, Usage},
 };
@@ -14,8 +15,7 @@ pub struct Observer {
     meter: Meter,
     /// By number of the role.
     cgroups: Vec<Option<Cgroup>>,
-    /// A process in another network namespace whose counters belong to the load, too.
-    elsewhere: Option<i32>,
+    namespaces: Namespaces,
 }
 
 /// Everything at one moment.
@@ -24,7 +24,8 @@ pub struct Snapshot {
     usage: Usage,
     cgroups: Vec<Option<cgroup::Reading>>,
     machine: MachineReading,
-    network: NetworkReading,
+    /// By number of the namespace.
+    network: Vec<NetworkReading>,
 }
 
 impl Observer {
@@ -34,15 +35,16 @@ impl Observer {
     pub fn new(roles: Vec<Role>) -> Self {
         let contained = |role: &Role| role.container != InContainer::No;
         let cgroups = roles.iter().map(|role| contained(role).then(|| Cgroup::of(role.pid)).flatten()).collect();
+        let namespaces = Namespaces::of(&roles);
         let mut meter = Meter::new(roles);
         // Opens the files of all processes, so that the first real snapshot is as quick as the others.
         meter.read();
-        Self { meter, cgroups, elsewhere: None }
+        Self { meter, cgroups, namespaces }
     }
 
     /// Adds the counters of the network namespace of a process: that of a driver that is not in lasthop's own.
     pub fn also_network_of(&mut self, pid: i32) {
-        self.elsewhere = Some(pid);
+        self.namespaces.also(pid);
     }
 
     pub fn snapshot(&mut self) -> Snapshot {
@@ -50,13 +52,8 @@ impl Observer {
             usage: self.meter.read(),
             cgroups: self.cgroups.iter().map(|cgroup| cgroup.as_ref().and_then(Cgroup::read)).collect(),
             machine: MachineReading::now(),
-            network: self.network(),
+            network: self.namespaces.read(),
         }
-    }
-
-    fn network(&self) -> NetworkReading {
-        let here = NetworkReading::now();
-        self.elsewhere.map_or(here, |pid| here.and(NetworkReading::of(pid)))
     }
 
     /// What happened between two snapshots of this observer; roles are those of this stack.
@@ -68,7 +65,8 @@ impl Observer {
         Observations {
             roles: consumption.of_stack(roles, stack),
             machine: before.machine.until(&after.machine, consumption.total_ns()),
-            network: before.network.until(&after.network),
+            network: self.namespaces.between(&before.network, &after.network, stack),
+            held_ports: self.namespaces.held(&after.network, stack),
         }
     }
 }

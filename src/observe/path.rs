@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
 };
 
@@ -20,8 +20,7 @@ const LONGEST: usize = 8;
 #[must_use]
 pub fn decode(address: &Address) -> Vec<String> {
     match address {
-        Address::Tcp(SocketAddr::V4(address)) => tcp(Connection::local(*address)),
-        Address::Tcp(address) => vec![host_listener(&Address::Tcp(*address))],
+        Address::Tcp(address) => tcp(Connection::local(canonical(*address))),
         Address::Unix(path) => {
             let volume = volume_of(path).map_or_else(String::new, |name| format!(" on the volume {name}"));
             vec![format!("Unix socket{volume} {}", path.display()), socket_server(address, path)]
@@ -40,44 +39,56 @@ fn volume_of(path: &Path) -> Option<&str> {
 #[must_use]
 pub fn decode_from(client: i32, address: &Address) -> Vec<String> {
     match address {
-        Address::Tcp(SocketAddr::V4(address)) if network_of(&client) != network_of(&"self") => {
-            from_within(client, *address)
-        }
+        Address::Tcp(address) if network_of(&client) != network_of(&"self") => from_within(client, canonical(*address)),
         _ => decode(address),
     }
 }
 
+/// `::ffff:127.0.0.1` is 127.0.0.1.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 /// From another network namespace an address is its own, or beyond the bridge that it hangs on.
-fn from_within(client: i32, address: SocketAddrV4) -> Vec<String> {
+fn from_within(client: i32, address: SocketAddr) -> Vec<String> {
     let own = own_addresses(client);
-    if address.ip().is_loopback() || own.contains(address.ip()) {
+    if address.ip().is_loopback() || own.contains(&address.ip()) {
         return vec![format!("loopback of the shared network namespace → {}", listener_in(client, address))];
     }
     let Some((bridge, veth)) = bridge_of_namespace(client) else {
         return vec![format!("{address} (the way out of the client's network namespace is not known)")];
     };
     let mut hops = vec![veth];
-    let within = bridge_of(*address.ip()).filter(|(name, gateway)| *name == bridge && gateway != address.ip());
-    match (within, own.first()) {
+    let within = bridge_of(address.ip()).filter(|(name, gateway)| *name == bridge && *gateway != address.ip());
+    let source = own.iter().find(|own| own.is_ipv4() == address.is_ipv4());
+    match (within, source) {
         (Some((_, gateway)), _) => hops.extend(in_bridge(&bridge, gateway, address)),
         (None, Some(source)) => {
             hops.push(format!("bridge {bridge}"));
             hops.extend(tcp(Connection { source: *source, interface: Some(bridge), to: address }));
         }
-        (None, None) => hops.push(format!("{address} (the client has no address)")),
+        (None, None) => hops.push(format!("{address} (the client has no address of its family)")),
     }
     hops
 }
 
 /// Addresses of a network namespace but those of its loopback.
-fn own_addresses(pid: i32) -> Vec<Ipv4Addr> {
+fn own_addresses(pid: i32) -> Vec<IpAddr> {
     let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
     let lines: Vec<&str> = trie.lines().map(str::trim).collect();
     let local = lines.windows(2).filter(|pair| pair[1].contains("/32 host LOCAL"));
-    let mut found: Vec<Ipv4Addr> = local.filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse().ok()).collect();
+    let mut found: Vec<IpAddr> =
+        local.filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse::<Ipv4Addr>().ok()).map(IpAddr::from).collect();
+    let six = fs::read_to_string(format!("/proc/{pid}/net/if_inet6")).unwrap_or_default();
+    found.extend(six.lines().filter_map(|line| from_hexadecimal(line.split_ascii_whitespace().next()?)));
     found.retain(|address| !address.is_loopback());
     found.dedup();
     found
+}
+
+/// 32 digits, as `if_inet6` and `ipv6_route` have them.
+fn from_hexadecimal(digits: &str) -> Option<IpAddr> {
+    u128::from_str_radix(digits, 16).ok().map(|bits| Ipv6Addr::from_bits(bits).into())
 }
 
 /// The bridge that a network namespace hangs on, and the pair of interfaces by which it does.
@@ -115,7 +126,7 @@ fn tcp(first: Connection) -> Vec<String> {
             Err(reason) if hops.is_empty() => hops.push(format!("[packet filter not readable: {reason}]")),
             _ => {}
         }
-        if let Some((bridge, gateway)) = bridge_of(*at.ip()).filter(|(_, gateway)| gateway != at.ip()) {
+        if let Some((bridge, gateway)) = bridge_of(at.ip()).filter(|(_, gateway)| *gateway != at.ip()) {
             hops.extend(in_bridge(&bridge, gateway, at));
             return hops;
         }
@@ -131,7 +142,7 @@ fn tcp(first: Connection) -> Vec<String> {
                 return hops;
             }
             None => {
-                hops.push(host_listener(&Address::Tcp(at.into())));
+                hops.push(host_listener(&Address::Tcp(at)));
                 return hops;
             }
         }
@@ -148,15 +159,15 @@ fn conntrack() -> Option<String> {
 }
 
 /// A proxy process that copies bytes for a published port, and where it goes on to if its command line says so.
-fn userland(at: SocketAddrV4) -> Option<(String, Option<SocketAddrV4>)> {
+fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
     const PROXIES: [&str; 6] = ["docker-proxy", "rootlessport", "exe", "slirp4netns", "pasta", "rootlesskit"];
-    let owners = listener::owners(&Address::Tcp(at.into()));
+    let owners = listener::owners(&Address::Tcp(at));
     let owner = owners.into_iter().find(|owner| PROXIES.iter().any(|name| owner.command.starts_with(name)))?;
     let words = command_line(owner.pid);
     let after = |option: &str| words.iter().position(|word| word == option).and_then(|at| words.get(at + 1));
     let next = || {
-        let ip: Ipv4Addr = after("-container-ip")?.parse().ok()?;
-        Some(SocketAddrV4::new(ip, after("-container-port")?.parse().ok()?))
+        let ip: IpAddr = after("-container-ip")?.parse().ok()?;
+        Some(SocketAddr::new(ip, after("-container-port")?.parse().ok()?))
     };
     let name = match owner.command.as_str() {
         // rootlessport runs from /proc/self/exe.
@@ -172,29 +183,46 @@ fn command_line(pid: i32) -> Vec<String> {
 }
 
 /// The bridge that an address is routed to, and this machine's own address on it.
-fn bridge_of(ip: Ipv4Addr) -> Option<(String, Ipv4Addr)> {
-    let text = fs::read_to_string("/proc/net/route").ok()?;
+fn bridge_of(ip: IpAddr) -> Option<(String, IpAddr)> {
+    let name = match ip {
+        IpAddr::V4(ip) => interface_to(ip, &fs::read_to_string("/proc/net/route").ok()?)?,
+        IpAddr::V6(_) => interface_to_six(ip, &fs::read_to_string("/proc/net/ipv6_route").ok()?)?,
+    };
+    Path::new("/sys/class/net").join(&name).join("bridge").exists().then_some(())?;
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    // Connecting a datagram socket asks for the route and sends nothing.
+    socket.connect((ip, 9)).ok()?;
+    Some((name, socket.local_addr().ok()?.ip()))
+}
+
+/// The interface of the narrowest route but the default one.
+fn interface_to(ip: Ipv4Addr, table: &str) -> Option<String> {
     let route = |line: &str| {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
         let number = |at: usize| u32::from_str_radix(columns.get(at)?, 16).ok().map(u32::from_be);
         let (network, mask) = (number(1)?, number(7)?);
         (mask != 0 && u32::from(ip) & mask == network).then(|| (mask, columns[0].to_owned()))
     };
-    let (_, name) = text.lines().skip(1).filter_map(route).max_by_key(|(mask, _)| *mask)?;
-    Path::new("/sys/class/net").join(&name).join("bridge").exists().then_some(())?;
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Connecting a datagram socket asks for the route and sends nothing.
-    socket.connect((ip, 9)).ok()?;
-    match socket.local_addr().ok()? {
-        SocketAddr::V4(own) => Some((name, *own.ip())),
-        SocketAddr::V6(_) => None,
-    }
+    table.lines().skip(1).filter_map(route).max_by_key(|(mask, _)| *mask).map(|(_, name)| name)
 }
 
-fn in_bridge(bridge: &str, gateway: Ipv4Addr, at: SocketAddrV4) -> Vec<String> {
+/// As [`interface_to`]: network and length of its prefix in hexadecimal, the interface last. Addresses of this machine are routed to
+/// loopback.
+fn interface_to_six(ip: IpAddr, table: &str) -> Option<String> {
+    let route = |line: &str| {
+        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (network, name) = (from_hexadecimal(columns.first()?)?, columns.last()?);
+        let prefix = u32::from_str_radix(columns.get(1)?, 16).ok()?;
+        (prefix > 0 && nat::within(ip, &format!("{network}/{prefix}"))).then(|| (prefix, (*name).to_owned()))
+    };
+    table.lines().filter_map(route).max_by_key(|(prefix, _)| *prefix).map(|(_, name)| name)
+}
+
+fn in_bridge(bridge: &str, gateway: IpAddr, at: SocketAddr) -> Vec<String> {
     let mtu = fs::read_to_string(format!("/sys/class/net/{bridge}/mtu")).unwrap_or_default();
     let mut hops = vec![format!("bridge {bridge} ({gateway}, MTU {})", mtu.trim())];
-    let Some((inside, veth)) = namespace_with(*at.ip(), bridge) else {
+    let Some((inside, veth)) = namespace_with(at.ip(), bridge) else {
         hops.push(format!("{at} (nobody on this machine has this address now)"));
         return hops;
     };
@@ -203,7 +231,7 @@ fn in_bridge(bridge: &str, gateway: Ipv4Addr, at: SocketAddrV4) -> Vec<String> {
     hops
 }
 
-fn listener_in(inside: i32, at: SocketAddrV4) -> String {
+fn listener_in(inside: i32, at: SocketAddr) -> String {
     match listening_in(inside, at.port()) {
         Some((pid, command)) => format!("{command} (pid {pid}, network namespace of pid {inside}) on {at}"),
         None => format!("{at} (nobody listens there)"),
@@ -212,7 +240,7 @@ fn listener_in(inside: i32, at: SocketAddrV4) -> String {
 
 /// A process whose network namespace has the address, and its pair of interfaces on this bridge. Networks of other namespaces
 /// may have given out the same address: one without a pair comes last. Those of other users are seen by root only.
-fn namespace_with(ip: Ipv4Addr, bridge: &str) -> Option<(i32, Option<String>)> {
+fn namespace_with(ip: IpAddr, bridge: &str) -> Option<(i32, Option<String>)> {
     let having = namespaces().into_iter().filter(|pid| own_addresses(*pid).contains(&ip));
     having.map(|pid| (pid, veth_of(bridge, pid))).min_by_key(|(_, veth)| veth.is_none())
 }
@@ -310,5 +338,31 @@ mod tests {
         );
         assert_eq!(of("/var/lib/docker/volumes/run/_data/socket").as_deref(), Some("run"));
         assert_eq!(of("/run/volumes/app/socket"), None);
+    }
+
+    #[test]
+    fn routes_of_both_families_lead_to_an_interface() {
+        let four = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
+                    eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n\
+                    br-1\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\n";
+        #[cfg(target_endian = "little")]
+        assert_eq!(interface_to(Ipv4Addr::new(172, 17, 0, 2), four).as_deref(), Some("br-1"));
+        assert_eq!(interface_to(Ipv4Addr::new(10, 0, 0, 9), four), None, "the default route is no bridge");
+        let zero = "00000000000000000000000000000000";
+        let line = |network: &str, prefix: &str, name: &str| {
+            format!("{network} {prefix} {zero} 00 {zero} 00000100 00000001 00000000 00000001 {name}\n")
+        };
+        let six = line("fd000001000000000000000000000000", "40", "br-1")
+            + &line("fd000001000000000000000000000001", "80", "lo")
+            + &line(zero, "00", "eth0");
+        let to = |ip: &str| interface_to_six(ip.parse().unwrap(), &six);
+        assert_eq!(to("fd00:1::2").as_deref(), Some("br-1"));
+        assert_eq!(to("fd00:1::1").as_deref(), Some("lo"));
+        assert_eq!(to("fd00:2::1"), None);
+    }
+
+    #[test]
+    fn an_address_that_maps_the_other_family_is_of_that_family() {
+        assert_eq!(canonical("[::ffff:127.0.0.1]:80".parse().unwrap()), "127.0.0.1:80".parse().unwrap());
     }
 }

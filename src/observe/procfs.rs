@@ -29,7 +29,7 @@ use crate::service::process::{self, Stat};
 const TRIES: usize = 3;
 
 /// A service whose consumption is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Role {
     /// Number of its stack.
     pub stack: usize,

@@ -213,6 +213,9 @@ pub fn transport_name(level: &str) -> &str {
         "shared-volume" => "socket on a shared volume",
         "shared-folder" => "socket in a shared folder",
         "shared-namespace" => "shared network namespace",
+        "combined-unix" => "Unix socket within one container",
+        "combined-tcp" => "TCP within one container",
+        "combined-unix-doubled" => "Unix socket within one container of twice the limit",
         "no-container-tcp" => "TCP without a container",
         "no-container-unix" => "Unix socket without a container",
         other => other,
@@ -227,13 +230,15 @@ fn phrases<'a>(levels: impl Iterator<Item = (&'a String, &'a String)>) -> String
 pub fn phrase(factor: &str, level: &str) -> String {
     match (factor, level, level.parse::<u64>()) {
         ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
+        ("cpu_limit", "free", _) => format!("no CPU{NBSP}limit"),
+        ("cpu_limit", share, _) => format!("CPU{NBSP}limit{NBSP}{share}"),
         (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),
         (_, _, Ok(number)) if factor.ends_with('s') => format!("{}{NBSP}{factor}", Count(number)),
         // Round in binary: that is a number of bytes.
         (_, _, Ok(bytes)) if bytes >= 1024 && bytes % 1024 == 0 => format!("{factor}{NBSP}{}", Bytes(bytes)),
         (_, _, Ok(number)) => format!("{factor}{NBSP}{}", Count(number)),
-        (_, "true", _) => format!("{factor}{NBSP}on"),
-        (_, "false", _) => format!("{factor}{NBSP}off"),
+        (_, "true" | "on", _) => format!("{factor}{NBSP}on"),
+        (_, "false" | "off", _) => format!("{factor}{NBSP}off"),
         (_, word, _) => word.to_owned(),
     }
 }
@@ -251,10 +256,24 @@ mod tests {
             ("nodelay", "true", "nodelay on"),
             ("nodelay", "false", "nodelay off"),
             ("pattern", "echo", "echo"),
+            ("tw_reuse", "off", "tw_reuse off"),
+            ("cpu_limit", "0.25", "CPU limit 0.25"),
+            ("cpu_limit", "1", "CPU limit 1"),
+            ("cpu_limit", "free", "no CPU limit"),
             ("depth", "16", "depth 16"),
             ("chunk", "65536", "chunk 64 KiB"),
         ] {
             assert_eq!(phrase(factor, level).replace(NBSP, " "), expected);
+        }
+    }
+
+    /// Every path of the experiments with containers has a name that a sentence can be made with.
+    #[test]
+    fn the_paths_of_the_experiments_have_names() {
+        for path in
+            ["combined-unix", "combined-tcp", "combined-unix-doubled", "bridge", "published-port", "shared-volume"]
+        {
+            assert_ne!(transport_name(path), path);
         }
     }
 

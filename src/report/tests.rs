@@ -94,6 +94,19 @@ fn escape_sequences_appear_only_when_colour_is_asked_for() {
     }
 }
 
+/// One time for a connection and all that it carried is no latency of a request.
+#[test]
+fn the_time_of_several_requests_is_not_called_a_latency() {
+    let mut summary = fixtures::three_transports();
+    assert!(text(&summary, Format::Markdown).contains("latency p50"));
+    for case in &mut summary.cases {
+        (case.load.reuse, case.load.requests_per_connection) = ("per-request".to_owned(), 1_024);
+    }
+    let page = text(&summary, Format::Markdown);
+    assert!(!page.contains("latency") && page.contains("1,024 requests p50"), "{page}");
+    assert!(page.contains("carries 1,024 requests, p50 and p99 are the times of all of them"), "{page}");
+}
+
 #[test]
 fn no_line_ends_in_space() {
     for (name, summary) in fixtures::all() {

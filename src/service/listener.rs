@@ -82,9 +82,20 @@ fn holds(pid: i32, links: &[String]) -> bool {
     descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_one(&target)))
 }
 
-/// `/proc/net/tcp`: address and port in hexadecimal, the state (0A listens), the inode in the tenth column.
+/// A socket of IPv6 serves both families, unless told otherwise: looked at where IPv4 has none.
 fn tcp_inodes(address: SocketAddr) -> Vec<String> {
-    let file = if address.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+    match address.ip() {
+        IpAddr::V6(_) => tcp_inodes_in("/proc/net/tcp6", address),
+        IpAddr::V4(ip) => {
+            let found = tcp_inodes_in("/proc/net/tcp", address);
+            let mapped = SocketAddr::new(ip.to_ipv6_mapped().into(), address.port());
+            if found.is_empty() { tcp_inodes_in("/proc/net/tcp6", mapped) } else { found }
+        }
+    }
+}
+
+/// `/proc/net/tcp`: address and port in hexadecimal, the state (0A listens), the inode in the tenth column.
+fn tcp_inodes_in(file: &str, address: SocketAddr) -> Vec<String> {
     let port = format!("{:04X}", address.port());
     let accepted = [hexadecimal(address.ip()), if address.is_ipv4() { "0".repeat(8) } else { "0".repeat(32) }];
     let listens = |line: &&str| {
@@ -105,6 +116,19 @@ fn hexadecimal(ip: IpAddr) -> String {
     };
     let words = bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
     words.map(|word| format!("{word:08X}")).collect()
+}
+
+/// An address as the kernel's tables have it: the reverse of [`hexadecimal`], with the port.
+#[must_use]
+pub fn from_table(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let word = |at: usize| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let bytes: Vec<u8> = (0..ip.len()).step_by(8).map(word).collect::<Option<Vec<_>>>()?.concat();
+    let ip = match <[u8; 4]>::try_from(bytes.as_slice()) {
+        Ok(four) => IpAddr::from(four),
+        Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes.as_slice()).ok()?),
+    };
+    Some(SocketAddr::new(ip.to_canonical(), u16::from_str_radix(port, 16).ok()?))
 }
 
 /// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path.
@@ -137,8 +161,18 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_the_tables_are_read_as_they_are_written() {
+        for address in ["10.89.0.3:8080", "[fd00::1]:80"].map(|text| text.parse::<SocketAddr>().unwrap()) {
+            assert_eq!(from_table(&format!("{}:{:04X}", hexadecimal(address.ip()), address.port())), Some(address));
+        }
+        for wrong in ["", "0100007F", "0100007:1F90", "0100007F:", "local_address"] {
+            assert_eq!(from_table(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn this_process_is_found_by_each_kind_of_address() {
-        for ip in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0"] {
+        for ip in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"] {
             let listener = TcpListener::bind(ip).unwrap();
             let mut address = listener.local_addr().unwrap();
             if address.ip().is_unspecified() {

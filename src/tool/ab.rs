@@ -69,6 +69,7 @@ const FORM: &[&str] = &[
     r"Total: +\d+ +\d+ +(?P<deviation>[0-9.]+) +(?P<median>\d+) +(?P<max>\d+)",
     r"(?:WARNING|ERROR): The median and mean .*",
     r"These results are probably not that reliable\.",
+    r"deviation apart\. These results are NOT reliable\.",
     r"Percentage of the requests served within a certain time \(ms\)",
     r"(?:50|66|75|80|90|95|98)% +\d+",
     r"99% +(?P<p99>\d+)",
@@ -129,6 +130,15 @@ mod tests {
         let reading = read(WRONG_STATUS).unwrap();
         assert_eq!((reading.requests, reading.rate, reading.connections), (0, 0.0, 4));
         assert_eq!(reading.errors[0].1, 56_310);
+    }
+
+    #[test]
+    fn what_ab_thinks_of_its_own_results_is_no_figure() {
+        let doubt = "ERROR: The median and mean for the initial connection time are more than twice the standard\n       \
+                     deviation apart. These results are NOT reliable.\nPercentage of";
+        let doubted = OUTPUT.replace("Percentage of", doubt);
+        assert_ne!(doubted, OUTPUT);
+        assert_eq!(read(&doubted).unwrap().requests, 1_000);
     }
 
     #[test]

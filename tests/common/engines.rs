@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -194,6 +195,102 @@ impl World {
         let roots = controllers.flat_map(|folder| parents.clone().map(|parent| folder.join(&parent[1..])));
         let children = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         roots.flat_map(children).filter(|path| path.is_dir()).map(|path| path.display().to_string()).collect()
+    }
+}
+
+/// A user without rights whom only this world knows, with subordinate numbers and places of its own for podman.
+pub struct Rootless<'a> {
+    world: &'a World,
+    /// What the user can reach: lasthop, a home, a runtime folder, sandboxes.
+    place: TempDir,
+}
+
+const USER: &str = "lasthop-test";
+/// Of nobody, as far as anybody knows.
+const USER_NUMBER: u32 = 60_123;
+
+impl<'a> Rootless<'a> {
+    /// `numbers`: whether the user has subordinate numbers, without which podman cannot make containers.
+    pub fn new(world: &'a World, numbers: bool) -> Self {
+        fs::set_permissions(world.root(), fs::Permissions::from_mode(0o711)).unwrap();
+        let place = tempfile::Builder::new().prefix("lhr").tempdir_in("/tmp").unwrap();
+        let made = Self { world, place };
+        let program = made.path("lasthop");
+        fs::copy(env!("CARGO_BIN_EXE_lasthop"), program).unwrap();
+        fs::set_permissions(made.place.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        for name in ["home", "sandboxes", "run", "tmp", "graph"] {
+            fs::create_dir(made.path(name)).unwrap();
+            std::os::unix::fs::chown(made.path(name), Some(USER_NUMBER), Some(USER_NUMBER)).unwrap();
+            fs::set_permissions(made.path(name), fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        for (name, text) in [("containers.conf", PODMAN), ("storage.conf", STORAGE)] {
+            fs::write(made.path(name), text.replace("ROOT", made.place.path().to_str().unwrap())).unwrap();
+        }
+        let range = if numbers { format!("{USER}:2000000:65536\n") } else { String::new() };
+        let home = made.path("home").display().to_string();
+        made.shadow("/etc/passwd", &format!("{USER}:x:{USER_NUMBER}:{USER_NUMBER}::{home}:/bin/sh\n"), true);
+        made.shadow("/etc/group", &format!("{USER}:x:{USER_NUMBER}:\n"), true);
+        made.shadow("/etc/subuid", &range, false);
+        made.shadow("/etc/subgid", &range, false);
+        // Some machines let only root open it.
+        let tun = made.path("tun");
+        made.tool(&["mknod", "--mode=666", tun.to_str().unwrap(), "c", "10", "200"]);
+        made.tool(&["mount", "--bind", tun.to_str().unwrap(), "/dev/net/tun"]);
+        made
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn tool(&self, words: &[&str]) {
+        let output = self.world.inside(words[0]).args(&words[1..]).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Another text in the place of a file of this machine, in the world's mounts only.
+    fn shadow(&self, file: &str, more: &str, keep: bool) {
+        let old = if keep { fs::read_to_string(file).unwrap() } else { String::new() };
+        let copy = self.path(file.rsplit('/').next().unwrap());
+        fs::write(&copy, old + more).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
+        self.tool(&["mount", "--bind", copy.to_str().unwrap(), file]);
+    }
+
+    /// A command of the user, with places of the user's own.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
+        let mut command = self.world.inside("setpriv");
+        let user = USER_NUMBER.to_string();
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(program).args(arguments);
+        command.env("LASTHOP_HOME", self.path("home/lasthop")).env("LASTHOP_SANDBOX", self.path("sandboxes"));
+        command.env("HOME", self.path("home")).env("XDG_RUNTIME_DIR", self.path("run")).env("NO_COLOR", "1");
+        command.env("USER", USER).env("LOGNAME", USER).env_remove("XDG_DATA_HOME").env_remove("XDG_CONFIG_HOME");
+        command.env("CONTAINERS_CONF", self.path("containers.conf"));
+        command.env("CONTAINERS_STORAGE_CONF", self.path("storage.conf"));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// lasthop as this user.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        let ran = Ran::from(self.command(self.path("lasthop"), arguments).output().unwrap());
+        let left = fs::read_dir(self.path("sandboxes")).unwrap().count();
+        assert_eq!(left, 0, "a sandbox is left: {ran:?}");
+        ran
+    }
+
+    /// Standard output of podman as this user.
+    pub fn ask(&self, arguments: &[&str]) -> String {
+        let output = self.command("podman", arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Rootless<'_> {
+    fn drop(&mut self) {
+        // It ends the process that keeps the user namespace, and removes what belongs to subordinate numbers.
+        let _ = self.command("podman", &["system", "reset", "--force"]).output();
     }
 }
 

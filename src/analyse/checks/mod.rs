@@ -17,6 +17,7 @@ mod order;
 mod pause;
 #[cfg(test)]
 mod tests;
+mod time_wait;
 
 use super::{
     comparisons::Compared,
@@ -63,7 +64,7 @@ const CHECKS: &[CheckFunction] = &[
     containers::image_programs,
     network::accept_queue_overflow,
     network::retransmissions,
-    network::time_wait,
+    time_wait::time_wait,
     latency::delayed_ack,
     latency::syn_retransmit,
     latency::coarse_clock,

@@ -1,6 +1,4 @@
-//! Counters of the kernel's network stack. They count all sockets of the network namespace.
-
-use std::collections::BTreeMap;
+//! Counters of the kernel's network stack. They count all sockets of the network namespaces of driver and services.
 
 use super::{Evidence, of_case, percent};
 use crate::analyse::summary::{Check, Severity};
@@ -29,37 +27,9 @@ pub fn retransmissions(evidence: &Evidence) -> Vec<Check> {
         let share = again as f64 / sent.max(1) as f64;
         let severity = if share >= DOUBTED_RETRANSMISSIONS { Severity::Doubt } else { Severity::Note };
         let text = format!("{again} of {sent} TCP segments were sent again ({})", percent(share));
-        let effect = "on one machine nothing should get lost: a queue overflowed, or other traffic of this machine did";
+        let effect = "between processes of one machine no segment should get lost, on loopback or between containers: a queue \
+                      or a server's backlog overflowed, a packet filter dropped some, or it was other traffic of this machine";
         (share >= NOTED_RETRANSMISSIONS).then(|| of_case("retransmissions", severity, case, text, effect))
     };
     trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
-}
-
-/// Local ports that the kernel gives out by itself, from its sysctl.
-fn port_budget(evidence: &Evidence) -> Option<u64> {
-    let range = evidence.trials.data.environment.as_ref()?.sysctl.get("net.ipv4.ip_local_port_range")?;
-    let mut ends = range.split_whitespace().map(str::parse::<u64>);
-    let (first, last) = (ends.next()?.ok()?, ends.next()?.ok()?);
-    (last >= first).then(|| last - first + 1)
-}
-
-/// Ports are scarce for one destination only, and each round has fresh ones: what counts are the connections to the
-/// servers of one stack in one round.
-pub fn time_wait(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let Some(budget) = port_budget(evidence) else { return vec![] };
-    let mut opened: BTreeMap<(u32, usize), (u64, &str)> = BTreeMap::new();
-    for plan in trials.cases() {
-        for trial in trials.of(&plan.case) {
-            let entry = opened.entry((trial.round, plan.stack)).or_insert((0, &plan.case));
-            entry.0 += trial.observations.network.tcp_opened;
-        }
-    }
-    let check = |(connections, case): (u64, &str)| {
-        let text = format!("{connections} TCP connections in one round, of {budget} local ports");
-        let effect = "each leaves a port in TIME_WAIT: finding a free one gets slower, then fails, and TCP looks worse \
-                      the longer a round is; use fewer --blocks a round. Unix sockets have no such limit";
-        (connections * 2 >= budget).then(|| of_case("time-wait", Severity::Doubt, case, text, effect))
-    };
-    opened.into_values().max().and_then(check).into_iter().collect()
 }

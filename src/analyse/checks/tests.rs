@@ -16,6 +16,7 @@ use crate::{
             healthy, run,
         },
     },
+    observe::HeldPorts,
     record::{
         data::RunData,
         schema::{Difference, LinkObserved, Placement, ProgramVersion, Resumption, Stopped, TrialRecord},
@@ -346,15 +347,44 @@ fn counters_of_the_network() {
     each_trial(&mut data, "tcp", |trial| {
         trial.observations.network.listen_overflows = 2;
         trial.observations.network.tcp_retransmitted = 8;
-        trial.observations.network.tcp_opened = 2_823;
     });
     assert!(finding(&data, "accept-queue-overflow").evidence.contains("60 connections"));
     assert_eq!(finding(&data, "retransmissions").severity, Severity::Doubt);
-    assert_eq!(findings(&data, "time-wait"), [], "five blocks a round: 14,115, and half of 28,232 is 14,116");
-    each_trial(&mut data, "tcp", |trial| trial.observations.network.tcp_opened += 1);
-    assert!(finding(&data, "time-wait").evidence.contains("14120 TCP connections in one round, of 28232"));
     each_trial(&mut data, "tcp", |trial| trial.observations.network.tcp_retransmitted = 1);
     assert_eq!(finding(&data, "retransmissions").severity, Severity::Note);
+}
+
+/// Ports held at the end of a block: so many for each block of the round so far.
+fn hold(data: &mut RunData, each: u64, reused: bool) {
+    each_trial(data, "tcp", |trial| {
+        let held = each * u64::from(trial.block + 1);
+        let roles = vec!["nginx".to_owned()];
+        trial.observations.held_ports =
+            Some(HeldPorts { roles, server: "10.89.0.3:8000".to_owned(), held, range: 28_232, reused });
+    });
+}
+
+#[test]
+fn ports_in_time_wait() {
+    let mut data = healthy();
+    hold(&mut data, 2_823, false);
+    assert_eq!(findings(&data, "time-wait"), [], "five blocks a round: 14,115, and half of 28,232 is 14,116");
+    hold(&mut data, 2_824, false);
+    let text = finding(&data, "time-wait").evidence;
+    assert_eq!(
+        text,
+        "TIME_WAIT held up to 14120 of 28232 local ports of the network namespace of nginx towards 10.89.0.3:8000",
+        "no trial began after that"
+    );
+    hold(&mut data, 7_058, false);
+    each_trial(&mut data, "tcp", |trial| trial.result.requests /= if trial.block > 1 { 5 } else { 1 });
+    let check = finding(&data, "time-wait");
+    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("tcp")));
+    let figures = check.evidence.split_once("; ").unwrap().1;
+    let figures: Vec<f64> = figures.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!((3.0..8.0).contains(&(figures[0] / figures[1])), "{}", check.evidence);
+    hold(&mut data, 7_058, true);
+    assert_eq!(findings(&data, "time-wait"), [], "ports that serve again are no trouble");
 }
 
 fn slow_answers(data: &mut RunData, case: &str, ns: u64, each: u64) {

@@ -1,12 +1,14 @@
 //! The tables of figures: rates and latencies, cost per request, all comparisons.
 
+use std::collections::BTreeSet;
+
 use super::{case_title, under_settings, verdicts::failed_stage};
 use crate::{
     analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, Summary},
     report::{
-        document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Tone},
+        document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
         groups::Group,
-        units::{ByteRateUnit, NONE, TimeUnit, column, ratio, significant},
+        units::{ByteRateUnit, Count, NONE, TimeUnit, column, ratio, significant},
         wording::{percent, ratio_places, tone, word},
     },
 };
@@ -14,8 +16,29 @@ use crate::{
 /// Rates, latencies and ratios. Groups that are counted in bytes get a table of their own.
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let (bulk, plain): (Vec<&Group<'_>>, Vec<&Group<'_>>) = groups.iter().partition(|group| group.is_bulk());
-    let blocks: Vec<Block> = [plain, bulk].iter().filter_map(|groups| table(groups)).map(Block::Table).collect();
+    let tables = [plain, bulk];
+    let mut blocks: Vec<Block> = tables.iter().filter_map(|groups| table(groups)).map(Block::Table).collect();
+    blocks.extend(units(groups).map(Block::Paragraph));
     (!blocks.is_empty()).then_some(Section { title: None, depth: Depth::Open, blocks })
+}
+
+/// Requests that are timed together: a connection of several, which is closed after them.
+fn unit(case: &CaseSummary) -> Option<u32> {
+    let load = &case.load;
+    (load.reuse == "per-request" && load.requests_per_connection > 1).then_some(load.requests_per_connection)
+}
+
+/// What percentiles are of, where not of single requests.
+fn units(groups: &[Group<'_>]) -> Option<Text> {
+    let measured = groups.iter().flat_map(|group| &group.cases).filter(|case| case.metrics.is_some());
+    let units: BTreeSet<u32> = measured.filter_map(|case| unit(case)).collect();
+    let shown: Vec<String> = units.iter().map(|unit| Count(u64::from(*unit)).to_string()).collect();
+    (!units.is_empty()).then(|| {
+        let many = shown.join(" or ");
+        let text =
+            format!("Where a connection carries {many} requests, p50 and p99 are the times of all of them, once.");
+        Text::of(Tone::Dim, text)
+    })
 }
 
 /// A group's case with figures.
@@ -188,7 +211,7 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
     let columns = Columns::default()
         .with(Column::left("case"), all.iter().map(|c| c.case.clone()))
         .with(Column::left("against"), all.iter().map(|c| c.reference.clone()))
-        .with(Column::left("metric"), all.iter().map(|c| metric_name(c.metric)))
+        .with(Column::left("metric"), all.iter().map(|c| metric_name(summary, c)))
         .with(Column::right("ratio"), all.iter().map(|c| ratio(c.ratio, ratio_places(c))))
         .with(Column::left("interval"), intervals)
         .with(Column::right("blocks"), all.iter().map(|c| c.blocks.to_string()))
@@ -201,11 +224,14 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
     super::section("All comparisons", Depth::Detail, vec![Block::Table(table)])
 }
 
-fn metric_name(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Throughput => "throughput",
-        Metric::LatencyP50 => "latency p50",
-        Metric::LatencyP99 => "latency p99",
-        Metric::CpuPerRequest => "CPU per request",
+fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
+    let case = summary.cases.iter().find(|case| case.case == comparison.case);
+    let time =
+        case.and_then(unit).map_or_else(|| "latency".to_owned(), |unit| format!("{} requests", Count(unit.into())));
+    match comparison.metric {
+        Metric::Throughput => "throughput".to_owned(),
+        Metric::LatencyP50 => format!("{time} p50"),
+        Metric::LatencyP99 => format!("{time} p99"),
+        Metric::CpuPerRequest => "CPU per request".to_owned(),
     }
 }

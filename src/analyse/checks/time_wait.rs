@@ -1,0 +1,71 @@
+//! Connections that are not reused leave their local port in `TIME_WAIT` for a minute, on the side that closed first.
+//!
+//! Where the kernel does not let these ports serve again, it looks for a free one by trying them one after the other, every second
+//! port first: with half of them held, each connection tries some 14,000 before it finds one. There is no error until all are
+//! held, only a throughput that falls.
+
+use std::collections::BTreeSet;
+
+use super::{Evidence, of_case};
+use crate::{
+    analyse::{
+        summary::{Check, Severity},
+        trials::Trials,
+    },
+    observe::HeldPorts,
+    record::schema::{CasePlan, MeasuredTrial},
+};
+
+/// Half the ports: those of one parity, which are tried first.
+fn is_trap(held: &HeldPorts) -> bool {
+    !held.reused && held.held * 2 >= held.range
+}
+
+fn held(trial: &MeasuredTrial) -> Option<&HeldPorts> {
+    trial.observations.held_ports.as_ref().filter(|held| is_trap(held))
+}
+
+pub fn time_wait(evidence: &Evidence) -> Vec<Check> {
+    evidence.trials.cases().iter().filter_map(|plan| of_plan(evidence.trials, plan)).collect()
+}
+
+fn of_plan(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+    let worst = trials.of(&plan.case).filter_map(held).max_by_key(|held| held.held)?;
+    let place = match worst.roles.as_slice() {
+        [] => String::new(),
+        roles => format!(" of the network namespace of {}", roles.join(" and ")),
+    };
+    let (many, range, server) = (worst.held, worst.range, &worst.server);
+    let fall = fall(trials, plan).unwrap_or_default();
+    let text = format!("TIME_WAIT held up to {many} of {range} local ports{place} towards {server}{fall}");
+    let effect = "with half of them held, each new connection tries thousands of ports before it finds a free one: \
+                  slower without an error, then none is left. TCP looks the worse the longer a round is. Set \
+                  net.ipv4.tcp_tw_reuse=1 where the connections are made (`sysctls` of that container), use fewer --blocks \
+                  a round, or keep connections";
+    Some(of_case("time-wait", Severity::Doubt, &plan.case, text, effect))
+}
+
+/// What became of the throughput: trials that began before the ports were scarce, and after. What a trial finds is what the one
+/// before it has left, of the same servers in the same round.
+fn fall(trials: &Trials, plan: &CasePlan) -> Option<String> {
+    let plans = trials.cases().iter().filter(|other| other.stack == plan.stack);
+    let cases: BTreeSet<&str> = plans.map(|plan| plan.case.as_str()).collect();
+    let mut of_stack: Vec<&MeasuredTrial> =
+        trials.every().filter(|trial| cases.contains(trial.case.as_str())).collect();
+    of_stack.sort_by_key(|trial| (trial.round, trial.at_ns));
+    let mut rates = [Vec::new(), Vec::new()];
+    let mut before: Option<&MeasuredTrial> = None;
+    for trial in of_stack {
+        let short = before.is_some_and(|before| before.round == trial.round && held(before).is_some());
+        if trial.case == plan.case && trial.result.requests > 0 {
+            rates[usize::from(short)].push(trial.result.throughput());
+        }
+        before = Some(trial);
+    }
+    let [before, after] = rates.map(|rates| mean(&rates));
+    Some(format!("; {:.0} requests/s before half of them were held, {:.0} after", before?, after?))
+}
+
+fn mean(rates: &[f64]) -> Option<f64> {
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+}

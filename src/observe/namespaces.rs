@@ -1,0 +1,210 @@
+//! The network namespaces that a load passes through, lasthop's own and those of containers: their counters, and the local
+//! ports that `TIME_WAIT` holds in them.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    net::SocketAddr,
+    path::PathBuf,
+    thread,
+};
+
+use super::{HeldPorts, NetworkCounters, network::NetworkReading, procfs::Role};
+use crate::service::{listener, namespace};
+
+/// The table of sockets is read where a share of the ports of one in so many may be held: it is long then.
+const WORTH_A_LOOK: u64 = 4;
+/// A socket in `TIME_WAIT`, in the kernel's table.
+const TIME_WAIT: &str = "06";
+
+/// The namespaces of a round.
+#[derive(Debug)]
+pub struct Namespaces(Vec<Space>);
+
+#[derive(Debug)]
+struct Space {
+    /// A process in it; `None` where it is lasthop's own.
+    process: Option<i32>,
+    id: Option<PathBuf>,
+    /// Services in it: number of the stack, name. None in lasthop's own and in a driver's, which every stack has.
+    roles: Vec<(usize, String)>,
+    settings: PortSettings,
+}
+
+/// How a namespace gives out local ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PortSettings {
+    /// Number of ports that the kernel gives out by itself.
+    range: u64,
+    /// `net.ipv4.tcp_tw_reuse`: 1 always, 2 on the loopback interface.
+    reuse: u8,
+}
+
+impl Namespaces {
+    /// lasthop's own, and those that services have to themselves.
+    #[must_use]
+    pub fn of(roles: &[Role]) -> Self {
+        let own = Space { process: None, id: id_of("self"), roles: Vec::new(), settings: PortSettings::here() };
+        let mut all = Self(vec![own]);
+        for role in roles {
+            let named = (role.stack, role.name.clone());
+            match all.at(role.pid) {
+                Some(0) => {}
+                Some(at) => all.0[at].roles.push(named),
+                None => all.add(role.pid, vec![named]),
+            }
+        }
+        all
+    }
+
+    /// Adds that of a driver which is in neither of them.
+    pub fn also(&mut self, pid: i32) {
+        if self.at(pid).is_none() {
+            self.add(pid, Vec::new());
+        }
+    }
+
+    fn at(&self, pid: i32) -> Option<usize> {
+        let id = id_of(&pid.to_string());
+        self.0.iter().position(|space| space.id == id)
+    }
+
+    fn add(&mut self, pid: i32, roles: Vec<(usize, String)>) {
+        let settings = PortSettings::of(pid);
+        self.0.push(Space { process: Some(pid), id: id_of(&pid.to_string()), roles, settings });
+    }
+
+    #[must_use]
+    pub fn read(&self) -> Vec<NetworkReading> {
+        self.0.iter().map(|space| space.process.map_or_else(NetworkReading::now, NetworkReading::of)).collect()
+    }
+
+    /// What was counted between two readings in the namespaces of a stack.
+    #[must_use]
+    pub fn between(&self, before: &[NetworkReading], after: &[NetworkReading], stack: usize) -> NetworkCounters {
+        let readings = self.0.iter().zip(before.iter().zip(after));
+        let of_stack = readings.filter(|(space, _)| space.is_of(stack));
+        of_stack.map(|(_, (before, after))| before.until(after)).fold(NetworkCounters::default(), NetworkCounters::and)
+    }
+
+    /// Where in the namespaces of a stack most ports are held towards one server, if that is worth a word.
+    #[must_use]
+    pub fn held(&self, after: &[NetworkReading], stack: usize) -> Option<HeldPorts> {
+        let readings = self.0.iter().zip(after).filter(|(space, _)| space.is_of(stack));
+        let many =
+            readings.filter(|(space, reading)| reading.time_wait() * WORTH_A_LOOK >= space.settings.range.max(1));
+        many.filter_map(|(space, _)| space.held()).max_by_key(|held| held.held)
+    }
+}
+
+impl Space {
+    fn is_of(&self, stack: usize) -> bool {
+        self.roles.is_empty() || self.roles.iter().any(|(of, _)| *of == stack)
+    }
+
+    fn held(&self) -> Option<HeldPorts> {
+        let process = self.process.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
+        let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{process}/net/{table}")));
+        let (server, held) = most_held(tables.iter().flatten().map(String::as_str))?;
+        Some(HeldPorts {
+            roles: self.roles.iter().map(|(_, name)| name.clone()).collect(),
+            server: server.to_string(),
+            held,
+            range: self.settings.range,
+            reused: self.settings.reuses(server),
+        })
+    }
+}
+
+impl PortSettings {
+    /// Those of the calling thread's namespace.
+    fn here() -> Self {
+        let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+        Self::parse(&read("ip_local_port_range"), &read("tcp_tw_reuse"))
+    }
+
+    /// Those of another namespace. Settings are shown to who is inside, so a thread goes there; where it may not, they are
+    /// taken to be lasthop's own.
+    fn of(pid: i32) -> Self {
+        let inside = move || {
+            let file = File::open(format!("/proc/{pid}/ns/net")).ok()?;
+            namespace::go_into(&file).ok()?;
+            Some(Self::here())
+        };
+        thread::spawn(inside).join().ok().flatten().unwrap_or_else(Self::here)
+    }
+
+    fn parse(range: &str, reuse: &str) -> Self {
+        let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let range = if let [low, high] = ends[..] { (high + 1).saturating_sub(low) } else { 0 };
+        Self { range, reuse: reuse.trim().parse().unwrap_or(0) }
+    }
+
+    /// Whether a port in `TIME_WAIT` towards a server serves again after a second.
+    fn reuses(self, server: SocketAddr) -> bool {
+        self.reuse == 1 || (self.reuse == 2 && server.ip().to_canonical().is_loopback())
+    }
+}
+
+/// The server towards which most sockets are in `TIME_WAIT`, and their number. On the server's own side each has another
+/// client's port.
+fn most_held<'a>(tables: impl Iterator<Item = &'a str>) -> Option<(SocketAddr, u64)> {
+    let mut servers: HashMap<&str, u64> = HashMap::new();
+    for line in tables.flat_map(str::lines) {
+        let mut words = line.split_ascii_whitespace().skip(2);
+        if let (Some(server), Some(TIME_WAIT)) = (words.next(), words.next()) {
+            *servers.entry(server).or_default() += 1;
+        }
+    }
+    let (server, held) = servers.into_iter().max_by_key(|(_, held)| *held)?;
+    Some((listener::from_table(server)?, held))
+}
+
+fn id_of(pid: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+           0: 0200590A:9C40 0300590A:1F90 06 00000000:00000000 03:00001000 00000000     0        0 0 3 0\n\
+           1: 0200590A:9C42 0300590A:1F90 06 00000000:00000000 03:00001000 00000000     0        0 0 3 0\n\
+           2: 0200590A:9C44 0300590A:1F90 01 00000000:00000000 03:00001000 00000000     0        0 0 3 0\n\
+           3: 0300590A:1F90 0200590A:9C46 06 00000000:00000000 03:00001000 00000000     0        0 0 3 0\n";
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn ports_are_held_on_the_side_that_closed_first() {
+        let server = "10.89.0.3:8080".parse().unwrap();
+        assert_eq!(most_held([TABLE].into_iter()), Some((server, 2)));
+        assert_eq!(most_held(["nothing\n"].into_iter()), None);
+    }
+
+    #[test]
+    fn the_settings_say_whether_a_port_serves_again() {
+        let (bridge, loopback) = ("10.89.0.3:80".parse().unwrap(), "127.0.0.1:80".parse().unwrap());
+        let settings = |reuse| PortSettings::parse("32768\t60999\n", reuse);
+        assert_eq!(settings("2\n"), PortSettings { range: 28_232, reuse: 2 });
+        let reuses = |reuse| [settings(reuse).reuses(bridge), settings(reuse).reuses(loopback)];
+        assert_eq!([reuses("0"), reuses("1"), reuses("2")], [[false, false], [true, true], [false, true]]);
+        assert!(PortSettings::of(std::process::id() as i32).range > 0);
+    }
+
+    #[test]
+    fn one_namespace_is_read_once_however_many_services_are_in_it() {
+        let me = std::process::id() as i32;
+        let role = |name: &str| Role { stack: 0, name: name.to_owned(), pid: me, ..Role::default() };
+        let mut namespaces = Namespaces::of(&[role("a"), role("b")]);
+        namespaces.also(me);
+        let before = namespaces.read();
+        assert_eq!(before.len(), 1);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let counted = namespaces.between(&before, &namespaces.read(), 0);
+        assert!(counted.tcp_opened >= 1 && counted.tcp_accepted >= 1, "{counted:?}");
+    }
+}
