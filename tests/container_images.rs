@@ -75,8 +75,7 @@ fn without_a_registry(world: &World) -> String {
 }
 
 fn a_local_base(world: &World, base: &str) {
-    let containerfile =
-        format!("FROM {base} AS first\nFROM first\nRUN ln -s redis-server /usr/bin/here-only\n");
+    let containerfile = format!("FROM {base} AS first\nFROM first\nRUN ln -s redis-server /usr/bin/here-only\n");
     let folder = with_containerfile(world, Some(&containerfile));
     // A program that this machine does not have: the image brings it.
     let recipe = folder.join("services/redis");
