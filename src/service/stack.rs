@@ -116,7 +116,7 @@ pub enum StartCause {
         if *on_volume { "let the engine keep its volumes on a local file system" }
         else { "set LASTHOP_SANDBOX to a directory on a local file system such as /tmp" }
     )]
-    NoSockets { folder: PathBuf, kind: String, cause: io::Error, on_volume: bool },
+    NoSockets { folder: PathBuf, kind: Box<str>, cause: io::Error, on_volume: bool },
     #[error(transparent)]
     Engine(EngineError),
     #[error(transparent)]
@@ -575,7 +575,7 @@ fn holds_sockets(path: &Path, on_volume: bool) -> Result<(), StartCause> {
     let _ = fs::remove_file(&probe);
     made.map(drop).map_err(|cause| {
         let folder = path.parent().unwrap_or(path).to_owned();
-        StartCause::NoSockets { kind: kind_of_file_system(&folder), folder, cause, on_volume }
+        StartCause::NoSockets { kind: kind_of_file_system(&folder).into(), folder, cause, on_volume }
     })
 }
 

@@ -51,7 +51,7 @@ pub enum BuildError {
     )]
     Failed { status: String, said: String },
     #[error("the image of the Containerfile lacks `{program}`: {cause}")]
-    Program { program: String, cause: LocateError },
+    Program { program: String, cause: Box<LocateError> },
     #[error("{0}")]
     Engine(#[from] EngineError),
 }
@@ -180,7 +180,7 @@ pub fn programs(
     };
     let find = |(recipe, program): (&String, &Program)| {
         let located = locate::within(program, &folders, &start);
-        let failed = |cause| BuildError::Program { program: recipe.clone(), cause };
+        let failed = |cause| BuildError::Program { program: recipe.clone(), cause: Box::new(cause) };
         Ok((recipe.clone(), located.map_err(failed)?))
     };
     wanted.iter().map(find).collect()
