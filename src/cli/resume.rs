@@ -38,6 +38,7 @@ pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
         locator: &locator,
         engine: origin.engine,
         images: origin.images,
+        whole_round: false,
         remote: origin.remote.clone(),
         home: &home,
         command: std::env::args().collect(),
