@@ -67,6 +67,9 @@ _lasthop() {
             lasthop,repro)
                 cmd="lasthop__subcmd__repro"
                 ;;
+            lasthop,resume)
+                cmd="lasthop__subcmd__resume"
+                ;;
             lasthop,run)
                 cmd="lasthop__subcmd__run"
                 ;;
@@ -133,6 +136,9 @@ _lasthop() {
             lasthop__subcmd__help,repro)
                 cmd="lasthop__subcmd__help__subcmd__repro"
                 ;;
+            lasthop__subcmd__help,resume)
+                cmd="lasthop__subcmd__help__subcmd__resume"
+                ;;
             lasthop__subcmd__help,run)
                 cmd="lasthop__subcmd__help__subcmd__run"
                 ;;
@@ -155,7 +161,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help --version run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
+            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help --version run resume list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -397,7 +403,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help)
-            opts="run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
+            opts="run resume list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -635,6 +641,20 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help__subcmd__repro)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lasthop__subcmd__help__subcmd__resume)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -981,7 +1001,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__repro)
-            opts="-q -h --all --again --budget --into --seed --format --program --engine --images --quiet --help"
+            opts="-q -h --all --again --budget --cross-check --into --seed --format --program --engine --images --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1013,6 +1033,36 @@ _lasthop() {
                     ;;
                 --images)
                     COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lasthop__subcmd__resume)
+            opts="-o -q -h --budget --format --output --quiet --no-progress --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "terminal json csv markdown" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)
