@@ -229,14 +229,14 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
         return;
     }
     let world = World::new("podman");
-    let volume = short("podman", "path=shared-volume,bridge");
+    let volume = short("podman", "path=shared-folder,bridge");
 
     // Too long for the 107 bytes of a socket's address.
     let deep = world.lasthop.sandboxes().join("a-folder-with-a-name-that-is-too-long-for-a-socket".repeat(2));
     fs::create_dir(&deep).unwrap();
     let ran = in_folder(&world, &deep, &volume);
     let long = failures(&ran);
-    says(&long["shared-volume"], &["the kernel allows 107", "LASTHOP_SANDBOX"]);
+    says(&long["shared-folder"], &["the kernel allows 107", "LASTHOP_SANDBOX"]);
     assert!(!long.contains_key("bridge"), "a path over TCP does not mind: {long:?}");
     fs::remove_dir(&deep).unwrap();
 
@@ -258,9 +258,9 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
     assert!(Command::new("mkfs.vfat").arg(&image).output().unwrap().status.success());
     assert!(world.inside("fusefat").args(["-o", "rw+"]).args([&image, &fat]).output().unwrap().status.success());
-    let ran = in_folder(&world, &fat, &short("podman", "path=shared-volume,no-container-unix,no-container-tcp"));
+    let ran = in_folder(&world, &fat, &short("podman", "path=shared-folder,no-container-unix,no-container-tcp"));
     let unable = failures(&ran);
-    for path in ["shared-volume", "no-container-unix"] {
+    for path in ["shared-folder", "no-container-unix"] {
         says(&unable[path], &["cannot hold a Unix socket", "fuse", "LASTHOP_SANDBOX"]);
     }
     assert!(!unable.contains_key("no-container-tcp"), "{unable:?}");

@@ -31,7 +31,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
     goes_over(&summary, &case("published-host"), &["DNAT", "bridge", "veth", "redis-server"]);
     goes_over(&summary, &case("bridge"), &["bridge", "veth", "redis-server"]);
     goes_over(&summary, &case("host-network"), &["loopback", "redis-server", "in a container on the host's network"]);
-    goes_over(&summary, &case("shared-volume"), &["Unix socket", "redis-server", "in a container"]);
+    goes_over(&summary, &case("shared-volume"), &["Unix socket on the volume", "redis-server", "in a container"]);
     for outside in ["no-container-tcp", "no-container-unix"] {
         assert!(!path_of(&summary, &case(outside)).to_string().contains("in a container"));
     }

@@ -49,7 +49,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
     goes_over(&summary, "bridge", &["bridge", "veth", "gunicorn"]);
     assert!(!path_of(&summary, "bridge").to_string().contains("DNAT"));
     goes_over(&summary, "host-network", &["loopback", "gunicorn", "in a container on the host's network"]);
-    goes_over(&summary, "shared-volume", &["Unix socket", "gunicorn", "in a container"]);
+    goes_over(&summary, "shared-volume", &["Unix socket on the volume lasthop-", "-run", "gunicorn", "in a container"]);
     assert!(!path_of(&summary, "no-container-tcp").to_string().contains("in a container"));
     let programs = summary["environment"]["programs"].as_object().unwrap();
     assert!(programs.contains_key(engine), "{programs:?}");
@@ -92,8 +92,10 @@ fn every_layout(engine: &'static str, published: &[&str]) {
         goes_over(&summary, within, &["loopback of the shared network namespace", "gunicorn"]);
     }
     goes_over(&summary, "host-network", &["loopback", "gunicorn", "in a container on the host's network"]);
+    goes_over(&summary, "shared-volume", &["Unix socket on the volume lasthop-", "-app", "gunicorn", "in a container"]);
     let before = world.inventory();
     limited(&world, engine);
+    balanced(&world, engine);
     assert_eq!(world.inventory(), before);
     world.lasthop.assert_nothing_left();
 }
@@ -117,6 +119,29 @@ fn limited(world: &World, engine: &str) {
         checks.filter(|check| check["id"] == "config-differs").filter_map(|check| check["case"].as_str()).collect();
     assert_eq!(differ.len(), 1, "{differ:?}");
     assert!(differ[0].starts_with("combined-unix-doubled"), "{differ:?}");
+}
+
+/// HAProxy in a further container: the driver talks to it, and what is behind it is as without.
+fn balanced(world: &World, engine: &str) {
+    if !have("haproxy") {
+        return;
+    }
+    let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--set", "front=none,haproxy"];
+    let more =
+        ["--only", "path=bridge,host-network,shared-volume,no-container-unix", "--budget", "8s", "--blocks", "2"];
+    let summary = world.run(&[&arguments[..], &more].concat()).ok().json();
+    assert_eq!(summary["failures"], serde_json::json!([]));
+    let cases = summary["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 8);
+    for case in cases {
+        let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
+        assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
+        let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
+        let front = roles.get("haproxy").and_then(Value::as_f64);
+        assert_eq!(front.is_some_and(|cpu| cpu > 0.0), case["levels"]["front"] == "haproxy", "{case}");
+        assert!(roles["nginx"].as_f64().unwrap() > 0.0, "{case}");
+    }
+    assert!(!summary["checks"].to_string().contains("config-differs"), "{}", summary["checks"]);
 }
 
 #[test]
@@ -168,6 +193,36 @@ fn sigkill_with_docker_leaves_nothing() {
     sigkill("docker");
 }
 
+#[test]
+fn a_volume_goes_with_a_run_that_was_killed() {
+    if !ready("podman") {
+        return;
+    }
+    let world = World::new("podman");
+    let run = ["run", EXPERIMENT, "--engine", "podman", "--quiet", "--only", "path=shared-volume,no-container-unix"];
+    let mut child = world.lasthop(&run).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let volumes = || world.ask(&["volume", "ls", "--quiet"]);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while volumes().is_empty() {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "it made no volume");
+    }
+    let name = volumes().trim().to_owned();
+    let labels = world.ask(&["volume", "inspect", "--format", "{{json .Labels}}", &name]);
+    assert!(
+        name.starts_with("lasthop-") && labels.contains("lasthop.run") && labels.contains("lasthop.sandbox"),
+        "{labels}"
+    );
+    // SAFETY: the child is ours and not yet waited for; `nsenter` has become lasthop.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGKILL) }, 0);
+    child.wait().unwrap();
+    while !world.lasthop.processes().is_empty() {
+        assert!(Instant::now() < deadline, "{:?}", world.lasthop.processes());
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(volumes(), "");
+    world.lasthop.assert_nothing_left();
+}
+
 /// A container that the test itself makes, of lasthop's image.
 fn stranger(world: &World, name: &str, options: &[&str]) -> String {
     let images = world.ask(&["images", "--quiet"]);
@@ -186,8 +241,14 @@ fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
     world.run(&[&["run", EXPERIMENT, "--engine", "podman", "--quiet"], &SHORT[..], &only].concat()).ok();
     let kept = stranger(&world, "kept", &[]);
     stranger(&world, "lost", &["--label=lasthop.run=lasthop-x", "--label=lasthop.sandbox=/nowhere/lasthop-x"]);
+    let volume = |name: &str, labels: &[&str]| {
+        world.ask(&[&["volume", "create"], labels, &[name]].concat());
+    };
+    volume("kept", &[]);
+    volume("lost", &["--label=lasthop.run=lasthop-y", "--label=lasthop.sandbox=/nowhere/lasthop-y"]);
     let talk = world.run(&["clean"]).ok().stderr;
-    assert!(talk.contains("1 container"), "{talk}");
+    assert!(talk.contains("1 container") && talk.contains("1 volume"), "{talk}");
+    assert_eq!(world.ask(&["volume", "ls", "--quiet"]).trim(), "kept");
     assert_eq!(world.ask(&["ps", "--all", "--quiet", "--no-trunc"]).trim(), kept);
 }
 

@@ -512,3 +512,21 @@ fn killed_a_run_over_ssh_leaves_nothing_there() {
     wait_until("the end of everything here", || lasthop.processes().is_empty());
     wait_until("the end of the sandbox", || fs::read_dir(lasthop.sandboxes()).unwrap().next().is_none());
 }
+
+/// Whom the driver talks to depends on the case: whoever that is listens where the driver is.
+#[test]
+fn a_load_balancer_in_front_is_reached_from_another_namespace() {
+    if !have_namespaces() || !have("nginx") || !have("haproxy") || !have_python("containers") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let cases = ["--only", "path=no-container-tcp", "--set", "front=none,haproxy"];
+    let short = ["--rounds=1", "--blocks=2", "--trial=20ms", "--quiet", "--format=json", "--driver-at", "netns:new"];
+    let summary = lasthop.run([&["run", "containers"], &cases[..], &short].concat()).ok().json();
+    all_measured(&summary, 2);
+    let told = addresses(&lasthop);
+    assert_eq!(told.len(), 2);
+    assert!(told.iter().all(|(_, address)| !address.contains("127.0.0.1")), "{told:?}");
+    assert_ne!(told[0].1, told[1].1, "{told:?}");
+    lasthop.assert_nothing_left();
+}

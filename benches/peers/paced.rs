@@ -1,6 +1,13 @@
 //! The open loop: how late lasthop sends at half of the closed loop's throughput, and what others measure at that rate.
 
-use std::{fmt::Write as _, process::Command};
+use std::{
+    fmt::Write as _,
+    hint::black_box,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
@@ -20,6 +27,9 @@ const RUN: [&str; 6] = ["--connections", "10", "--duration", "200ms", "--warm-up
 
 /// The ways to wait that are compared: what lasthop does by itself, and asleep to the last moment.
 const WAITS: [(&str, &[&str]); 2] = [("awake before due", &[]), ("asleep (`--spin 1us`)", &["--spin", "1us"])];
+
+/// What the machine itself does to a schedule: see [`idle_lag`].
+const NOTHING_SENT: &str = "nothing sent, only the clock read";
 
 /// What a run at a fixed rate came to, in microseconds.
 #[derive(Default)]
@@ -68,29 +78,70 @@ fn lag_rows(
     arrivals: &str,
     text: &mut String,
 ) -> Result<(), String> {
-    let rate = rate.to_string();
-    let mut all = WAITS.map(|_| Paced::default());
+    let given = rate.to_string();
+    let mut all = WAITS.map(|(wait, _)| (wait, Paced::default()));
+    let mut nothing = Paced::default();
     for _ in 0..settings.rounds * 5 {
-        for ((_, wait), paced) in WAITS.iter().zip(&mut all) {
-            let options = [&RUN, ["--rate", rate.as_str(), "--arrivals", arrivals].as_slice(), wait].concat();
+        for ((_, wait), (_, paced)) in WAITS.iter().zip(&mut all) {
+            let options = [&RUN, ["--rate", given.as_str(), "--arrivals", arrivals].as_slice(), wait].concat();
             let (figures, _) = special::load(settings, url, &options)?;
             let lag = |key: &str| figures["lag_ns"][key].as_f64().unwrap_or(f64::INFINITY) / 1e3;
             paced.add(lag("p50"), lag("p99"), f64::from(u8::from(figures["offered"]["reached"] == true)));
         }
+        let (p50, p99) = idle_lag(rate, Duration::from_millis(200))?;
+        nothing.add(p50, p99, 1.0);
     }
-    for ((wait, _), paced) in WAITS.iter().zip(&all) {
-        let least = paced.p99.iter().copied().fold(f64::INFINITY, f64::min);
-        let (p50, p99) = (Paced::median(&paced.p50), Paced::median(&paced.p99));
-        let within = paced.p99.iter().filter(|p99| **p99 <= LAG_TARGET_US).count();
-        let mark = if p99 <= LAG_TARGET_US { "reached" } else { "**missed**" };
-        let _ = writeln!(
-            text,
-            "| {name} | {rate} /s | {wait} | {p50:.1} µs | {p99:.1} µs ({least:.1} µs) | {within} of {} | \
-             ≤ {LAG_TARGET_US:.0} µs | {mark} |",
-            paced.p99.len()
-        );
+    for (wait, paced) in &all {
+        let mark = if Paced::median(&paced.p99) <= LAG_TARGET_US { "reached" } else { "**missed**" };
+        let _ = writeln!(text, "| {name} | {given} /s | {wait} | {} | ≤ {LAG_TARGET_US:.0} µs | {mark} |", row(paced));
     }
+    let _ = writeln!(text, "| {name} | {given} /s | {NOTHING_SENT} | {} | – | |", row(&nothing));
     Ok(())
+}
+
+/// Lag at the median and in the tail, and how many runs are within the target.
+fn row(paced: &Paced) -> String {
+    let least = paced.p99.iter().copied().fold(f64::INFINITY, f64::min);
+    let within = paced.p99.iter().filter(|p99| **p99 <= LAG_TARGET_US).count();
+    let (p50, p99) = (Paced::median(&paced.p50), Paced::median(&paced.p99));
+    format!("{p50:.1} µs | {p99:.1} µs ({least:.1} µs) | {within} of {}", paced.p99.len())
+}
+
+/// Median and 99th percentile, in microseconds, of the lag of a schedule at `rate` a second that nothing keeps up but a loop that
+/// reads the clock, while the servers' CPU is as busy: whatever is late here, the machine has made late.
+fn idle_lag(rate: f64, length: Duration) -> Result<(f64, f64), String> {
+    let over = AtomicBool::new(false);
+    let lags = thread::scope(|scope| {
+        scope.spawn(|| {
+            let pinned = tool::pin(0);
+            while !over.load(Ordering::Relaxed) {
+                black_box(Instant::now());
+            }
+            pinned
+        });
+        let lags = scope.spawn(|| tool::pin(1).map(|()| lags_of_the_clock(rate, length))).join();
+        over.store(true, Ordering::Relaxed);
+        lags
+    });
+    let mut lags = lags.map_err(|_| "the clock's thread failed")?.map_err(|error| error.to_string())?;
+    lags.sort_by(f64::total_cmp);
+    let at = |share: f64| lags.get((lags.len() as f64 * share) as usize).copied().unwrap_or(f64::INFINITY);
+    Ok((at(0.5), at(0.99)))
+}
+
+/// How late each request that is due within `length` is seen to be, in microseconds.
+fn lags_of_the_clock(rate: f64, length: Duration) -> Vec<f64> {
+    let start = Instant::now();
+    let mut lags = Vec::with_capacity((rate * length.as_secs_f64()) as usize + 1);
+    loop {
+        let now = start.elapsed();
+        if now > length {
+            return lags;
+        }
+        while lags.len() as f64 / rate <= now.as_secs_f64() {
+            lags.push((now.as_secs_f64() - lags.len() as f64 / rate) * 1e6);
+        }
+    }
 }
 
 /// Response times from the scheduled start where a tool has such a thing: lasthop, wrk2, oha. vegeta has not: its latency

@@ -116,6 +116,8 @@ pub fn launch(command: &mut Command) -> io::Result<Child> {
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // A shell ignores it for what it starts in the background, and servers would inherit that and not end.
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
             crate::tool::pin(0)
         })
     };

@@ -155,7 +155,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --format --output --quiet --no-progress --help --version run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
+            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help --version run list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -237,6 +237,10 @@ _lasthop() {
                     COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
                     return 0
                     ;;
+                --images)
+                    COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "terminal json csv markdown" -- "${cur}"))
                     return 0
@@ -285,7 +289,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__doctor)
-            opts="-h --program --engine --help"
+            opts="-h --program --engine --images --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -297,6 +301,10 @@ _lasthop() {
                     ;;
                 --engine)
                     COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
+                    return 0
+                    ;;
+                --images)
+                    COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -969,7 +977,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__repro)
-            opts="-q -h --all --again --budget --into --seed --format --program --engine --quiet --help"
+            opts="-q -h --all --again --budget --into --seed --format --program --engine --images --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -999,6 +1007,10 @@ _lasthop() {
                     COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
                     return 0
                     ;;
+                --images)
+                    COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1007,7 +1019,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__run)
-            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --format --output --quiet --no-progress --help"
+            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1087,6 +1099,10 @@ _lasthop() {
                     ;;
                 --engine)
                     COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
+                    return 0
+                    ;;
+                --images)
+                    COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
                     return 0
                     ;;
                 --format)

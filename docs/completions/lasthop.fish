@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_lasthop_global_optspecs
-    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= no-headroom rounds= placement= driver= cross-check= driver-at= ssh-option= ssh-config= driver-program= listen= program= engine= format= o/output= q/quiet no-progress h/help V/version
+    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= no-headroom rounds= placement= driver= cross-check= driver-at= ssh-option= ssh-config= driver-program= listen= program= engine= images= format= o/output= q/quiet no-progress h/help V/version
 end
 
 function __fish_lasthop_needs_command
@@ -47,6 +47,9 @@ complete -c lasthop -n "__fish_lasthop_needs_command" -l listen -d 'Address of t
 complete -c lasthop -n "__fish_lasthop_needs_command" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''
 docker\t''"
+complete -c lasthop -n "__fish_lasthop_needs_command" -l images -d 'How the images of containers are made' -r -f -a "auto\t'By the experiment\'s Containerfile; where its base image cannot be had, of this machine\'s packages'
+containerfile\t'By the experiment\'s Containerfile and in no other way'
+packages\t'Of this machine\'s Debian packages, without a registry'"
 complete -c lasthop -n "__fish_lasthop_needs_command" -l format -d 'Form of the report' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result for programs, described by the schema of lasthop/1'
 csv\t'One row a case, for spreadsheets and data frames'
@@ -103,6 +106,9 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l listen -d 'Addre
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''
 docker\t''"
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l images -d 'How the images of containers are made' -r -f -a "auto\t'By the experiment\'s Containerfile; where its base image cannot be had, of this machine\'s packages'
+containerfile\t'By the experiment\'s Containerfile and in no other way'
+packages\t'Of this machine\'s Debian packages, without a registry'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l format -d 'Form of the report' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result for programs, described by the schema of lasthop/1'
 csv\t'One row a case, for spreadsheets and data frames'
@@ -178,6 +184,9 @@ markdown\t'To paste into an issue'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''
 docker\t''"
+complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l images -d 'How the images of containers are made' -r -f -a "auto\t'By the experiment\'s Containerfile; where its base image cannot be had, of this machine\'s packages'
+containerfile\t'By the experiment\'s Containerfile and in no other way'
+packages\t'Of this machine\'s Debian packages, without a registry'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l all -d 'Every study, as a book: one Markdown file and one JSON file. Finished studies are not repeated'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l again -d 'Repeat finished studies, too'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -s q -l quiet -d 'Do not show progress; warnings stay'
@@ -189,7 +198,10 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand export" -s h -l help -d 
 complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l engine -d 'Run containers with this engine; the first that can be used if not given' -r -f -a "podman\t''
 docker\t''"
-complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l images -d 'How the images of containers are made' -r -f -a "auto\t'By the experiment\'s Containerfile; where its base image cannot be had, of this machine\'s packages'
+containerfile\t'By the experiment\'s Containerfile and in no other way'
+packages\t'Of this machine\'s Debian packages, without a registry'"
+complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -l all -d 'Every built-in experiment, and the classic tools'
 complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -l tools -d 'The classic tools that can drive: wrk, ab, httperf, h2load, psql, pgbench, redis-benchmark'
 complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -s y -l yes -d 'Run the commands without asking'

@@ -37,6 +37,9 @@ free\:"The scheduler decides"))' \
 '--listen=[Address of this machine at which services listen for a driver on another host]:ADDRESS:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
+'--images=[How the images of containers are made]:IMAGES:((auto\:"By the experiment'\''s Containerfile; where its base image cannot be had, of this machine'\''s packages"
+containerfile\:"By the experiment'\''s Containerfile and in no other way"
+packages\:"Of this machine'\''s Debian packages, without a registry"))' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result for programs, described by the schema of lasthop/1"
 csv\:"One row a case, for spreadsheets and data frames"
@@ -85,6 +88,9 @@ free\:"The scheduler decides"))' \
 '--listen=[Address of this machine at which services listen for a driver on another host]:ADDRESS:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
+'--images=[How the images of containers are made]:IMAGES:((auto\:"By the experiment'\''s Containerfile; where its base image cannot be had, of this machine'\''s packages"
+containerfile\:"By the experiment'\''s Containerfile and in no other way"
+packages\:"Of this machine'\''s Debian packages, without a registry"))' \
 '--format=[Form of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result for programs, described by the schema of lasthop/1"
 csv\:"One row a case, for spreadsheets and data frames"
@@ -202,6 +208,9 @@ csv\:"One row a case, for spreadsheets and data frames"
 markdown\:"To paste into an issue"))' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
+'--images=[How the images of containers are made]:IMAGES:((auto\:"By the experiment'\''s Containerfile; where its base image cannot be had, of this machine'\''s packages"
+containerfile\:"By the experiment'\''s Containerfile and in no other way"
+packages\:"Of this machine'\''s Debian packages, without a registry"))' \
 '()--all[Every study, as a book\: one Markdown file and one JSON file. Finished studies are not repeated]' \
 '--again[Repeat finished studies, too]' \
 '-q[Do not show progress; warnings stay]' \
@@ -225,8 +234,11 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Run containers with this engine; the first that can be used if not given]:ENGINE:(podman docker)' \
-'-h[Print help]' \
-'--help[Print help]' \
+'--images=[How the images of containers are made]:IMAGES:((auto\:"By the experiment'\''s Containerfile; where its base image cannot be had, of this machine'\''s packages"
+containerfile\:"By the experiment'\''s Containerfile and in no other way"
+packages\:"Of this machine'\''s Debian packages, without a registry"))' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
 '::experiment -- Only what this experiment needs:_default' \
 && ret=0
 ;;

@@ -13,7 +13,7 @@ use crate::{
     },
     report::Format,
     run::away::{DriverAt, Remote},
-    service::container::engine::Kind,
+    service::container::{engine::Kind, image::Images},
     tool::ToolChoice,
 };
 
@@ -255,6 +255,9 @@ pub struct Programs {
     /// Run containers with this engine; the first that can be used if not given
     #[arg(long, value_enum)]
     pub engine: Option<Kind>,
+    /// How the images of containers are made
+    #[arg(long, value_enum, default_value_t)]
+    pub images: Images,
 }
 
 #[derive(Debug, Args)]

@@ -74,6 +74,11 @@ impl Progress {
                 self.bar.set_position(milliseconds(*elapsed));
                 self.bar.set_message(line(*round, case, *elapsed, self.budget, &self.so_far));
             }
+            Event::Instead { because } => self.bar.suspend(|| {
+                write(&format!(
+                    "images: {because}\n  an image of this machine's own packages is used (--images packages)"
+                ));
+            }),
             Event::CaseFailed(failure) => self.warn(&failure.case, &failure.stage, &failure.cause),
             Event::Progress { round, elapsed, comparisons } => {
                 self.so_far = narrowing(comparisons);

@@ -131,6 +131,7 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         command: std::env::args().collect(),
         interrupt: &interrupt,
         engine: arguments.programs.engine,
+        images: arguments.programs.images,
     };
     let result = repro::repeat(study, &options, &mut |event| progress.show(event));
     // What was cut short is repeated the next time.

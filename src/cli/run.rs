@@ -48,6 +48,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         settings,
         locator: &locator,
         engine: options.programs.engine,
+        images: options.programs.images,
         remote: options.drivers.remote(),
         home: &home,
         command: std::env::args().collect(),

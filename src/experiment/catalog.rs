@@ -382,6 +382,28 @@ mod tests {
     }
 
     #[test]
+    fn a_target_that_a_case_does_not_have_is_named() {
+        let text = |path: &str| EXPERIMENTS.get_file(format!("containers/{path}")).unwrap().contents_utf8().unwrap();
+        let wrong = |from: &str, to: &str| {
+            let toml = text("experiment.toml");
+            assert!(toml.contains(from), "{from}");
+            errors(&[
+                ("experiment.toml", &toml.replace(from, to)),
+                ("nginx.conf.j2", text("nginx.conf.j2")),
+                ("haproxy.cfg.j2", text("haproxy.cfg.j2")),
+                ("app/application.py", text("app/application.py")),
+            ])
+        };
+        let target = "{{ 'haproxy' if front == 'haproxy' else 'nginx' }}";
+        let unknown = wrong(target, "{{ 'haproxi' if front == 'haproxy' else 'nginx' }}");
+        assert!(unknown.contains("there is no service `haproxi`") && unknown.contains("`haproxy`?"), "{unknown}");
+        let absent = wrong(target, "{{ 'haproxy' if front == 'none' else 'nginx' }}");
+        assert!(absent.contains("the driver talks to `haproxy` where its `count` is 0: it must be 1"), "{absent}");
+        assert!(wrong(target, "{{ nginx.address }}").contains("nothing is called `nginx` here"));
+        assert!(wrong("from = \"nginx\"", "from = \"driver\"").contains("the driver must talk over the link"));
+    }
+
+    #[test]
     fn a_new_experiment_loads_and_plans_as_it_is() {
         let parent = tempfile::tempdir().unwrap();
         let catalog = Catalog::default();

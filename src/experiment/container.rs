@@ -16,6 +16,8 @@ use super::{
 pub struct RenderedContainer {
     pub network: Network,
     pub publish: Option<Publish>,
+    /// Name of the engine's volume that has its Unix socket; nothing where that is in a folder of the run.
+    pub volume: Option<String>,
     /// CPUs that it may use up, as the engine takes them.
     pub cpus: Option<String>,
     /// Memory, as the engine takes it.
@@ -90,6 +92,10 @@ pub(super) fn render(
         Some(place) => Some(publish_of(&place).ok_or_else(|| wrong("publish", place, "loopback or gateway"))?),
         None => None,
     };
+    let volume = text("volume", &container.volume)?;
+    if let Some(volume) = volume.as_ref().filter(|volume| !is_volume(volume)) {
+        return Err(wrong("volume", volume.clone(), "at most 16 lower-case letters, digits and `-`"));
+    }
     let mut sysctls = IndexMap::new();
     for (name, value) in &container.sysctls {
         sysctls.extend(text("sysctls", value)?.map(|value| (name.clone(), value)));
@@ -99,11 +105,42 @@ pub(super) fn render(
         return Err(wrong("cpus", cpus.clone(), "a number of CPUs above 0"));
     }
     let memory = text("memory", &container.memory)?;
-    let own = [cpus.clone(), memory.clone(), sysctls.values().next().cloned()];
+    let own = [cpus.clone(), memory.clone(), sysctls.values().next().cloned(), volume.clone()];
     if let (Network::Inside(_), Some(limit)) = (&network, own.into_iter().flatten().next()) {
-        return Err(wrong("network", limit, "no limits and no sysctls beside `inside:NAME`: that container has them"));
+        return Err(wrong(
+            "network",
+            limit,
+            "no limits, sysctls or volume beside `inside:NAME`: that container has them",
+        ));
     }
-    Ok(Some(RenderedContainer { network, publish, cpus, memory, sysctls }))
+    Ok(Some(RenderedContainer { network, publish, volume, cpus, memory, sysctls }))
+}
+
+/// It becomes a part of the path of a socket, which has little room.
+fn is_volume(name: &str) -> bool {
+    let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    name.len() <= 16 && name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(plain)
+}
+
+/// A socket on a volume is seen by those containers only that have the volume.
+pub(super) fn check_volumes(
+    from: &str,
+    to: &str,
+    containers: &IndexMap<String, Option<RenderedContainer>>,
+) -> Result<(), RenderError> {
+    let of = |name: &str| -> Option<&RenderedContainer> {
+        let container = containers.get(name)?.as_ref()?;
+        match &container.network {
+            Network::Inside(holder) => containers.get(holder)?.as_ref(),
+            _ => Some(container),
+        }
+    };
+    match (of(from), of(to).and_then(|container| container.volume.as_ref())) {
+        (Some(client), Some(volume)) if client.volume.as_ref() != Some(volume) => {
+            Err(RenderError::NoVolume { from: from.to_owned(), to: to.to_owned(), volume: volume.clone() })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn network_of(text: &str) -> Option<Network> {
@@ -164,5 +201,38 @@ mod tests {
         assert!(wrong("bridge", "everywhere", "").contains("loopback or gateway"));
         assert!(wrong("host", "loopback", "").contains("nothing where the network is not `bridge`"));
         assert!(wrong("bridge", "", "-1").contains("a number of CPUs above 0"));
+        let volume = |name: &str, network: &str| {
+            let container = Container { network: network.into(), volume: name.into(), ..Container::default() };
+            rendered(&container, "").map(|container| container.unwrap().volume).map_err(|error| error.to_string())
+        };
+        assert_eq!(volume("run", "none"), Ok(Some("run".to_owned())));
+        for name in ["/run/app", "Run", "-run", "a-name-that-is-too-long"] {
+            assert!(volume(name, "none").unwrap_err().contains("at most 16 lower-case letters"), "{name}");
+        }
+        assert!(volume("run", "inside:supervisor").unwrap_err().contains("no limits, sysctls or volume beside"));
+    }
+
+    #[test]
+    fn who_connects_to_a_socket_on_a_volume_has_the_volume() {
+        let with = |volume: &str, network: &str| {
+            let container = Container { network: network.into(), volume: volume.into(), ..Container::default() };
+            rendered(&container, "").unwrap()
+        };
+        let all = |from: Option<RenderedContainer>, to: Option<RenderedContainer>| {
+            let holder = with("run", "bridge");
+            check_volumes(
+                "web",
+                "app",
+                &IndexMap::from(
+                    [("web", from), ("app", to), ("all", holder)].map(|(name, container)| (name.to_owned(), container)),
+                ),
+            )
+        };
+        assert_eq!(all(with("run", "bridge"), with("run", "none")), Ok(()));
+        assert_eq!(all(None, with("run", "none")), Ok(()), "a process of the host reaches every volume");
+        assert_eq!(all(with("", "inside:all"), with("run", "none")), Ok(()));
+        let error = all(with("", "bridge"), with("run", "none")).unwrap_err().to_string();
+        assert!(error.contains("add `volume = \"run\"` to services.web.container"), "{error}");
+        assert!(all(with("other", "bridge"), with("run", "none")).is_err());
     }
 }

@@ -151,6 +151,11 @@ pub(super) struct ContainerFile {
     /// the bridge). Where it renders to nothing, clients connect to the container's own address.
     #[serde(default)]
     pub publish: String,
+    /// A volume of the engine, by a name of the experiment's own: containers with the same name share it, and whoever of them listens
+    /// on a Unix socket has the socket in it. Processes of the host reach it where the engine keeps it. Where it renders to
+    /// nothing, the socket is in a folder of the run that all containers have.
+    #[serde(default)]
+    pub volume: String,
     /// CPUs that it may use up: 0.25 is a quarter of one.
     #[serde(default)]
     pub cpus: CpuShare,
@@ -179,7 +184,7 @@ pub(super) struct PackagesFile {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "protocols are read from the checked tree, so that templates keep their type")]
 pub(super) struct LoadFile {
-    /// The service that the driver talks to.
+    /// The service that the driver talks to, a single server. May be a template over the factors: a load balancer in front is one.
     pub target: String,
     /// What is said: `hello`, `echo`, `stream`, `http`, `redis` or `postgres`. May be a template.
     pub protocol: String,

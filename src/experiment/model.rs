@@ -163,6 +163,8 @@ pub struct Container {
     pub network: Template,
     /// Where its port is published: `loopback` or `gateway`.
     pub publish: Template,
+    /// Name of the engine's volume that has its Unix socket.
+    pub volume: Template,
     /// CPUs that it may use up, for example `0.25`.
     pub cpus: Template,
     /// Memory, for example `256m`.
@@ -193,8 +195,8 @@ pub struct Packages {
 /// The load, with templates where the case decides.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The service that the driver talks to.
-    pub target: String,
+    /// The service that the driver talks to; may depend on the case.
+    pub target: Template,
     /// Name of a protocol; may depend on the case.
     pub protocol: Template,
     /// The protocol's parameters by protocol name, as `lasthop_load::spec::Protocol` has them, templates inside.

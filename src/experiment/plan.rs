@@ -13,7 +13,7 @@ use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
-    container::{Network, RenderedContainer},
+    container::{self, Network, RenderedContainer},
     derive::derive,
     model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
@@ -125,7 +125,7 @@ impl Plan {
                 return Err(PlanError::Driver { tool, protocol: load.protocol });
             }
             let stack = stack_for(&experiment, &mut stacks, case, &portrait, &containers);
-            plans.push(case_plan(&experiment, case, stack, &load));
+            plans.push(case_plan(case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
         let differences = named.iter().flat_map(|case| differences(case, &portraits)).collect();
@@ -225,7 +225,7 @@ fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, Facto
     chosen.iter().map(summary).collect()
 }
 
-fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
+fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
     CasePlan {
         case: case.id.clone(),
         levels: case.levels.clone(),
@@ -233,7 +233,7 @@ fn case_plan(experiment: &Experiment, case: &NamedCase, stack: usize, load: &Ren
         reference: case.reference.clone(),
         stack,
         load: LoadSummary {
-            target: experiment.load.target.clone(),
+            target: load.target.clone(),
             protocol: load.protocol.clone(),
             connections: load.spec.connections,
             threads: load.spec.threads,
@@ -296,6 +296,9 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, Rende
         draw_service(&service, &mut portrait);
     }
     let containers = renderer.containers()?;
+    if case.transport.is_unix() {
+        container::check_volumes(&experiment.link.from, &experiment.link.to, &containers)?;
+    }
     draw_containers(&containers, &mut portrait);
     let load = renderer.load()?;
     portrait.insert(LOAD.to_owned(), draw_load(&load));
@@ -332,7 +335,10 @@ fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, por
         if let Some(container) = container {
             portrait.insert(
                 format!("{name}{PATH_PART}"),
-                format!("{:?} {:?} {:?}", container.network, container.publish, container.sysctls),
+                format!(
+                    "{:?} {:?} {:?} {:?}",
+                    container.network, container.publish, container.volume, container.sysctls
+                ),
             );
             // What holds others is a part of their path, and its limits are theirs.
             let holder = match &container.network {
@@ -534,6 +540,28 @@ mod tests {
         let upstreams: Vec<&str> = configuration.lines().filter(|line| line.contains(" max_fails=0;")).collect();
         assert_eq!(upstreams.len(), 4, "{configuration}");
         assert!(upstreams[1].contains("unix:/@run@/thin-2/socket"), "{upstreams:?}");
+    }
+
+    #[test]
+    fn whom_the_driver_talks_to_may_depend_on_the_case() {
+        let plan = plan("containers", &selection(&["path=bridge,no-container-unix", "front=none,haproxy"], &[]));
+        assert_eq!(plan.differences, []);
+        let targets: Vec<(&str, &str)> =
+            plan.cases.iter().map(|case| (case.case.as_str(), case.load.target.as_str())).collect();
+        let expected = [
+            ("bridge/front=none", "nginx"),
+            ("bridge/front=haproxy", "haproxy"),
+            ("no-container-unix/front=none", "nginx"),
+            ("no-container-unix/front=haproxy", "haproxy"),
+        ];
+        assert_eq!(targets, expected);
+        assert!(!plan.stacks[0].services.contains_key("haproxy"));
+        let front = &plan.stacks[1].services["haproxy"];
+        assert_eq!(front.container.as_ref().unwrap().network, Network::Bridge);
+        assert!(plan.stacks[3].services["haproxy"].container.is_none(), "it is where nginx is");
+        let bindings = placeholders(&plan.experiment, &plan.stacks[1].levels).unwrap();
+        let load = plan.load(&plan.cases[1], &bindings).unwrap();
+        assert_eq!(load.spec.endpoint, bindings.services["haproxy"].endpoint());
     }
 
     #[test]

@@ -36,6 +36,11 @@ pub enum RenderError {
          the supervisor does; give it a container of its own: `network = \"service:{holder}\"` shares the network as well"
     )]
     Supervised { service: String, recipe: String, holder: String },
+    #[error(
+        "service {from} connects to the socket of {to} on the volume `{volume}`, which its container does not have: add \
+         `volume = \"{volume}\"` to services.{from}.container"
+    )]
+    NoVolume { from: String, to: String, volume: String },
     #[error("load: `{key}` renders to `{text}`, expected {expected}")]
     Load { key: &'static str, text: String, expected: &'static str },
     #[error("load: the parameters of protocol {protocol} are wrong: {cause}")]
@@ -45,6 +50,8 @@ pub enum RenderError {
 /// What a driver is told for one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedLoad {
+    /// The service that the driver talks to.
+    pub target: String,
     pub spec: Spec,
     /// Name of the protocol.
     pub protocol: String,
@@ -356,9 +363,10 @@ impl Renderer<'_> {
             text: nodelay,
             expected: "true or false",
         })?;
+        let target = self.target()?;
         // What the experiment does not say has the load generator's own defaults.
         let spec = serde_json::json!({
-            "endpoint": self.binding(&load.target)?.endpoint(),
+            "endpoint": self.binding(&target)?.endpoint(),
             "protocol": self.protocol(&protocol, &context)?,
             "socket": SocketOptions { nodelay, ..SocketOptions::default() },
             "reuse": reuse("reuse", &text("reuse", &load.reuse)?)?,
@@ -369,7 +377,13 @@ impl Renderer<'_> {
         });
         let spec: Spec = serde_json::from_value(spec)
             .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;
-        Ok(RenderedLoad { spec, protocol, driver: self.driver(&context)? })
+        Ok(RenderedLoad { target, spec, protocol, driver: self.driver(&context)? })
+    }
+
+    /// Name of the service that the driver talks to in this case.
+    fn target(&self) -> Result<String, RenderError> {
+        let context = Value::from(template::levels_context(self.levels));
+        Ok(template::render("load.target", &self.experiment.load.target, &context)?.trim().to_owned())
     }
 
     fn driver(&self, context: &Value) -> Result<Option<Vec<String>>, RenderError> {
@@ -442,8 +456,8 @@ pub(super) fn url_text(transport: Transport, address: &Address) -> String {
 }
 
 /// Attributes of a service's address in templates.
-pub(super) const ADDRESS_ATTRIBUTES: [&str; 11] =
-    ["address", "host", "port", "path", "name", "url", "transport", "directory", "runtime", "tls", "all"];
+pub(super) const ADDRESS_ATTRIBUTES: [&str; 12] =
+    ["address", "host", "port", "path", "folder", "name", "url", "transport", "directory", "runtime", "tls", "all"];
 
 fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> Value {
     Value::from_object(Named { text, attributes: address_attributes(binding, address) })
@@ -458,7 +472,11 @@ fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&
         ("runtime", Value::from(binding.runtime.display().to_string())),
     ]);
     match address {
-        Address::Unix(path) => drop(attributes.insert("path", path.display().to_string().into())),
+        Address::Unix(path) => {
+            let folder = path.parent().unwrap_or(path);
+            attributes.insert("folder", folder.display().to_string().into());
+            attributes.insert("path", path.display().to_string().into());
+        }
         Address::Abstract(name) => drop(attributes.insert("name", name.as_str().into())),
         Address::Tcp(address) => {
             attributes.insert("host", address.ip().to_string().into());

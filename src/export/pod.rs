@@ -141,7 +141,7 @@ impl Pod<'_> {
             format!("{}: case {case} of run {}, as a Pod. Play it with `podman kube play FILE`,", summary.experiment, summary.run),
             format!("end it with `podman kube down FILE`; podman 4 keeps the ConfigMaps' volumes: `podman volume rm {maps}`."),
             "What must be true:".to_owned(),
-            "- the images are the run's, made of this machine's packages: push your own and put their names here".to_owned(),
+            "- the images are the run's, which only this machine has: push your own and put their names here".to_owned(),
             "- hostPath volumes are files that those images lack; an image that has them needs none".to_owned(),
             "- all containers are in this one Pod: they share its network, and sockets by the emptyDir volumes".to_owned(),
             "- a bridge or a published port between two of them has become loopback, so its cost is not the one measured"

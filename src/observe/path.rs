@@ -21,9 +21,18 @@ const LONGEST: usize = 8;
 pub fn decode(address: &Address) -> Vec<String> {
     match address {
         Address::Tcp(address) => tcp(Connection::local(canonical(*address))),
-        Address::Unix(path) => vec![format!("Unix socket {}", path.display()), socket_server(address, path)],
+        Address::Unix(path) => {
+            let volume = volume_of(path).map_or_else(String::new, |name| format!(" on the volume {name}"));
+            vec![format!("Unix socket{volume} {}", path.display()), socket_server(address, path)]
+        }
         Address::Abstract(name) => vec![format!("abstract Unix socket @{name}"), server_of(address)],
     }
+}
+
+/// The engine's volume that a path leads into: podman and Docker both keep them in `volumes/NAME/_data`.
+fn volume_of(path: &Path) -> Option<&str> {
+    let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).collect();
+    names.windows(3).find(|three| three[0] == "volumes" && three[2] == "_data").map(|three| three[1])
 }
 
 /// The hops after a client that may be in a network namespace of its own, as in a container.
@@ -344,5 +353,16 @@ mod tests {
     #[test]
     fn an_address_that_maps_the_other_family_is_of_that_family() {
         assert_eq!(canonical("[::ffff:127.0.0.1]:80".parse().unwrap()), "127.0.0.1:80".parse().unwrap());
+    }
+
+    #[test]
+    fn a_volume_is_known_by_its_folder() {
+        let of = |path: &str| volume_of(Path::new(path)).map(str::to_owned);
+        assert_eq!(
+            of("/var/lib/containers/storage/volumes/lasthop-x-app/_data/0.1.app/socket").as_deref(),
+            Some("lasthop-x-app")
+        );
+        assert_eq!(of("/var/lib/docker/volumes/run/_data/socket").as_deref(), Some("run"));
+        assert_eq!(of("/run/volumes/app/socket"), None);
     }
 }

@@ -232,6 +232,9 @@ pub struct DriverPlace {
     pub reaches: String,
 }
 
+/// End of the name, in [`Environment::programs`], of a program that is in the image of the containers and not this machine's.
+pub const IN_IMAGE: &str = ", in the image";
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramVersion {

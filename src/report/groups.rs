@@ -211,6 +211,7 @@ pub fn transport_name(level: &str) -> &str {
         "bridge" => "bridge address",
         "host-network" => "host network",
         "shared-volume" => "socket on a shared volume",
+        "shared-folder" => "socket in a shared folder",
         "shared-namespace" => "shared network namespace",
         "combined-unix" => "Unix socket within one container",
         "combined-tcp" => "TCP within one container",

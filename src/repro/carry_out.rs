@@ -315,6 +315,7 @@ impl Job<'_> {
             command: options.command.clone(),
             interrupt: options.interrupt,
             engine: options.engine,
+            images: options.images,
             remote: run::away::Remote::default(),
         };
         let outcome = run::execute(&job, tell).map_err(|error| match error {

@@ -50,6 +50,8 @@ pub struct Options<'a> {
     pub interrupt: &'a AtomicBool,
     /// The container engine that is wanted; `None` takes the first that can be used.
     pub engine: Option<crate::service::container::engine::Kind>,
+    /// How the images of containers are made.
+    pub images: crate::service::container::image::Images,
 }
 
 /// Repeats a study. What fails is part of the result; other parts go on.

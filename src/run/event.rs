@@ -12,6 +12,8 @@ use crate::{
 pub enum Event<'a> {
     /// The record is open; `cases` cases will take turns for at most `budget`.
     Began { run: &'a str, cases: usize, stacks: usize, budget: Duration },
+    /// The experiment's Containerfile cannot be used; an image of this machine's packages takes its place.
+    Instead { because: &'a str },
     /// Services are being started for a round.
     Starting { round: u32, services: usize },
     /// The next trial begins.

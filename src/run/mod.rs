@@ -41,11 +41,12 @@ use crate::{
     service::{
         container::{
             engine::Kind,
+            image::{Images, Origin},
             site::{Site, SiteError},
         },
         guard::{Guard, GuardError},
         home::{Home, HomeError},
-        locate::{Located, Locator},
+        locate::Locator,
         sandbox::{Sandbox, SandboxError},
     },
 };
@@ -61,6 +62,8 @@ pub struct Job<'a> {
     pub locator: &'a Locator,
     /// The container engine that is wanted; `None` takes the first that can be used.
     pub engine: Option<Kind>,
+    /// How the images of containers are made.
+    pub images: Images,
     /// How a driver on another host is reached.
     pub remote: Remote,
     pub home: &'a Home,
@@ -105,10 +108,9 @@ pub struct Outcome {
 pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
     let mut programs = Programs::locate(job.plan, &job.settings.tools, job.locator)
         .map_err(|error| RunError::Missing(error.to_string()))?;
-    if let Some(why) = programs.all_missing(job.plan) {
+    if let Some(why) = programs.all_missing(job.plan, |service| site::may_bring(job, service)) {
         return Err(if programs.are_absent() { RunError::Missing(why) } else { RunError::Unusable(why) });
     }
-    let begun = Instant::now();
     let header = header(job);
     let runs = job.home.writable("runs")?;
     let sandbox = Sandbox::create()?;
@@ -118,8 +120,13 @@ pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcom
     let mut writer = Writer::create(&runs, &header)?;
     let site = site::open(job, &programs, sandbox.path());
     if let Some(Ok(site)) = &site {
-        programs.add(site.engine.kind.name(), Located { path: site.engine.program.clone(), version: site.describe() });
+        programs.add_site(site);
+        if let Origin::Packages { because: Some(because), .. } = &site.image.origin {
+            tell(&Event::Instead { because });
+        }
     }
+    // An image is made once: the first run has as much time for its trials as the others.
+    let begun = Instant::now();
     tell(&Event::Began {
         run: &header.run,
         cases: job.plan.cases.len(),

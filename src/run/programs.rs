@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 
 use crate::{
-    experiment::plan::{Plan, Stack},
-    record::schema::ProgramVersion,
+    experiment::plan::{Plan, Stack, StackService},
+    record::schema::{IN_IMAGE, ProgramVersion},
+    service::container::site::Site,
     service::locate::{LocateError, Located, Locator},
     tool::{Tool, ToolChoice},
 };
@@ -39,14 +40,19 @@ impl Programs {
         &self.1[&tool]
     }
 
-    /// The first thing that a stack lacks, with the service that needs it.
-    pub fn missing<'a>(&'a self, stack: &'a Stack) -> Option<(&'a str, &'a LocateError)> {
-        stack.services.iter().find_map(|(name, service)| Some((name.as_str(), self.get(&service.recipe).err()?)))
+    /// The first thing that a stack lacks, with the service that needs it; `brought` says which services have theirs elsewhere.
+    pub fn missing<'a>(
+        &'a self,
+        stack: &'a Stack,
+        brought: impl Fn(&StackService) -> bool,
+    ) -> Option<(&'a str, &'a LocateError)> {
+        let mut needing = stack.services.iter().filter(|(_, service)| !brought(service));
+        needing.find_map(|(name, service)| Some((name.as_str(), self.get(&service.recipe).err()?)))
     }
 
     /// When no stack has all that it needs: everything that is missing, a line each.
-    pub fn all_missing(&self, plan: &Plan) -> Option<String> {
-        let none = plan.stacks.iter().all(|stack| self.missing(stack).is_some());
+    pub fn all_missing(&self, plan: &Plan, brought: impl Fn(&StackService) -> bool) -> Option<String> {
+        let none = plan.stacks.iter().all(|stack| self.missing(stack, &brought).is_some());
         let lines: Vec<String> = self.0.values().filter_map(|found| Some(found.as_ref().err()?.to_string())).collect();
         none.then(|| lines.join("\n"))
     }
@@ -59,9 +65,14 @@ impl Programs {
             .all(|error| matches!(error, LocateError::NotFound { .. }))
     }
 
-    /// Adds what no recipe names: a container engine.
-    pub fn add(&mut self, name: &str, located: Located) {
-        self.0.insert(name.to_owned(), Ok(located));
+    /// Adds what no recipe names: the container engine, the image, and the programs in it where they are not this machine's.
+    pub fn add_site(&mut self, site: &Site) {
+        let engine = Located { path: site.engine.program.clone(), version: site.describe() };
+        let image = Located { path: site.image.name.clone().into(), version: site.image.describe() };
+        let inside =
+            site.image.programs.iter().map(|(recipe, located)| (format!("{recipe}{IN_IMAGE}"), located.clone()));
+        let all = [(site.engine.kind.name().to_owned(), engine), ("image".to_owned(), image)].into_iter().chain(inside);
+        self.0.extend(all.map(|(name, located)| (name, Ok(located))));
     }
 
     /// Path and version of everything that was found, by recipe.

@@ -3,8 +3,9 @@
 mod headroom;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     os::fd::OwnedFd,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -21,7 +22,7 @@ use super::{
     away::Away,
     driver::{Driver, DriverError},
     event::Event,
-    nanoseconds, placement, probe,
+    nanoseconds, placement, probe, site,
 };
 use crate::{
     experiment::plan::{Stack as PlannedStack, StackService, tool_of},
@@ -435,11 +436,7 @@ fn answered(result: TrialResult) -> Result<TrialResult, Trouble> {
     })
 }
 
-fn start_driver(
-    runner: &Runner<'_>,
-    command: Option<&[String]>,
-    log: &std::path::Path,
-) -> Result<RunningDriver, String> {
+fn start_driver(runner: &Runner<'_>, command: Option<&[String]>, log: &Path) -> Result<RunningDriver, String> {
     let own = own_executable()?;
     let command = command.map(<[String]>::to_vec);
     let command = match &runner.away {
@@ -503,7 +500,12 @@ impl Runner<'_> {
     }
 
     fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
-        if let Some((service, error)) = self.programs.missing(stack) {
+        let may_bring = stack.services.values().any(|service| site::may_bring(self.job, service));
+        if let (true, Some(Err(error))) = (may_bring, &self.site) {
+            return Err(Trouble { stage: "locate".to_owned(), cause: error.to_string(), log: String::new() });
+        }
+        if let Some((service, error)) = self.programs.missing(stack, |service| self.program_in_image(service).is_some())
+        {
             let cause = format!("service `{service}`: {error}");
             return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
         }
@@ -514,8 +516,10 @@ impl Runner<'_> {
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
         let containers = self.contain(stack, &mut bindings)?;
         if let Some(away) = &self.away {
-            let target = &self.job.plan.experiment.load.target;
-            away.place(&mut bindings, target, &containers).map_err(|cause| Trouble::plan(&cause))?;
+            let cases = self.job.plan.cases.iter().filter(|case| case.stack == stack.number);
+            for target in cases.map(|case| case.load.target.as_str()).collect::<BTreeSet<_>>() {
+                away.place(&mut bindings, target, &containers).map_err(|cause| Trouble::plan(&cause))?;
+            }
         }
         let services = self.job.plan.services(stack, &bindings).map_err(|error| Trouble::plan(&error))?;
         Ok(StackPlan { bindings, services, containers })
@@ -540,9 +544,17 @@ impl Runner<'_> {
         }
     }
 
+    /// The program of a service in a container, where that is not this machine's.
+    fn program_in_image(&self, service: &StackService) -> Option<&Path> {
+        let site = self.site.as_ref()?.as_ref().ok().filter(|_| service.container.is_some())?;
+        site.image.programs.get(&service.recipe).map(|located| located.path.as_path())
+    }
+
     fn wanted_service(&self, name: &str, service: &StackService) -> Wanted {
         let recipe = &self.job.plan.experiment.recipes[&service.recipe];
-        let program = &self.programs.get(&service.recipe).expect("nothing is missing").path;
+        let inside = self.program_in_image(service);
+        let here = || self.programs.get(&service.recipe).expect("nothing is missing").path.as_path();
+        let program = inside.unwrap_or_else(here);
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);
         wanted.unprivileged = recipe.unprivileged;

@@ -4,10 +4,16 @@ use std::path::Path;
 
 use super::{Job, programs::Programs};
 use crate::{
-    experiment::container::Network,
+    experiment::{
+        container::Network,
+        model::{Experiment, Source},
+        plan::StackService,
+    },
     service::bindings::service_of,
     service::container::{
+        containerfile::{Context, FILE},
         engine::Engine,
+        image::Images,
         site::{Needs, Site, SiteError},
     },
 };
@@ -19,14 +25,32 @@ pub fn open(job: &Job<'_>, programs: &Programs, sandbox: &Path) -> Option<Result
     Some(engine.and_then(|engine| Site::open(engine, sandbox, &needs)))
 }
 
-fn needs(job: &Job<'_>, programs: &Programs) -> Option<Needs> {
+/// Whether the program of a service may come from an image that is yet to be made.
+pub fn may_bring(job: &Job<'_>, service: &StackService) -> bool {
+    service.container.is_some() && context(&job.plan.experiment).is_some() && job.images != Images::Packages
+}
+
+/// The folder of an experiment that has a Containerfile.
+fn context(experiment: &Experiment) -> Option<Context<'_>> {
+    let folder = match &experiment.source {
+        Source::Folder(folder) => Some(folder.as_path()),
+        Source::BuiltIn => None,
+    };
+    experiment.files.contains_key(Path::new(FILE)).then_some(Context { files: &experiment.files, folder })
+}
+
+fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
     let mut needs = None;
     let experiment = &job.plan.experiment;
     for (name, service) in job.plan.stacks.iter().flat_map(|stack| &stack.services) {
         let Some(container) = &service.container else { continue };
-        let needs: &mut Needs = needs.get_or_insert_default();
+        let needs: &mut Needs<'a> = needs.get_or_insert_default();
+        needs.images = job.images;
+        needs.context = context(experiment);
         needs.bridge |= container.network == Network::Bridge;
+        needs.volumes.extend(container.volume.clone());
         let recipe = &experiment.recipes[&service.recipe];
+        needs.programs.insert(service.recipe.clone(), recipe.program.clone());
         needs.content.packages.extend(recipe.program.packages.debian.iter().cloned());
         needs.content.packages.extend(experiment.services[service_of(name)].packages.debian.iter().cloned());
         needs.content.programs.extend(programs.get(&service.recipe).ok().map(|located| located.path.clone()));

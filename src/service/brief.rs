@@ -1,6 +1,7 @@
 //! Commands that end by themselves, with a deadline: version questions, set-up checks.
 
 use std::{
+    fs::File,
     io::{self, Read},
     os::unix::process::CommandExt,
     process::{Command, ExitStatus, Stdio},
@@ -52,6 +53,15 @@ pub fn run_through(mut command: Command, timeout: Duration) -> io::Result<Ended>
     let text = read_aside(reader, 64 << 10);
     let status = wait(command, timeout, false)?;
     Ok(Ended { status, text: arrived(&text) })
+}
+
+/// As [`run_through`], with both outputs in a file: for what says more than fits.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_through_into(mut command: Command, file: File, timeout: Duration) -> io::Result<ExitStatus> {
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    wait(command, timeout, false)
 }
 
 /// Runs a command without input. It is killed with its group when the time is over, and dies with this thread.

@@ -26,10 +26,8 @@ pub enum LocateError {
     NotExecutable { name: String, path: PathBuf },
     #[error("{path} does not tell its version: {cause}{}", quoted(output))]
     Version { path: PathBuf, cause: String, output: String },
-    #[error(
-        "{path} has version {version}, but at least {minimum} is needed; `lasthop setup {experiment}` may install a newer one"
-    )]
-    TooOld { path: PathBuf, version: String, minimum: String, experiment: String },
+    #[error("{path} has version {version}, but at least {minimum} is needed; {remedy}")]
+    TooOld { path: PathBuf, version: String, minimum: String, remedy: String },
 }
 
 fn either(names: &[String]) -> String {
@@ -99,15 +97,8 @@ impl Locator {
             ProgramKind::Named { names, folders } => self.find(recipe, names, folders, program.obtain.as_ref())?,
         };
         let version = version_of(&path, program)?;
-        match &program.minimum {
-            Some(minimum) if is_older(&version, minimum) => Err(LocateError::TooOld {
-                path,
-                version,
-                minimum: minimum.clone(),
-                experiment: self.experiment.clone(),
-            }),
-            _ => Ok(Located { path, version }),
-        }
+        let remedy = || format!("`lasthop setup {}` may install a newer one", self.experiment);
+        new_enough(path, version, program, remedy)
     }
 
     /// lasthop itself, or the file given for it; by its link in `/proc` when the file was replaced since it started.
@@ -161,17 +152,68 @@ impl Locator {
     }
 }
 
+fn new_enough(
+    path: PathBuf,
+    version: String,
+    program: &Program,
+    remedy: impl Fn() -> String,
+) -> Result<Located, LocateError> {
+    match &program.minimum {
+        Some(minimum) if is_older(&version, minimum) => {
+            Err(LocateError::TooOld { path, version, minimum: minimum.clone(), remedy: remedy() })
+        }
+        _ => Ok(Located { path, version }),
+    }
+}
+
+/// The program of a recipe elsewhere than in this file system: the first that tells its version when `start` makes a command of
+/// its path, in `folders`, then in the recipe's own.
+///
+/// # Errors
+/// None does, or it is too old.
+pub fn within(
+    program: &Program,
+    folders: &[PathBuf],
+    start: &dyn Fn(&Path) -> Command,
+) -> Result<Located, LocateError> {
+    let ProgramKind::Named { names, folders: own } = &program.kind else {
+        let looked = folders.to_vec();
+        let obtain = Some("lasthop itself runs there with --images packages only".to_owned());
+        return Err(LocateError::NotFound {
+            names: vec!["lasthop".to_owned()],
+            looked,
+            experiment: String::new(),
+            obtain,
+        });
+    };
+    let mut looked: Vec<PathBuf> = folders.to_vec();
+    looked.extend(own.iter().filter(|folder| !folders.contains(folder)).cloned());
+    for path in looked.iter().flat_map(|folder| names.iter().map(|name| folder.join(name))) {
+        if let Ok(version) = told(start(&path), &path, program) {
+            return new_enough(path, version, program, || "put a newer one into the Containerfile".to_owned());
+        }
+    }
+    let obtain = Some("add it to the Containerfile".to_owned());
+    Err(LocateError::NotFound { names: names.clone(), looked, experiment: String::new(), obtain })
+}
+
 fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 fn version_of(path: &Path, program: &Program) -> Result<String, LocateError> {
+    told(Command::new(path), path, program)
+}
+
+/// The version that a program says when `command` is given its arguments for that.
+fn told(mut command: Command, path: &Path, program: &Program) -> Result<String, LocateError> {
     let refused = |cause: String, output: String| LocateError::Version { path: path.to_owned(), cause, output };
     let pattern = Regex::new(&program.version_pattern).map_err(|error| refused(error.to_string(), String::new()))?;
-    let mut command = Command::new(path);
     command.args(&program.version_arguments).env("LC_ALL", "C");
     let ended = brief::run(command, VERSION_TIMEOUT).map_err(|error| refused(error.to_string(), String::new()))?;
-    let version = pattern.captures(&ended.text).and_then(|groups| groups.get(1)).map(|group| group.as_str().to_owned());
+    // What an engine says of a program that it cannot start is no version.
+    let text = if matches!(ended.status.code(), Some(125..=127)) { "" } else { &ended.text };
+    let version = pattern.captures(text).and_then(|groups| groups.get(1)).map(|group| group.as_str().to_owned());
     version.ok_or_else(|| {
         let arguments = program.version_arguments.join(" ");
         let cause = format!("`{arguments}` ended with {} and nothing in its output is like `{pattern}`", ended.status);

@@ -112,10 +112,11 @@ pub enum StartCause {
     #[error("{address}, where its port was to be published, was taken meanwhile{}; try again", by(owner))]
     PortTaken { address: SocketAddr, owner: Option<Owner> },
     #[error(
-        "the folder {folder} cannot hold a Unix socket: {cause} (file system: {kind}); set LASTHOP_SANDBOX to a directory on \
-         a local file system such as /tmp"
+        "the folder {folder} cannot hold a Unix socket: {cause} (file system: {kind}); {}",
+        if *on_volume { "let the engine keep its volumes on a local file system" }
+        else { "set LASTHOP_SANDBOX to a directory on a local file system such as /tmp" }
     )]
-    NoSockets { folder: PathBuf, kind: String, cause: io::Error },
+    NoSockets { folder: PathBuf, kind: String, cause: io::Error, on_volume: bool },
     #[error(transparent)]
     Engine(EngineError),
     #[error(transparent)]
@@ -361,7 +362,10 @@ fn address_is_free(container: Option<&Launch>, address: &Address) -> Result<(), 
         nobody_answers(address)?;
     }
     match address {
-        Address::Unix(path) => holds_sockets(path),
+        Address::Unix(path) => {
+            let volume = container.and_then(|container| container.volume.as_ref());
+            holds_sockets(path, volume.is_some_and(|volume| path.starts_with(&volume.folder)))
+        }
         _ => Ok(()),
     }
 }
@@ -565,13 +569,13 @@ fn wait_until_local(container: &Launch, child: &Life, timeout: Duration) -> Resu
 }
 
 /// Not every file system can hold a socket, and not every engine shows the host's folder as it is.
-fn holds_sockets(path: &Path) -> Result<(), StartCause> {
+fn holds_sockets(path: &Path, on_volume: bool) -> Result<(), StartCause> {
     let probe = path.with_extension("probe");
     let made = std::os::unix::net::UnixListener::bind(&probe);
     let _ = fs::remove_file(&probe);
     made.map(drop).map_err(|cause| {
         let folder = path.parent().unwrap_or(path).to_owned();
-        StartCause::NoSockets { kind: kind_of_file_system(&folder), folder, cause }
+        StartCause::NoSockets { kind: kind_of_file_system(&folder), folder, cause, on_volume }
     })
 }
 

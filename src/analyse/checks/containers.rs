@@ -1,9 +1,12 @@
-//! What containers add: limits of CPU time.
+//! What containers add: limits of CPU time, programs of their own.
 
 use super::{Evidence, of_case, of_run, percent};
-use crate::analyse::{
-    cases,
-    summary::{Check, Severity, Throttled},
+use crate::{
+    analyse::{
+        cases,
+        summary::{Check, Severity, Throttled},
+    },
+    record::schema::{IN_IMAGE, ProgramVersion},
 };
 
 /// Periods of a CPU limit are of this length unless somebody changed it; engines do not.
@@ -45,4 +48,20 @@ pub fn short_for_the_limit(evidence: &Evidence) -> Vec<Check> {
         of_run("short-for-the-limit", Severity::Doubt, text, effect)
     };
     (strikes && trial_ns < PERIOD_NS * ENOUGH_PERIODS).then(check).into_iter().collect()
+}
+
+/// An image by a Containerfile has programs of its own.
+pub fn image_programs(evidence: &Evidence) -> Vec<Check> {
+    let Some(environment) = &evidence.trials.data.environment else { return Vec::new() };
+    let differ = |(name, inside): (&String, &ProgramVersion)| {
+        let recipe = name.strip_suffix(IN_IMAGE)?;
+        let here = environment.programs.get(recipe)?;
+        (here.version != inside.version)
+            .then(|| format!("{recipe} {} in the image, {} on this machine", inside.version, here.version))
+    };
+    let found: Vec<String> = environment.programs.iter().filter_map(differ).collect();
+    let effect = "cases with and without a container differ in the program, too; --images packages makes the image of this \
+                  machine's own";
+    let check = || of_run("image-programs-differ", Severity::Note, found.join("; "), effect);
+    if found.is_empty() { Vec::new() } else { vec![check()] }
 }

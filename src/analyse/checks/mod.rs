@@ -60,6 +60,7 @@ const CHECKS: &[CheckFunction] = &[
     machine::governor,
     containers::throttled,
     containers::short_for_the_limit,
+    containers::image_programs,
     network::accept_queue_overflow,
     network::retransmissions,
     time_wait::time_wait,

@@ -18,7 +18,7 @@ use crate::{
     observe::HeldPorts,
     record::{
         data::RunData,
-        schema::{Difference, LinkObserved, Placement, Stopped, TrialRecord},
+        schema::{Difference, LinkObserved, Placement, ProgramVersion, Stopped, TrialRecord},
     },
 };
 
@@ -325,6 +325,19 @@ fn a_governor_that_saves() {
     assert_eq!(findings(&data, "governor"), []);
     data.environment.as_mut().unwrap().governor = Some("powersave".to_owned());
     assert!(finding(&data, "governor").evidence.contains("powersave"));
+}
+
+#[test]
+fn programs_of_an_image_that_are_not_this_machines() {
+    let mut data = healthy();
+    let program = |version: &str| ProgramVersion { path: "/usr/sbin/nginx".to_owned(), version: version.to_owned() };
+    let programs = &mut data.environment.as_mut().unwrap().programs;
+    programs.insert("nginx".to_owned(), program("1.22.1"));
+    programs.insert("nginx, in the image".to_owned(), program("1.22.1"));
+    assert_eq!(findings(&data, "image-programs-differ"), []);
+    data.environment.as_mut().unwrap().programs["nginx, in the image"] = program("1.29.0");
+    let evidence = finding(&data, "image-programs-differ").evidence;
+    assert_eq!(evidence, "nginx 1.29.0 in the image, 1.22.1 on this machine");
 }
 
 #[test]

@@ -157,16 +157,23 @@ impl Checker<'_> {
         let ends = services.iter().copied().chain([DRIVER]);
         self.must_be_known("/link/from", "service", &file.link.from, ends);
         self.must_be_known("/link/to", "service", &file.link.to, services.iter().copied());
-        let known = self.must_be_known("/load/target", "service", &file.load.target, services.iter().copied());
         if file.link.from == file.link.to {
             self.error("/link/to", "a link has two different ends");
         }
-        if known && file.link.from == DRIVER && file.load.target != file.link.to {
-            let help = Some(format!("the link goes from the driver to `{}`", file.link.to));
-            self.error_with_help("/load/target", "the driver must talk over the link", help);
+        if !file.load.target.contains("{{") {
+            self.check_target(file, &file.load.target);
         }
         if let Some(proof) = &file.link.proof {
             self.must_be_reuse("/link/proof/reuse", &proof.reuse);
+        }
+    }
+
+    /// Whether the driver can talk to a service.
+    fn check_target(&mut self, file: &ExperimentFile, target: &str) {
+        let known = self.must_be_known("/load/target", "service", target, file.services.keys().map(String::as_str));
+        if known && file.link.from == DRIVER && target != file.link.to {
+            let help = Some(format!("the link goes from the driver to `{}`", file.link.to));
+            self.error_with_help("/load/target", "the driver must talk over the link", help);
         }
     }
 
@@ -347,6 +354,7 @@ impl Checker<'_> {
         Container {
             network: file.network.clone(),
             publish: file.publish.clone(),
+            volume: file.volume.clone(),
             cpus: file.cpus.0.clone(),
             memory: file.memory.clone(),
             sysctls: file.sysctls.clone(),
@@ -386,6 +394,7 @@ impl Checker<'_> {
         for key in common.into_iter().chain(PROTOCOLS) {
             self.template_tree(&join("/load", key), scope);
         }
+        self.template("/load/target", &load.target, &Scope::default().add(file.factors.keys()));
         self.template_tree("/link/proof/reuse", scope);
         self.template_tree("/link/transport", scope);
         self.must_be_reuse("/load/reuse", &load.reuse);
@@ -456,6 +465,31 @@ impl Checker<'_> {
             self.check_recipes(file, name, service, &combinations, experiment, recipes);
         }
         self.check_protocols(&combinations, experiment);
+        if file.load.target.contains("{{") {
+            self.check_targets(file, &combinations);
+        }
+    }
+
+    /// Where the case decides whom the driver talks to, that is one server in each.
+    fn check_targets(&mut self, file: &ExperimentFile, combinations: &[Levels]) {
+        let mut targets = BTreeSet::new();
+        for levels in combinations {
+            let context = Value::from(template::levels_context(levels));
+            let target = match template::render("load.target", &file.load.target, &context) {
+                Ok(target) => target.trim().to_owned(),
+                Err(error) => return self.error("/load/target", error.message),
+            };
+            let count = file.services.get(&target).map(|service| template::render("count", &service.count.0, &context));
+            if let Some(Ok(count)) = count.filter(|count| !matches!(count, Ok(count) if count.trim() == "1")) {
+                let message =
+                    format!("the driver talks to `{target}` where its `count` is {}: it must be 1", count.trim());
+                return self.error("/load/target", message);
+            }
+            targets.insert(target);
+        }
+        for target in targets {
+            self.check_target(file, &target);
+        }
     }
 
     fn check_recipes(
@@ -559,7 +593,8 @@ impl Checker<'_> {
 /// Factors that decide which recipes and protocols are used, and which combinations there are. All others may be left
 /// out of the combinations that are checked, whose number they would only multiply.
 fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
-    let templates = file.services.values().map(|service| &service.recipe).chain([&file.load.protocol]);
+    let templates = file.services.values().flat_map(|service| [&service.recipe, &service.count.0]);
+    let templates = templates.chain([&file.load.protocol, &file.load.target]);
     let templates = templates.chain(&file.link.transport);
     let conditions = file.factors.values().filter_map(|factor| factor.when.as_ref());
     let conditions = conditions.chain(file.exclude.iter().map(|exclude| &exclude.when));

@@ -199,7 +199,7 @@ fn has_cni() -> bool {
 }
 
 /// The end of what it said; warnings only where there is nothing else, since podman repeats them with every command.
-fn last_lines(text: &str) -> String {
+pub(super) fn last_lines(text: &str) -> String {
     let said: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let warning = |line: &&str| line.contains("level=warning");
     let mut lines: Vec<&str> = said.iter().copied().filter(|line| !warning(line)).collect();

@@ -16,7 +16,7 @@ use super::{
     engine::{Engine, EngineError},
     packages::Installed,
 };
-use crate::service::brief;
+use crate::service::{brief, locate::Located};
 
 /// The longest that packing or importing may take.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -71,8 +71,41 @@ pub struct Image {
     pub mounts: Vec<PathBuf>,
     /// Whether it was made just now.
     pub made: bool,
-    /// Number of packages in it.
-    pub packages: usize,
+    pub origin: Origin,
+    /// Programs by recipe, where they are not those of the host.
+    pub programs: BTreeMap<String, Located>,
+}
+
+/// What an image is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// So many packages of the host; where the experiment has a Containerfile that was to be used, why it was not.
+    Packages { number: usize, because: Option<String> },
+    /// The experiment's Containerfile.
+    Containerfile,
+}
+
+/// How images are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Images {
+    /// By the experiment's Containerfile; where its base image cannot be had, of this machine's packages.
+    #[default]
+    Auto,
+    /// By the experiment's Containerfile and in no other way.
+    Containerfile,
+    /// Of this machine's Debian packages, without a registry.
+    Packages,
+}
+
+impl Image {
+    /// What it is made of, for the record.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match &self.origin {
+            Origin::Packages { number, .. } => format!("of {number} packages of this machine"),
+            Origin::Containerfile => "of the experiment's Containerfile".to_owned(),
+        }
+    }
 }
 
 /// What must be in an image.
@@ -101,7 +134,8 @@ pub fn of_host(engine: &Engine, content: &Content, workshop: &Path) -> Result<Im
         let _ = fs::remove_file(&archive);
         imported.map_err(|cause| ImageError::Engine { name: name.clone(), cause })?;
     }
-    Ok(Image { name, mounts, made, packages: packages.len() })
+    let origin = Origin::Packages { number: packages.len(), because: None };
+    Ok(Image { name, mounts, made, origin, programs: BTreeMap::new() })
 }
 
 /// Packages that own the programs, and what no package owns: a virtual environment as a whole, or the file itself.
@@ -169,16 +203,20 @@ fn virtual_environment(program: &Path) -> Option<PathBuf> {
     folder.join("pyvenv.cfg").is_file().then(|| folder.to_owned())
 }
 
-fn exists(engine: &Engine, name: &str) -> bool {
+pub(super) fn exists(engine: &Engine, name: &str) -> bool {
     engine.ask(["image", "inspect", "--format", "{{.Id}}", name]).is_ok()
 }
 
-/// FNV-1a, 64 bits: names a list of packages, protects against nothing.
 fn digest(packages: &BTreeMap<String, String>) -> String {
     let text: String = packages.iter().map(|(name, version)| format!("{name} {version}\n")).collect();
-    let digest = format!("{LAYOUT}\n{text}")
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    fnv([format!("{LAYOUT}\n{text}").as_bytes()].into_iter())
+}
+
+/// FNV-1a, 64 bits: names a content, protects against nothing.
+pub(super) fn fnv<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
+    let digest = parts
+        .flatten()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| (digest ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
     format!("{digest:016x}")
 }
 

@@ -9,8 +9,8 @@ use std::{
 use super::{
     RUN_LABEL, SANDBOX_LABEL,
     engine::{Engine, EngineError, Kind},
-    image::PATH,
     network,
+    volume::Volume,
 };
 use crate::experiment::container::{Network, RenderedContainer};
 
@@ -32,6 +32,8 @@ pub struct Launch {
     /// Unique on the machine.
     pub name: String,
     pub image: String,
+    /// Folders of programs, where the image does not say them itself.
+    pub path: Option<&'static str>,
     pub run: String,
     pub sandbox: String,
     pub container: RenderedContainer,
@@ -39,6 +41,7 @@ pub struct Launch {
     pub bridge: Option<OnBridge>,
     /// `ADDRESS:PORT:PORT`
     pub publish: Option<String>,
+    pub volume: Option<Volume>,
     /// Name of the container whose network namespace it joins.
     pub joined: Option<String>,
     /// Whether it is a supervisor's, with other services in it.
@@ -143,12 +146,14 @@ impl Launch {
         words.push(format!("--label={RUN_LABEL}={}", self.run));
         words.push(format!("--label={SANDBOX_LABEL}={}", self.sandbox));
         words.extend(["--workdir".to_owned(), self.directory.display().to_string()]);
-        words.push(format!("--env=PATH={PATH}"));
+        words.extend(self.path.map(|path| format!("--env=PATH={path}")));
         words.extend(environment.iter().map(|(name, value)| format!("--env={name}={value}")));
         words.extend(self.user.iter().map(|user| format!("--user={user}")));
         let mount = |path: &PathBuf, options: &str| format!("--volume={0}:{0}{options}", path.display());
         words.extend(self.readable.iter().map(|path| mount(path, ":ro")));
         words.extend(self.writable.iter().map(|path| mount(path, "")));
+        let volume = self.volume.iter().map(|volume| format!("--volume={}:{}", volume.name, volume.folder.display()));
+        words.extend(volume);
         words
     }
 

@@ -11,12 +11,15 @@
 //! |---|---|
 //! | [`engine`] | podman or Docker: found, asked, usable |
 //! | [`network`] | the bridge network of a run and its addresses |
+//! | [`volume`] | a volume of a run, and sockets on it |
 //! | [`packages`], [`image`] | an image made of the host's own packages, without any registry |
+//! | [`containerfile`] | an image by an experiment's own Containerfile |
 //! | [`launch`] | the command lines of one container |
 //! | [`site`] | what a run needs for all of its containers |
 //! | [`supervisor`] | several services in one container |
 //! | [`leftovers`] | what is removed when a run ends, however it ends |
 
+pub mod containerfile;
 pub mod engine;
 pub mod image;
 pub mod launch;
@@ -25,6 +28,7 @@ pub mod network;
 pub mod packages;
 pub mod site;
 pub mod supervisor;
+pub mod volume;
 
 /// Label of everything that a run makes: name of its sandbox.
 pub const RUN_LABEL: &str = "lasthop.run";

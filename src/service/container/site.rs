@@ -1,6 +1,7 @@
 //! What a run needs for all of its containers: the engine, the image, the network; and where each service of a stack is put.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -10,15 +11,20 @@ use indexmap::IndexMap;
 use lasthop_load::spec::Address;
 
 use super::{
+    containerfile::{self, BuildError, Context, FILE},
     engine::{Engine, EngineError, Kind},
-    image::{self, Content, Image, ImageError},
+    image::{self, Content, Image, ImageError, Images, Origin},
     launch::{Launch, OnBridge},
     leftovers,
     network::Bridge,
     supervisor::Supervisor,
+    volume::{Volume, VolumeError},
 };
 use crate::{
-    experiment::container::{Network, Publish, RenderedContainer},
+    experiment::{
+        container::{Network, Publish, RenderedContainer},
+        model::Program,
+    },
     service::bindings::Bindings,
 };
 
@@ -29,6 +35,12 @@ pub enum SiteError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Image(#[from] ImageError),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error("the experiment has no file `{FILE}`, which --images containerfile asks for")]
+    NoContainerfile,
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
     #[error("cannot write into the sandbox: {0}")]
     Sandbox(#[from] io::Error),
     #[error("the network {0} has no address left")]
@@ -51,6 +63,8 @@ pub struct Site {
     run: String,
     sandbox: PathBuf,
     bridge: Option<Bridge>,
+    /// By the name that the experiment gives.
+    volumes: BTreeMap<String, Volume>,
 }
 
 /// Where a service runs.
@@ -73,28 +87,38 @@ impl Housing {
     }
 }
 
-/// Which addresses the containers of a run need, and which programs.
+/// What the containers of a run need.
 #[derive(Clone, Debug, Default)]
-pub struct Needs {
+pub struct Needs<'a> {
+    pub images: Images,
+    /// The experiment's folder, where it has a Containerfile.
+    pub context: Option<Context<'a>>,
+    /// By recipe.
+    pub programs: BTreeMap<String, Program>,
+    /// Of an image of the host's packages.
     pub content: Content,
     pub bridge: bool,
+    /// Names of volumes.
+    pub volumes: BTreeSet<String>,
 }
 
 impl Site {
-    /// Makes the image and the network.
+    /// Makes the image, the network and the volumes.
     ///
     /// # Errors
     /// The engine refuses, or there is nothing to make an image of.
-    pub fn open(engine: Engine, sandbox: &Path, needs: &Needs) -> Result<Self, SiteError> {
+    pub fn open(engine: Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Self, SiteError> {
         leftovers::announce(&engine, sandbox)?;
-        let image = image::of_host(&engine, &needs.content, sandbox)?;
+        let image = image(&engine, sandbox, needs)?;
         let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = sandbox.display().to_string();
         let bridge = match needs.bridge {
-            true => Some(Bridge::create(&engine, &run, &sandbox.display().to_string())?),
+            true => Some(Bridge::create(&engine, &run, &path)?),
             false => None,
         };
-        let site = Self { engine, image, run, sandbox: sandbox.to_owned(), bridge };
-        Ok(site)
+        let volume = |name: &String| Ok((name.clone(), Volume::create(&engine, &run, &path, name)?));
+        let volumes = needs.volumes.iter().map(volume).collect::<Result<_, SiteError>>()?;
+        Ok(Self { engine, image, run, sandbox: sandbox.to_owned(), bridge, volumes })
     }
 
     /// Version of the engine and what it is made of, for the record.
@@ -123,6 +147,9 @@ impl Site {
                 continue;
             }
             let place = self.addresses(bindings, name, container, number as u32)?;
+            if let Some(volume) = &container.volume {
+                put_on(&self.volumes[volume], bindings, name)?;
+            }
             let joined = match &container.network {
                 Network::Service(other) if !containers.contains_key(other) => {
                     return Err(SiteError::NotShared { service: name.clone(), other: other.clone() });
@@ -199,10 +226,14 @@ impl Site {
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let as_own = binding.account.as_ref().map(|account| account.ids);
         let stranger = self.engine.kind == Kind::Docker && !self.engine.rootless && !root;
+        let foreign = self.image.origin == Origin::Containerfile;
+        // Whoever its Containerfile would run it as could not enter the run's private folders.
+        let user = as_own.or(stranger.then_some(ids)).or(foreign.then_some((0, 0)));
         Launch {
             engine: self.engine.clone(),
             name: self.name(bindings, name),
             image: self.image.name.clone(),
+            path: (!foreign).then_some(image::PATH),
             run: self.run.clone(),
             sandbox: self.sandbox.display().to_string(),
             container: container.clone(),
@@ -212,11 +243,48 @@ impl Site {
             holds_others: false,
             writable,
             readable,
+            volume: container.volume.as_ref().map(|volume| self.volumes[volume].clone()),
             directory: binding.directory.clone(),
             cpus: bindings.cpus.clone(),
-            user: as_own.or(stranger.then_some(ids)).map(|(user, group)| format!("{user}:{group}")),
+            user: user.map(|(user, group)| format!("{user}:{group}")),
         }
     }
+}
+
+/// The image of a run: by the experiment's Containerfile, or of the host's packages.
+fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, SiteError> {
+    let of_host = |because: Option<String>| -> Result<Image, SiteError> {
+        let mut image = image::of_host(engine, &needs.content, sandbox)?;
+        if let Origin::Packages { because: why, .. } = &mut image.origin {
+            *why = because;
+        }
+        Ok(image)
+    };
+    let context = match (needs.images, needs.context) {
+        (Images::Containerfile, None) => return Err(SiteError::NoContainerfile),
+        (Images::Packages, _) | (Images::Auto, None) => return of_host(None),
+        (Images::Auto | Images::Containerfile, Some(context)) => context,
+    };
+    match containerfile::build(engine, context, sandbox) {
+        Ok(mut image) => {
+            image.programs = containerfile::programs(engine, &image.name, &needs.programs, sandbox)?;
+            Ok(image)
+        }
+        Err(error @ BuildError::Base { .. }) if needs.images == Images::Auto => of_host(Some(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The socket of a service, if it has one, on a volume: at the same path for all.
+fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), VolumeError> {
+    let folder = format!("{}.{}.{name}", bindings.round, bindings.stack);
+    let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
+    let Address::Unix(path) = &binding.address else { return Ok(()) };
+    let file = PathBuf::from(path.file_name().unwrap_or_default());
+    let path = volume.socket(&folder, &file, binding.account.as_ref().map(|account| account.ids))?;
+    binding.address = Address::Unix(path.clone());
+    binding.listen = Address::Unix(path);
+    Ok(())
 }
 
 /// The supervisor of a service, which is found where its container is.
