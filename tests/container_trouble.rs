@@ -119,7 +119,7 @@ fn with_recipe(home: &Path, change: impl Fn(String) -> String) {
     for part in ["services/gunicorn", "app"] {
         fs::create_dir_all(folder.join(part)).unwrap();
     }
-    for name in ["experiment.toml", "nginx.conf.j2", "app/application.py"] {
+    for name in ["experiment.toml", "nginx.conf.j2", "haproxy.cfg.j2", "app/application.py"] {
         fs::copy(built_in.join("experiments").join(EXPERIMENT).join(name), folder.join(name)).unwrap();
     }
     let recipe = fs::read_to_string(built_in.join("services/gunicorn/recipe.toml")).unwrap();

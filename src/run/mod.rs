@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A round ends its services before the next begins. After each round the run looks whether every interval is as narrow
-//! as asked; before each block, whether the time is spent. A run that was ended before goes on with a new round ([`resume`]).
+//! as asked; before each block, whether the time is spent. A run that was ended before goes on with a new round ([`resume()`]).
 
 pub mod away;
 pub mod driver;

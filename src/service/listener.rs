@@ -118,7 +118,7 @@ fn hexadecimal(ip: IpAddr) -> String {
     words.map(|word| format!("{word:08X}")).collect()
 }
 
-/// An address as the kernel's tables have it: the reverse of [`hexadecimal`], with the port.
+/// An address as the kernel's tables have it: the reverse of `hexadecimal`, with the port.
 #[must_use]
 pub fn from_table(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
