@@ -32,26 +32,14 @@ pub enum RenderError {
     #[error("service {service}: container.{key} renders to `{text}`, expected {expected}")]
     Container { service: String, key: &'static str, text: String, expected: &'static str },
     #[error(
-<<<<<<< HEAD
         "service {from} connects to the socket of {to} on the volume `{volume}`, which its container does not have: add \
          `volume = \"{volume}\"` to services.{from}.container"
     )]
     NoVolume { from: String, to: String, volume: String },
-    #[error(
-=======
->>>>>>> trap
         "service {service}: recipe {recipe} runs as an unprivileged user (`run_as`), and what runs inside `{holder}` runs as \
          the supervisor does; give it a container of its own: `network = \"service:{holder}\"` shares the network as well"
     )]
     Supervised { service: String, recipe: String, holder: String },
-<<<<<<< HEAD
-=======
-    #[error(
-        "service {from} connects to the socket of {to} on the volume `{volume}`, which its container does not have: add \
-         `volume = \"{volume}\"` to services.{from}.container"
-    )]
-    NoVolume { from: String, to: String, volume: String },
->>>>>>> trap
     #[error("load: `{key}` renders to `{text}`, expected {expected}")]
     Load { key: &'static str, text: String, expected: &'static str },
     #[error("load: the parameters of protocol {protocol} are wrong: {cause}")]

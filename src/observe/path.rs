@@ -330,7 +330,6 @@ mod tests {
     use super::*;
 
     #[test]
-<<<<<<< HEAD
     fn a_volume_is_known_by_its_folder() {
         let of = |path: &str| volume_of(Path::new(path)).map(str::to_owned);
         assert_eq!(
@@ -342,8 +341,6 @@ mod tests {
     }
 
     #[test]
-=======
->>>>>>> trap
     fn routes_of_both_families_lead_to_an_interface() {
         let four = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
                     eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n\
@@ -367,19 +364,5 @@ mod tests {
     #[test]
     fn an_address_that_maps_the_other_family_is_of_that_family() {
         assert_eq!(canonical("[::ffff:127.0.0.1]:80".parse().unwrap()), "127.0.0.1:80".parse().unwrap());
-<<<<<<< HEAD
-=======
-    }
-
-    #[test]
-    fn a_volume_is_known_by_its_folder() {
-        let of = |path: &str| volume_of(Path::new(path)).map(str::to_owned);
-        assert_eq!(
-            of("/var/lib/containers/storage/volumes/lasthop-x-app/_data/0.1.app/socket").as_deref(),
-            Some("lasthop-x-app")
-        );
-        assert_eq!(of("/var/lib/docker/volumes/run/_data/socket").as_deref(), Some("run"));
-        assert_eq!(of("/run/volumes/app/socket"), None);
->>>>>>> trap
     }
 }
