@@ -36,6 +36,7 @@ pub enum RenderError {
          `volume = \"{volume}\"` to services.{from}.container"
     )]
     NoVolume { from: String, to: String, volume: String },
+    #[error(
         "service {service}: recipe {recipe} runs as an unprivileged user (`run_as`), and what runs inside `{holder}` runs as \
          the supervisor does; give it a container of its own: `network = \"service:{holder}\"` shares the network as well"
     )]
