@@ -1,11 +1,11 @@
-//! What goes wrong between containers: ports that run out, limits, the study's tool, a user whom the engine refuses.
+//! What goes wrong between containers: ports that run out, limits, the study's tool.
 
 mod common;
 
 use std::{fs, path::Path};
 
 use common::{
-    engines::{Rootless, World, have_engine},
+    engines::{World, have_engine},
     have, have_python,
 };
 use serde_json::Value;
@@ -136,47 +136,4 @@ fn a_supervised_service_cannot_run_as_another_user() {
     assert!(ran.stderr.contains("network = \"service:supervisor\""), "{}", ran.stderr);
     lasthop.run(["run", EXPERIMENT, "--only", "path=combined-unix"]).fails(2, "inside `supervisor`");
     assert!(lasthop.runs().is_empty(), "nothing was run");
-}
-
-/// A short run of the experiment that needs a single program.
-const REDIS: [&str; 14] = [
-    "run",
-    "redis-published-port",
-    "--engine",
-    "podman",
-    "--set",
-    "connections=1",
-    "--rounds",
-    "1",
-    "--budget",
-    "10s",
-    "--trial",
-    "50ms",
-    "--blocks",
-    "2",
-];
-
-fn ready_without_root() -> bool {
-    have("redis-server") && have("newuidmap") && have("slirp4netns") && have("setpriv") && have_engine("podman")
-}
-
-/// The usual ways in which podman is refused to a user.
-#[test]
-fn a_user_whom_podman_refuses_learns_why() {
-    if !ready_without_root() {
-        return;
-    }
-    let world = World::new("podman");
-    let user = Rootless::new(&world, false);
-    let ran = user.run(&[&REDIS[..], &["--only", "path=published-port,no-container-tcp", "--format", "json"]].concat());
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let summary = ran.json();
-    let failures = summary["failures"].as_array().unwrap();
-    assert_eq!(failures.len(), 1, "what needs no engine is measured: {failures:?}");
-    let cause = failures[0]["cause"].as_str().unwrap();
-    for part in ["podman", "/etc/subuid", "uidmap"] {
-        assert!(cause.contains(part), "`{part}` is not in {cause}");
-    }
-    let found = user.run(&["doctor"]);
-    assert!(found.stdout.contains("/etc/subuid"), "{found:?}");
 }

@@ -4,7 +4,10 @@ mod common;
 
 use std::{
     collections::BTreeMap,
-    fs, thread,
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -12,6 +15,7 @@ use common::{
     engines::{World, have_engine},
     have, have_python,
     hops::{goes_over, path_of},
+    signal,
 };
 use serde_json::Value;
 
@@ -154,33 +158,117 @@ fn every_layout_of_two_containers_works_with_docker() {
     every_layout("docker", &["veth", "bridge", "docker-proxy", "bridge", "veth", "gunicorn"]);
 }
 
-/// Kills lasthop at moments spread over image, network, start and trials.
+/// What somebody else has in the engine: a container that runs, on a network and with a volume of its own, its port
+/// published. With it come a veth pair, rules, mounts and cgroup folders.
+struct Bystander<'a> {
+    world: &'a World,
+    /// Process and start of the container.
+    alive: String,
+    kept: PathBuf,
+}
+
+const BYSTANDER: &str = "bystander";
+const VOLUME_TEXT: &str = "what somebody else has written";
+
+impl<'a> Bystander<'a> {
+    /// Of the image that a run has made.
+    fn new(world: &'a World) -> Self {
+        world.ask(&["network", "create", BYSTANDER]);
+        world.ask(&["volume", "create", BYSTANDER]);
+        let images = world.ask(&["images", "--quiet"]);
+        let image = images.split_whitespace().next().expect("a run has made an image");
+        let volume = format!("--volume={BYSTANDER}:/kept");
+        let who = ["run", "--detach", "--pull=never", "--name", BYSTANDER, "--network", BYSTANDER, &volume];
+        let what = ["--publish=127.0.0.1::8000", "--stop-signal=KILL", "--entrypoint=python3", image, "-c"];
+        world.ask(&[&who[..], &what, &["import signal; signal.pause()"]].concat());
+        let folder = world.ask(&["volume", "inspect", "--format", "{{.Mountpoint}}", BYSTANDER]);
+        let kept = Path::new(folder.trim()).join("kept");
+        fs::write(&kept, VOLUME_TEXT).unwrap();
+        // A rule and a pair of links that no engine knows of.
+        let tool = |words: &[&str]| assert!(world.inside(words[0]).args(&words[1..]).status().unwrap().success());
+        tool(&["iptables", "-t", "nat", "-A", "OUTPUT", "-d", "192.0.2.1", "-j", "RETURN"]);
+        tool(&["ip", "link", "add", "bystander0", "type", "veth", "peer", "name", "bystander1"]);
+        let mut made = Self { world, alive: String::new(), kept };
+        made.alive = made.life();
+        made
+    }
+
+    fn life(&self) -> String {
+        let format = "{{.State.Running}} {{.State.Pid}} {{.State.StartedAt}}";
+        self.world.ask(&["container", "inspect", "--format", format, BYSTANDER])
+    }
+
+    #[track_caller]
+    fn assert_untouched(&self) {
+        assert!(self.alive.starts_with("true"), "{}", self.alive);
+        assert_eq!(self.life(), self.alive);
+        assert_eq!(fs::read_to_string(&self.kept).unwrap(), VOLUME_TEXT);
+    }
+}
+
+impl Drop for Bystander<'_> {
+    fn drop(&mut self) {
+        let _ = self.world.inside(self.world.engine).args(["rm", "--force", BYSTANDER]).output();
+    }
+}
+
+/// The paths of `containers`, some at a time, so that each kill meets another set of things half made.
+const SOME_PATHS: [&str; 4] = [
+    "path=bridge,published-host,shared-volume",
+    "path=shared-namespace,combined-unix,host-network",
+    "path=shared-volume,combined-tcp,no-container-tcp",
+    "path=published-host,shared-folder,shared-namespace",
+];
+
+/// Kills lasthop at moments spread over network, volume, start and trials of a run; every fifth time not before a trial.
 fn sigkill(engine: &'static str) {
-    if !ready(engine) {
+    if !have("nginx") || !have_python("containers") || !have_engine(engine) {
         return;
     }
     let world = World::new(engine);
-    let arguments = [&["run", EXPERIMENT, "--engine", engine, "--quiet"], &SHORT[..]].concat();
-    world.run(&arguments).ok();
-    let stranger = stranger(&world, "bystander", &[]);
+    let arguments = |only: &'static str| {
+        let which = ["run", "containers", "--engine", engine, "--quiet", "--only", only];
+        [&which[..], &["--budget", "6s", "--trial", "30ms", "--blocks", "2"]].concat()
+    };
+    // It makes the image, and the chains that an engine keeps for good.
+    let first = arguments("path=published-host,shared-volume,combined-unix");
+    world.run(&[&first[..], &["--rounds", "1"]].concat()).ok();
+    let bystander = Bystander::new(&world);
     let before = world.inventory();
-    for n in 0..20_u64 {
-        let mut child = world.lasthop(&arguments).stdout(std::process::Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_millis(100 + n * 2_654_435_761 % 3_500));
-        // SAFETY: the child is ours and not yet waited for; `nsenter` has become lasthop.
-        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGKILL) }, 0);
-        child.wait().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !world.lasthop.processes().is_empty() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(20));
+    for kind in ["containers", "networks", "volumes", "links", "rules", "mounts", "cgroups"] {
+        assert!(!before[kind].is_empty(), "there are {kind} that could be hurt");
+    }
+    for n in 0..20_usize {
+        let known = world.lasthop.runs().len();
+        let mut child = world.lasthop(&arguments(SOME_PATHS[n % 4])).stdout(Stdio::null()).spawn().unwrap();
+        if n % 5 == 4 {
+            let begun = || world.lasthop.runs().len() > known;
+            wait_until("a run", begun);
+            world.lasthop.wait_for_lines(3);
+        } else {
+            thread::sleep(Duration::from_millis(100 + n as u64 * 2_654_435_761 % 3_500));
         }
-        assert!(world.lasthop.processes().is_empty(), "{:?}", world.lasthop.processes());
+        signal(&child, libc::SIGKILL);
+        child.wait().unwrap();
+        wait_until("the end of the guard", || world.lasthop.processes().is_empty());
     }
     // One that was killed before it had its guard leaves an empty sandbox, which the next start or this removes.
     world.run(&["clean"]).ok();
     world.lasthop.assert_nothing_left();
-    assert_eq!(world.inventory(), before);
-    assert!(world.ask(&["ps", "--all", "--quiet", "--no-trunc"]).contains(&stranger));
+    let after = world.inventory();
+    for (kind, things) in &before {
+        assert_eq!(&after[kind], things, "{kind}");
+    }
+    bystander.assert_untouched();
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut there: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !there() {
+        assert!(Instant::now() < deadline, "{what} did not come");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -326,9 +414,9 @@ fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
     }
     let lasthop = common::Lasthop::new();
     let only = "path=bridge,no-container-tcp";
-    let run = |engine: &str, path: &str| {
+    let run = |engine: &[&str], path: &str| {
         let mut command = lasthop.command(["run", EXPERIMENT, "--only", only, "--budget", "4s", "--trial", "20ms"]);
-        command.args(["--engine", engine, "--format", "json"]).env("PATH", path);
+        command.args(engine).args(["--format", "json"]).env("PATH", path);
         let ran = common::Ran::from(command.env("DOCKER_HOST", "unix:///nowhere/docker.sock").output().unwrap());
         assert_eq!(ran.code, Some(1), "{ran:?}");
         let summary = ran.json();
@@ -339,10 +427,15 @@ fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
         failures(&summary)["bridge"].clone()
     };
     let empty = lasthop.home().display().to_string();
-    let missing = run("podman", &empty);
+    let none = run(&[], &empty);
+    assert!(
+        none.contains("no container engine was found: neither `podman` nor `docker` is on PATH; install one"),
+        "{none}"
+    );
+    let missing = run(&["--engine", "podman"], &empty);
     assert!(missing.contains("`podman` is not on PATH; install it, or choose another with --engine"), "{missing}");
     if have("docker") {
-        let unusable = run("docker", &std::env::var("PATH").unwrap());
+        let unusable = run(&["--engine", "docker"], &std::env::var("PATH").unwrap());
         assert!(unusable.contains("start the daemon") && unusable.contains("DOCKER_HOST"), "{unusable}");
     }
     lasthop.assert_nothing_left();

@@ -163,6 +163,14 @@ impl World {
             let output = self.inside(program).args(arguments).output().unwrap();
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
+        let tables = ["filter", "nat", "mangle", "raw"];
+        let chains = ["iptables", "ip6tables"].iter().flat_map(|program| tables.map(|table| (program, table)));
+        let rules: String = chains
+            .map(|(program, table)| {
+                let rules = tool(program, &["-t", table, "-S"]);
+                rules.lines().map(|rule| format!("{program} {table} {rule}\n")).collect::<String>()
+            })
+            .collect();
         let links = tool("ip", &["-brief", "link"]);
         let mounts = tool("cat", &["/proc/self/mounts"]);
         let own = self.root.path().to_str().unwrap();
@@ -174,7 +182,7 @@ impl World {
             ("networks", lines(self.ask(&["network", "ls", "--format", "{{.Name}}"]))),
             ("volumes", lines(self.ask(&["volume", "ls", "--format", "{{.Name}}"]))),
             ("links", lines(names(links))),
-            ("rules", lines(tool("iptables", &["-S"]) + &tool("iptables", &["-t", "nat", "-S"]))),
+            ("rules", lines(rules)),
             (
                 "mounts",
                 lines(
@@ -193,8 +201,10 @@ impl World {
         let parents = [self.cgroup(), "/libpod_parent".to_owned()];
         let controllers = fs::read_dir("/sys/fs/cgroup").unwrap().flatten().map(|entry| entry.path());
         let roots = controllers.flat_map(|folder| parents.clone().map(|parent| folder.join(&parent[1..])));
-        let children = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        roots.flat_map(children).filter(|path| path.is_dir()).map(|path| path.display().to_string()).collect()
+        let mut found: Vec<String> =
+            roots.flat_map(|root| below(&root)).map(|path| path.display().to_string()).collect();
+        found.sort();
+        found
     }
 }
 
@@ -218,7 +228,7 @@ impl<'a> Rootless<'a> {
         let program = made.path("lasthop");
         fs::copy(env!("CARGO_BIN_EXE_lasthop"), program).unwrap();
         fs::set_permissions(made.place.path(), fs::Permissions::from_mode(0o711)).unwrap();
-        for name in ["home", "sandboxes", "run", "tmp", "graph"] {
+        for name in ["home", "sandboxes", "run", "tmp", "graph", "networks"] {
             fs::create_dir(made.path(name)).unwrap();
             std::os::unix::fs::chown(made.path(name), Some(USER_NUMBER), Some(USER_NUMBER)).unwrap();
             fs::set_permissions(made.path(name), fs::Permissions::from_mode(0o700)).unwrap();
@@ -306,6 +316,13 @@ impl Drop for World {
         let _ = self.holder.wait();
         remove_empty(Path::new("/sys/fs/cgroup"), &self.cgroup());
     }
+}
+
+/// All folders below one.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let folders = entries.filter(|path| path.is_dir() && !path.is_symlink());
+    folders.flat_map(|path| std::iter::once(path.clone()).chain(below(&path))).collect()
 }
 
 /// dockerd leaves the parent of its containers' cgroups, empty.
