@@ -52,8 +52,17 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         return;
     }
     let world = World::new("podman");
-    let which = ["run", EXPERIMENT, "--engine", "podman", "--only", "path=combined-unix,no-container-tcp"];
-    let how = ["--rounds", "1", "--blocks", "200", "--trial", "50ms", "--budget", "8s", "--format", "json"];
+    let which = [
+        "run",
+        EXPERIMENT,
+        "--engine",
+        "podman",
+        "--images",
+        "packages",
+        "--only",
+        "path=combined-unix,no-container-tcp",
+    ];
+    let how = ["--rounds", "1", "--blocks", "60", "--trial", "50ms", "--budget", "60s", "--format", "json"];
     for (program, other) in [("gunicorn", "nginx"), ("nginx", "gunicorn")] {
         let known = world.lasthop.runs().len();
         let mut command = world.lasthop(&[&which[..], &how].concat());

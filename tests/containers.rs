@@ -227,11 +227,11 @@ fn sigkill(engine: &'static str) {
     }
     let world = World::new(engine);
     let arguments = |only: &'static str| {
-        let which = ["run", "containers", "--engine", engine, "--quiet", "--only", only];
+        let which = ["run", "containers", "--engine", engine, "--images", "packages", "--quiet", "--only", only];
         [&which[..], &["--budget", "6s", "--trial", "30ms", "--blocks", "2"]].concat()
     };
     // It makes the image, and the chains that an engine keeps for good.
-    let first = arguments("path=published-host,shared-volume,combined-unix");
+    let first = arguments("path=published-host,shared-volume,combined-unix,host-network");
     world.run(&[&first[..], &["--rounds", "1"]].concat()).ok();
     let bystander = Bystander::new(&world);
     let before = world.inventory();
