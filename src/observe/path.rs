@@ -174,7 +174,29 @@ fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
         "exe" if words.iter().any(|word| word.contains("rootlessport")) => "rootlessport",
         name => name,
     };
-    Some((format!("{name} (userland proxy, pid {})", owner.pid), next()))
+    let behind = if name == "rootlessport" { behind_rootlessport(owner.pid, at.port()) } else { None };
+    let behind = behind.map_or_else(String::new, |server| format!(" → {server}"));
+    Some((format!("{name} (userland proxy, pid {}){behind}", owner.pid), next()))
+}
+
+/// The server that rootlessport passes bytes to, where its port has the same number. Its command line says nothing; but it ends
+/// with its container, which it learns by a pipe whose other end only the container's monitor holds.
+fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
+    let pipes = pipes_of(proxy);
+    let shares = |pid: &i32| listener::command_of(*pid) == "conmon" && !pipes_of(*pid).is_disjoint(&pipes);
+    let mut monitors = process::all().into_iter().filter(shares);
+    let (monitor, None) = (monitors.next()?, monitors.next()) else { return None };
+    let inside = *process::descendants(monitor).first()?;
+    let (pid, command) = listening_in(inside, port)?;
+    Some(format!("{command} (pid {pid}, network namespace of pid {inside}) on port {port}"))
+}
+
+/// What a process was given on purpose: pipes but those of standard input, output and error.
+fn pipes_of(pid: i32) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let given = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| !["0", "1", "2"].contains(&name)));
+    let links = given.filter_map(|entry| fs::read_link(entry.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("pipe:")).collect()
 }
 
 fn command_line(pid: i32) -> Vec<String> {

@@ -116,10 +116,23 @@ impl Engine {
         }
         engine.version = version.to_owned();
         engine.rootless = rest.starts_with("true") || rest.contains("rootless");
-        match kind == Kind::Podman && rest.ends_with("cni") && !has_cni() {
-            true => Err(remedy(kind, "it makes networks with cni, whose plugins are not installed")),
-            false => Ok(engine),
+        if kind == Kind::Podman && rest.ends_with("cni") && !has_cni() {
+            return Err(remedy(kind, "it makes networks with cni, whose plugins are not installed"));
         }
+        if kind == Kind::Podman && engine.rootless && engine.users() == Some(1) {
+            return Err(remedy(
+                kind,
+                "this user has no subordinate numbers (/etc/subuid), so that a container has room for one user only",
+            ));
+        }
+        Ok(engine)
+    }
+
+    /// Numbers of users that a container of rootless podman can have; images hold files of several.
+    fn users(&self) -> Option<u64> {
+        let answer = self.ask(["info", "--format", "{{json .Host.IDMappings.UIDMap}}"]).ok()?;
+        let ranges: Vec<serde_json::Value> = serde_json::from_str(answer.trim()).ok()?;
+        ranges.iter().map(|range| range["size"].as_u64()).sum()
     }
 
     /// What it is made of.
