@@ -180,18 +180,23 @@ fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
 }
 
 /// The server that rootlessport passes bytes to, where its port has the same number. Its command line says nothing; but it ends
-/// with its container, which it learns by a pipe whose other end only the container's monitor holds.
+/// with its container, which it learns by a pipe that of all monitors only the container's holds. What all of them have inherited
+/// is no sign.
 fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
-    let pipes = pipes_of(proxy);
-    let shares = |pid: &i32| listener::command_of(*pid) == "conmon" && !pipes_of(*pid).is_disjoint(&pipes);
-    let mut monitors = process::all().into_iter().filter(shares);
-    let (monitor, None) = (monitors.next()?, monitors.next()) else { return None };
-    let inside = *process::descendants(monitor).first()?;
+    let monitors = process::all().into_iter().filter(|pid| listener::command_of(*pid) == "conmon");
+    let monitors: Vec<_> = monitors.map(|pid| (pid, pipes_of(pid))).collect();
+    let only_holder = |pipe: &PathBuf| {
+        let mut holders = monitors.iter().filter(|(_, pipes)| pipes.contains(pipe));
+        holders.next().filter(|_| holders.next().is_none()).map(|(pid, _)| *pid)
+    };
+    let found: BTreeSet<i32> = pipes_of(proxy).iter().filter_map(only_holder).collect();
+    let monitor = found.first().filter(|_| found.len() == 1)?;
+    let inside = *process::descendants(*monitor).first()?;
     let (pid, command) = listening_in(inside, port)?;
     Some(format!("{command} (pid {pid}, network namespace of pid {inside}) on port {port}"))
 }
 
-/// What a process was given on purpose: pipes but those of standard input, output and error.
+/// Pipes of a process but those of standard input, output and error.
 fn pipes_of(pid: i32) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let given = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| !["0", "1", "2"].contains(&name)));
