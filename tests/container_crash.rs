@@ -62,7 +62,7 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         "--only",
         "path=combined-unix,no-container-tcp",
     ];
-    let how = ["--rounds", "1", "--blocks", "60", "--trial", "50ms", "--budget", "60s", "--format", "json"];
+    let how = ["--rounds", "1", "--blocks", "30", "--trial", "50ms", "--budget", "60s", "--format", "json"];
     for (program, other) in [("gunicorn", "nginx"), ("nginx", "gunicorn")] {
         let known = world.lasthop.runs().len();
         let mut command = world.lasthop(&[&which[..], &how].concat());

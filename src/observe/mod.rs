@@ -91,4 +91,7 @@ pub struct NetworkCounters {
     pub listen_overflows: u64,
     /// TCP sockets in `TIME_WAIT` at the end.
     pub time_wait: u64,
+    /// Connections opened from a port that was in `TIME_WAIT` towards the same server (the kernel's `TWRecycled`).
+    #[serde(default)]
+    pub ports_reused: u64,
 }

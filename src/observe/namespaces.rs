@@ -12,8 +12,8 @@ use std::{
 use super::{HeldPorts, NetworkCounters, network::NetworkReading, procfs::Role};
 use crate::service::{listener, namespace};
 
-/// The table of sockets is read where a share of the ports of one in so many may be held: it is long then.
-const WORTH_A_LOOK: u64 = 4;
+/// Held ports are told from one in so many of the range on. The table of sockets is long then, and not read before.
+const WORTH_A_WORD: u64 = 4;
 /// A socket in `TIME_WAIT`, in the kernel's table.
 const TIME_WAIT: &str = "06";
 
@@ -28,7 +28,8 @@ struct Space {
     id: Option<PathBuf>,
     /// Services in it: number of the stack, name. None in lasthop's own and in a driver's, which every stack has.
     roles: Vec<(usize, String)>,
-    settings: PortSettings,
+    /// `None` where lasthop may not look: what a port is held for is not guessed.
+    settings: Option<PortSettings>,
 }
 
 /// How a namespace gives out local ports.
@@ -36,7 +37,8 @@ struct Space {
 struct PortSettings {
     /// Number of ports that the kernel gives out by itself.
     range: u64,
-    /// `net.ipv4.tcp_tw_reuse`: 1 always, 2 on the loopback interface.
+    /// `net.ipv4.tcp_tw_reuse`: 1 always, 2 on the loopback interface. 0 also without `net.ipv4.tcp_timestamps`, by which the
+    /// kernel tells an old segment from a new connection's.
     reuse: u8,
 }
 
@@ -44,7 +46,7 @@ impl Namespaces {
     /// lasthop's own, and those that services have to themselves.
     #[must_use]
     pub fn of(roles: &[Role]) -> Self {
-        let own = Space { process: None, id: id_of("self"), roles: Vec::new(), settings: PortSettings::here() };
+        let own = Space { process: None, id: id_of("self"), roles: Vec::new(), settings: Some(PortSettings::here()) };
         let mut all = Self(vec![own]);
         for role in roles {
             let named = (role.stack, role.name.clone());
@@ -87,13 +89,13 @@ impl Namespaces {
         of_stack.map(|(_, (before, after))| before.until(after)).fold(NetworkCounters::default(), NetworkCounters::and)
     }
 
-    /// Where in the namespaces of a stack most ports are held towards one server, if that is worth a word.
+    /// Where in the namespaces of a stack most ports are held towards one server, if that is worth a word. Ports that do not
+    /// serve again come first: fewer of them do more harm.
     #[must_use]
     pub fn held(&self, after: &[NetworkReading], stack: usize) -> Option<HeldPorts> {
         let readings = self.0.iter().zip(after).filter(|(space, _)| space.is_of(stack));
-        let many =
-            readings.filter(|(space, reading)| reading.time_wait() * WORTH_A_LOOK >= space.settings.range.max(1));
-        many.filter_map(|(space, _)| space.held()).max_by_key(|held| held.held)
+        let held = readings.filter_map(|(space, reading)| space.held(reading.time_wait()));
+        held.max_by_key(|held| (!held.reused, held.held))
     }
 }
 
@@ -102,16 +104,22 @@ impl Space {
         self.roles.is_empty() || self.roles.iter().any(|(of, _)| *of == stack)
     }
 
-    fn held(&self) -> Option<HeldPorts> {
+    /// `time_wait`: sockets in that state, of clients and of servers.
+    fn held(&self, time_wait: u64) -> Option<HeldPorts> {
+        let settings = self.settings.filter(|settings| settings.range > 0)?;
+        let is_worth_a_word = |number: u64| number * WORTH_A_WORD >= settings.range;
+        if !is_worth_a_word(time_wait) {
+            return None;
+        }
         let process = self.process.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
         let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{process}/net/{table}")));
         let (server, held) = most_held(tables.iter().flatten().map(String::as_str))?;
-        Some(HeldPorts {
+        is_worth_a_word(held).then(|| HeldPorts {
             roles: self.roles.iter().map(|(_, name)| name.clone()).collect(),
             server: server.to_string(),
             held,
-            range: self.settings.range,
-            reused: self.settings.reuses(server),
+            range: settings.range,
+            reused: settings.reuses(server),
         })
     }
 }
@@ -120,24 +128,25 @@ impl PortSettings {
     /// Those of the calling thread's namespace.
     fn here() -> Self {
         let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
-        Self::parse(&read("ip_local_port_range"), &read("tcp_tw_reuse"))
+        Self::parse(&read("ip_local_port_range"), &read("tcp_tw_reuse"), &read("tcp_timestamps"))
     }
 
-    /// Those of another namespace. Settings are shown to who is inside, so a thread goes there; where it may not, they are
-    /// taken to be lasthop's own.
-    fn of(pid: i32) -> Self {
+    /// Those of another namespace. Settings are shown to who is inside, so a thread goes there, which takes the right to:
+    /// root's, not that of a user with rootless containers.
+    fn of(pid: i32) -> Option<Self> {
         let inside = move || {
             let file = File::open(format!("/proc/{pid}/ns/net")).ok()?;
             namespace::go_into(&file).ok()?;
             Some(Self::here())
         };
-        thread::spawn(inside).join().ok().flatten().unwrap_or_else(Self::here)
+        thread::spawn(inside).join().ok().flatten()
     }
 
-    fn parse(range: &str, reuse: &str) -> Self {
+    fn parse(range: &str, reuse: &str, timestamps: &str) -> Self {
         let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         let range = if let [low, high] = ends[..] { (high + 1).saturating_sub(low) } else { 0 };
-        Self { range, reuse: reuse.trim().parse().unwrap_or(0) }
+        let reuse = if timestamps.trim() == "0" { 0 } else { reuse.trim().parse().unwrap_or(0) };
+        Self { range, reuse }
     }
 
     /// Whether a port in `TIME_WAIT` towards a server serves again after a second.
@@ -146,17 +155,18 @@ impl PortSettings {
     }
 }
 
-/// The server towards which most sockets are in `TIME_WAIT`, and their number. On the server's own side each has another
-/// client's port.
+/// The server towards which most ports of one local address are in `TIME_WAIT`, and their number. On the server's own side each
+/// has another client's port.
 fn most_held<'a>(tables: impl Iterator<Item = &'a str>) -> Option<(SocketAddr, u64)> {
-    let mut servers: HashMap<&str, u64> = HashMap::new();
+    let mut links: HashMap<(&str, &str), u64> = HashMap::new();
     for line in tables.flat_map(str::lines) {
-        let mut words = line.split_ascii_whitespace().skip(2);
-        if let (Some(server), Some(TIME_WAIT)) = (words.next(), words.next()) {
-            *servers.entry(server).or_default() += 1;
+        let words: Vec<&str> = line.split_ascii_whitespace().skip(1).take(3).collect();
+        if let [local, server, TIME_WAIT] = words[..] {
+            let address = local.split_once(':').map_or(local, |(address, _)| address);
+            *links.entry((address, server)).or_default() += 1;
         }
     }
-    let (server, held) = servers.into_iter().max_by_key(|(_, held)| *held)?;
+    let ((_, server), held) = links.into_iter().max_by_key(|(_, held)| *held)?;
     Some((listener::from_table(server)?, held))
 }
 
@@ -184,14 +194,45 @@ mod tests {
         assert_eq!(most_held(["nothing\n"].into_iter()), None);
     }
 
+    /// Each of two local addresses has all the ports to itself.
+    #[test]
+    fn ports_are_counted_by_the_address_that_they_are_of() {
+        let other = TABLE.replace("0: 0200590A", "0: 0400590A");
+        assert_eq!(most_held([other.as_str()].into_iter()).unwrap().1, 1);
+    }
+
+    /// Where the kernel gives out two ports, one is half of them; the listener's side holds none.
+    #[test]
+    fn only_a_share_of_the_range_is_worth_a_word() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let client = TcpStream::connect(server).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        // The end of one is read, so that the client is the first to close.
+        drop(client);
+        std::io::Read::read_to_end(&mut &accepted, &mut Vec::new()).unwrap();
+        drop(accepted);
+        let settings = |range| Some(PortSettings { range, reuse: 2 });
+        let space = |settings| Space { process: None, id: None, roles: Vec::new(), settings };
+        let held = |settings, time_wait| space(settings).held(time_wait);
+        assert_eq!(held(settings(1_000_000), 250_000), None, "many sockets, few towards one server");
+        assert_eq!(held(settings(4), 0), None);
+        assert_eq!(held(None, 1_000_000), None, "settings that nobody has read");
+        // Other tests of this process leave theirs.
+        let found = held(settings(4), 1).unwrap();
+        assert!(found.held >= 1 && found.reused && found.range == 4, "{found:?}");
+    }
+
     #[test]
     fn the_settings_say_whether_a_port_serves_again() {
         let (bridge, loopback) = ("10.89.0.3:80".parse().unwrap(), "127.0.0.1:80".parse().unwrap());
-        let settings = |reuse| PortSettings::parse("32768\t60999\n", reuse);
+        let settings = |reuse| PortSettings::parse("32768\t60999\n", reuse, "1\n");
         assert_eq!(settings("2\n"), PortSettings { range: 28_232, reuse: 2 });
         let reuses = |reuse| [settings(reuse).reuses(bridge), settings(reuse).reuses(loopback)];
         assert_eq!([reuses("0"), reuses("1"), reuses("2")], [[false, false], [true, true], [false, true]]);
-        assert!(PortSettings::of(std::process::id() as i32).range > 0);
+        assert!(!PortSettings::parse("1 2", "1\n", "0\n").reuses(bridge), "without timestamps none does");
+        assert!(PortSettings::here().range > 0);
+        assert!(PortSettings::of(std::process::id() as i32).is_none_or(|settings| settings == PortSettings::here()));
     }
 
     #[test]

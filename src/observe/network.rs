@@ -39,6 +39,7 @@ impl NetworkReading {
             tcp_retransmitted: counter(snmp, "Tcp:", "RetransSegs"),
             listen_overflows: counter(netstat, "TcpExt:", "ListenOverflows"),
             time_wait: time_wait(sockstat),
+            ports_reused: counter(netstat, "TcpExt:", "TWRecycled"),
         })
     }
 
@@ -53,6 +54,7 @@ impl NetworkReading {
             tcp_retransmitted: after.tcp_retransmitted.saturating_sub(before.tcp_retransmitted),
             listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
             time_wait: after.time_wait,
+            ports_reused: after.ports_reused.saturating_sub(before.ports_reused),
         }
     }
 }
@@ -68,6 +70,7 @@ impl NetworkCounters {
             tcp_retransmitted: self.tcp_retransmitted + other.tcp_retransmitted,
             listen_overflows: self.listen_overflows + other.listen_overflows,
             time_wait: self.time_wait + other.time_wait,
+            ports_reused: self.ports_reused + other.ports_reused,
         }
     }
 }
@@ -96,11 +99,11 @@ mod tests {
     #[test]
     fn counters_are_found_by_name() {
         let snmp = "Udp: A\nUdp: 1\nTcp: ActiveOpens PassiveOpens OutSegs RetransSegs\nTcp: 1 2 3 4\n";
-        let netstat = "TcpExt: X ListenOverflows\nTcpExt: 9 5\n";
+        let netstat = "TcpExt: X ListenOverflows TWRecycled\nTcpExt: 9 5 7\n";
         let reading = NetworkReading::parse(snmp, netstat, "TCP: inuse 1 orphan 0 tw 6 alloc 1 mem 0\n").0;
         let all = [reading.tcp_opened, reading.tcp_accepted, reading.tcp_segments_sent, reading.tcp_retransmitted];
         assert_eq!(all, [1, 2, 3, 4]);
-        assert_eq!((reading.listen_overflows, reading.time_wait), (5, 6));
+        assert_eq!([reading.listen_overflows, reading.time_wait, reading.ports_reused], [5, 6, 7]);
         assert_eq!(NetworkReading::parse("", "", ""), NetworkReading::default());
     }
 

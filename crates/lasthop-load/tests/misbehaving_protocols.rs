@@ -12,7 +12,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use common::{Running, SHORT, echo, hello, run, spec};
@@ -125,8 +125,8 @@ fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
         let mut spec = Spec { engine, connections, ..spec(&server.endpoint, protocol.clone()) };
         let mut phases = TrialPhases { measure_ns: 60_000_000, ..SHORT };
         if class == ErrorClass::Timeout {
-            spec.timeouts.request_ns = 60_000_000;
-            phases.measure_ns = 150_000_000;
+            spec.timeouts.request_ns = 200_000_000;
+            phases.measure_ns = 600_000_000;
         }
         let result = run(&spec, phases).unwrap_or_else(|error| panic!("{class:?}, {engine:?}: {error}"));
         let classes: Vec<_> = result.errors.keys().copied().collect();
@@ -136,9 +136,15 @@ fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
     }
 }
 
-/// Two probes precede the trial; every other request was answered rightly or is an error.
+/// Two probes precede the trial; every other request was answered rightly or is an error. The server may still have to read
+/// one that was given up.
 fn accounted(server: &Liar, result: &TrialResult) {
-    assert_eq!(server.requests.load(SeqCst), 2 + result.requests_total + result.error_total(), "{:?}", result.errors);
+    let sent = 2 + result.requests_total + result.error_total();
+    let patience = Instant::now() + Duration::from_secs(10);
+    while server.requests.load(SeqCst) < sent && Instant::now() < patience {
+        thread::yield_now();
+    }
+    assert_eq!(server.requests.load(SeqCst), sent, "{:?}", result.errors);
     assert_eq!(result.service_time.as_ref().unwrap().count(), result.requests);
 }
 
@@ -209,7 +215,7 @@ fn lengths_that_are_claimed_are_not_reserved() {
 #[test]
 fn a_dawdling_server_is_a_timeout() {
     for (protocol, lines) in [redis(), postgres()] {
-        let slowly = Lines { wrong: lines.right.clone(), pause: Duration::from_millis(12), ..lines };
+        let slowly = Lines { wrong: lines.right.clone(), pause: Duration::from_millis(40), ..lines };
         errors_of(&protocol, &slowly, ErrorClass::Timeout);
     }
 }
@@ -359,7 +365,8 @@ fn silent(endpoint: &Endpoint) -> UnixListener {
 }
 
 const LONG: u64 = 3_000_000_000;
-const BRIEF: u64 = 60_000_000;
+/// Still enough for a right answer of a server that has to wait for a CPU.
+const BRIEF: u64 = 500_000_000;
 
 #[test]
 fn each_phase_has_its_own_timeout() {

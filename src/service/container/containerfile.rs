@@ -12,10 +12,10 @@ use std::{
 use super::{
     IMAGE_LABEL, RUN_LABEL, SANDBOX_LABEL,
     engine::{Engine, EngineError, Kind, last_lines},
-    image::{Image, Origin, exists, fnv},
+    image::{Image, Origin, exists, short_digest},
 };
 use crate::{
-    experiment::model::Program,
+    experiment::{digest, model::Program},
     service::{
         brief,
         locate::{self, LocateError, Located},
@@ -66,9 +66,10 @@ pub fn build(engine: &Engine, context: Context<'_>, workshop: &Path) -> Result<I
     for base in bases(&text) {
         content.push_str(&obtained(engine, &base)?);
     }
-    let parts =
-        context.files.iter().flat_map(|(path, bytes)| [path.as_os_str().as_encoded_bytes(), b"\n", bytes, b"\n"]);
-    let digest = fnv(std::iter::once(content.as_bytes()).chain(parts));
+    for (path, bytes) in context.files {
+        content.push_str(&format!("{} {}\n", path.display(), digest::of_bytes(bytes)));
+    }
+    let digest = short_digest(content.as_bytes());
     let name = format!("localhost/lasthop:c{digest}");
     let made = !exists(engine, &name);
     if made {

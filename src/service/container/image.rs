@@ -18,7 +18,10 @@ use super::{
     engine::{Engine, EngineError},
     packages::Installed,
 };
-use crate::service::{brief, locate::Located};
+use crate::{
+    experiment::digest,
+    service::{brief, locate::Located},
+};
 
 /// The longest that packing or importing may take.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -127,7 +130,7 @@ pub fn of_host(engine: &Engine, content: &Content, workshop: &Path) -> Result<Im
     let installed = Installed::read().map_err(ImageError::NoPackages)?;
     let (roots, mounts) = sort(&installed, content);
     let packages = installed.closure(&roots);
-    let digest = digest(&packages);
+    let digest = digest_of(&packages);
     let name = format!("localhost/lasthop:{digest}");
     let made = !exists(engine, &name);
     if made {
@@ -210,17 +213,16 @@ pub(super) fn exists(engine: &Engine, name: &str) -> bool {
     engine.ask(["image", "inspect", "--format", "{{.Id}}", name]).is_ok()
 }
 
-fn digest(packages: &BTreeMap<String, String>) -> String {
+fn digest_of(packages: &BTreeMap<String, String>) -> String {
     let text: String = packages.iter().map(|(name, version)| format!("{name} {version}\n")).collect();
-    fnv([format!("{LAYOUT}\n{text}").as_bytes()].into_iter())
+    short_digest(format!("{LAYOUT}\n{text}").as_bytes())
 }
 
-/// FNV-1a, 64 bits: names a content, protects against nothing.
-pub(super) fn fnv<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
-    let digest = parts
-        .flatten()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| (digest ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
-    format!("{digest:016x}")
+/// Enough of a digest to name a content.
+pub(super) fn short_digest(content: &[u8]) -> String {
+    let mut digest = digest::of_bytes(content);
+    digest.truncate(16);
+    digest
 }
 
 fn pack<'a>(
@@ -280,7 +282,7 @@ mod tests {
 
     #[test]
     fn another_version_is_another_image() {
-        let packages = |version: &str| digest(&BTreeMap::from([("nginx".to_owned(), version.to_owned())]));
+        let packages = |version: &str| digest_of(&BTreeMap::from([("nginx".to_owned(), version.to_owned())]));
         assert_eq!(packages("1"), packages("1"));
         assert_ne!(packages("1"), packages("2"));
     }
