@@ -61,7 +61,7 @@ fn without_a_registry(world: &World) -> String {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT).join("Containerfile");
     with_containerfile(world, Some(&fs::read_to_string(built_in).unwrap()));
     let ran = run(world, "bridge,shared-volume", &[]).ok();
-    let said = "images: the base image docker.io/library/debian:bookworm-slim of the Containerfile is neither here nor can it be had";
+    let said = "images: the base image debian:bookworm-slim of the Containerfile is neither here nor can it be had";
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
     assert!(ran.stderr.contains("an image of this machine's own packages is used"), "{}", ran.stderr);
     let image = programs(&ran)["image"].clone();

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::{Options, found::found, measured::MethodCase, outcome::Part, why::counted};
+use super::{Options, found::found, measured::MethodCase, outcome::Part};
 use crate::{
+    analyse::checks::counted,
     analyse::{self, summary::Summary},
     experiment::{
         cases::{Choice, Selection},

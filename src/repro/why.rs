@@ -8,7 +8,10 @@ use super::{
     outcome::{ClaimRow, FigureRow, Note, Part, Repetition},
 };
 use crate::{
-    analyse::summary::{CaseSummary, Check, Severity},
+    analyse::{
+        checks::counted,
+        summary::{CaseSummary, Check, Severity},
+    },
     observe,
     record::schema::{Environment, Placement, TrialRecord},
     study::model::{Quantity, Study, Time},
@@ -68,11 +71,6 @@ impl Facts<'_> {
     }
 }
 
-/// `1 block`, `12 blocks`, as JSON is to have it.
-pub(super) fn counted(count: u64, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
-}
-
 fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value.abs() >= 10.0 { format!("{value:.0} %") } else { format!("{value:.1} %") }
@@ -123,14 +121,13 @@ fn runs(facts: &Facts<'_>) -> Option<Note> {
     let pair = 1.96 * scatter / f64::from(facts.part.run.runs.max(1)).sqrt();
     let summary = facts.carried.design.as_ref()?;
     let mut text = format!(
-        "a single pair of trials of {:.1} s scatters by ±{} here, {} averaged by ±{}; lasthop's {} blocks in {} rounds know the \
-         ratio to ±{}",
+        "a single pair of trials of {:.1} s scatters by ±{} here, {} averaged by ±{}; lasthop's {} in {} know the ratio to ±{}",
         summary.settings.trial_seconds,
         percent(1.96 * scatter),
         facts.part.run.runs,
         percent(pair),
-        summary.blocks,
-        summary.rounds,
+        counted(summary.blocks.into(), "block"),
+        counted(summary.rounds.into(), "round"),
         percent((high - low) / 2.0 / lasthop.value)
     );
     if let Some(published) = row.published {

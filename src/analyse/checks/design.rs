@@ -2,7 +2,7 @@
 
 use lasthop_stats::{Interval, holm, stopping::LEAST_ROUNDS, variance, verdict};
 
-use super::{Evidence, of_case, of_run, percent};
+use super::{Evidence, counted, of_case, of_run, percent};
 use crate::{
     analyse::{
         comparisons::{Compared, Pairs},
@@ -41,8 +41,11 @@ pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
     let check = |pairs: Pairs| {
         let (rounds, blocks) = (pairs.rounds(), pairs.blocks.len());
         let text = format!(
-            "{blocks} blocks in {rounds} rounds have both {} and {}; at least {LEAST_BLOCKS} in {LEAST_ROUNDS} are wanted",
-            pairs.case.case, pairs.reference.case
+            "{} in {} have both {} and {}; at least {LEAST_BLOCKS} in {LEAST_ROUNDS} are wanted",
+            counted(blocks as u64, "block"),
+            counted(rounds as u64, "round"),
+            pairs.case.case,
+            pairs.reference.case
         );
         let effect = match rounds {
             0 | 1 => "the luck of one start of the processes is not in the interval: repeat with a larger budget",

@@ -193,9 +193,9 @@ mod tests {
 
     #[test]
     fn stages_and_nothing_are_no_base_images() {
-        let text = "ARG V=1\nFROM --platform=linux/amd64 docker.io/library/debian:bookworm-slim AS base\nRUN from here\n\
+        let text = "ARG V=1\nFROM --platform=linux/amd64 registry.example/debian:bookworm-slim AS base\nRUN from here\n\
                     from base as next\nFROM scratch\nFROM a:$V\nFROM localhost/b\nCOPY --from=next /a /a\n";
-        assert_eq!(bases(text), ["docker.io/library/debian:bookworm-slim", "localhost/b"]);
+        assert_eq!(bases(text), ["registry.example/debian:bookworm-slim", "localhost/b"]);
         assert_eq!(bases("FROM scratch\n"), [""; 0]);
     }
 }
