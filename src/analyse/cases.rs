@@ -1,6 +1,7 @@
 //! Each case by itself.
 
 use indexmap::IndexMap;
+use lasthop_load::{Histogram, TrialResult, result::Offered};
 use lasthop_stats::{
     Estimate, Grouped,
     quantile::{self, Bins},
@@ -8,7 +9,7 @@ use lasthop_stats::{
 };
 
 use super::{
-    summary::{CaseSummary, CpuPerRequest, Measured, Metrics, ProofSummary, Throttled},
+    summary::{CaseSummary, CpuPerRequest, Measured, Metrics, OpenLoop, ProofSummary, Throttled},
     trials::{self, Trials, grouped},
 };
 use crate::{
@@ -38,7 +39,7 @@ fn summarise(trials: &Trials, plan: &CasePlan) -> CaseSummary {
         errors: errors(trials, case),
         metrics: metrics(trials, plan),
         proof: trials.proofs(case).last().map(|seen| proof(seen, path(trials, case))),
-        headroom: headroom(trials, case),
+        headroom: headroom(trials, plan),
         throttled: throttled(trials, case),
     }
 }
@@ -61,9 +62,14 @@ pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
     roles(trials, case).into_iter().filter_map(|name| Some((name.to_owned(), of_role(name)?))).collect()
 }
 
-/// What the load reached against a server that does nothing, divided by what it reached here, in all trials.
-pub fn headroom(trials: &Trials, case: &str) -> Option<f64> {
+/// What the load reached against a server that does nothing, divided by what it reached here, in all trials, or by what an
+/// open loop was asked for.
+pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
+    let case = plan.case.as_str();
     let null = trials.round_records().find_map(|round| round.headroom.get(case).copied())?;
+    if let Some(rate) = plan.load.rate {
+        return Some(null / rate);
+    }
     let (requests, nanoseconds) = trials.of(case).fold((0, 0), |(requests, nanoseconds), trial| {
         (requests + trial.result.requests, nanoseconds + trial.result.elapsed_ns)
     });
@@ -105,19 +111,48 @@ fn metrics(trials: &Trials, plan: &CasePlan) -> Option<Metrics> {
     let latencies = latencies(trials, &plan.case);
     let percentile = |share, name| latencies.as_ref().and_then(|bins| latency(trials, &plan.case, bins, share, name));
     let bandwidth = plan.load.bytes.map(|bytes| times(&throughput, bytes as f64, "bytes/s"));
-    let cpu = cpu_per_request(trials, &plan.case);
-    Some(Metrics {
+    let mut metrics = Metrics {
         latency_p50: percentile(0.5, "latency_p50"),
         latency_p99: percentile(0.99, "latency_p99"),
         latency_max: slowest(trials, &plan.case),
-        cpu_per_byte: plan.load.bytes.map(|bytes| cpu.total() * 1e3 / bytes.max(1) as f64),
-        cpu_per_request: cpu,
+        cpu_per_byte: None,
+        cpu_per_request: cpu_per_request(trials, &plan.case),
         switches_per_request: switches(trials, &plan.case),
         driver_system_calls_per_request: per(trials, &plan.case, |t| t.result.cost.system_calls, answered),
         driver_load: driver_load(trials, plan),
+        open_loop: open_loop(trials, plan),
         throughput,
         bandwidth,
+    };
+    metrics.cpu_per_byte = plan.load.bytes.map(|bytes| metrics.cpu_total() * 1e3 / bytes.max(1) as f64);
+    Some(metrics)
+}
+
+fn open_loop(trials: &Trials, plan: &CasePlan) -> Option<OpenLoop> {
+    let offered = offered(trials, &plan.case)?;
+    let lag = merged(trials, &plan.case, |result| result.lag.as_ref());
+    let lag_us = |share| lag.as_ref().map(|lag| lag.quantile(share) as f64 / 1e3);
+    Some(OpenLoop {
+        scheduled: offered.scheduled,
+        sent: offered.sent,
+        reached: offered.is_reached(),
+        lag_p50_us: lag_us(0.5),
+        lag_p99_us: lag_us(0.99),
     })
+}
+
+/// What was to be sent in all trials of an open loop, and what was; `None` for a closed one. Trials without a single answer
+/// count: that is what an overload may look like.
+pub fn offered(trials: &Trials, case: &str) -> Option<Offered> {
+    let all = trials.every().filter(|trial| trial.case == case).filter_map(|trial| trial.result.offered);
+    all.reduce(|sum, next| Offered { scheduled: sum.scheduled + next.scheduled, sent: sum.sent + next.sent, ..sum })
+}
+
+/// All latencies of one kind; `None` where there is none.
+pub fn merged(trials: &Trials, case: &str, pick: impl Fn(&TrialResult) -> Option<&Histogram>) -> Option<Histogram> {
+    let mut all = Histogram::new();
+    trials.of(case).filter_map(|trial| pick(&trial.result)).for_each(|one| all.merge(one));
+    Some(all).filter(|all| !all.is_empty())
 }
 
 fn throughput(trials: &Trials, case: &str) -> Option<Measured> {
@@ -126,7 +161,7 @@ fn throughput(trials: &Trials, case: &str) -> Option<Measured> {
     measured("1/s", estimate, totals::point(&blocks), trials.confidence(), 1.0)
 }
 
-fn latencies(trials: &Trials, case: &str) -> Option<Grouped<Bins>> {
+pub fn latencies(trials: &Trials, case: &str) -> Option<Grouped<Bins>> {
     grouped(trials.of(case).filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))
 }
 
@@ -160,7 +195,7 @@ fn times(measured: &Measured, factor: f64, unit: &str) -> Measured {
 
 /// The slowest right answer, in microseconds.
 fn slowest(trials: &Trials, case: &str) -> Option<f64> {
-    let histograms = trials.of(case).filter_map(|trial| trial.result.service_time.as_ref());
+    let histograms = trials.of(case).filter_map(|trial| trial.result.latency());
     histograms.filter(|histogram| !histogram.is_empty()).map(|histogram| histogram.max() as f64 / 1e3).reduce(f64::max)
 }
 

@@ -1,8 +1,9 @@
 //! Each case against its reference, within blocks.
 //!
-//! The throughput is the comparison that was declared beforehand and that verdict sentences speak of; the other metrics
-//! describe. Each interval is at 95 % for its own comparison; the check `multiplicity` names verdicts that do not outlast
-//! Holm's adjustment over the run's throughput comparisons.
+//! The throughput of a closed loop, and the median response time of an open one, is the comparison that was declared
+//! beforehand and that verdict sentences speak of ([`Metric::primary`]); the other metrics describe. Each interval is at 95 %
+//! for its own comparison; the check `multiplicity` names verdicts that do not outlast Holm's adjustment over these
+//! comparisons of the run.
 
 use lasthop_stats::{
     Better, Estimate, Grouped, Interval, mean,
@@ -45,11 +46,15 @@ impl<'a> Pairs<'a> {
         self.blocks.chunk_by(|a, b| a.0.0 == b.0.0).count()
     }
 
-    /// Logarithms of the throughputs' ratios.
-    pub fn log_throughputs(&self) -> Option<Grouped<f64>> {
-        let log =
-            |ours: &MeasuredTrial, theirs: &MeasuredTrial| (ours.result.throughput() / theirs.result.throughput()).ln();
-        grouped(self.blocks.iter().map(|&(place, ours, theirs)| (place.0, log(ours, theirs))))
+    /// Ratios of what the two are compared by, block by block.
+    pub fn ratios(&self) -> impl Iterator<Item = (Place, f64)> + '_ {
+        let ratio = |ours, theirs| Some(trials::primary(ours)? / trials::primary(theirs)?);
+        self.blocks.iter().filter_map(move |&(place, ours, theirs)| Some((place, ratio(ours, theirs)?)))
+    }
+
+    /// Logarithms of [`Pairs::ratios`].
+    pub fn log_ratios(&self) -> Option<Grouped<f64>> {
+        grouped(self.ratios().map(|(place, ratio)| (place.0, ratio.ln())))
     }
 
     pub fn totals(
@@ -77,15 +82,13 @@ pub fn compare_all(trials: &Trials) -> Vec<Compared> {
 fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let case = &pairs.case.case;
     let latencies = pairs.latencies();
-    let latency = |share, name| {
-        let log_ratio = quantile::log_ratio(latencies.as_ref()?, share, trials.quantile_resampling(case, name))?;
-        // Both readings are rounded.
-        Some(log_ratio.with_rounding(BIN_ERROR * std::f64::consts::SQRT_2))
-    };
+    let latency = |share, name| latency(trials, pairs, latencies.as_ref()?, share, name);
+    // The throughput of an open loop is what was asked for.
+    let throughput = Some(pairs).filter(|pairs| !pairs.case.load.is_open()).and_then(|pairs| throughput(trials, pairs));
     let cpu = || totals::log_ratio(&pairs.totals(trials::cpu, trials::cpu)?, trials.resampling(case, "cpu"));
     let found = [
-        (Metric::Throughput, throughput(trials, pairs)),
-        (Metric::LatencyP50, latency(0.5, "latency_p50")),
+        (Metric::Throughput, throughput),
+        (Metric::LatencyP50, latency(0.5, MEDIAN)),
         (Metric::LatencyP99, latency(0.99, "latency_p99")),
         (Metric::CpuPerRequest, cpu()),
     ];
@@ -93,9 +96,33 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     found.into_iter().filter_map(with_word).collect()
 }
 
+/// Names the draws of the median latency.
+const MEDIAN: &str = "latency_p50";
+
+/// Logarithm of the ratio that verdicts are about.
+pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
+    match Metric::primary(&pairs.case.load) {
+        Metric::LatencyP50 => latency(trials, pairs, &pairs.latencies()?, 0.5, MEDIAN),
+        _ => throughput(trials, pairs),
+    }
+}
+
+/// Logarithm of the ratio of a quantile.
+fn latency(
+    trials: &Trials,
+    pairs: &Pairs,
+    latencies: &Grouped<PairedBins>,
+    share: f64,
+    name: &str,
+) -> Option<Estimate> {
+    let log_ratio = quantile::log_ratio(latencies, share, trials.quantile_resampling(&pairs.case.case, name))?;
+    // Both readings are rounded.
+    Some(log_ratio.with_rounding(BIN_ERROR * std::f64::consts::SQRT_2))
+}
+
 /// Logarithm of the throughputs' ratio: the mean over blocks.
-pub fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
-    mean::mean(&pairs.log_throughputs()?, trials.resampling(&pairs.case.case, "throughput ratio"))
+fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
+    mean::mean(&pairs.log_ratios()?, trials.resampling(&pairs.case.case, "throughput ratio"))
 }
 
 fn better(metric: Metric) -> Better {

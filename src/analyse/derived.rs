@@ -23,7 +23,8 @@ type ByBlock<T> = BTreeMap<Place, T>;
 
 pub fn derive_all(trials: &Trials) -> Vec<Derived> {
     let plans = &trials.data.header.derived;
-    plans.iter().filter_map(|plan| derive(trials, plans, plan)).collect()
+    let plans: Vec<_> = plans.iter().filter(|plan| !is_at_a_rate(trials, &plan.from)).cloned().collect();
+    plans.iter().filter_map(|plan| derive(trials, &plans, plan)).collect()
 }
 
 fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<Derived> {
@@ -59,6 +60,17 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
     let reference = plans.iter().find(|other| is_reference(trials, plan, other, case));
     derived.against_reference = reference.and_then(|reference| against(trials, plan, reference, case));
     Some(derived)
+}
+
+/// Whether a quantity rests on an open loop: the time of a request is not connections by throughput there.
+pub fn is_at_a_rate(trials: &Trials, from: &Derivation) -> bool {
+    let names: Vec<&String> = match from {
+        Derivation::Difference { of, minus } => vec![of, minus],
+        Derivation::Slope { points, .. } | Derivation::Crossover { points, .. } => {
+            points.iter().map(|(_, name)| name).collect()
+        }
+    };
+    trials.cases().iter().any(|plan| plan.load.is_open() && names.contains(&&plan.case))
 }
 
 /// The case that stands for a quantity: the one that something is taken from, or the first of a series.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::record::schema::MeasuredTrial;
 
-/// For the throughput by mean times, for the median latency by medians; `None` for other metrics.
+/// For the throughput by mean times, for the median latency by medians (an open loop has no other); `None` for other metrics.
 pub fn of(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<Materiality> {
     let (faster_by, response_us) = match metric {
         Metric::Throughput => mean_times(trials, pairs)?,

@@ -1,7 +1,7 @@
 //! ANALYSE: from a run record to estimates, comparisons, checks and verdicts.
 //!
 //! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
-//! - [`progress`], [`precision_reached`]: the throughput ratios so far, for the progress line and the precision stop.
+//! - [`progress`], [`precision_reached`]: the ratios that verdicts are about, so far, for the progress line and the precision stop.
 //! - [`checks`]: what speaks against the result.
 
 mod cases;

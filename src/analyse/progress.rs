@@ -1,20 +1,21 @@
-//! The throughput ratios so far. Called between rounds, while nothing is measured.
+//! The ratios that verdicts are about, so far: of throughputs, or of median response times in an open loop. Called between rounds, while nothing is measured.
 
-use lasthop_stats::{Estimate, Interval, stopping::precise_enough, totals};
+use lasthop_stats::{Estimate, Interval, quantile, stopping::precise_enough, totals};
 
 use super::{
+    cases,
     comparisons::{self, Pairs},
     summary::Metric,
     trials::{self, Trials, grouped},
 };
-use crate::record::data::RunData;
+use crate::record::{data::RunData, schema::CasePlan};
 
 /// A comparison as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgressLine {
     pub case: String,
     pub reference: String,
-    /// Always the throughput.
+    /// What the two are compared by.
     pub metric: Metric,
     /// Case by reference; `None` before the second common block. At the level that decides about stopping
     /// ([`LOOKS_CONFIDENCE`](lasthop_stats::stopping::LOOKS_CONFIDENCE)), so somewhat wider than the report of a run that ends with its budget.
@@ -30,22 +31,22 @@ pub fn progress(data: &RunData) -> Vec<ProgressLine> {
     let line = |pairs: Pairs| ProgressLine {
         case: pairs.case.case.clone(),
         reference: pairs.reference.case.clone(),
-        metric: Metric::Throughput,
-        ratio: comparisons::throughput(&trials, &pairs).map(|log| log.exponential(trials.looks_confidence())),
+        metric: Metric::primary(&pairs.case.load),
+        ratio: comparisons::primary(&trials, &pairs).map(|log| log.exponential(trials.looks_confidence())),
         rounds: pairs.rounds(),
         blocks: pairs.blocks.len(),
     };
     trials.cases().iter().filter_map(|plan| Pairs::of(&trials, plan)).map(line).collect()
 }
 
-/// Whether every throughput ratio is known to the precision asked for; in a run without a comparison, every throughput.
+/// Whether every such ratio is known to the precision asked for; in a run without a comparison, what would be compared.
 /// Cases that never worked are not waited for.
 #[must_use]
 pub fn precision_reached(data: &RunData) -> bool {
     let trials = Trials::new(data);
     let mut looks = ratios(&trials);
     if looks.is_empty() {
-        looks = throughputs(&trials);
+        looks = values(&trials);
     }
     let precision = data.header.settings.precision;
     let precise =
@@ -59,13 +60,20 @@ type Look = (usize, Option<Estimate>);
 fn ratios(trials: &Trials) -> Vec<Look> {
     let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan));
     let with_data = pairs.filter(|pairs| !pairs.blocks.is_empty());
-    with_data.map(|pairs| (pairs.rounds(), comparisons::throughput(trials, &pairs))).collect()
+    with_data.map(|pairs| (pairs.rounds(), comparisons::primary(trials, &pairs))).collect()
 }
 
-fn throughputs(trials: &Trials) -> Vec<Look> {
-    let look = |case: &str| {
-        let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
-        Some((blocks.rounds(), totals::log_quotient(&blocks, trials.resampling(case, "throughput"))))
-    };
-    trials.cases().iter().filter_map(|plan| look(&plan.case)).collect()
+fn values(trials: &Trials) -> Vec<Look> {
+    trials.cases().iter().filter_map(|plan| value(trials, plan)).collect()
+}
+
+fn value(trials: &Trials, plan: &CasePlan) -> Option<Look> {
+    let case = plan.case.as_str();
+    if plan.load.is_open() {
+        let blocks = cases::latencies(trials, case)?;
+        let median = quantile::log_quantile(&blocks, 0.5, trials.quantile_resampling(case, "latency_p50"));
+        return Some((blocks.rounds(), median.map(|median| median.with_rounding(cases::BIN_ERROR))));
+    }
+    let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
+    Some((blocks.rounds(), totals::log_quotient(&blocks, trials.resampling(case, "throughput"))))
 }

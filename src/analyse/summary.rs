@@ -111,7 +111,8 @@ pub struct CaseSummary {
     /// What the live connections were proven to be; `None` when the case never worked.
     pub proof: Option<ProofSummary>,
     /// How many times more the load generator could have done at least: what the same load reached against a server that
-    /// does nothing, divided by the throughput. `None` where it was not calibrated.
+    /// does nothing (always in a closed loop), divided by the throughput, or by the rate of an open loop. `None` where it
+    /// was not calibrated.
     #[serde(default)]
     pub headroom: Option<f64>,
     /// By service: what its container's CPU limit kept it from, over all trials; only those that it stopped.
@@ -153,12 +154,14 @@ pub struct Metrics {
     pub throughput: Measured,
     /// Bytes of payload per second, for protocols that move bulk.
     pub bandwidth: Option<Measured>,
-    /// Service time; `None` when the driver has no latencies.
+    /// Closed loop: service time, from the send of a request. Open loop: response time, from when it was due. `None` when
+    /// the driver has no latencies.
     pub latency_p50: Option<Measured>,
     pub latency_p99: Option<Measured>,
     pub latency_max: Option<f64>,
     pub cpu_per_request: CpuPerRequest,
-    /// Nanoseconds of CPU time per byte of payload, driver and services together, for protocols that move bulk.
+    /// Nanoseconds of CPU time per byte of payload, driver and services together (services alone in an open loop), for
+    /// protocols that move bulk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_byte: Option<f64>,
     /// Context switches per request, by role; the driver is `driver`.
@@ -167,6 +170,33 @@ pub struct Metrics {
     pub driver_system_calls_per_request: f64,
     /// The driver's CPU time as a share of one core per thread, 0 to 1, over all trials.
     pub driver_load: f64,
+    /// Whether the schedule was kept; absent for a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenLoop>,
+}
+
+impl Metrics {
+    /// CPU time per request of all roles together, in microseconds. The driver of an open loop waits awake for what is due
+    /// next: that is no cost of a request, and left out.
+    #[must_use]
+    pub fn cpu_total(&self) -> f64 {
+        let services: f64 = self.cpu_per_request.roles.values().sum();
+        services + if self.open_loop.is_some() { 0.0 } else { self.cpu_per_request.driver }
+    }
+}
+
+/// What an open loop was to send over all trials, and how well it did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenLoop {
+    /// Requests that were due in the measured time.
+    pub scheduled: u64,
+    /// Those of them that were sent in it.
+    pub sent: u64,
+    /// Whether at least 99 % of them were.
+    pub reached: bool,
+    /// By how much requests were sent later than they were due, in microseconds; part of the response time.
+    pub lag_p50_us: Option<f64>,
+    pub lag_p99_us: Option<f64>,
 }
 
 /// An estimate with its interval.
@@ -189,26 +219,26 @@ pub struct CpuPerRequest {
     pub roles: IndexMap<String, f64>,
 }
 
-impl CpuPerRequest {
-    /// Microseconds, driver and services together.
-    #[must_use]
-    pub fn total(&self) -> f64 {
-        self.driver + self.roles.values().sum::<f64>()
-    }
-}
-
 /// A quantity that cases are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// More is better. The metric that verdict sentences speak of.
+    /// More is better. What verdicts of closed loops speak of; open loops are not compared by it, as it was asked for.
     Throughput,
-    /// Less is better.
+    /// Less is better. What verdicts of open loops speak of.
     LatencyP50,
     /// Less is better.
     LatencyP99,
-    /// CPU of driver and services together. Less is better.
+    /// CPU of driver and services together; of services alone in an open loop. Less is better.
     CpuPerRequest,
+}
+
+impl Metric {
+    /// The one that was declared beforehand for a load, and that sentences speak of.
+    #[must_use]
+    pub fn primary(load: &LoadSummary) -> Self {
+        if load.is_open() { Self::LatencyP50 } else { Self::Throughput }
+    }
 }
 
 /// A case against its reference.
@@ -253,7 +283,8 @@ pub struct Materiality {
     pub saved_us_high: f64,
     /// A handler that takes longer than this (ms) makes the saved time less than the margin of the response.
     pub break_even_ms: f64,
-    /// CPU cores saved at 1,000 requests/s, driver and services together; negative when it costs.
+    /// CPU cores saved at 1,000 requests/s, driver and services together (services alone in an open loop); negative when it
+    /// costs.
     pub cores_saved_at_1000_per_second: f64,
 }
 

@@ -3,8 +3,8 @@
 use indexmap::IndexMap;
 use lasthop_load::{
     Histogram, Spec, TrialResult,
-    result::{DriverCost, ErrorClass, ErrorCount, Proof},
-    spec::{Address, Echo, Endpoint, Engine, Protocol, Tls, Transport},
+    result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
+    spec::{Address, Arrivals, Echo, Endpoint, Engine, Protocol, Tls, Transport},
 };
 use lasthop_stats::random::Draws;
 
@@ -90,6 +90,25 @@ pub fn healthy() -> RunData {
     run(&[TCP, UNIX], 6, 5)
 }
 
+/// The same run as open loops at this rate, all of it sent: requests responded as fast as they were served, after a lag of 1 µs.
+pub fn at_rate(mut data: RunData, rate: f64) -> RunData {
+    for case in &mut data.header.cases {
+        (case.load.rate, case.load.arrivals) = (Some(rate), Some(Arrivals::Constant));
+    }
+    for record in &mut data.records {
+        let TrialRecord::Trial(trial) = record else { continue };
+        let result = &mut trial.result;
+        let scheduled = (rate * result.elapsed_ns as f64 / 1e9) as u64;
+        (result.requests, result.requests_total) = (scheduled, scheduled + scheduled / 10);
+        result.offered = Some(Offered { rate, scheduled, sent: scheduled });
+        result.response_time.clone_from(&result.service_time);
+        let mut lag = Histogram::new();
+        lag.record_n(1_000, scheduled);
+        result.lag = Some(lag);
+    }
+    data
+}
+
 /// 1 give or take `share`, about evenly.
 fn noise(draws: &mut Draws, share: f64) -> f64 {
     let sum: f64 = (0..12).map(|_| draws.unit()).sum::<f64>() - 6.0;
@@ -110,6 +129,8 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
         threads: 1,
         reuse: "keep-alive".to_owned(),
         requests_per_connection: 1,
+        rate: None,
+        arrivals: None,
         bytes: Some(64),
         driver: "lasthop".to_owned(),
     };

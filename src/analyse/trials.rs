@@ -159,6 +159,22 @@ pub fn rate(trial: &MeasuredTrial) -> Totals {
     Totals::of(trial.result.requests as f64, trial.result.elapsed_ns as f64 / 1e9)
 }
 
+/// What a trial is compared by: right answers per second, or for an open loop its median response time in nanoseconds.
+pub fn primary(trial: &MeasuredTrial) -> Option<f64> {
+    let result = &trial.result;
+    match result.offered {
+        None => Some(result.throughput()),
+        Some(_) => {
+            result.latency().filter(|latency| !latency.is_empty()).map(|latency| latency.quantile(0.5).max(1) as f64)
+        }
+    }
+}
+
+/// What [`primary`] is, in words.
+pub fn primary_name(plan: &CasePlan) -> &'static str {
+    if plan.load.is_open() { "median response time" } else { "throughput" }
+}
+
 /// Microseconds that a request took, on average: the time of all connections by right answers.
 pub fn mean_time(trial: &MeasuredTrial, connections: u32) -> Totals {
     let microseconds = trial.result.elapsed_ns as f64 / 1e3 * f64::from(connections.max(1));
@@ -170,16 +186,19 @@ pub fn served(trial: &MeasuredTrial) -> f64 {
     trial.result.requests_total.max(trial.result.requests) as f64
 }
 
-/// Microseconds of CPU time per request: the driver's in the measure phase, the services' in the whole trial.
+/// Microseconds of CPU time per request: the driver's in the measure phase, the services' in the whole trial. Without the
+/// driver's for an open loop, where it is mostly the time that it waits awake.
 pub fn cpu(trial: &MeasuredTrial) -> Totals {
     let services: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
     let part = |cpu_ns: u64, denominator: f64| Fraction { numerator: cpu_ns as f64 / 1e3, denominator };
-    Totals(vec![part(trial.result.cost.cpu_ns(), trial.result.requests as f64), part(services, served(trial))])
+    let driver = part(trial.result.cost.cpu_ns(), trial.result.requests as f64);
+    let driver = Some(driver).filter(|_| trial.result.offered.is_none());
+    Totals(driver.into_iter().chain([part(services, served(trial))]).collect())
 }
 
-/// The latencies, in nanoseconds; `None` when the driver has none.
+/// The latencies, in nanoseconds: response times of an open loop, else service times; `None` when the driver has none.
 pub fn latencies(trial: &MeasuredTrial) -> Option<Bins> {
-    let histogram = trial.result.service_time.as_ref().filter(|histogram| !histogram.is_empty())?;
+    let histogram = trial.result.latency().filter(|histogram| !histogram.is_empty())?;
     // The lowest bin's middle may be 0 ns.
     Some(Bins(histogram.bins().map(|(value, count)| (value.max(1), count)).collect()))
 }

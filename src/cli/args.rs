@@ -5,10 +5,11 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::values::program;
+use super::{load::ArrivalsArg, values::program};
 use crate::{
     experiment::{
         cases::Choice,
+        pace::Rate,
         quantity::{duration, share},
     },
     report::Format,
@@ -138,6 +139,8 @@ pub struct RunOptions {
     #[command(flatten)]
     pub schedule: ScheduleOptions,
     #[command(flatten)]
+    pub pace: Pace,
+    #[command(flatten)]
     pub drivers: Drivers,
     #[command(flatten)]
     pub programs: Programs,
@@ -195,6 +198,18 @@ pub struct ScheduleOptions {
     /// Which CPUs driver and services may use
     #[arg(long, value_enum, default_value_t = PlacementChoice::Auto)]
     pub placement: PlacementChoice,
+}
+
+#[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "At which rate")]
+pub struct Pace {
+    /// Every case at this rate, in requests per second over all its connections, whether or not replies came (open loop):
+    /// response times are compared then, and not throughput. 0: a closed loop, the next request after the reply
+    #[arg(long, value_name = "PER_SECOND")]
+    pub rate: Option<Rate>,
+    /// How the requests of an open loop are spread over time; `constant` if neither this nor the experiment says
+    #[arg(long, value_enum, requires = "rate")]
+    pub arrivals: Option<ArrivalsArg>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -201,11 +201,20 @@ struct OwnArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ArrivalsArg {
+pub enum ArrivalsArg {
     /// The same gap between any two
     Constant,
     /// Independent of each other
     Poisson,
+}
+
+impl From<ArrivalsArg> for Arrivals {
+    fn from(chosen: ArrivalsArg) -> Self {
+        match chosen {
+            ArrivalsArg::Constant => Self::Constant,
+            ArrivalsArg::Poisson => Self::Poisson,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -360,11 +369,7 @@ fn job(arguments: &LoadArgs) -> Result<Job, CliError> {
 
 fn model(arguments: &LoadArgs) -> Model {
     let Some(rate) = arguments.rate else { return Model::Closed };
-    let arrivals = match arguments.arrivals {
-        ArrivalsArg::Constant => Arrivals::Constant,
-        ArrivalsArg::Poisson => Arrivals::Poisson,
-    };
-    Model::Open(OpenLoop { rate, arrivals, seed: arguments.seed })
+    Model::Open(OpenLoop { rate, arrivals: arguments.arrivals.into(), seed: arguments.seed })
 }
 
 fn endpoint(arguments: &LoadArgs) -> Result<(Endpoint, Protocol), CliError> {

@@ -35,7 +35,12 @@ use crate::{
 pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     let options = &arguments.options;
     let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
-    let wanted = Selection { drivers: driver_levels(&options.drivers), ..selection(&options.select) };
+    let wanted = Selection {
+        drivers: driver_levels(&options.drivers),
+        rate: options.pace.rate,
+        arrivals: options.pace.arrivals.map(Into::into),
+        ..selection(&options.select)
+    };
     let plan = Plan::new(experiment, &wanted).map_err(CliError::usage)?;
     let settings = settings(&plan, options)?;
     let home = home()?;
@@ -103,7 +108,7 @@ fn origin(plan: &Plan, selection: Selection, options: &args::RunOptions) -> Resu
 }
 
 pub fn selection(select: &args::Select) -> Selection {
-    Selection { only: select.only.clone(), set: select.set.clone(), aa: select.aa, drivers: Vec::new() }
+    Selection { only: select.only.clone(), set: select.set.clone(), aa: select.aa, ..Selection::default() }
 }
 
 /// Levels of the factor `driver`; none where lasthop alone drives.
@@ -128,6 +133,7 @@ fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliErro
     let Defaults { trial, budget, precision, margin, blocks } = plan.experiment.defaults.clone();
     let schedule = &options.schedule;
     let trial = schedule.trial.unwrap_or(trial);
+    plan.check_trial(trial).map_err(CliError::usage)?;
     let budget = schedule.budget.unwrap_or(budget);
     let services = plan.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
     let placement = placement(options, services)?;

@@ -3,13 +3,14 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Transport;
+use lasthop_load::spec::{Arrivals, Transport};
 use minijinja::value::Value;
 use serde::{Deserialize, Serialize};
 
 use super::{
     diagnostics::suggest,
     model::{Experiment, Factor, Level, Levels, Link},
+    pace::Rate,
     template::{self, TemplateError},
 };
 
@@ -43,6 +44,12 @@ pub struct Selection {
     pub aa: bool,
     /// Who drives: levels of the factor [`DRIVER`]. Empty is lasthop, without such a factor.
     pub drivers: Vec<String>,
+    /// Every case at this rate, whatever the experiment says: an open loop, or with 0 a closed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How the requests of open loops are spread over time, whatever the experiment says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Arrivals>,
 }
 
 /// `factor=level,level`

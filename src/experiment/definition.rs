@@ -204,6 +204,13 @@ pub(super) struct LoadFile {
     /// million. They are timed as one unit, connect and authentication included; slopes over it are of that unit.
     #[serde(default = "one")]
     pub requests_per_connection: WholeNumber,
+    /// Open loop: requests per second over all connections, 0.001 to 100 million, due at scheduled times whatever became
+    /// of earlier ones. Where it is missing, nothing or 0 the loop is closed: the next request follows the reply.
+    #[serde(default)]
+    pub rate: RequestRate,
+    /// Open loop: `constant` (the same gap between any two requests) or `poisson` (independent requests, gaps distributed
+    /// exponentially). May be a template.
+    pub arrivals: Option<String>,
     /// Whether the driver sets `TCP_NODELAY` on its sockets. Means nothing on Unix sockets.
     #[serde(default = "yes")]
     pub nodelay: YesNo,
@@ -645,6 +652,11 @@ written_value!(
     /// A number of CPUs, or a template that renders to one.
     CpuShare, ["number", "string"], "",
     "a number of CPUs such as 0.25, or a template such as \"{{ cpus }}\""
+);
+written_value!(
+    /// Requests per second, or a template that renders to them.
+    RequestRate, ["number", "string"], r"^$|\{\{.*\}\}",
+    "requests per second such as 2000, 0 or \"\" for a closed loop, or a template such as \"{{ rate }}\""
 );
 written_value!(
     /// true or false, or a template that renders to one of them.

@@ -10,6 +10,7 @@
 //! | [`catalog`] | which experiments and recipes there are |
 //! | [`cases`] | which levels are chosen, and the cases that they make |
 //! | `template`, [`render`] | services and load with everything filled in |
+//! | [`pace`] | closed loop, or open at which rate |
 //! | [`plan`] | cases, the stacks that they run on, and what differs beside the transport |
 //! | [`digest`] | how a run that goes on later knows that nothing was changed |
 //! | `derive` | from which cases further quantities follow |
@@ -24,6 +25,7 @@ pub mod diagnostics;
 pub mod digest;
 pub(crate) mod document;
 pub mod model;
+pub mod pace;
 pub mod plan;
 pub mod quantity;
 pub mod render;

@@ -210,6 +210,10 @@ pub struct Load {
     pub reuse: Template,
     pub pipeline: Template,
     pub requests_per_connection: Template,
+    /// Requests per second of an open loop; renders to nothing or 0 for a closed one.
+    pub rate: Template,
+    /// `constant` or `poisson`.
+    pub arrivals: Template,
     pub nodelay: Template,
     /// Command of a driver of the experiment's own instead of lasthop's; empty after rendering means lasthop's.
     pub driver: Vec<Template>,

@@ -4,10 +4,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
+    time::Duration,
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Protocol, RedisExpect, Reuse, Transport};
+use lasthop_load::spec::{Address, Model, OpenLoop, Protocol, RedisExpect, Reuse, Spec, Transport};
 use serde_json::Value;
 use similar::TextDiff;
 
@@ -16,6 +17,7 @@ use super::{
     container::{self, Network, RenderedContainer},
     derive::derive,
     model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
+    pace::{self, LEAST_IN_A_TRIAL},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
     template::TemplateError,
 };
@@ -75,6 +77,25 @@ pub enum PlanError {
     Template(#[from] TemplateError),
     #[error("case {case}: {cause}")]
     Render { case: String, cause: RenderError },
+    #[error("{tool} drives a closed loop only: leave out the rate, or --driver and --cross-check")]
+    ToolAtRate { tool: Tool },
+    #[error(
+        "the rate of this experiment is its factor `{factor}`: choose levels of that instead of --rate, \
+         for example --only {factor}={level}"
+    )]
+    RateIsFactor { factor: String, level: Level },
+    #[error(
+        "case {case} has {} and its reference {reference} {}: cases can be compared at the same rate only, \
+         so let the rate depend on other factors than the one that is compared",
+        pace_text(*.rate), pace_text(*.theirs)
+    )]
+    Rates { case: String, rate: Option<f64>, reference: String, theirs: Option<f64> },
+    #[error(
+        "case {case}: {rate} requests/s are {} in a trial of {trial:?}, fewer than {LEAST_IN_A_TRIAL}: make trials longer \
+         (--trial {:?})",
+        rate * trial.as_secs_f64(), pace::shortest_trial(*.rate)
+    )]
+    ShortTrial { case: String, rate: f64, trial: Duration },
     #[error("{tool} does not speak {protocol}, the protocol of this experiment")]
     Driver { tool: Tool, protocol: String },
     #[error("the chosen levels leave no case{}", reasons(.0))]
@@ -89,6 +110,10 @@ fn reasons(excluded: &[Excluded]) -> String {
     if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) }
 }
 
+fn pace_text(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "a closed loop".to_owned(), |rate| format!("{rate} requests/s"))
+}
+
 impl Plan {
     /// Plans a run of an experiment.
     ///
@@ -97,6 +122,7 @@ impl Plan {
     /// cannot be rendered.
     pub fn new(mut experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
         add_drivers(&mut experiment, &selection.drivers);
+        set_pace(&mut experiment, selection)?;
         let chosen = cases::choose(&experiment, selection)?;
         let most = chosen.values().map(|levels| levels.len() as u128).product();
         if most > MOST_CASES * 10 {
@@ -124,15 +150,31 @@ impl Plan {
             {
                 return Err(PlanError::Driver { tool, protocol: load.protocol });
             }
+            if let (Some(tool), Model::Open(_)) = (tool_of(&case.levels), load.spec.model) {
+                return Err(PlanError::ToolAtRate { tool });
+            }
             let stack = stack_for(&experiment, &mut stacks, case, &portrait, &containers);
             plans.push(case_plan(case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
+        same_rates(&plans)?;
         let differences = named.iter().flat_map(|case| differences(case, &portraits)).collect();
         let stacks = stacks.into_iter().map(|(_, stack)| stack).collect();
         let factors = summaries(&experiment, &chosen);
         let derived = if selection.aa { Vec::new() } else { derive(&experiment, &plans)? };
         Ok(Self { factors, experiment, cases: plans, stacks, excluded, differences, derived })
+    }
+
+    /// Whether trials of this length have enough requests in every open loop.
+    ///
+    /// # Errors
+    /// [`PlanError::ShortTrial`] for the first that has not.
+    pub fn check_trial(&self, trial: Duration) -> Result<(), PlanError> {
+        let short = |case: &CasePlan| {
+            let rate = case.load.rate.filter(|rate| rate * trial.as_secs_f64() < LEAST_IN_A_TRIAL)?;
+            Some(PlanError::ShortTrial { case: case.case.clone(), rate, trial })
+        };
+        self.cases.iter().find_map(short).map_or(Ok(()), Err)
     }
 
     /// The services of a stack in start order, with the addresses of a round filled in.
@@ -216,6 +258,32 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
     experiment.factors.insert(DRIVER.to_owned(), factor);
 }
 
+/// Puts the rate that a run chose in the place of the experiment's.
+fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), PlanError> {
+    if let Some(rate) = selection.rate {
+        let named = experiment.load.rate.trim().trim_start_matches("{{").trim_end_matches("}}").trim();
+        if let Some((factor, of)) = experiment.factors.get_key_value(named) {
+            return Err(PlanError::RateIsFactor { factor: factor.clone(), level: of.levels[0].clone() });
+        }
+        experiment.load.rate = rate.to_string();
+    }
+    if let Some(arrivals) = selection.arrivals {
+        experiment.load.arrivals = pace::arrivals_name(arrivals).to_owned();
+    }
+    Ok(())
+}
+
+/// What is compared is latency at a rate: it must be one rate.
+fn same_rates(plans: &[CasePlan]) -> Result<(), PlanError> {
+    let differs = |case: &CasePlan| {
+        let reference = plans.iter().find(|other| Some(&other.case) == case.reference.as_ref())?;
+        let (rate, theirs) = (case.load.rate, reference.load.rate);
+        let (case, reference) = (case.case.clone(), reference.case.clone());
+        (rate != theirs).then_some(PlanError::Rates { case, rate, reference, theirs })
+    };
+    plans.iter().find_map(differs).map_or(Ok(()), Err)
+}
+
 fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
     let summary = |(name, levels): (&String, &Vec<_>)| {
         let factor = &experiment.factors[name];
@@ -242,6 +310,8 @@ fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
                 Reuse::KeepAlive => "keep-alive".to_owned(),
             },
             requests_per_connection: load.spec.requests_per_connection,
+            rate: open_loop(&load.spec).map(|open| open.rate),
+            arrivals: open_loop(&load.spec).map(|open| open.arrivals),
             bytes: reply_bytes(&load.spec.protocol),
             driver: match (tool_of(&case.levels), &load.driver) {
                 (Some(tool), _) => tool.name().to_owned(),
@@ -249,6 +319,13 @@ fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
                 (None, None) => OWN_DRIVER.to_owned(),
             },
         },
+    }
+}
+
+fn open_loop(spec: &Spec) -> Option<OpenLoop> {
+    match spec.model {
+        Model::Closed => None,
+        Model::Open(open) => Some(open),
     }
 }
 

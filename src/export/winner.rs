@@ -9,18 +9,23 @@ pub struct Winner {
     pub sentence: String,
 }
 
-/// The case with the highest ratio among those found faster than their reference; where there is none, the reference: a
+/// The case that gains most, by what was declared (throughput, or the median response time of an open loop), among those
+/// found faster than their reference; where there is none, the reference: a
 /// change that brings nothing is not worth its trouble. Of several references the one with most comparisons decided.
 #[must_use]
 pub fn winner(summary: &Summary) -> Option<Winner> {
-    let throughput = |comparison: &&Comparison| comparison.metric == Metric::Throughput;
-    let comparisons: Vec<&Comparison> = summary.comparisons.iter().filter(throughput).collect();
+    let primary = |name: &str| summary.cases.iter().find(|case| case.case == name).map(|c| Metric::primary(&c.load));
+    let declared = |comparison: &&Comparison| primary(&comparison.case) == Some(comparison.metric);
+    let comparisons: Vec<&Comparison> = summary.comparisons.iter().filter(declared).collect();
     let faster = comparisons.iter().filter(|comparison| comparison.verdict == Verdict::Faster);
-    if let Some(best) = faster.max_by(|one, other| one.ratio.total_cmp(&other.ratio)) {
-        let sentence = format!(
-            "{} makes {:.2} times as many requests/s as {} (95 % interval {:.2} to {:.2}).",
-            best.case, best.ratio, best.reference, best.low, best.high
-        );
+    if let Some(best) = faster.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
+        let what = match best.metric {
+            Metric::Throughput => "makes {} times as many requests/s as",
+            _ => "responds in {} times the median time of",
+        };
+        let what = what.replace("{}", &format!("{:.2}", best.ratio));
+        let sentence =
+            format!("{} {what} {} (95 % interval {:.2} to {:.2}).", best.case, best.reference, best.low, best.high);
         return Some(Winner { case: best.case.clone(), sentence });
     }
     let works = |case: &&crate::analyse::summary::CaseSummary| case.metrics.is_some();
@@ -31,4 +36,9 @@ pub fn winner(summary: &Summary) -> Option<Winner> {
         false => format!("No case was found faster than the reference, so {} is kept.", kept.case),
     };
     Some(Winner { case: kept.case.clone(), sentence })
+}
+
+/// How far a faster case is from its reference, whether more or less is better.
+fn gain(comparison: &Comparison) -> f64 {
+    comparison.ratio.ln().abs()
 }

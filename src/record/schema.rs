@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use lasthop_load::{
     TrialResult,
     result::Proof,
-    spec::{Spec, Transport},
+    spec::{Arrivals, Spec, Transport},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -203,10 +203,24 @@ pub struct LoadSummary {
     /// then a connection with all of them.
     #[serde(default = "one")]
     pub requests_per_connection: u32,
+    /// Open loop: requests per second that are asked for, over all connections; absent for a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Open loop: how they are spread over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Arrivals>,
     /// Payload bytes of one request's reply where the protocol fixes them: turns requests/s into bytes/s.
     pub bytes: Option<u64>,
     /// `lasthop` or the command of a foreign driver.
     pub driver: String,
+}
+
+impl LoadSummary {
+    /// Whether requests are due at scheduled times, and do not wait for each other's replies.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.rate.is_some()
+    }
 }
 
 fn one() -> u32 {

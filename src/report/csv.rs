@@ -14,8 +14,9 @@
 //! | `cpu_driver_us`, `cpu_ROLE_us` | CPU time per request of the driver and of each service |
 //! | `switches_ROLE_per_request` | context switches |
 //! | `driver_system_calls_per_request`, `driver_load` | |
+//! | `rate_per_s`, `scheduled`, `sent`, `lag_p50_us`, `lag_p99_us` | of open loops, whose latencies are response times: what was asked for, and how the schedule was kept |
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
-//! | `lower_bound` | whether the ratio of the throughput is one |
+//! | `lower_bound` | whether the ratio that the verdict is about is one |
 //! | `failed_stage` | stage of the first failure |
 
 use indexmap::IndexSet;
@@ -93,6 +94,7 @@ fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row 
     row.put("run", &summary.run);
     identity(&mut row, summary, case, shape);
     metrics(&mut row, case.and_then(|case| case.metrics.as_ref()), shape);
+    schedule(&mut row, case);
     ratios(&mut row, summary, case);
     let failure = summary.failures.iter().find(|failure| Some(&failure.case) == case.map(|case| &case.case));
     row.put_some("failed_stage", failure.map(|failure| &failure.stage));
@@ -105,7 +107,7 @@ fn identity(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, shape:
         row.put_some(format!("factor_{factor}"), case.and_then(|case| case.levels.get(*factor)));
     }
     row.put_some("is_reference", case.map(|case| case.reference));
-    let reference = case.and_then(|case| comparison(summary, case, Metric::Throughput)).map(|c| &c.reference);
+    let reference = case.and_then(|case| declared(summary, case)).map(|c| &c.reference);
     row.put_some("reference", reference);
     row.put_some("trials", case.map(|case| case.trials));
     row.put_some("failed_trials", case.map(|case| case.failed_trials));
@@ -131,13 +133,27 @@ fn metrics(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
     row.put_some("driver_load", metrics.map(|m| m.driver_load));
 }
 
+fn schedule(row: &mut Row, case: Option<&CaseSummary>) {
+    let open = case.and_then(|case| case.metrics.as_ref()?.open_loop.as_ref());
+    row.put_some("rate_per_s", case.and_then(|case| case.load.rate));
+    row.put_some("scheduled", open.map(|open| open.scheduled));
+    row.put_some("sent", open.map(|open| open.sent));
+    row.put_some("lag_p50_us", open.and_then(|open| open.lag_p50_us));
+    row.put_some("lag_p99_us", open.and_then(|open| open.lag_p99_us));
+}
+
 fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
     let of = |metric| case.and_then(|case| comparison(summary, case, metric));
     row.ratio("throughput_ratio", of(Metric::Throughput));
     row.ratio("latency_p50_ratio", of(Metric::LatencyP50));
     row.ratio("latency_p99_ratio", of(Metric::LatencyP99));
     row.ratio("cpu_per_request_ratio", of(Metric::CpuPerRequest));
-    row.put_some("lower_bound", of(Metric::Throughput).map(|comparison| comparison.lower_bound));
+    row.put_some("lower_bound", case.and_then(|case| declared(summary, case)).map(|comparison| comparison.lower_bound));
+}
+
+/// The comparison that the verdict is about.
+fn declared<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a Comparison> {
+    comparison(summary, case, Metric::primary(&case.load))
 }
 
 fn comparison<'a>(summary: &'a Summary, case: &CaseSummary, metric: Metric) -> Option<&'a Comparison> {

@@ -40,6 +40,7 @@ pub fn metrics(figures: &Figures<'_>) -> Metrics {
             .collect(),
         driver_system_calls_per_request: 2.0,
         driver_load: 0.45,
+        open_loop: None,
     }
 }
 
@@ -63,6 +64,8 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
             threads: 1,
             reuse: "keep-alive".into(),
             requests_per_connection: 1,
+            rate: None,
+            arrivals: None,
             bytes: Some(64),
             driver: "lasthop".into(),
         },

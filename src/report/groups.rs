@@ -45,7 +45,7 @@ pub struct Group<'a> {
 pub struct Compared<'a> {
     pub case: &'a CaseSummary,
     pub reference: &'a CaseSummary,
-    /// By the rate: requests/s or bytes/s.
+    /// By what was declared: requests/s or bytes/s, or the median response time of open loops.
     pub comparison: &'a Comparison,
 }
 
@@ -138,6 +138,12 @@ impl<'a> Group<'a> {
         self.summary.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
     }
 
+    /// The comparison that verdicts are about.
+    #[must_use]
+    pub fn declared(&self, case: &CaseSummary) -> Option<&'a Comparison> {
+        self.comparison(case, Metric::primary(&case.load))
+    }
+
     /// Whether a check forbids to use what is said of a case, by itself or by its reference.
     #[must_use]
     pub fn is_invalid(&self, case: &CaseSummary) -> bool {
@@ -149,18 +155,19 @@ impl<'a> Group<'a> {
     /// Cases that have a comparison, in order.
     pub fn compared(&self) -> impl Iterator<Item = Compared<'a>> {
         self.cases.iter().filter_map(|&case| {
-            let comparison = self.comparison(case, Metric::Throughput)?;
+            let comparison = self.declared(case)?;
             Some(Compared { case, reference: self.head(), comparison })
         })
     }
 
     /// Whether bytes per second say more than requests per second: all measured cases stream, or move payloads of
-    /// 64 KiB and more.
+    /// 64 KiB and more, in a closed loop.
     #[must_use]
     pub fn is_bulk(&self) -> bool {
         let bulk = |case: &CaseSummary| case.load.protocol == "stream" || case.load.bytes.is_some_and(|b| b >= 1 << 16);
         let mut measured = self.cases.iter().filter_map(|case| Some((case, case.metrics.as_ref()?))).peekable();
-        measured.peek().is_some() && measured.all(|(case, metrics)| metrics.bandwidth.is_some() && bulk(case))
+        let counts = |case: &CaseSummary| bulk(case) && !case.load.is_open();
+        measured.peek().is_some() && measured.all(|(case, metrics)| metrics.bandwidth.is_some() && counts(case))
     }
 
     /// Short name of a case within its group, in the words of the command line.
@@ -229,6 +236,8 @@ fn phrases<'a>(levels: impl Iterator<Item = (&'a String, &'a String)>) -> String
 /// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`.
 pub fn phrase(factor: &str, level: &str) -> String {
     match (factor, level, level.parse::<u64>()) {
+        ("rate", _, Ok(0)) => "closed loop".to_owned(),
+        ("rate", _, Ok(rate)) => format!("{}{NBSP}requests/s", Count(rate)),
         ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
         ("cpu_limit", "free", _) => format!("no CPU{NBSP}limit"),
         ("cpu_limit", share, _) => format!("CPU{NBSP}limit{NBSP}{share}"),
@@ -253,6 +262,8 @@ mod tests {
             ("connections", "1", "1 connection"),
             ("connections", "1000", "1,000 connections"),
             ("size", "65536", "64 KiB"),
+            ("rate", "2048", "2,048 requests/s"),
+            ("rate", "0", "closed loop"),
             ("nodelay", "true", "nodelay on"),
             ("nodelay", "false", "nodelay off"),
             ("pattern", "echo", "echo"),

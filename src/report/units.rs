@@ -159,6 +159,13 @@ impl fmt::Display for Count {
     }
 }
 
+/// Requests per second that were asked for, with all their digits.
+#[must_use]
+pub fn rate_text(rate: f64) -> String {
+    let exact = |places: &usize| (rate * 10f64.powi(*places as i32)).fract() == 0.0;
+    grouped(rate, (0..3).find(exact).unwrap_or(3))
+}
+
 /// A length of time in seconds as people say it: `29.8 s`, `3 min`, `2 h 10 min`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seconds(pub f64);

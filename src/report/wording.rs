@@ -1,7 +1,7 @@
 //! The sentences, written from figures alone.
 //!
 //! An effect is said as a ratio where it is large ("1.87 times as fast") and in percent where it is small ("9 % more
-//! requests/s"). The words *faster*, *slower*, *equivalent* and *undecided* stand for the verdict and for nothing else.
+//! requests/s"). Of a time, less is better: "0.53 times the median response time", "9 % shorter median response time". The words *faster*, *slower*, *equivalent* and *undecided* stand for the verdict and for nothing else.
 
 use super::{
     document::{Text, Tone},
@@ -9,11 +9,15 @@ use super::{
 };
 use crate::analyse::summary::{Comparison, Verdict};
 
-/// What a rate counts.
+/// What cases are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
+    /// Requests per second.
     Requests,
+    /// Bytes per second.
     Bytes,
+    /// The median time from when a request was due to its last byte: that of open loops.
+    ResponseTime,
 }
 
 impl Quantity {
@@ -22,7 +26,17 @@ impl Quantity {
         match self {
             Self::Requests => "requests/s",
             Self::Bytes => "bytes/s",
+            Self::ResponseTime => "median response time",
         }
+    }
+
+    /// A part of it that one case has beyond the other.
+    fn more(self) -> &'static str {
+        if self == Self::ResponseTime { "longer" } else { "more" }
+    }
+
+    fn less(self) -> &'static str {
+        if self == Self::ResponseTime { "shorter" } else { "fewer" }
     }
 }
 
@@ -67,12 +81,15 @@ fn difference(claim: &Claim<'_>, terms: &Terms) -> Text {
     let effect = effect(comparison, claim.quantity);
     let sentence = Text::from(format!("{} is ", capital(case)));
     let sentence = match (comparison.verdict, is_large(comparison.ratio)) {
-        (Verdict::Faster, true) => sentence.and(tone, format!("{bound}{effect}")).plain(format!(" as {reference}")),
-        (Verdict::Faster, false) => {
+        (Verdict::Faster, true) if claim.quantity != Quantity::ResponseTime => {
+            sentence.and(tone, format!("{bound}{effect}")).plain(format!(" as {reference}"))
+        }
+        (Verdict::Faster, _) => {
             sentence.and(tone, "faster").plain(format!(" than {reference}: ")).and(tone, format!("{bound}{effect}"))
         }
         (_, large) => {
-            let only = if large && bound.is_empty() { "only " } else { bound };
+            let is_rate = claim.quantity != Quantity::ResponseTime;
+            let only = if large && is_rate && bound.is_empty() { "only " } else { bound };
             sentence.and(tone, "slower").plain(format!(" than {reference}: ")).and(tone, format!("{only}{effect}"))
         }
     };
@@ -111,20 +128,22 @@ fn between(comparison: &Comparison, quantity: Quantity, terms: &Terms) -> String
     let end = |ratio: f64| percent((ratio - 1.0).abs(), places);
     let (low, high, word) = (comparison.low, comparison.high, quantity.word());
     if low < 1.0 && high > 1.0 {
-        return format!("between {} fewer and {} more {word}", end(low), end(high));
+        let (less, more) = (quantity.less(), quantity.more());
+        return format!("between {} {less} and {} {more} {word}", end(low), end(high));
     }
     let margin = margin(terms.margin);
-    let (near, far, more) = if low >= 1.0 { (low, high, "more") } else { (high, low, "fewer") };
+    let (near, far, more) = if low >= 1.0 { (low, high, quantity.more()) } else { (high, low, quantity.less()) };
     format!("{} to {} {more} {word}, and less than {margin} counts as none", end(near), end(far))
 }
 
-/// The effect without its interval: `1.87 times as fast`, `9 % more requests/s`.
+/// The effect without its interval: `1.87 times as fast`, `9 % more requests/s`, `9 % shorter median response time`.
 #[must_use]
 pub fn effect(comparison: &Comparison, quantity: Quantity) -> String {
     if is_large(comparison.ratio) {
-        return format!("{}{NBSP}times as fast", times(comparison.ratio, ratio_places(comparison)));
+        let what = if quantity == Quantity::ResponseTime { "the median response time" } else { "as fast" };
+        return format!("{}{NBSP}times {what}", times(comparison.ratio, ratio_places(comparison)));
     }
-    let more = if comparison.ratio >= 1.0 { "more" } else { "fewer" };
+    let more = if comparison.ratio >= 1.0 { quantity.more() } else { quantity.less() };
     let share = percent((comparison.ratio - 1.0).abs(), percent_places(comparison));
     format!("{share} {more} {}", quantity.word())
 }
@@ -545,6 +564,50 @@ mod tests {
             text.to_string().replace(NBSP, " "),
             "Unix socket is faster than TCP: 9 % more bytes/s (6 % to 12 %)."
         );
+    }
+
+    #[test]
+    fn of_a_time_less_is_better() {
+        let say = |verdict_word, low, ratio, high| {
+            let found = Comparison { metric: Metric::LatencyP50, ..comparison(verdict_word, low, ratio, high) };
+            let claim = Claim { quantity: Quantity::ResponseTime, explain: false, ..claim(&found) };
+            verdict(&claim, &TERMS).to_string().replace(NBSP, " ")
+        };
+        for (verdict, [low, ratio, high], sentence) in [
+            (
+                Verdict::Faster,
+                [0.38, 0.42, 0.46],
+                "Unix socket is faster than TCP: 0.42 times the median response time (0.38 to 0.46).",
+            ),
+            (
+                Verdict::Faster,
+                [0.86, 0.90, 0.94],
+                "Unix socket is faster than TCP: 10 % shorter median response time (6 % to 14 %).",
+            ),
+            (
+                Verdict::Slower,
+                [1.83, 1.87, 1.91],
+                "Unix socket is slower than TCP: 1.87 times the median response time (1.83 to 1.91).",
+            ),
+            (
+                Verdict::Slower,
+                [1.06, 1.12, 1.18],
+                "Unix socket is slower than TCP: 12 % longer median response time (6 % to 18 %).",
+            ),
+            (
+                Verdict::Equivalent,
+                [0.992, 1.001, 1.011],
+                "Unix socket and TCP are equivalent: within 2 % of each other (−0.8 % to +1.1 % median response time).",
+            ),
+            (
+                Verdict::Undecided,
+                [0.97, 1.01, 1.05],
+                "Unix socket against TCP is undecided: between 3 % shorter and 5 % longer median response time; there are \
+                 too few blocks to say how long it would take.",
+            ),
+        ] {
+            assert_eq!(say(verdict, low, ratio, high), sentence);
+        }
     }
 
     #[test]

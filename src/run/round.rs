@@ -13,9 +13,10 @@ use indexmap::IndexMap;
 use lasthop_load::{
     TrialResult,
     result::Proof,
-    spec::Spec,
+    spec::{Model, Spec},
     wire::{Stage as WireStage, TrialPhases},
 };
+use lasthop_stats::random;
 
 use super::{
     RunError, Runner,
@@ -200,7 +201,10 @@ impl Round {
         bindings: &Bindings,
     ) -> Result<(String, CaseProof), Trouble> {
         let plan = runner.job.plan;
-        let load = plan.load(case, bindings).map_err(|error| Trouble::plan(&error))?;
+        let mut load = plan.load(case, bindings).map_err(|error| Trouble::plan(&error))?;
+        if let Model::Open(open) = &mut load.spec.model {
+            open.seed = self.arrivals_seed(runner);
+        }
         if let Some(cause) = runner.away.as_ref().and_then(|away| away.refuses(&load.spec.endpoint.address)) {
             return Err(Trouble { stage: "connect".to_owned(), cause, log: String::new() });
         }
@@ -234,6 +238,11 @@ impl Round {
             _ => Vec::new(),
         };
         Ok((name, CaseProof { spec: load.spec, driver, link, path }))
+    }
+
+    /// Every case of a round faces the same arrivals, and every round has others.
+    fn arrivals_seed(&self, runner: &Runner<'_>) -> u64 {
+        random::seed_for(runner.job.settings.seed, &["arrivals", &self.number.to_string()])
     }
 
     /// The hops of the link. Rules and proxies that a container meets are others than those that a process here meets.

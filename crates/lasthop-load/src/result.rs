@@ -224,6 +224,13 @@ impl TrialResult {
         self.requests as f64 * 1e9 / self.elapsed_ns as f64
     }
 
+    /// The latencies that users of the service see: for an open loop the response time, which counts from when a request
+    /// was due; for a closed one the service time. `None` when the driver has none.
+    #[must_use]
+    pub fn latency(&self) -> Option<&Histogram> {
+        if self.offered.is_some() { self.response_time.as_ref() } else { self.service_time.as_ref() }
+    }
+
     #[must_use]
     pub fn error_total(&self) -> u64 {
         self.errors.values().map(|error| error.count).sum()

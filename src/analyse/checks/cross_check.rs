@@ -136,7 +136,7 @@ fn median(trials: &Trials<'_>, twins: &Twins<'_>) -> Option<String> {
     let medians: Vec<f64> = reported.iter().filter_map(|reported| reported.median_ns).collect();
     let resolution = reported.first()?.resolution_ns;
     let (low, high) = medians.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| (low.min(next), high.max(next)));
-    let own = trials.of(&twins.own.case).filter_map(|trial| trial.result.service_time.as_ref());
+    let own = trials.of(&twins.own.case).filter_map(|trial| trial.result.latency());
     let mut merged = lasthop_load::Histogram::new();
     own.for_each(|histogram| merged.merge(histogram));
     if medians.is_empty() || merged.is_empty() {

@@ -58,13 +58,17 @@ pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
     trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
 }
 
-fn throughputs<'a>(evidence: &'a Evidence) -> Vec<&'a Compared> {
-    evidence.compared.iter().filter(|compared| compared.comparison.metric == Metric::Throughput).collect()
+/// The comparisons that verdict sentences speak of.
+fn declared<'a>(evidence: &'a Evidence) -> Vec<&'a Compared> {
+    let primary =
+        |case: &str| evidence.trials.cases().iter().find(|plan| plan.case == case).map(|p| Metric::primary(&p.load));
+    let is_declared = |compared: &&Compared| primary(&compared.comparison.case) == Some(compared.comparison.metric);
+    evidence.compared.iter().filter(is_declared).collect()
 }
 
-/// Verdicts of difference that do not outlast Holm's adjustment over the run's throughput comparisons.
+/// Verdicts of difference that do not outlast Holm's adjustment over the run's comparisons of what was declared.
 pub fn multiplicity(evidence: &Evidence) -> Vec<Check> {
-    let family = throughputs(evidence);
+    let family = declared(evidence);
     let probabilities: Vec<f64> = family.iter().map(|compared| compared.log_ratio.p_value()).collect();
     let adjusted = holm::adjust(&probabilities);
     let limit = 1.0 - lasthop_stats::CONFIDENCE;
@@ -88,14 +92,14 @@ pub fn resolution(evidence: &Evidence) -> Vec<Check> {
         let comparison = &compared.comparison;
         Interval { estimate: comparison.ratio, low: comparison.low, high: comparison.high }
     };
-    let same: Vec<Interval> = throughputs(evidence).iter().map(interval).collect();
+    let same: Vec<Interval> = declared(evidence).iter().map(interval).collect();
     let check = |smallest: f64| {
         let text = format!(
             "{} comparisons of a case with itself: no interval reaches farther than {} from 1",
             same.len(),
             percent(smallest)
         );
-        let effect = "throughput differences smaller than this cannot be told from none by a run of this length here";
+        let effect = "differences smaller than this cannot be told from none by a run of this length here";
         of_run("resolution", Severity::Note, text, effect)
     };
     verdict::resolution(&same).map(check).into_iter().collect()
@@ -104,7 +108,7 @@ pub fn resolution(evidence: &Evidence) -> Vec<Check> {
 /// Rounds that differ more than their blocks do: restarting the services moves the ratio.
 pub fn process_luck(evidence: &Evidence) -> Vec<Check> {
     let check = |pairs: Pairs| {
-        let found = variance::components(&pairs.log_throughputs()?)?;
+        let found = variance::components(&pairs.log_ratios()?)?;
         let share = found.share_between();
         let text = format!("{} of the ratio's variance lies between rounds", percent(share));
         let effect = "each start of the processes has luck of its own, which the interval contains: more rounds narrow it, \

@@ -1,23 +1,37 @@
 //! Whether the driver was the bottleneck.
 
 use super::{Evidence, of_case, percent};
-use crate::analyse::{
-    cases,
-    summary::{Check, Comparison, Metric, Severity},
-    trials::Trials,
+use crate::{
+    analyse::{
+        cases,
+        summary::{Check, Comparison, Metric, Severity},
+        trials::Trials,
+    },
+    record::schema::CasePlan,
 };
 
 /// Share of a core per thread from which on the driver counts as saturated.
 pub const SATURATED: f64 = 0.85;
 
+/// An open loop that does what it was asked for. Its driver waits awake for what is due next, so its load says nothing.
+fn keeps_its_rate(trials: &Trials, plan: &CasePlan) -> bool {
+    plan.load.is_open() && cases::offered(trials, &plan.case).is_some_and(|offered| offered.is_reached())
+}
+
 pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
-    let check = |plan: &crate::record::schema::CasePlan| {
+    let check = |plan: &CasePlan| {
         let load = cases::driver_load(trials, plan);
         let text = format!("the driver used {} of a core per thread ({} threads)", percent(load), plan.load.threads);
-        let effect = "the driver is the bottleneck: the case's throughput is a lower bound of what the servers can do, \
-                      and a ratio in its favour is one too";
-        (load >= SATURATED).then(|| of_case("driver-saturated", Severity::Doubt, &plan.case, text, effect))
+        let effect = match plan.load.is_open() {
+            false => {
+                "the driver is the bottleneck: the case's throughput is a lower bound of what the servers can do, and a \
+                 ratio in its favour is one too"
+            }
+            true => "the driver may be why the rate is not reached: more threads, or a lower rate",
+        };
+        (load >= SATURATED && !keeps_its_rate(trials, plan))
+            .then(|| of_case("driver-saturated", Severity::Doubt, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()
 }
@@ -27,10 +41,10 @@ const SCARCE: f64 = 2.0;
 
 pub fn headroom(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
-    let check = |plan: &crate::record::schema::CasePlan| {
-        let times = cases::headroom(trials, &plan.case)?;
-        let text =
-            format!("against a server that does nothing the same load reached {times:.1} times as many requests");
+    let check = |plan: &CasePlan| {
+        let times = cases::headroom(trials, plan)?;
+        let than = if plan.load.is_open() { "the rate, in a closed loop" } else { "as many requests" };
+        let text = format!("against a server that does nothing the same load reached {times:.1} times {than}");
         let effect = "the generator and the transport are a large part of what is measured, the servers a small one: the \
                       ratios are those of a server that does little";
         (times < SCARCE).then(|| of_case("headroom", Severity::Doubt, &plan.case, text, effect))
@@ -43,7 +57,8 @@ pub fn headroom(evidence: &Evidence) -> Vec<Check> {
 pub fn mark_lower_bounds(trials: &Trials, comparisons: &mut [Comparison]) {
     let saturated = |case: &str| {
         let plan = trials.cases().iter().find(|plan| plan.case == case);
-        plan.is_some_and(|plan| cases::driver_load(trials, plan) >= SATURATED)
+        // What an open loop is compared by has no bound: it kept its rate, or is invalid.
+        plan.is_some_and(|plan| !plan.load.is_open() && cases::driver_load(trials, plan) >= SATURATED)
     };
     for comparison in comparisons.iter_mut().filter(|comparison| comparison.metric != Metric::CpuPerRequest) {
         let case_is_better = (comparison.ratio > 1.0) == (comparison.metric == Metric::Throughput);

@@ -1,10 +1,13 @@
 //! Shapes of the latency distribution that have a known cause.
 
-use lasthop_load::Histogram;
+use lasthop_load::{Histogram, TrialResult};
 
 use super::{Evidence, of_case, percent};
 use crate::{
-    analyse::summary::{Check, Severity},
+    analyse::{
+        self,
+        summary::{Check, Severity},
+    },
     record::schema::CasePlan,
 };
 
@@ -12,11 +15,9 @@ const MS: u64 = 1_000_000;
 /// Below this median, reading the clock (some 50 ns) is more than 5 % of a latency.
 const SHORTEST_MEDIAN_NS: u64 = 1_000;
 
-/// All latencies of a case; empty when the driver has none.
-fn merged(evidence: &Evidence, case: &str) -> Histogram {
-    let mut all = Histogram::new();
-    evidence.trials.of(case).filter_map(|trial| trial.result.service_time.as_ref()).for_each(|one| all.merge(one));
-    all
+/// All latencies of a case; `None` when the driver has none.
+fn merged(evidence: &Evidence, case: &str) -> Option<Histogram> {
+    analyse::cases::merged(evidence.trials, case, TrialResult::latency)
 }
 
 fn count(histogram: &Histogram, from_ns: u64, to_ns: u64) -> u64 {
@@ -34,9 +35,7 @@ fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Optio
 
 fn cases(evidence: &Evidence, check: impl Fn(&CasePlan, &Histogram) -> Option<Check>) -> Vec<Check> {
     let plans = evidence.trials.cases().iter();
-    plans
-        .filter_map(|plan| Some(merged(evidence, &plan.case)).filter(|h| !h.is_empty()).and_then(|h| check(plan, &h)))
-        .collect()
+    plans.filter_map(|plan| check(plan, &merged(evidence, &plan.case)?)).collect()
 }
 
 /// The kernel's shortest delayed ACK is 40 ms: a small write waits for it when Nagle's algorithm holds it back.
@@ -81,7 +80,10 @@ pub fn coarse_clock(evidence: &Evidence) -> Vec<Check> {
         } else {
             return None;
         };
-        let effect = "percentiles are steps of the clock: compare the throughput";
+        let effect = match plan.load.is_open() {
+            false => "percentiles are steps of the clock: compare the throughput",
+            true => "percentiles are steps of the clock: run without a rate, and compare the throughput",
+        };
         Some(of_case("coarse-clock", Severity::Doubt, &plan.case, text, effect))
     })
 }

@@ -13,6 +13,7 @@ mod latency;
 mod link;
 mod machine;
 mod network;
+mod open_loop;
 mod order;
 mod pause;
 #[cfg(test)]
@@ -47,6 +48,8 @@ const CHECKS: &[CheckFunction] = &[
     configuration::config_differs,
     driver::driver_saturated,
     driver::headroom,
+    open_loop::rate_not_reached,
+    open_loop::late,
     cross_check::cross_check,
     cross_check::tool_trials,
     design::run_cut_off,
@@ -72,6 +75,7 @@ const CHECKS: &[CheckFunction] = &[
     order::drift,
     order::position,
     pause::resumed,
+    open_loop::derived_left_out,
 ];
 
 /// All findings, invalidating ones first.

@@ -1,5 +1,7 @@
 //! Whether results depend on when a trial ran.
 
+use std::collections::BTreeMap;
+
 use lasthop_stats::rank;
 
 use super::{Evidence, of_case};
@@ -7,7 +9,7 @@ use crate::{
     analyse::{
         comparisons::Pairs,
         summary::{Check, Severity},
-        trials::Trials,
+        trials::{Place, Trials, primary, primary_name},
     },
     record::schema::CasePlan,
 };
@@ -26,24 +28,21 @@ fn trend(x: &[f64], y: &[f64]) -> Option<f64> {
     (certain && correlation.abs() >= LEAST_CORRELATION).then_some(correlation)
 }
 
-/// A ratio that moves with time, and a reference's throughput that does.
+/// A ratio that moves with time, and what a reference is compared by that does.
 pub fn drift(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     trials
         .cases()
         .iter()
-        .filter_map(|plan| ratio_drift(trials, plan).or_else(|| throughput_drift(trials, plan)))
+        .filter_map(|plan| ratio_drift(trials, plan).or_else(|| reference_drift(trials, plan)))
         .collect()
 }
 
 fn ratio_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     let pairs = Pairs::of(trials, plan)?;
-    let times: Vec<f64> = pairs.blocks.iter().map(|(_, trial, _)| trial.at_ns as f64).collect();
-    let ratio = |case: &lasthop_load::TrialResult, reference: &lasthop_load::TrialResult| {
-        case.throughput() / reference.throughput()
-    };
-    let ratios: Vec<f64> =
-        pairs.blocks.iter().map(|(_, case, reference)| ratio(&case.result, &reference.result)).collect();
+    let (places, ratios): (Vec<Place>, Vec<f64>) = pairs.ratios().unzip();
+    let begun: BTreeMap<Place, u64> = pairs.blocks.iter().map(|(place, trial, _)| (*place, trial.at_ns)).collect();
+    let times: Vec<f64> = places.iter().map(|place| begun[place] as f64).collect();
     let correlation = trend(&times, &ratios)?;
     let text = format!(
         "the ratio to {} {} in the course of the run (Spearman's ρ = {correlation:.2}, {} blocks)",
@@ -55,15 +54,15 @@ fn ratio_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     Some(of_case("drift", Severity::Doubt, &plan.case, text, effect))
 }
 
-fn throughput_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+fn reference_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     if plan.reference.is_some() {
         return None;
     }
-    let times: Vec<f64> = trials.of(&plan.case).map(|trial| trial.at_ns as f64).collect();
-    let rates: Vec<f64> = trials.of(&plan.case).map(|trial| trial.result.throughput()).collect();
-    let correlation = trend(&times, &rates)?;
-    let way = if correlation > 0.0 { "rises" } else { "falls" };
-    let text = format!("its throughput {way} in the course of the run (Spearman's ρ = {correlation:.2})");
+    let (times, values): (Vec<f64>, Vec<f64>) =
+        trials.of(&plan.case).filter_map(|trial| Some((trial.at_ns as f64, primary(trial)?))).unzip();
+    let correlation = trend(&times, &values)?;
+    let (what, way) = (primary_name(plan), if correlation > 0.0 { "rises" } else { "falls" });
+    let text = format!("its {what} {way} in the course of the run (Spearman's ρ = {correlation:.2})");
     let effect = "the machine or the service changes; ratios are taken within blocks and stay fair";
     Some(of_case("drift", Severity::Note, &plan.case, text, effect))
 }
@@ -72,11 +71,12 @@ fn throughput_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
 pub fn position(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |plan: &CasePlan| {
-        let places: Vec<f64> = trials.of(&plan.case).map(|trial| f64::from(trial.position)).collect();
-        let rates: Vec<f64> = trials.of(&plan.case).map(|trial| trial.result.throughput()).collect();
-        let correlation = trend(&places, &rates)?;
-        let way = if correlation > 0.0 { "faster" } else { "slower" };
-        let text = format!("it is {way} late in a block (Spearman's ρ = {correlation:.2}, {} trials)", rates.len());
+        let (places, values): (Vec<f64>, Vec<f64>) =
+            trials.of(&plan.case).filter_map(|trial| Some((f64::from(trial.position), primary(trial)?))).unzip();
+        let correlation = trend(&places, &values)?;
+        // Less of a time is faster, and more of a rate.
+        let way = if (correlation > 0.0) != plan.load.is_open() { "faster" } else { "slower" };
+        let text = format!("it is {way} late in a block (Spearman's ρ = {correlation:.2}, {} trials)", values.len());
         let effect = "a case leaves something to its successor; the random order makes it scatter and not bias";
         Some(of_case("position", Severity::Note, &plan.case, text, effect))
     };

@@ -9,7 +9,7 @@ use crate::{
     analyse::{
         comparisons::Pairs,
         summary::{Check, Severity},
-        trials::Trials,
+        trials::{Trials, primary, primary_name},
     },
     record::schema::{CasePlan, MeasuredTrial, Resumption, Stopped},
 };
@@ -44,34 +44,32 @@ fn duration(nanoseconds: u64) -> String {
     }
 }
 
-/// A ratio that is another one after a pause, and a reference's throughput that is.
+/// A ratio that is another one after a pause, and what a reference is compared by that is.
 pub fn pause(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     if trials.data.resumptions().next().is_none() {
         return vec![];
     }
-    trials.cases().iter().filter_map(|plan| of_ratio(trials, plan).or_else(|| of_throughput(trials, plan))).collect()
+    trials.cases().iter().filter_map(|plan| of_ratio(trials, plan).or_else(|| of_reference(trials, plan))).collect()
 }
 
 fn of_ratio(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     let pairs = Pairs::of(trials, plan)?;
-    let log = |case: &MeasuredTrial, reference: &MeasuredTrial| {
-        (case.result.throughput() / reference.result.throughput()).ln()
-    };
-    let logs = pairs.blocks.iter().map(|&(place, case, reference)| (place.0, log(case, reference)));
-    let moved = moved(trials, logs)?;
+    let moved = moved(trials, pairs.ratios().map(|(place, ratio)| (place.0, ratio.ln())))?;
     let text =
         format!("the ratio to {} differs by {} between the parts of the run", pairs.reference.case, percent(moved));
     let effect = "what is reported is a mean over two states: make a new run, and look for what changed in the pause";
     Some(of_case("pause", Severity::Doubt, &plan.case, text, effect))
 }
 
-fn of_throughput(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+fn of_reference(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     if plan.reference.is_some() {
         return None;
     }
-    let moved = moved(trials, trials.of(&plan.case).map(|trial| (trial.round, trial.result.throughput().ln())))?;
-    let text = format!("its throughput differs by {} between the parts of the run", percent(moved));
+    let value = |trial: &MeasuredTrial| Some((trial.round, primary(trial)?.ln()));
+    let moved = moved(trials, trials.of(&plan.case).filter_map(value))?;
+    let what = primary_name(plan);
+    let text = format!("its {what} differs by {} between the parts of the run", percent(moved));
     let effect = "the machine is not as fast as before its pause; ratios are taken within blocks and stay fair";
     Some(of_case("pause", Severity::Note, &plan.case, text, effect))
 }

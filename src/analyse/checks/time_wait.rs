@@ -45,9 +45,12 @@ fn of_plan(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     Some(of_case("time-wait", Severity::Doubt, &plan.case, text, effect))
 }
 
-/// What became of the throughput: trials that began before the ports were scarce, and after. What a trial finds is what the one
+/// What became of the throughput, where it is not that of a rate: trials that began before the ports were scarce, and after. What a trial finds is what the one
 /// before it has left, of the same servers in the same round.
 fn fall(trials: &Trials, plan: &CasePlan) -> Option<String> {
+    if plan.load.is_open() {
+        return None;
+    }
     let plans = trials.cases().iter().filter(|other| other.stack == plan.stack);
     let cases: BTreeSet<&str> = plans.map(|plan| plan.case.as_str()).collect();
     let mut of_stack: Vec<&MeasuredTrial> =

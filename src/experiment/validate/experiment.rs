@@ -13,12 +13,13 @@ use serde_json::Value as Json;
 use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
 use crate::experiment::{
     cases::{self, PATH, TRANSPORT},
-    definition::{ContainerFile, ExperimentFile, FactorFile, Scalar, ServiceFile},
+    definition::{ContainerFile, ExperimentFile, FactorFile, LoadFile, Scalar, ServiceFile},
     digest,
     model::{
         Container, Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load,
         Recipe, Service, Source,
     },
+    pace::{self, CONSTANT, POISSON, PaceFlaw},
     render::SERVICE_NAMES,
     schema, template,
 };
@@ -391,11 +392,22 @@ impl Checker<'_> {
 
     fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
         let load = &file.load;
-        let common =
-            ["protocol", "connections", "threads", "reuse", "pipeline", "requests_per_connection", "nodelay", "driver"];
+        let common = [
+            "protocol",
+            "connections",
+            "threads",
+            "reuse",
+            "pipeline",
+            "requests_per_connection",
+            "rate",
+            "arrivals",
+            "nodelay",
+            "driver",
+        ];
         for key in common.into_iter().chain(PROTOCOLS) {
             self.template_tree(&join("/load", key), scope);
         }
+        self.check_arrivals(load);
         self.template("/load/target", &load.target, &Scope::default().add(file.factors.keys()));
         self.template_tree("/link/proof/reuse", scope);
         self.template_tree("/link/transport", scope);
@@ -414,8 +426,36 @@ impl Checker<'_> {
             reuse: load.reuse.clone(),
             pipeline: load.pipeline.0.clone(),
             requests_per_connection: load.requests_per_connection.0.clone(),
+            rate: load.rate.0.clone(),
+            arrivals: load.arrivals.clone().unwrap_or_else(|| CONSTANT.to_owned()),
             nodelay: load.nodelay.0.clone(),
             driver: load.driver.clone(),
+        }
+    }
+
+    fn check_arrivals(&mut self, load: &LoadFile) {
+        let Some(arrivals) = &load.arrivals else { return };
+        if load.rate.0.is_empty() {
+            let help =
+                Some("add `rate`, in requests per second, or leave it out (`lasthop run` has --arrivals)".to_owned());
+            self.key_error("/load/arrivals", "`arrivals` are those of an open loop, and there is no `rate`", help);
+        } else if !arrivals.contains("{{") {
+            self.must_be_known("/load/arrivals", "way for requests to arrive called", arrivals, [CONSTANT, POISSON]);
+        }
+    }
+
+    /// Rates of every combination, and whether each can be an open loop.
+    fn check_pace(&mut self, load: &Load, combinations: &[Levels]) {
+        for levels in combinations {
+            match pace::of_levels(load, levels) {
+                Ok(()) => {}
+                Err(PaceFlaw::Rate(message)) => return self.error("/load/rate", message),
+                Err(PaceFlaw::Arrivals(message)) => return self.error("/load/arrivals", message),
+                Err(PaceFlaw::Impossible(cause)) => {
+                    let help = "exclude the combination ([[exclude]]), or make `rate` 0 there: a closed loop";
+                    return self.error_with_help("/load/rate", format!("a load {cause}"), Some(help.to_owned()));
+                }
+            }
         }
     }
 
@@ -467,6 +507,7 @@ impl Checker<'_> {
             self.check_recipes(file, name, service, &combinations, experiment, recipes);
         }
         self.check_protocols(&combinations, experiment);
+        self.check_pace(&experiment.load, &combinations);
         if file.load.target.contains("{{") {
             self.check_targets(file, &combinations);
         }
@@ -598,11 +639,19 @@ fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
     let templates = file.services.values().flat_map(|service| [&service.recipe, &service.count.0]);
     let templates = templates.chain([&file.load.protocol, &file.load.target]);
     let templates = templates.chain(&file.link.transport);
+    let templates = templates.chain(pacing(&file.load));
     let conditions = file.factors.values().filter_map(|factor| factor.when.as_ref());
     let conditions = conditions.chain(file.exclude.iter().map(|exclude| &exclude.when));
     let in_templates = templates.filter_map(|text| template::names(text).ok()).flatten();
     let in_conditions = conditions.filter_map(|text| template::expression_names(text).ok()).flatten();
     in_templates.chain(in_conditions).chain([TRANSPORT.to_owned(), PATH.to_owned()]).collect()
+}
+
+/// What decides whether a case can be an open loop; nothing where there is none.
+fn pacing(load: &LoadFile) -> Vec<&String> {
+    let open = !load.rate.0.is_empty();
+    let all = [&load.rate.0, &load.pipeline.0, &load.requests_per_connection.0, &load.reuse].into_iter();
+    all.chain(&load.arrivals).chain(load.driver.first()).filter(|_| open).collect()
 }
 
 fn link(file: &ExperimentFile) -> Link {

@@ -8,7 +8,7 @@ use crate::{
     report::{
         document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
         groups::Group,
-        units::{ByteRateUnit, Count, NONE, TimeUnit, column, ratio, significant},
+        units::{ByteRateUnit, Count, NONE, TimeUnit, column, rate_text, ratio, significant},
         wording::{percent, ratio_places, tone, word},
     },
 };
@@ -19,6 +19,7 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let tables = [plain, bulk];
     let mut blocks: Vec<Block> = tables.iter().filter_map(|groups| table(groups)).map(Block::Table).collect();
     blocks.extend(units(groups).map(Block::Paragraph));
+    blocks.extend(response_times(groups).map(Block::Paragraph));
     (!blocks.is_empty()).then_some(Section { title: None, depth: Depth::Open, blocks })
 }
 
@@ -39,6 +40,23 @@ fn units(groups: &[Group<'_>]) -> Option<Text> {
             format!("Where a connection carries {many} requests, p50 and p99 are the times of all of them, once.");
         Text::of(Tone::Dim, text)
     })
+}
+
+/// What the latencies of open loops are.
+fn response_times(groups: &[Group<'_>]) -> Option<Text> {
+    let measured = groups.iter().flat_map(|group| &group.cases).filter(|case| case.metrics.is_some());
+    let (open, closed): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
+        measured.copied().partition(|case| case.load.is_open());
+    let whose = match (open.is_empty(), closed.is_empty()) {
+        (true, _) => return None,
+        (false, true) => "",
+        (false, false) => "At a rate, ",
+    };
+    let text = format!(
+        "{whose}p50, p99 and ratios are of the response time: from when a request was due to its last byte. Lag is the part \
+         of it before the request was sent."
+    );
+    Some(Text::of(Tone::Dim, text))
 }
 
 /// A group's case with figures.
@@ -62,7 +80,8 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
         return None;
     }
     let columns = Columns::default().with(Column::left(case_title(summary)), lines.iter().map(name));
-    let columns = latency_columns(rate_column(columns, &lines), &lines);
+    let columns = rate_column(asked_column(columns, &lines), &lines);
+    let columns = lag_column(latency_columns(columns, &lines), &lines);
     Some(assemble(summary, groups, ratio_columns(columns, &lines)))
 }
 
@@ -100,6 +119,27 @@ fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
     columns.with(Column::right("requests/s"), column(&rates))
 }
 
+/// The rate that open loops were asked for.
+fn asked_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let rates: Vec<Option<f64>> = lines.iter().map(|line| line.case.load.rate).collect();
+    if rates.iter().all(Option::is_none) {
+        return columns;
+    }
+    columns.with(Column::right("asked/s"), rates.iter().map(|rate| rate.map_or(NONE.to_owned(), rate_text)))
+}
+
+/// By how much requests of open loops were sent too late.
+fn lag_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let lags: Vec<_> = lines.iter().map(|line| line.metrics.open_loop.as_ref()?.lag_p99_us).collect();
+    let known: Vec<f64> = lags.iter().flatten().copied().collect();
+    if known.is_empty() {
+        return columns;
+    }
+    let unit = TimeUnit::of_column(&known);
+    let scaled: Vec<_> = lags.iter().map(|lag| lag.map(|lag| lag / unit.micros())).collect();
+    columns.with(Column::right(format!("lag p99 {}", unit.name())), column(&scaled))
+}
+
 /// Median and 99th percentile in one unit.
 fn latency_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
     let of = |pick: fn(&Metrics) -> &Option<Measured>| -> Vec<Option<f64>> {
@@ -119,7 +159,7 @@ fn latency_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
 }
 
 fn compared<'a>(line: &Line<'a>) -> Option<&'a Comparison> {
-    line.group.comparison(line.case, Metric::Throughput)
+    line.group.declared(line.case)
 }
 
 fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
@@ -160,7 +200,7 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         let values: Vec<_> = lines.iter().map(|line| cpu_of(line.metrics, &role)).collect();
         columns = columns.with(Column::right(&role), column(&values));
     }
-    let totals: Vec<_> = lines.iter().map(|line| Some(cpu_total(line.metrics))).collect();
+    let totals: Vec<_> = lines.iter().map(|line| Some(line.metrics.cpu_total())).collect();
     let switches: Vec<_> = lines.iter().map(|line| Some(line.metrics.switches_per_request.values().sum())).collect();
     let mut columns =
         columns.with(Column::right("all"), column(&totals)).with(Column::right("switches"), column(&switches));
@@ -175,7 +215,12 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         with_figures.filter_map(|_| figures.next().map(Row::Cells)).collect()
     });
     let title = "CPU µs and context switches per request";
-    super::section(title, Depth::Folded, vec![Block::Table(Table { columns, rows })])
+    let mut blocks = vec![Block::Table(Table { columns, rows })];
+    if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
+        let text = "At a rate the driver waits awake for what is due next: its CPU time is not part of \"all\".";
+        blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
+    }
+    super::section(title, Depth::Folded, blocks)
 }
 
 /// The driver and every service that used CPU in some case.
@@ -194,11 +239,6 @@ fn cpu_of(metrics: &Metrics, role: &str) -> Option<f64> {
         "driver" => Some(metrics.cpu_per_request.driver),
         service => metrics.cpu_per_request.roles.get(service).copied(),
     }
-}
-
-/// CPU time per request of all roles together.
-pub fn cpu_total(metrics: &Metrics) -> f64 {
-    metrics.cpu_per_request.driver + metrics.cpu_per_request.roles.values().sum::<f64>()
 }
 
 /// Every comparison by every metric.
@@ -226,12 +266,15 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
 
 fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
     let case = summary.cases.iter().find(|case| case.case == comparison.case);
+    let is_open = case.is_some_and(|case| case.load.is_open());
+    let latency = if is_open { "response time" } else { "latency" };
     let time =
-        case.and_then(unit).map_or_else(|| "latency".to_owned(), |unit| format!("{} requests", Count(unit.into())));
+        case.and_then(unit).map_or_else(|| latency.to_owned(), |unit| format!("{} requests", Count(unit.into())));
     match comparison.metric {
         Metric::Throughput => "throughput".to_owned(),
         Metric::LatencyP50 => format!("{time} p50"),
         Metric::LatencyP99 => format!("{time} p99"),
+        Metric::CpuPerRequest if is_open => "CPU per request, services".to_owned(),
         Metric::CpuPerRequest => "CPU per request".to_owned(),
     }
 }

@@ -53,7 +53,7 @@ fn lines<'a>(group: &Group<'a>) -> Vec<Line<'a>> {
     group.compared().filter_map(line).collect()
 }
 
-/// By the mean time of a request, as the verdict is, or by its median where that is not known.
+/// By the mean time of a request, as the verdict is, or by its median: in an open loop, and where the mean is not known.
 fn value_of<'a>(group: &Group<'a>, compared: Compared<'a>) -> Option<&'a Materiality> {
     let by = |metric| group.comparison(compared.case, metric).and_then(|c: &Comparison| c.materiality.as_ref());
     by(Metric::Throughput).or_else(|| by(Metric::LatencyP50))
@@ -102,9 +102,15 @@ fn nothing_found(lines: &[Line<'_>]) -> String {
 fn legend(summary: &Summary, lines: &[Line<'_>]) -> Text {
     let costs = lines.iter().any(|line| line.materiality.saved_us < 0.0);
     let minus = if costs { " (a minus is a cost)" } else { "" };
+    let open = summary.cases.iter().filter(|case| case.load.is_open()).count();
+    let who = match open {
+        0 => "driver and services together",
+        _ if open == summary.cases.len() => "services alone",
+        _ => "driver and services together, at a rate services alone",
+    };
     let text = format!(
         "Saved per request against the reference{minus}. Matters below: with a handler that takes longer, it is under {} of \
-         the response. Cores saved at 1,000{NBSP}requests/s, driver and services together.",
+         the response. Cores saved at 1,000{NBSP}requests/s, {who}.",
         margin(summary.settings.margin),
     );
     Text::of(Tone::Dim, text)

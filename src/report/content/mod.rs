@@ -16,10 +16,13 @@ pub use verdicts::headline;
 use super::{
     document::{Depth, Document, Row, Section, Text, Tone},
     groups::{Group, constants, groups, transport_name},
-    units::{Seconds, plural},
+    units::{NBSP, Seconds, plural, rate_text},
     wording::Terms,
 };
-use crate::analyse::summary::{CaseSummary, Summary};
+use crate::{
+    analyse::summary::{CaseSummary, Summary},
+    experiment::pace::arrivals_name,
+};
 
 /// The document that a summary amounts to.
 #[must_use]
@@ -48,7 +51,7 @@ pub fn document(summary: &Summary) -> Document {
 
 /// What was measured, in one line: the link, what all cases share, how much data there is.
 fn subtitle(summary: &Summary) -> Text {
-    let shared = [format!("{} → {}", summary.link.from, summary.link.to), constants(summary)];
+    let shared = [format!("{} → {}", summary.link.from, summary.link.to), constants(summary), pace(summary)];
     let shared: Vec<String> = shared.into_iter().filter(|part| !part.is_empty()).collect();
     let resumed = match summary.resumed.len() {
         0 => String::new(),
@@ -62,6 +65,18 @@ fn subtitle(summary: &Summary) -> Text {
         Seconds(summary.seconds)
     );
     Text::of(Tone::Dim, format!("{} · {amount}", shared.join(", ")))
+}
+
+/// The rate that all cases share; those that differ stand in the table.
+fn pace(summary: &Summary) -> String {
+    let mut loads = summary.cases.iter().map(|case| &case.load);
+    let Some(first) = loads.next().filter(|load| load.is_open()) else { return String::new() };
+    let arrivals = first.arrivals.map_or("", arrivals_name);
+    let same = loads.all(|load| (load.rate, load.arrivals) == (first.rate, first.arrivals));
+    match first.rate.filter(|_| same) {
+        Some(rate) => format!("open loop at {}{NBSP}requests/s, {arrivals} arrivals", rate_text(rate)),
+        None => String::new(),
+    }
 }
 
 fn terms(summary: &Summary) -> Terms {

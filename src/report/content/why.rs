@@ -1,6 +1,5 @@
 //! Why: where the difference sits, from the CPU time and the context switches of each role.
 
-use super::figures::cpu_total;
 use crate::{
     analyse::summary::{CaseSummary, Metric, Metrics, Throttled, Verdict},
     report::{
@@ -68,7 +67,7 @@ fn both<'a>(compared: Compared<'a>) -> Option<(&'a Metrics, &'a Metrics)> {
 
 /// CPU time per request that the case saves, in microseconds.
 fn saved(case: &Metrics, reference: &Metrics) -> f64 {
-    cpu_total(reference) - cpu_total(case)
+    reference.cpu_total() - case.cpu_total()
 }
 
 /// One comparison; `None` where the CPU time is not known to differ.
@@ -89,7 +88,7 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
         capital(&names.0),
         Micros(total.abs()),
         names.1,
-        percent(total.abs() / cpu_total(reference), 0),
+        percent(total.abs() / reference.cpu_total(), 0),
         parts(case, reference, total)
     );
     Some(Text::from(format!("{sentence}{}", switches(case, reference))))
@@ -108,7 +107,10 @@ fn unexplained(names: &(String, String), compared: Compared<'_>) -> Option<Strin
 
 /// `: 7.1 µs the driver's, 5.2 µs the server's`, largest first.
 fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
-    let mut parts = vec![("driver", reference.cpu_per_request.driver - case.cpu_per_request.driver)];
+    let mut parts = Vec::new();
+    if case.open_loop.is_none() {
+        parts.push(("driver", reference.cpu_per_request.driver - case.cpu_per_request.driver));
+    }
     for (role, cpu) in &case.cpu_per_request.roles {
         parts.push((role, reference.cpu_per_request.roles.get(role).copied().unwrap_or(0.0) - cpu));
     }

@@ -39,7 +39,9 @@ pub fn calibrate(
         if runner.interrupted() || !null::is_possible(&proof.spec) {
             continue;
         }
-        let reached = *known.entry(kind(&proof.spec)).or_insert_with(|| one(round, runner, &proof.spec));
+        // Always a closed loop: how much the generator could do is asked, also where a case has a rate.
+        let closed = Spec { model: Model::Closed, ..proof.spec.clone() };
+        let reached = *known.entry(kind(&closed)).or_insert_with(|| one(round, runner, &closed));
         found.extend(reached.map(|rate| (case.case.clone(), rate)));
     }
     found
@@ -58,8 +60,7 @@ fn kind(spec: &Spec) -> String {
 
 fn one(round: &mut Round, runner: &Runner<'_>, spec: &Spec) -> Option<f64> {
     let (_, cpus) = placement::cpus(&runner.job.settings.placement);
-    let closed = Spec { model: Model::Closed, ..spec.clone() };
-    let server = null::start(runner.guard, runner.sandbox, &closed, &cpus.unwrap_or_default()).ok()?;
+    let server = null::start(runner.guard, runner.sandbox, spec, &cpus.unwrap_or_default()).ok()?;
     let running = round.drivers.get_mut(OWN)?;
     let prepared = running.prepare(runner.away.as_ref(), CASE, &server.spec);
     let result = prepared.and_then(|_| running.driver.trial(CASE, PHASES));

@@ -1,0 +1,199 @@
+//! Whether an open loop did what it was asked for: its rate, and its schedule.
+
+use lasthop_load::{Histogram, TrialResult};
+
+use super::{Evidence, counted, of_case, of_run, percent};
+use crate::{
+    analyse::{
+        cases, derived,
+        summary::{Check, Severity},
+        trials::Trials,
+    },
+    record::schema::CasePlan,
+};
+
+/// Share of the 99th percentile of the response time from which on the lag is a large part of it.
+const LARGE_LAG: f64 = 0.1;
+/// A lag below this is what waking up takes, and not worth a word.
+const SMALL_LAG_NS: u64 = 100_000;
+
+fn open<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'a CasePlan, f64)> {
+    evidence.trials.cases().iter().filter_map(|plan| Some((plan, plan.load.rate?)))
+}
+
+/// Fewer than 99 % of the requests that were due were sent.
+pub fn rate_not_reached(evidence: &Evidence) -> Vec<Check> {
+    let check = |(plan, rate): (&CasePlan, f64)| {
+        let offered = cases::offered(evidence.trials, &plan.case)?;
+        let text = format!(
+            "of {} that were due at {rate} requests/s, {} ({}) were sent in time",
+            counted(offered.scheduled, "request"),
+            offered.sent,
+            percent(offered.sent as f64 / offered.scheduled.max(1) as f64)
+        );
+        let effect = "the latencies are those of an overload, and grow with the length of a trial: lower --rate, or \
+                      allow more connections";
+        (!offered.is_reached()).then(|| of_case("rate-not-reached", Severity::Invalid, &plan.case, text, effect))
+    };
+    open(evidence).filter_map(check).collect()
+}
+
+/// Requests that were sent much later than they were due.
+pub fn late(evidence: &Evidence) -> Vec<Check> {
+    let check = |(plan, rate): (&CasePlan, f64)| {
+        let merged = |pick: fn(&TrialResult) -> Option<&Histogram>| cases::merged(evidence.trials, &plan.case, pick);
+        let lag = merged(|result| result.lag.as_ref())?.quantile(0.99);
+        let response = merged(TrialResult::latency)?.quantile(0.99);
+        let busy = busy(evidence.trials, plan, rate);
+        let text = format!(
+            "1 % of the requests were sent {:.0} µs or more after they were due, of a p99 of {:.0} µs; the connections were \
+             busy {} of the time",
+            lag as f64 / 1e3,
+            response as f64 / 1e3,
+            percent(busy)
+        );
+        let effect = "response times contain that lag: a request waits where every connection is busy, and where the \
+                      driver or the machine is late. More connections tell which";
+        (lag > SMALL_LAG_NS && lag as f64 > LARGE_LAG * response as f64)
+            .then(|| of_case("late", Severity::Doubt, &plan.case, text, effect))
+    };
+    open(evidence).filter_map(check).collect()
+}
+
+/// Share of the time in which a connection had a request under way (Little's law).
+fn busy(trials: &Trials, plan: &CasePlan, rate: f64) -> f64 {
+    let service = cases::merged(trials, &plan.case, |result| result.service_time.as_ref());
+    let seconds = service.as_ref().map_or(0.0, Histogram::mean) / 1e9;
+    (rate * seconds / f64::from(plan.load.connections.max(1))).min(1.0)
+}
+
+/// Quantities that follow from the time of a request at full load.
+pub fn derived_left_out(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let left_out = trials.data.header.derived.iter().filter(|plan| derived::is_at_a_rate(trials, &plan.from));
+    let mut names: Vec<&str> = left_out.map(|plan| plan.quantity.as_str()).collect();
+    names.dedup();
+    let text = format!("left out at a rate: {}", names.join(", "));
+    let effect = "what follows from several cases is taken from the time that a request takes in a closed loop";
+    let check = || of_run("derived-left-out", Severity::Note, text, effect);
+    (!names.is_empty()).then(check).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_load::result::Offered;
+
+    use super::*;
+    use crate::{
+        analyse::{
+            summarise,
+            testing::{at_rate, each_trial, finding, findings, healthy},
+        },
+        record::{
+            data::RunData,
+            schema::{Derivation, DerivedPlan, TrialRecord},
+        },
+    };
+
+    /// Of every 1,000 requests that were due, so many were sent.
+    fn sending(sent: u64) -> RunData {
+        let mut data = at_rate(healthy(), 2_000.0);
+        each_trial(&mut data, "unix", |trial| {
+            trial.result.offered = Some(Offered { rate: 2_000.0, scheduled: 1_000, sent });
+        });
+        data
+    }
+
+    #[test]
+    fn a_rate_that_is_not_reached_is_invalid() {
+        assert_eq!(findings(&sending(990), "rate-not-reached"), []);
+        let check = finding(&sending(989), "rate-not-reached");
+        assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Invalid));
+        assert_eq!(
+            check.evidence,
+            "of 30000 requests that were due at 2000 requests/s, 29670 (99 %) were sent in time"
+        );
+        let metrics = summarise(&sending(989)).cases[1].metrics.clone().unwrap();
+        assert!(!metrics.open_loop.unwrap().reached);
+        assert_eq!(findings(&healthy(), "rate-not-reached"), []);
+    }
+
+    /// 1 % of the requests respond after `response`, `lag` of it before they were sent.
+    fn lagging(lag_us: u64, response_us: u64) -> RunData {
+        let mut data = at_rate(healthy(), 2_000.0);
+        each_trial(&mut data, "unix", |trial| {
+            let tail = |usual: u64, us: u64| {
+                let mut all = Histogram::new();
+                all.record_n(usual * 1_000, 980);
+                all.record_n(us * 1_000, 20);
+                Some(all)
+            };
+            trial.result.lag = tail(1, lag_us);
+            trial.result.response_time = tail(50, response_us);
+        });
+        data
+    }
+
+    #[test]
+    fn a_lag_that_is_much_of_the_response_is_doubted() {
+        assert_eq!(findings(&lagging(99, 150), "late"), []);
+        assert_eq!(findings(&lagging(119, 1_200), "late"), []);
+        let check = finding(&lagging(123, 1_200), "late");
+        assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
+        assert!(
+            check.evidence.contains("123 µs or more after they were due, of a p99 of 1200 µs"),
+            "{}",
+            check.evidence
+        );
+        // 2,000 requests/s of some 38 µs on one connection.
+        assert!(check.evidence.contains("busy 7.") || check.evidence.contains("busy 8."), "{}", check.evidence);
+        assert_eq!(finding(&lagging(101, 150), "late").case.as_deref(), Some("unix"));
+    }
+
+    fn driver_at_its_limit(mut data: RunData) -> RunData {
+        each_trial(&mut data, "unix", |trial| trial.result.cost.system_ns = trial.result.elapsed_ns);
+        data
+    }
+
+    #[test]
+    fn a_driver_that_waits_awake_is_no_doubt_while_it_keeps_its_rate() {
+        assert_eq!(finding(&driver_at_its_limit(healthy()), "driver-saturated").case.as_deref(), Some("unix"));
+        let kept = driver_at_its_limit(sending(1_000));
+        assert_eq!(findings(&kept, "driver-saturated"), []);
+        assert!(summarise(&kept).comparisons.iter().all(|comparison| !comparison.lower_bound));
+        let check = finding(&driver_at_its_limit(sending(900)), "driver-saturated");
+        assert!(check.effect.contains("why the rate is not reached"), "{}", check.effect);
+    }
+
+    #[test]
+    fn headroom_at_a_rate_is_by_the_rate() {
+        let null = |per_second: f64| {
+            let mut data = at_rate(healthy(), 2_000.0);
+            let first = data.records.iter_mut().find_map(|record| match record {
+                TrialRecord::Round(round) => Some(round),
+                _ => None,
+            });
+            first.unwrap().headroom.insert("unix".to_owned(), per_second);
+            data
+        };
+        assert_eq!(summarise(&null(30_000.0)).cases[1].headroom, Some(15.0));
+        assert_eq!(findings(&null(4_000.0), "headroom"), []);
+        let check = finding(&null(3_900.0), "headroom");
+        assert!(check.evidence.contains("1.9 times the rate"), "{}", check.evidence);
+    }
+
+    #[test]
+    fn derived_quantities_of_open_loops_are_left_out_and_named() {
+        let derived = |mut data: RunData| {
+            let from = Derivation::Difference { of: "tcp".into(), minus: "unix".into() };
+            let (quantity, help) = ("handshake".into(), "what".into());
+            data.header.derived = vec![DerivedPlan { quantity, help, levels: Default::default(), from }];
+            data
+        };
+        assert_eq!(findings(&derived(healthy()), "derived-left-out"), []);
+        assert_eq!(summarise(&derived(healthy())).derived.len(), 1);
+        let open = derived(at_rate(healthy(), 2_000.0));
+        assert_eq!(finding(&open, "derived-left-out").evidence, "left out at a rate: handshake");
+        assert_eq!(summarise(&open).derived, []);
+    }
+}
