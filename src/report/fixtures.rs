@@ -1,7 +1,7 @@
 //! Hand-made summaries, one for each thing that a report must be able to say.
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Transport;
+use lasthop_load::spec::{Arrivals, Transport};
 
 use crate::{
     analyse::summary::*,
@@ -420,6 +420,41 @@ pub fn stream() -> Summary {
 }
 
 /// Every fixture by name.
+/// An open loop: compared by the response time, with one case that could not keep the rate.
+pub fn at_a_rate() -> Summary {
+    let mut cases = vec![echo("unix", false, &UNIX), echo("tcp", true, &TCP), echo("tls", false, &TLS)];
+    for case in &mut cases {
+        (case.load.rate, case.load.arrivals) = (Some(12_000.0), Some(Arrivals::Poisson));
+        let Some(metrics) = case.metrics.as_mut() else { continue };
+        metrics.throughput = measured("1/s", 12_000.0);
+        metrics.open_loop = Some(OpenLoop {
+            scheduled: 115_200,
+            sent: 115_200,
+            reached: true,
+            lag_p50_us: Some(0.4),
+            lag_p99_us: Some(3.6),
+        });
+    }
+    let late = cases[2].metrics.as_mut().and_then(|metrics| metrics.open_loop.as_mut()).expect("just put there");
+    (late.sent, late.reached, late.lag_p99_us) = (98_000, false, Some(14_321.0));
+    let (unix, tcp, tls) = (cases[0].case.clone(), cases[1].case.clone(), cases[2].case.clone());
+    let by_time = |case: &str, [low, ratio, high]: [f64; 3], verdict| {
+        let by_rate = compare(case, &tcp, [1.0 / high, 1.0 / ratio, 1.0 / low], verdict);
+        Comparison { metric: Metric::LatencyP50, low, ratio, high, ..by_rate }
+    };
+    let comparisons =
+        vec![by_time(&unix, [0.52, 0.53, 0.54], Verdict::Faster), by_time(&tls, [1.39, 1.42, 1.45], Verdict::Slower)];
+    let mut summary = summary(cases, comparisons);
+    summary.checks.push(Check {
+        id: "rate-not-reached".into(),
+        severity: Severity::Invalid,
+        case: Some(tls),
+        evidence: "of 115200 requests that were due at 12000 requests/s, 98000 (85 %) were sent in time".into(),
+        effect: "the latencies are those of an overload".into(),
+    });
+    summary
+}
+
 pub fn all() -> Vec<(&'static str, Summary)> {
     vec![
         ("three_transports", three_transports()),
@@ -434,5 +469,6 @@ pub fn all() -> Vec<(&'static str, Summary)> {
         ("single_case", single_case()),
         ("twelve_cases", twelve_cases()),
         ("stream", stream()),
+        ("at_a_rate", at_a_rate()),
     ]
 }

@@ -46,10 +46,10 @@ pub fn late(evidence: &Evidence) -> Vec<Check> {
         let response = merged(TrialResult::latency)?.quantile(0.99);
         let busy = busy(evidence.trials, plan, rate);
         let text = format!(
-            "1 % of the requests were sent {:.0} µs or more after they were due, of a p99 of {:.0} µs; the connections were \
-             busy {} of the time",
-            lag as f64 / 1e3,
-            response as f64 / 1e3,
+            "1 % of the requests were sent {} or more after they were due, of a p99 of {}; the connections were busy {} of \
+             the time",
+            time(lag),
+            time(response),
             percent(busy)
         );
         let effect = "response times contain that lag: a request waits where every connection is busy, and where the \
@@ -58,6 +58,10 @@ pub fn late(evidence: &Evidence) -> Vec<Check> {
             .then(|| of_case("late", Severity::Doubt, &plan.case, text, effect))
     };
     open(evidence).filter_map(check).collect()
+}
+
+fn time(ns: u64) -> String {
+    if ns < 1_000_000 { format!("{:.0} µs", ns as f64 / 1e3) } else { format!("{:.1} ms", ns as f64 / 1e6) }
 }
 
 /// Share of the time in which a connection had a request under way (Little's law).
@@ -141,7 +145,7 @@ mod tests {
         let check = finding(&lagging(123, 1_200), "late");
         assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
         assert!(
-            check.evidence.contains("123 µs or more after they were due, of a p99 of 1200 µs"),
+            check.evidence.contains("123 µs or more after they were due, of a p99 of 1.2 ms"),
             "{}",
             check.evidence
         );

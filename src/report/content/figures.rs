@@ -53,8 +53,8 @@ fn response_times(groups: &[Group<'_>]) -> Option<Text> {
         (false, false) => "At a rate, ",
     };
     let text = format!(
-        "{whose}p50, p99 and ratios are of the response time: from when a request was due to its last byte. Lag is the part \
-         of it before the request was sent."
+        "{whose}p50, p99 and ratios are of the response time: from when a request was due to its last byte. Lag is the 99th \
+         percentile of the part of it before a request was sent."
     );
     Some(Text::of(Tone::Dim, text))
 }
@@ -80,7 +80,10 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
         return None;
     }
     let columns = Columns::default().with(Column::left(case_title(summary)), lines.iter().map(name));
-    let columns = rate_column(asked_column(columns, &lines), &lines);
+    let kept = |line: &Line<'_>| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached);
+    let columns = asked_column(columns, &lines);
+    // A rate that was kept need not stand there twice.
+    let columns = if lines.iter().all(kept) { columns } else { rate_column(columns, &lines) };
     let columns = lag_column(latency_columns(columns, &lines), &lines);
     Some(assemble(summary, groups, ratio_columns(columns, &lines)))
 }
@@ -137,7 +140,7 @@ fn lag_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
     }
     let unit = TimeUnit::of_column(&known);
     let scaled: Vec<_> = lags.iter().map(|lag| lag.map(|lag| lag / unit.micros())).collect();
-    columns.with(Column::right(format!("lag p99 {}", unit.name())), column(&scaled))
+    columns.with(Column::right(format!("lag {}", unit.name())), column(&scaled))
 }
 
 /// Median and 99th percentile in one unit.

@@ -13,16 +13,15 @@ mod why;
 
 pub use verdicts::headline;
 
+use lasthop_load::spec::Arrivals;
+
 use super::{
     document::{Depth, Document, Row, Section, Text, Tone},
     groups::{Group, constants, groups, transport_name},
     units::{NBSP, Seconds, plural, rate_text},
     wording::Terms,
 };
-use crate::{
-    analyse::summary::{CaseSummary, Summary},
-    experiment::pace::arrivals_name,
-};
+use crate::analyse::summary::{CaseSummary, Summary};
 
 /// The document that a summary amounts to.
 #[must_use]
@@ -71,7 +70,10 @@ fn subtitle(summary: &Summary) -> Text {
 fn pace(summary: &Summary) -> String {
     let mut loads = summary.cases.iter().map(|case| &case.load);
     let Some(first) = loads.next().filter(|load| load.is_open()) else { return String::new() };
-    let arrivals = first.arrivals.map_or("", arrivals_name);
+    let arrivals = match first.arrivals {
+        Some(Arrivals::Poisson) => "Poisson",
+        _ => "constant",
+    };
     let same = loads.all(|load| (load.rate, load.arrivals) == (first.rate, first.arrivals));
     match first.rate.filter(|_| same) {
         Some(rate) => format!("open loop at {}{NBSP}requests/s, {arrivals} arrivals", rate_text(rate)),

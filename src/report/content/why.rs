@@ -82,9 +82,10 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     if total == 0.0 {
         return None;
     }
+    let whose = if case.open_loop.is_some() { " of its services" } else { "" };
     let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
     let sentence = format!(
-        "{} takes {} {less} CPU per request than {} ({sign}{}){}.",
+        "{} takes {} {less} CPU{whose} per request than {} ({sign}{}){}.",
         capital(&names.0),
         Micros(total.abs()),
         names.1,
