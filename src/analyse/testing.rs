@@ -99,6 +99,9 @@ pub fn at_rate(mut data: RunData, rate: f64) -> RunData {
         let TrialRecord::Trial(trial) = record else { continue };
         let result = &mut trial.result;
         let scheduled = (rate * result.elapsed_ns as f64 / 1e9) as u64;
+        for role in trial.observations.roles.values_mut() {
+            role.cpu_ns = (role.cpu_ns as f64 * scheduled as f64 / result.requests as f64) as u64;
+        }
         (result.requests, result.requests_total) = (scheduled, scheduled + scheduled / 10);
         result.offered = Some(Offered { rate, scheduled, sent: scheduled });
         result.response_time.clone_from(&result.service_time);

@@ -4,7 +4,7 @@ use lasthop_stats::stopping::LEAST_ROUNDS;
 use super::{
     precision_reached, progress, summarise,
     summary::{Metric, Summary, Verdict},
-    testing::{TCP, Truth, UNIX, comparison, counting_run, each_trial, fail, healthy, run},
+    testing::{TCP, Truth, UNIX, at_rate, comparison, counting_run, each_trial, fail, healthy, run},
 };
 use crate::record::{
     data::RunData,
@@ -258,4 +258,73 @@ fn same_cases_differ_by_chance_as_often_as_promised() {
     let found = (0..300).filter(differs).count();
     // 15 are expected, with a standard deviation of 3.8.
     assert!((5..=26).contains(&found), "{found} of 300");
+}
+
+#[test]
+fn an_open_loop_is_compared_by_its_response_time() {
+    let mut data = at_rate(healthy(), 2_000.0);
+    // Answers came as before, 100 µs after their requests were due instead of sent.
+    for case in ["tcp", "unix"] {
+        each_trial(&mut data, case, |trial| {
+            let service = trial.result.service_time.as_ref().unwrap();
+            let mut response = lasthop_load::Histogram::new();
+            service.bins().for_each(|(value, count)| response.record_n(value + 100_000, count));
+            trial.result.response_time = Some(response);
+        });
+    }
+    let summary = summarise(&data);
+    assert_eq!(comparison(&summary, "unix", Metric::Throughput), None, "it was asked for");
+    let (ratio, low, high) = known(&summary, Metric::LatencyP50);
+    let truth = (100.0 + 1e6 / 26_000.0) / 150.0;
+    assert!(low < truth && truth < high && (ratio / truth - 1.0).abs() < 0.01, "{low} {ratio} {high}");
+    let found = comparison(&summary, "unix", Metric::LatencyP50).unwrap();
+    assert_eq!(found.verdict, Verdict::Faster);
+    assert!((found.materiality.unwrap().saved_us - (50.0 - 1e6 / 26_000.0)).abs() < 2.0);
+    // The driver's CPU time is mostly waiting: 14 µs of the service against 20.
+    let (_, low, high) = known(&summary, Metric::CpuPerRequest);
+    assert!(low - 1e-3 <= 0.7 && 0.7 <= high + 1e-3, "{low} {high}");
+    let metrics = summary.cases[1].metrics.as_ref().unwrap();
+    assert!(metrics.latency_p50.as_ref().unwrap().low > 130.0 && metrics.latency_max.unwrap() > 150.0);
+    assert!((metrics.cpu_total() - 14.0).abs() < 0.2, "{}", metrics.cpu_total());
+    let open = metrics.open_loop.as_ref().unwrap();
+    assert_eq!((open.scheduled, open.sent, open.reached, open.lag_p99_us), (6_000, 6_000, true, Some(1.0)));
+    assert_eq!(summary.checks, [], "a healthy run has no doubts");
+}
+
+#[test]
+fn an_open_loop_stops_at_its_response_time() {
+    let mut data = at_rate(run(&[TCP, UNIX], 12, 5), 2_000.0);
+    let line = &progress(&data)[0];
+    assert_eq!(line.metric, Metric::LatencyP50);
+    let width = line.ratio.unwrap().log_half_width().exp_m1();
+    data.header.settings.precision = width * 1.01;
+    assert!(precision_reached(&data));
+    data.header.settings.precision = width * 0.99;
+    assert!(!precision_reached(&data));
+    // One case alone stops at its own median.
+    let alone = at_rate(run(&[TCP], 12, 5), 2_000.0);
+    assert!(precision_reached(&alone));
+    let narrower = |share| {
+        let mut data = alone.clone();
+        data.header.settings.precision = share;
+        precision_reached(&data)
+    };
+    assert!(!narrower(1e-5));
+}
+
+#[test]
+fn an_open_loop_that_slows_down_drifts() {
+    let mut data = at_rate(run(&[TCP, UNIX], 8, 5), 2_000.0);
+    let slower = |trial: &mut crate::record::schema::MeasuredTrial, share: f64| {
+        let mut response = lasthop_load::Histogram::new();
+        let times = 1.0 + share * trial.at_ns as f64 / 1e10;
+        response.record_n((50_000.0 * times) as u64, 200);
+        trial.result.response_time = Some(response);
+    };
+    each_trial(&mut data, "tcp", |trial| slower(trial, 0.5));
+    each_trial(&mut data, "unix", |trial| slower(trial, 1.0));
+    let drifts: Vec<_> = summarise(&data).checks.into_iter().filter(|check| check.id == "drift").collect();
+    let text = |case: &str| &drifts.iter().find(|check| check.case.as_deref() == Some(case)).unwrap().evidence;
+    assert!(text("tcp").starts_with("its median response time rises"), "{}", text("tcp"));
+    assert!(text("unix").starts_with("the ratio to tcp rises"), "{}", text("unix"));
 }

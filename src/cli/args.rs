@@ -205,7 +205,7 @@ pub struct ScheduleOptions {
 pub struct Pace {
     /// Every case at this rate, in requests per second over all its connections, whether or not replies came (open loop):
     /// response times are compared then, and not throughput. 0: a closed loop, the next request after the reply
-    #[arg(long, value_name = "PER_SECOND")]
+    #[arg(long, value_name = "PER_SECOND", allow_negative_numbers = true)]
     pub rate: Option<Rate>,
     /// How the requests of an open loop are spread over time; `constant` if neither this nor the experiment says
     #[arg(long, value_enum, requires = "rate")]

@@ -381,6 +381,46 @@ mod tests {
         assert!(wrong("minus = \"comand == 'GET'\"").contains("nothing is called `comand` here"));
     }
 
+    /// `redis` with these lines in its `[load]`, and without some of its own.
+    fn at_a_rate(lines: &str, without: &str) -> String {
+        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        assert!(redis.contains(without));
+        let text = redis.replace(without, "").replace("[load]\n", &format!("[load]\n{lines}\n"));
+        errors(&[("experiment.toml", &text)])
+    }
+
+    #[test]
+    fn a_rate_that_cannot_be_is_shown_in_its_place() {
+        let pipeline = "pipeline = \"{{ pipeline }}\"\n";
+        let impossible = at_a_rate("rate = 2000", "");
+        assert!(
+            impossible.contains(
+                "a load at 2000 requests/s: 4 requests in a pipeline: an open loop releases requests one by one"
+            ) || impossible.contains(
+                "a load at 2000 requests/s: 16 requests in a pipeline: an open loop releases requests one by one"
+            ),
+            "{impossible}"
+        );
+        assert!(impossible.contains("| rate = 2000") && impossible.contains("exclude the combination"), "{impossible}");
+        let unused = at_a_rate("rate = -1", pipeline);
+        assert!(unused.contains("no service and no load uses the factor `pipeline`"), "{unused}");
+        for (lines, text) in [
+            ("rate = -1", "`-1` is not a rate: write requests per second from 0.001 to 100,000,000"),
+            ("rate = \"fast\"", "requests per second such as 2000"),
+            ("rate = \"{{ 3 * connections }} or so\"", "or so` is not a rate"),
+            ("rate = \"{{ rates }}\"", "nothing is called `rates` here"),
+            ("arrivals = \"poisson\"", "`arrivals` are those of an open loop, and there is no `rate`"),
+            ("rate = 5\narrivals = \"poison\"", "did you mean `poisson`?"),
+            (
+                "rate = \"{{ pipeline }}\"\narrivals = \"{{ command }}\"",
+                "`arrivals` is `GET`, expected constant or poisson",
+            ),
+        ] {
+            let error = at_a_rate(lines, "");
+            assert!(error.contains(text) && error.contains("experiment.toml:"), "{lines}: {error}");
+        }
+    }
+
     #[test]
     fn a_target_that_a_case_does_not_have_is_named() {
         let text = |path: &str| EXPERIMENTS.get_file(format!("containers/{path}")).unwrap().contents_utf8().unwrap();

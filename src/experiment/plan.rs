@@ -568,6 +568,8 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
 
 #[cfg(test)]
 mod tests {
+    use lasthop_load::spec::Arrivals;
+
     use super::*;
     use crate::{experiment::catalog::Catalog, record::schema::Derivation};
 
@@ -811,6 +813,86 @@ mod tests {
         experiment.load.connections = "{{ 2 if transport == 'unix' else connections }}".to_owned();
         let plan = Plan::new(experiment, &selection(&[], &["connections=1"])).unwrap();
         assert_eq!(plan.differences[0].place, LOAD);
+    }
+
+    fn at(rate: &str) -> Selection {
+        Selection { rate: Some(rate.parse().unwrap()), ..selection(&["pattern=echo", "transport=unix,tcp"], &[]) }
+    }
+
+    #[test]
+    fn a_rate_is_that_of_every_case() {
+        let planned = plan("sockets", &Selection { arrivals: Some(Arrivals::Poisson), ..at("2000") });
+        assert_eq!(planned.differences, []);
+        let bindings = placeholders(&planned.experiment, &planned.stacks[0].levels).unwrap();
+        for case in &planned.cases {
+            assert_eq!((case.load.rate, case.load.arrivals), (Some(2000.0), Some(Arrivals::Poisson)));
+        }
+        let load = planned.load(&planned.cases[0], &bindings).unwrap();
+        assert_eq!(load.spec.model, Model::Open(OpenLoop { rate: 2000.0, arrivals: Arrivals::Poisson, seed: 0 }));
+        let closed = plan("sockets", &at("0"));
+        assert_eq!((closed.cases[0].load.rate, closed.cases[0].load.arrivals), (None, None));
+        assert!(planned.check_trial(Duration::from_millis(5)).is_ok());
+        let error = planned.check_trial(Duration::from_millis(4)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "case unix: 2000 requests/s are 8 in a trial of 4ms, fewer than 10: make trials longer (--trial 10ms)"
+        );
+        assert!(closed.check_trial(Duration::from_nanos(1)).is_ok());
+    }
+
+    #[test]
+    fn a_rate_may_be_a_factor() {
+        let with_rates = |rate: &str| {
+            let mut experiment = Catalog::default().load("sockets").unwrap();
+            let levels = vec![Level::Int(500), Level::Int(2000)];
+            let factor = Factor {
+                help: "requests per second".to_owned(),
+                default: levels.clone(),
+                levels,
+                reference: None,
+                when: None,
+                range: None,
+            };
+            experiment.factors.insert("rate".to_owned(), factor);
+            experiment.load.rate = rate.to_owned();
+            experiment
+        };
+        let chosen = selection(&["pattern=echo", "transport=unix,tcp"], &[]);
+        let plan = Plan::new(with_rates("{{ rate }}"), &chosen).unwrap();
+        assert_eq!(ids(&plan), ["unix/rate=500", "unix/rate=2000", "tcp/rate=500", "tcp/rate=2000"]);
+        assert_eq!(plan.cases[1].load.rate, Some(2000.0));
+        assert_eq!(plan.stacks.len(), 2, "a rate is a matter of the driver");
+        let error = Plan::new(with_rates("{{ rate }}"), &at("100")).unwrap_err().to_string();
+        assert!(error.contains("its factor `rate`") && error.contains("--only rate=500"), "{error}");
+        let unfair = "{{ rate if transport == 'unix' else rate * 2 }}";
+        let error = Plan::new(with_rates(unfair), &chosen).unwrap_err().to_string();
+        assert!(
+            error.starts_with("case unix/rate=500 has 500 requests/s and its reference tcp/rate=500 1000 requests/s"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn who_cannot_keep_a_rate_says_so() {
+        let error = |name: &str, selection: Selection| {
+            Plan::new(Catalog::default().load(name).unwrap(), &selection).unwrap_err().to_string()
+        };
+        let rate = Some("2000".parse().unwrap());
+        let python = Selection { rate, ..selection(&["implementation=python"], &[]) };
+        assert!(error("sockets", python).contains("the driver `python3` is not lasthop's own and has no open loop"));
+        let pipelined = Selection { rate, ..selection(&[], &["pipeline=16"]) };
+        assert_eq!(
+            error("redis", pipelined),
+            "case unix/command=GET: load at 2000 requests/s: 16 requests in a pipeline: an open loop releases requests one \
+             by one; leave that case out, or the rate"
+        );
+        let unit = Selection { rate, ..selection(&["work=queries"], &["queries=5"]) };
+        assert!(
+            error("postgres", unit)
+                .contains("5 requests for each connection: an open loop releases requests one by one")
+        );
+        let wrk = Selection { rate, drivers: vec!["wrk".to_owned()], ..Selection::default() };
+        assert!(error("nginx-gunicorn", wrk).starts_with("wrk drives a closed loop only"));
     }
 
     #[test]

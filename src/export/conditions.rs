@@ -6,6 +6,7 @@ use super::Served;
 use crate::{
     analyse::summary::Summary,
     record::schema::{CasePlan, CaseProof},
+    report::units::rate_text,
 };
 
 /// Each condition in a sentence.
@@ -28,6 +29,13 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
             _ => "it was measured with a connection for each request; with kept connections the difference is smaller",
         };
         found.push(text.to_owned());
+    }
+    if let Some(rate) = plan.load.rate {
+        found.push(format!(
+            "it was measured at {} requests/s; at another rate requests wait for each other less or more, and the difference \
+             is another",
+            rate_text(rate)
+        ));
     }
     if served.iter().any(|one| one.recipe == "postgres") {
         let text = "only where PostgreSQL listens is for copying: the run's cluster was made for it, without fsync, with roles and a \

@@ -42,3 +42,24 @@ pub fn winner(summary: &Summary) -> Option<Winner> {
 fn gain(comparison: &Comparison) -> f64 {
     comparison.ratio.ln().abs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixtures;
+
+    #[test]
+    fn who_gains_most_wins_by_what_was_declared() {
+        let said = |summary| winner(&summary).map(|won| won.sentence);
+        assert_eq!(
+            said(fixtures::three_transports()).unwrap(),
+            "unix/pattern=echo/size=64 makes 1.87 times as many requests/s as tcp/pattern=echo/size=64 (95 % interval 1.83 to \
+             1.91)."
+        );
+        assert_eq!(
+            said(fixtures::at_a_rate()).unwrap(),
+            "unix/pattern=echo/size=64 responds in 0.53 times the median time of tcp/pattern=echo/size=64 (95 % interval 0.52 \
+             to 0.54)."
+        );
+    }
+}

@@ -8,7 +8,7 @@ mod content;
 mod csv;
 pub mod document;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod groups;
 mod json;
 mod listing;

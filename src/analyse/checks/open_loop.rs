@@ -54,7 +54,9 @@ pub fn late(evidence: &Evidence) -> Vec<Check> {
         );
         let effect = "response times contain that lag: a request waits where every connection is busy, and where the \
                       driver or the machine is late. More connections tell which";
-        (lag > SMALL_LAG_NS && lag as f64 > LARGE_LAG * response as f64)
+        let large = lag > SMALL_LAG_NS && lag as f64 > LARGE_LAG * response as f64;
+        // In an overload everything is late, which the other check says.
+        (large && cases::offered(evidence.trials, &plan.case)?.is_reached())
             .then(|| of_case("late", Severity::Doubt, &plan.case, text, effect))
     };
     open(evidence).filter_map(check).collect()
@@ -152,6 +154,17 @@ mod tests {
         // 2,000 requests/s of some 38 µs on one connection.
         assert!(check.evidence.contains("busy 7.") || check.evidence.contains("busy 8."), "{}", check.evidence);
         assert_eq!(finding(&lagging(101, 150), "late").case.as_deref(), Some("unix"));
+    }
+
+    #[test]
+    fn an_overload_is_not_called_late_as_well() {
+        let mut data = lagging(1_000, 1_200);
+        assert_eq!(findings(&data, "late").len(), 1);
+        each_trial(&mut data, "unix", |trial| {
+            trial.result.offered = Some(Offered { rate: 2_000.0, scheduled: 200, sent: 100 });
+        });
+        assert_eq!(findings(&data, "late"), []);
+        assert_eq!(findings(&data, "rate-not-reached").len(), 1);
     }
 
     fn driver_at_its_limit(mut data: RunData) -> RunData {
