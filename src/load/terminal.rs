@@ -163,15 +163,21 @@ fn proven(figures: &Figures) -> String {
 
 fn own_cost(figures: &Figures) -> String {
     let time = figures.seconds * f64::from(figures.threads);
-    let waited = figures.driver_run_delay_seconds.filter(|waited| *waited >= WORTH_SAYING * time);
-    let waited = waited.map(|waited| format!(", kept from its CPU for {}", wording::percent(waited / time, 1)));
     format!(
         "{} of CPU and {:.1} system calls a request; {:.0}{NBSP}% of a core per thread{}",
         Micros(figures.driver_cpu_ns_per_request / 1e3),
         figures.system_calls_per_request,
         100.0 * figures.driver_cpu_seconds / time,
-        waited.unwrap_or_default()
+        figures.driver_run_delay_seconds.map_or_else(String::new, |delay| kept_off(delay / time)),
     )
+}
+
+/// What a generator's run delay comes to, if it is worth saying.
+fn kept_off(share: f64) -> String {
+    match share >= WORTH_SAYING {
+        true => format!(", kept from it for {}", wording::percent(share, 1)),
+        false => String::new(),
+    }
 }
 
 fn headroom(figures: &Figures) -> Option<String> {
@@ -237,4 +243,15 @@ fn postgres_expectation(expect: &PostgresExpect) -> String {
     parts.extend(expect.first.as_ref().map(|text| format!("the first being `{}`", text.escape_debug())));
     parts.extend(expect.tag.as_ref().map(|tag| format!("the tag `{tag}`")));
     if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_delay_shows_from_a_thousandth_on() {
+        assert_eq!(kept_off(0.0009), "");
+        assert_eq!(kept_off(0.0124).replace(NBSP, " "), ", kept from it for 1.2 %");
+    }
 }
