@@ -47,6 +47,7 @@ const CHECKS: &[CheckFunction] = &[
     link::nodelay_off,
     configuration::config_differs,
     driver::driver_saturated,
+    driver::driver_kept_off,
     driver::headroom,
     open_loop::rate_not_reached,
     open_loop::late,
