@@ -161,7 +161,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help --version run resume list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
+            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --rate --arrivals --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help --version run resume list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -205,6 +205,14 @@ _lasthop() {
                     ;;
                 --placement)
                     COMPREPLY=($(compgen -W "auto apart same free" -- "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --arrivals)
+                    COMPREPLY=($(compgen -W "constant poisson" -- "${cur}"))
                     return 0
                     ;;
                 --driver)
@@ -1073,7 +1081,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__run)
-            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help"
+            opts="-o -q -h --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --rate --arrivals --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1117,6 +1125,14 @@ _lasthop() {
                     ;;
                 --placement)
                     COMPREPLY=($(compgen -W "auto apart same free" -- "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --arrivals)
+                    COMPREPLY=($(compgen -W "constant poisson" -- "${cur}"))
                     return 0
                     ;;
                 --driver)

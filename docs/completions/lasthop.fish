@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_lasthop_global_optspecs
-    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= no-headroom rounds= placement= driver= cross-check= driver-at= ssh-option= ssh-config= driver-program= listen= program= engine= images= format= o/output= q/quiet no-progress h/help V/version
+    string join \n only= set= aa precision= budget= margin= trial= blocks= seed= no-headroom rounds= placement= rate= arrivals= driver= cross-check= driver-at= ssh-option= ssh-config= driver-program= listen= program= engine= images= format= o/output= q/quiet no-progress h/help V/version
 end
 
 function __fish_lasthop_needs_command
@@ -37,6 +37,9 @@ complete -c lasthop -n "__fish_lasthop_needs_command" -l placement -d 'Which CPU
 apart\t'The driver on a CPU of its own, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'The scheduler decides'"
+complete -c lasthop -n "__fish_lasthop_needs_command" -l rate -d 'Every case at this rate, in requests per second over all its connections, whether or not replies came (open loop): response times are compared then, and not throughput. 0: a closed loop, the next request after the reply' -r
+complete -c lasthop -n "__fish_lasthop_needs_command" -l arrivals -d 'How the requests of an open loop are spread over time; `constant` if neither this nor the experiment says' -r -f -a "constant\t'The same gap between any two'
+poisson\t'Independent of each other'"
 complete -c lasthop -n "__fish_lasthop_needs_command" -l driver -d 'Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (`\'wrk -t2 -c10 -d5s\'`). Its trials last whole seconds' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l cross-check -d 'Let a classic tool take its turn beside lasthop\'s load generator, and say whether they agree' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l driver-at -d 'Put the driver elsewhere: `netns:new` (a network namespace of lasthop\'s own making), `netns:NAME`, or `ssh:[USER@]HOST[:PORT]` (lasthop is copied there, and removed again)' -r
@@ -97,6 +100,9 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l placement -d 'Wh
 apart\t'The driver on a CPU of its own, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'The scheduler decides'"
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l rate -d 'Every case at this rate, in requests per second over all its connections, whether or not replies came (open loop): response times are compared then, and not throughput. 0: a closed loop, the next request after the reply' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l arrivals -d 'How the requests of an open loop are spread over time; `constant` if neither this nor the experiment says' -r -f -a "constant\t'The same gap between any two'
+poisson\t'Independent of each other'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l driver -d 'Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (`\'wrk -t2 -c10 -d5s\'`). Its trials last whole seconds' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l cross-check -d 'Let a classic tool take its turn beside lasthop\'s load generator, and say whether they agree' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l driver-at -d 'Put the driver elsewhere: `netns:new` (a network namespace of lasthop\'s own making), `netns:NAME`, or `ssh:[USER@]HOST[:PORT]` (lasthop is copied there, and removed again)' -r

@@ -28,6 +28,9 @@ _lasthop() {
 apart\:"The driver on a CPU of its own, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"The scheduler decides"))' \
+'--rate=[Every case at this rate, in requests per second over all its connections, whether or not replies came (open loop)\: response times are compared then, and not throughput. 0\: a closed loop, the next request after the reply]:PER_SECOND:_default' \
+'--arrivals=[How the requests of an open loop are spread over time; \`constant\` if neither this nor the experiment says]:ARRIVALS:((constant\:"The same gap between any two"
+poisson\:"Independent of each other"))' \
 '--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
 '(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
 '--driver-at=[Put the driver elsewhere\: \`netns\:new\` (a network namespace of lasthop'\''s own making), \`netns\:NAME\`, or \`ssh\:\[USER@\]HOST\[\:PORT\]\` (lasthop is copied there, and removed again)]:PLACE:_default' \
@@ -79,6 +82,9 @@ _arguments "${_arguments_options[@]}" : \
 apart\:"The driver on a CPU of its own, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"The scheduler decides"))' \
+'--rate=[Every case at this rate, in requests per second over all its connections, whether or not replies came (open loop)\: response times are compared then, and not throughput. 0\: a closed loop, the next request after the reply]:PER_SECOND:_default' \
+'--arrivals=[How the requests of an open loop are spread over time; \`constant\` if neither this nor the experiment says]:ARRIVALS:((constant\:"The same gap between any two"
+poisson\:"Independent of each other"))' \
 '--driver=[Make the load with a classic tool\: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own if they are given (\`'\''wrk -t2 -c10 -d5s'\''\`). Its trials last whole seconds]:TOOL:_default' \
 '(--driver)*--cross-check=[Let a classic tool take its turn beside lasthop'\''s load generator, and say whether they agree]:TOOL:_default' \
 '--driver-at=[Put the driver elsewhere\: \`netns\:new\` (a network namespace of lasthop'\''s own making), \`netns\:NAME\`, or \`ssh\:\[USER@\]HOST\[\:PORT\]\` (lasthop is copied there, and removed again)]:PLACE:_default' \
