@@ -15,7 +15,7 @@ use crate::{
         schema::Stopped,
         store::{self, State},
     },
-    report::{self, ExperimentEntry, RunEntry, RunState},
+    report::{self, ExperimentEntry, RunEntry, RunState, units::rate_text},
     service::{home::Home, locate::Locator},
 };
 
@@ -84,7 +84,8 @@ fn describe(plan: &Plan) -> String {
     for case in &plan.cases {
         let against =
             case.reference.as_ref().map_or("reference".to_owned(), |reference| format!("against {reference}"));
-        let _ = writeln!(text, "  {:<40} {against}", case.case);
+        let at = case.load.rate.map_or(String::new(), |rate| format!(", at {} requests/s", rate_text(rate)));
+        let _ = writeln!(text, "  {:<40} {against}{at}", case.case);
     }
     let defaults = &experiment.defaults;
     let _ = writeln!(

@@ -884,7 +884,7 @@ mod tests {
         assert_eq!(
             error("redis", pipelined),
             "case unix/command=GET: load at 2000 requests/s: 16 requests in a pipeline: an open loop releases requests one \
-             by one; leave that case out, or the rate"
+             by one; leave such cases out (--only), or the rate"
         );
         let unit = Selection { rate, ..selection(&["work=queries"], &["queries=5"]) };
         assert!(

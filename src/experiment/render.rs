@@ -44,7 +44,7 @@ pub enum RenderError {
     Supervised { service: String, recipe: String, holder: String },
     #[error("load: `{key}` renders to `{text}`, expected {expected}")]
     Load { key: &'static str, text: String, expected: &'static str },
-    #[error("load {0}; leave that case out, or the rate")]
+    #[error("load {0}; leave such cases out (--only), or the rate")]
     Pace(String),
     #[error("load: the parameters of protocol {protocol} are wrong: {cause}")]
     Protocol { protocol: String, cause: String },

@@ -413,3 +413,19 @@ pub enum Stopped {
     /// No case is left that works.
     Failed,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_and_choices_of_older_records_are_closed_loops() {
+        let load = r#"{"target":"app","protocol":"http","connections":1,"threads":1,"reuse":"keep-alive",
+            "requests_per_connection":1,"bytes":12,"driver":"lasthop"}"#;
+        let read: LoadSummary = serde_json::from_str(load).unwrap();
+        assert!(!read.is_open());
+        assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::from_str::<serde_json::Value>(load).unwrap());
+        let chosen: Selection = serde_json::from_str(r#"{"only":[],"set":[],"aa":false,"drivers":[]}"#).unwrap();
+        assert_eq!(chosen, Selection::default());
+    }
+}

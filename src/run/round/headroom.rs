@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use indexmap::IndexMap;
 use lasthop_load::{
-    spec::{Address, Endpoint, Model, Spec},
+    spec::{Address, Endpoint, Engine, Model, Spec},
     wire::TrialPhases,
 };
 
@@ -39,12 +39,17 @@ pub fn calibrate(
         if runner.interrupted() || !null::is_possible(&proof.spec) {
             continue;
         }
-        // Always a closed loop: how much the generator could do is asked, also where a case has a rate.
-        let closed = Spec { model: Model::Closed, ..proof.spec.clone() };
+        let closed = closed(&proof.spec);
         let reached = *known.entry(kind(&closed)).or_insert_with(|| one(round, runner, &closed));
         found.extend(reached.map(|rate| (case.case.clone(), rate)));
     }
     found
+}
+
+/// How much the generator could do is asked, also where a case has a rate: always a closed loop, by the engine of the case.
+fn closed(spec: &Spec) -> Spec {
+    let engine = if spec.model == Model::Closed { spec.engine } else { Engine::Epoll };
+    Spec { model: Model::Closed, engine, ..spec.clone() }
 }
 
 /// The load without its address.
