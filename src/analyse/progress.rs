@@ -1,4 +1,5 @@
-//! The ratios that verdicts are about, so far: of throughputs, or of median response times in an open loop. Called between rounds, while nothing is measured.
+//! The ratios that verdicts are about, so far: of throughputs, or of median response times in an open loop. Called between
+//! rounds, while nothing is measured.
 
 use lasthop_stats::{Estimate, Interval, quantile, stopping::precise_enough, totals};
 

@@ -168,7 +168,8 @@ pub struct Metrics {
     pub switches_per_request: IndexMap<String, f64>,
     /// System calls per request that the driver made by its own count.
     pub driver_system_calls_per_request: f64,
-    /// The driver's CPU time as a share of one core per thread, 0 to 1, over all trials.
+    /// The driver's CPU time as a share of one core per thread, 0 to 1, over all trials; in an open loop with the time that
+    /// it waits awake.
     pub driver_load: f64,
     /// Whether the schedule was kept; absent for a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
