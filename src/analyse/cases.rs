@@ -63,7 +63,7 @@ pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
 
 /// What the load reached against a server that does nothing, divided by what it reached here, in all trials.
 pub fn headroom(trials: &Trials, case: &str) -> Option<f64> {
-    let null = trials.round_records().find_map(|round| round.headroom.get(case).copied())?;
+    let null = trials.data.rounds().find_map(|round| round.headroom.get(case).copied())?;
     let (requests, nanoseconds) = trials.of(case).fold((0, 0), |(requests, nanoseconds), trial| {
         (requests + trial.result.requests, nanoseconds + trial.result.elapsed_ns)
     });

@@ -22,7 +22,7 @@ use crate::{
     analyse::summary::Summary,
     record::{
         RunData,
-        schema::{CasePlan, CaseProof, TrialRecord},
+        schema::{CasePlan, CaseProof},
     },
     service::stack::{PLACE, Place},
 };
@@ -116,11 +116,8 @@ fn choose<'a>(
         case: name.clone(),
         known: cases.iter().map(|plan| plan.case.as_str()).collect::<Vec<_>>().join(", "),
     })?;
-    let mut rounds = data.records.iter().filter_map(|record| match record {
-        TrialRecord::Round(round) => Some((round.round, round.cases.get(&name)?)),
-        _ => None,
-    });
-    let (round, proof) = rounds.next_back().ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
+    let up = data.rounds().filter_map(|round| Some((round.round, round.cases.get(&name)?))).last();
+    let (round, proof) = up.ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
     let folder = record.join("services").join(round.to_string()).join(plan.stack.to_string());
     Ok(Chosen { plan, proof, served: served(data, &folder)? })
 }
