@@ -253,13 +253,7 @@ impl Site {
 
 /// The image of a run: by the experiment's Containerfile, or of the host's packages.
 fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, SiteError> {
-    let of_host = |because: Option<String>| -> Result<Image, SiteError> {
-        let mut image = image::of_host(engine, &needs.content, sandbox)?;
-        if let Origin::Packages { because: why, .. } = &mut image.origin {
-            *why = because;
-        }
-        Ok(image)
-    };
+    let of_host = |because| Ok(image::of_host(engine, &needs.content, because, sandbox)?);
     let context = match (needs.images, needs.context) {
         (Images::Containerfile, None) => return Err(SiteError::NoContainerfile),
         (Images::Packages, _) | (Images::Auto, None) => return of_host(None),
