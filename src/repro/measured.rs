@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use lasthop_load::TrialResult;
+use lasthop_stats::mean;
 
 use super::outcome::Value;
 use crate::{
@@ -80,11 +81,6 @@ fn fits(have: &IndexMap<String, String>, wanted: &IndexMap<String, String>) -> b
     wanted.iter().all(|(factor, level)| have.get(factor) == Some(level))
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
-}
-
 /// How many base units a unit is.
 fn unit(name: &str) -> f64 {
     match name {
@@ -118,8 +114,8 @@ impl MeasuredPart<'_> {
 
     /// Seconds of a request by the study's method.
     fn method_time(&self, levels: &IndexMap<String, String>) -> Option<f64> {
-        let elapsed = |trials: &[TrialResult]| mean(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9));
-        let requests = |trials: &[TrialResult]| mean(trials.iter().map(|trial| trial.requests as f64));
+        let elapsed = |trials: &[TrialResult]| mean::of(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9));
+        let requests = |trials: &[TrialResult]| mean::of(trials.iter().map(|trial| trial.requests as f64));
         let per = |levels: &IndexMap<String, String>| {
             let case = self.method_case(levels)?;
             Some(elapsed(&case.trials)? / requests(&case.trials)?)
@@ -147,7 +143,7 @@ impl MeasuredPart<'_> {
         let trials = || self.method_case(levels).map(|case| &case.trials);
         let average = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
             let values: Option<Vec<f64>> = trials()?.iter().map(of).collect();
-            mean(values?.into_iter())
+            mean::of(values?)
         };
         let seconds = |trial: &TrialResult| trial.elapsed_ns as f64 / 1e9;
         let said = |of: fn(&lasthop_load::result::Reported) -> Option<f64>| {
@@ -184,7 +180,7 @@ impl MeasuredPart<'_> {
         let case = self.method_case(levels)?;
         let trials = if double { &case.double } else { &case.trials };
         let all = trials.iter().all(|trial| trial.requests == count);
-        mean(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9)).filter(|_| all)
+        mean::of(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9)).filter(|_| all)
     }
 
     fn at_level(&self, level: &str, levels: &IndexMap<String, String>) -> Option<f64> {
@@ -192,7 +188,7 @@ impl MeasuredPart<'_> {
         let mut wanted = levels.clone();
         wanted.insert(factor.clone(), level.to_owned());
         let case = self.method_case(&wanted)?;
-        mean(case.trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9 / trial.requests.max(1) as f64))
+        mean::of(case.trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9 / trial.requests.max(1) as f64))
     }
 
     /// The case of lasthop's design that a condition corresponds to.
@@ -304,7 +300,7 @@ impl MeasuredPart<'_> {
             (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
         };
         let logs: Option<Vec<f64>> = self.pairs(case, against).iter().map(one).collect();
-        mean(logs?.into_iter()).map(f64::exp)
+        mean::of(logs?).map(f64::exp)
     }
 
     /// Ratio of two conditions by lasthop's design; where several pairs of conditions fit, their geometric mean. For a rate
@@ -376,7 +372,7 @@ fn geometric_mean(ratios: &[Value]) -> Option<Value> {
         return Some(*only);
     }
     let count = ratios.len() as f64;
-    let value = mean(ratios.iter().map(|ratio| ratio.value.ln()))?.exp();
+    let value = mean::of(ratios.iter().map(|ratio| ratio.value.ln()))?.exp();
     let spread = |bound: &dyn Fn(&Value) -> Option<f64>| {
         let parts: Option<Vec<f64>> =
             ratios.iter().map(|ratio| Some((bound(ratio)? / ratio.value).ln().powi(2))).collect();

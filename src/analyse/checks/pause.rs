@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_stats::{Grouped, variance};
+use lasthop_stats::{Grouped, mean, variance};
 
 use super::{Evidence, of_case, of_run, order::LEVEL, percent};
 use crate::{
@@ -85,17 +85,13 @@ fn moved(trials: &Trials, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64>
     }
     let part_of = trials.data.parts();
     let mut parts: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for (round, logs) in &rounds {
-        parts.entry(part_of[round]).or_default().push(mean(logs));
+    for (round, logs) in rounds {
+        parts.entry(part_of[&round]).or_default().extend(mean::of(logs));
     }
-    let means: Vec<f64> = parts.values().map(|rounds| mean(rounds)).collect();
+    let means: Vec<f64> = parts.values().filter_map(|rounds| mean::of(rounds.iter().copied())).collect();
     let (low, high) =
         (means.iter().copied().fold(f64::INFINITY, f64::min), means.iter().copied().fold(f64::MIN, f64::max));
     let found = variance::components(&Grouped::new(parts.into_values().collect()).ok()?)?;
     let share = (high - low).exp_m1();
     (found.p_value < LEVEL && share > trials.data.header.settings.margin).then_some(share)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
