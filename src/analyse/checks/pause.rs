@@ -44,33 +44,38 @@ fn duration(nanoseconds: u64) -> String {
     }
 }
 
+/// By number of each round: after how many pauses it was made.
+type Parts = BTreeMap<u32, usize>;
+
 /// A ratio that is another one after a pause, and a reference's throughput that is.
 pub fn pause(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     if trials.data.resumptions().next().is_none() {
         return vec![];
     }
-    trials.cases().iter().filter_map(|plan| of_ratio(trials, plan).or_else(|| of_throughput(trials, plan))).collect()
+    let parts = trials.data.parts();
+    let moved = |plan| of_ratio(trials, &parts, plan).or_else(|| of_throughput(trials, &parts, plan));
+    trials.cases().iter().filter_map(moved).collect()
 }
 
-fn of_ratio(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+fn of_ratio(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
     let pairs = Pairs::of(trials, plan)?;
     let log = |case: &MeasuredTrial, reference: &MeasuredTrial| {
         (case.result.throughput() / reference.result.throughput()).ln()
     };
     let logs = pairs.blocks.iter().map(|&(place, case, reference)| (place.0, log(case, reference)));
-    let moved = moved(trials, logs)?;
+    let moved = moved(trials, parts, logs)?;
     let text =
         format!("the ratio to {} differs by {} between the parts of the run", pairs.reference.case, percent(moved));
     let effect = "what is reported is a mean over two states: make a new run, and look for what changed in the pause";
     Some(of_case("pause", Severity::Doubt, &plan.case, text, effect))
 }
 
-fn of_throughput(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+fn of_throughput(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
     if plan.reference.is_some() {
         return None;
     }
-    let moved = moved(trials, trials.of(&plan.case).map(|trial| (trial.round, trial.result.throughput().ln())))?;
+    let moved = moved(trials, parts, trials.of(&plan.case).map(|trial| (trial.round, trial.result.throughput().ln())))?;
     let text = format!("its throughput differs by {} between the parts of the run", percent(moved));
     let effect = "the machine is not as fast as before its pause; ratios are taken within blocks and stay fair";
     Some(of_case("pause", Severity::Note, &plan.case, text, effect))
@@ -78,12 +83,11 @@ fn of_throughput(trials: &Trials, plan: &CasePlan) -> Option<Check> {
 
 /// How far the parts' means are apart, as a share, where that is certain and more than the margin. Rounds are what is
 /// compared (analysis of variance of their means): the blocks of a round share its luck.
-fn moved(trials: &Trials, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
+fn moved(trials: &Trials, part_of: &Parts, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
     let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (round, log) in logs {
         rounds.entry(round).or_default().push(log);
     }
-    let part_of = trials.data.parts();
     let mut parts: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (round, logs) in rounds {
         parts.entry(part_of[&round]).or_default().extend(mean::of(logs));
