@@ -230,8 +230,7 @@ impl MeasuredPart<'_> {
         let wanted = self.design_condition(levels);
         let mut cases = self.design.as_ref()?.cases.iter();
         let case = cases.find(|case| fits(&case.levels, &wanted) && case.load.requests_per_connection == requests)?;
-        let unit = f64::from(requests) * f64::from(case.load.connections.max(1));
-        known(&case.metrics.as_ref()?.throughput).inverse().map(|time| time.times(unit))
+        Some(request_time(case)?.times(f64::from(requests)))
     }
 
     /// Seconds of a request at a level of the factor that a line goes over.
@@ -239,19 +238,12 @@ impl MeasuredPart<'_> {
         let Time::Levels(factor) = &self.run.time else { return None };
         let mut wanted = levels.clone();
         wanted.insert(factor.clone(), level.to_owned());
-        self.time_of_case(&wanted)
+        request_time(self.design_case(&wanted)?)
     }
 
-    /// Seconds of a request in one case.
-    fn time_of_case(&self, levels: &Levels) -> Option<Known> {
-        let case = self.design_case(levels)?;
-        let rate = known(&case.metrics.as_ref()?.throughput);
-        Some(rate.inverse()?.times(f64::from(case.load.connections.max(1))))
-    }
-
-    /// Seconds of a request by lasthop's design: one divided by the rate of a connection.
+    /// Seconds of a request by lasthop's design, in one case or of a line through several.
     fn design_time(&self, levels: &IndexMap<String, String>) -> Option<Known> {
-        let per = |levels: &IndexMap<String, String>| self.time_of_case(levels);
+        let per = |levels: &IndexMap<String, String>| request_time(self.design_case(levels)?);
         let Time::Levels(factor) = &self.run.time else { return per(levels) };
         let cases = self.design.as_ref()?.cases.iter().map(|case| &case.levels);
         let ends = ends(cases, factor, levels)?;
@@ -364,6 +356,12 @@ impl MeasuredPart<'_> {
 
 fn known(measured: &Measured) -> Known {
     Known { value: measured.estimate, low: measured.low, high: measured.high }
+}
+
+/// Seconds of a request in one case: one divided by the rate of a connection.
+fn request_time(case: &CaseSummary) -> Option<Known> {
+    let rate = known(&case.metrics.as_ref()?.throughput);
+    Some(rate.inverse()?.times(f64::from(case.load.connections.max(1))))
 }
 
 /// On a scale of logarithms; the errors of the parts add up in squares. `None` for no ratio.
