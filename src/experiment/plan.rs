@@ -408,7 +408,8 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
     let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
     let address = match transport {
         Transport::Unix | Transport::TlsUnix => Address::Unix(runtime.join(file.unwrap_or(SOCKET))),
-        Transport::Abstract => Address::Abstract(format!("@run@-{name}")),
+        // Ends in what no name has: it stands in texts, and `app` is not to be found in `app-2`.
+        Transport::Abstract => Address::Abstract(format!("@run@-{name}@")),
         Transport::Tcp | Transport::Tls => Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         Transport::Tcp6 => Address::Tcp(SocketAddr::from((Ipv6Addr::LOCALHOST, port))),
     };
@@ -492,7 +493,10 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{experiment::catalog::Catalog, record::schema::Derivation};
+    use crate::{
+        experiment::{catalog::Catalog, model::ConfigFile},
+        record::schema::Derivation,
+    };
 
     fn selection(only: &[&str], set: &[&str]) -> Selection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
@@ -639,6 +643,18 @@ mod tests {
         assert_eq!(plan.cases.len(), 30);
         assert_eq!(plan.stacks.len(), 6);
         assert_eq!(plan.differences, []);
+    }
+
+    /// Names of abstract sockets have no slash after which one ends.
+    #[test]
+    fn several_servers_on_abstract_sockets_differ_in_the_link_only() {
+        let mut experiment = Catalog::default().load("sockets").unwrap();
+        let server = &mut experiment.services["server"];
+        server.count = "2".to_owned();
+        let peers = "{% for peer in server.all %}{{ peer }} {{ peer.url }}\n{% endfor %}".to_owned();
+        server.config.insert("peers".into(), ConfigFile { text: peers, source: "peers".to_owned() });
+        let chosen = selection(&["pattern=echo"], &["transport=unix,abstract,tcp"]);
+        assert_eq!(Plan::new(experiment, &chosen).unwrap().differences, []);
     }
 
     #[test]
