@@ -124,7 +124,7 @@ pub enum StartCause {
     #[error("{0}")]
     Container(String),
     #[error(transparent)]
-    NotReady(NotReady),
+    NotReady(#[from] NotReady),
     #[error(transparent)]
     Guard(#[from] GuardError),
 }
@@ -322,37 +322,56 @@ fn start_service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> 
     let stop_signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
     address_is_free(container, &service.endpoint.address).map_err(at(Stage::Start))?;
     let life = begin(guard, bindings, binding, service, housing, &log).map_err(at(Stage::Start))?;
+    let up = come_up(guard, binding, service, container, &life).map_err(|cause| {
+        // What it still writes while it ends belongs to the log that is shown.
+        let _ = life.stop(stop_signal, service.stop.timeout);
+        let own = container.filter(|_| matches!(life, Life::Child(_)));
+        let explained = own.and_then(|container| container_died(container, &cause));
+        let _ = own.map(Launch::remove);
+        at(Stage::Ready)(explained.unwrap_or(cause))
+    })?;
+    Ok(Instance {
+        name: service.name.clone(),
+        recipe: service.recipe.clone(),
+        pid: up.pid,
+        helpers: up.helpers,
+        container: container.cloned(),
+        endpoint: service.endpoint.clone(),
+        log,
+        ready_after: up.after,
+        stop: service.stop.clone(),
+        life,
+    })
+}
+
+/// A service that is ready.
+struct Up {
+    after: Duration,
+    pid: i32,
+    helpers: Vec<(String, i32)>,
+}
+
+/// Waits until it is ready, and sees that it is who answers.
+fn come_up(
+    guard: &Guard,
+    binding: &ServiceBinding,
+    service: &RenderedService,
+    container: Option<&Launch>,
+    life: &Life,
+) -> Result<Up, StartCause> {
     let run = |command: &[String]| match container {
         Some(container) => guard.spawn(client_in_place(binding, &container.exec(command))),
         None => guard.spawn(in_place(binding, service, command)),
     };
-    let local = container.map_or(Ok(()), |container| wait_until_local(container, &life, service.ready.timeout));
-    let ready_after = local
-        .and_then(|()| readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || life.exited()))
-        .map_err(|cause| {
-            // What it still writes while it ends belongs to the log that is shown.
-            let _ = life.stop(stop_signal, service.stop.timeout);
-            let own = container.filter(|_| matches!(life, Life::Child(_)));
-            let explained = own.and_then(|container| container_died(container, &cause));
-            let _ = own.map(Launch::remove);
-            at(Stage::Ready)(explained.unwrap_or(StartCause::NotReady(cause)))
-        })?;
-    let (pid, helpers) = processes(&life, container, &service.endpoint.address).map_err(at(Stage::Ready))?;
-    if container.is_none_or(|container| container.publish.is_none()) {
-        no_stranger_answers(&service.endpoint.address, pid).map_err(at(Stage::Ready))?;
+    if let Some(container) = container {
+        wait_until_local(container, life, service.ready.timeout)?;
     }
-    Ok(Instance {
-        name: service.name.clone(),
-        recipe: service.recipe.clone(),
-        pid,
-        helpers,
-        container: container.cloned(),
-        endpoint: service.endpoint.clone(),
-        log,
-        ready_after,
-        stop: service.stop.clone(),
-        life,
-    })
+    let after = readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || life.exited())?;
+    let (pid, helpers) = processes(life, container, &service.endpoint.address)?;
+    if container.is_none_or(|container| container.publish.is_none()) {
+        no_stranger_answers(&service.endpoint.address, pid)?;
+    }
+    Ok(Up { after, pid, helpers })
 }
 
 /// Nobody else is where the service is to listen, and the place can hold a socket.
@@ -515,13 +534,13 @@ fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// What the engine says of a container that ended before it was ready.
-fn container_died(container: &Launch, cause: &NotReady) -> Option<StartCause> {
-    let NotReady::Died(exit) = cause else { return None };
+fn container_died(container: &Launch, cause: &StartCause) -> Option<StartCause> {
+    let StartCause::NotReady(NotReady::Died(exit)) = cause else { return None };
     let engine = container.engine.kind.name();
-    // Statuses of `run` that both engines share: 125 is the engine's own, 126 and 127 are of the program.
     if let Some(address) = container.published().filter(|address| is_taken(*address)) {
         return Some(StartCause::PortTaken { address, owner: listener::owners(&Address::Tcp(address)).pop() });
     }
+    // Statuses of `run` that both engines share: 125 is the engine's own, 126 and 127 are of the program.
     let text = match exit {
         _ if container.out_of_memory() => {
             "its container was killed for its memory limit; raise container.memory".to_owned()
@@ -652,22 +671,21 @@ fn is_loopback(address: &Address) -> bool {
 
 fn nobody_answers(address: &Address) -> Result<(), StartCause> {
     match readiness::answers(address) {
-        true => Err(StartCause::AlreadyAnswered {
-            address: shown_address(address),
-            owner: listener::owners(address).into_iter().next(),
-        }),
+        true => {
+            Err(StartCause::AlreadyAnswered { address: shown_address(address), owner: listener::owners(address).pop() })
+        }
         false => Ok(()),
     }
 }
 
 /// Between the question before the start and now another process may have taken the address.
 fn no_stranger_answers(address: &Address, pid: i32) -> Result<(), StartCause> {
-    let owners = listener::owners(address);
+    let mut owners = listener::owners(address);
     let family = process::descendants(pid);
-    let is_ours = |owner: &Owner| owner.pid == pid || family.contains(&owner.pid);
-    match owners.into_iter().try_fold(None, |_, owner| if is_ours(&owner) { Err(()) } else { Ok(Some(owner)) }) {
-        Ok(Some(owner)) => Err(StartCause::Stranger { address: shown_address(address), owner }),
-        Ok(None) | Err(()) => Ok(()),
+    let is_ours = owners.iter().any(|owner| owner.pid == pid || family.contains(&owner.pid));
+    match owners.pop().filter(|_| !is_ours) {
+        Some(owner) => Err(StartCause::Stranger { address: shown_address(address), owner }),
+        None => Ok(()),
     }
 }
 
