@@ -24,7 +24,7 @@ use lasthop::{
         guard::Guard,
         process::Stat,
         readiness,
-        sandbox::{Sandbox, Wanted},
+        sandbox::{SOCKET_PATH_LIMIT, Sandbox, Wanted},
         stack::{Stack, StackPlan, Stage, StartError},
     },
 };
@@ -275,6 +275,21 @@ fn a_container_that_is_refused_after_its_start_is_removed() {
     let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
     let last = asked.lines().last().unwrap();
     assert!(last.starts_with("rm --force") && last.ends_with("the-container"), "{asked}");
+}
+
+#[test]
+fn a_socket_may_have_the_longest_path_that_the_kernel_allows() {
+    let run = Run::new();
+    let mut bindings = run.bind(0, Transport::Unix, "/usr/sbin/nginx");
+    let place = tempfile::tempdir().unwrap();
+    let rest = SOCKET_PATH_LIMIT - place.path().as_os_str().len() - "//socket".len();
+    let folder = place.path().join("x".repeat(rest));
+    fs::create_dir(&folder).unwrap();
+    let path = folder.join("socket");
+    assert_eq!(path.as_os_str().len(), SOCKET_PATH_LIMIT);
+    bindings.services["app"].address = Address::Unix(path);
+    let service = nginx(&bindings);
+    run.start(bindings, service).unwrap().stop().unwrap();
 }
 
 #[test]

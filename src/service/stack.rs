@@ -589,7 +589,8 @@ fn wait_until_local(container: &Launch, child: &Life, timeout: Duration) -> Resu
 
 /// Not every file system can hold a socket, and not every engine shows the host's folder as it is.
 fn holds_sockets(path: &Path, on_volume: bool) -> Result<(), StartCause> {
-    let probe = path.with_extension("probe");
+    // No name is shorter: the path of the socket itself may be as long as the kernel allows.
+    let probe = path.with_file_name("p");
     let made = std::os::unix::net::UnixListener::bind(&probe);
     let _ = fs::remove_file(&probe);
     made.map(drop).map_err(|cause| {
