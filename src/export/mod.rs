@@ -24,7 +24,7 @@ use crate::{
         RunData,
         schema::{CasePlan, CaseProof},
     },
-    service::stack::{PLACE, Place},
+    service::place::{PLACE, Place},
 };
 
 /// Nothing can be exported.
