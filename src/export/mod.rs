@@ -24,7 +24,10 @@ use crate::{
         RunData,
         schema::{CasePlan, CaseProof},
     },
-    service::place::{PLACE, Place},
+    service::{
+        bindings::{SOCKET, service_of},
+        place::{PLACE, Place},
+    },
 };
 
 /// Nothing can be exported.
@@ -130,13 +133,7 @@ fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {
             .into_iter()
             .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| {
-                let found = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                found == *name
-                    || found
-                        .strip_prefix(name.as_str())
-                        .is_some_and(|rest| rest.trim_start_matches(['-', '.', '_']).parse::<u32>().is_ok())
-            })
+            .filter(|path| service_of(&path.file_name().unwrap_or_default().to_string_lossy()) == name)
             .collect();
         folders.sort();
         for folder in folders {
@@ -166,7 +163,7 @@ impl Replacements {
             if let Address::Unix(path) = &place.endpoint.address {
                 let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 // Database clients know the socket by its name in a folder; others may have any name.
-                let file = if file == crate::service::bindings::SOCKET { format!("{name}.sock") } else { file };
+                let file = if file == SOCKET { format!("{name}.sock") } else { file };
                 pairs.push((path.display().to_string(), format!("/run/{name}/{file}")));
             }
             if let Address::Abstract(given) = &place.endpoint.address {
