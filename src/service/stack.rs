@@ -130,7 +130,7 @@ fn by(owner: &Option<Owner>) -> String {
     owner.as_ref().map_or_else(String::new, |owner| format!(", {owner}"))
 }
 
-/// A running service. Dropping it kills it.
+/// A running service. Dropping it kills it, but for a container, which is left to the end of the run.
 #[derive(Debug)]
 pub struct Instance {
     pub name: String,
