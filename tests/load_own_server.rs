@@ -95,6 +95,7 @@ fn the_figures_have_the_keys_of_the_design() {
     let rising = ["p50", "p90", "p99", "p999", "max"].map(latency);
     assert!(rising.is_sorted() && rising[0] > 0, "{rising:?}");
     assert!(figures["driver_cpu_seconds"].as_f64().unwrap() > 0.0);
+    assert!(figures["driver_run_delay_seconds"].as_f64().unwrap() >= 0.0);
     assert!(figures["system_calls_per_request"].as_f64().unwrap() >= 2.0);
     assert_eq!((figures["engine"].as_str(), figures["connections"].as_u64()), (Some("epoll"), Some(3)));
     assert_eq!((figures["proof"]["family"].as_str(), &figures["proof"]["reused"]), (Some("unix"), &true.into()));

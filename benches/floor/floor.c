@@ -3,10 +3,10 @@
  *   floor echo|http|postgres|redis  unix:PATH | tcp:HOST:PORT  [key=value ...]
  *
  *   connections=N  seconds=S  pipeline=D  size=BYTES (echo)  path=/URI (http)  user=NAME database=NAME (postgres)
- *   engine=plain|uring|uring-once
+ *   engine=plain|uring|uring-once  rate=REQUESTS_PER_SECOND  arrivals=constant|poisson
  *
  * One connection: blocking send and recv. Several: one epoll_wait for what is ready, then one recv and one send each.
- * engine=uring tries the same over io_uring (uring.h).
+ * engine=uring tries the same over io_uring (uring.h); rate= makes it an open loop (paced.h).
  * A reply is as long as the first one was; its content is looked at once, before the clock starts. No clock is read, no
  * histogram kept, no error sorted: what a real client needs beyond this loop is what it pays for.
  *
@@ -163,6 +163,7 @@ static uint64_t many_connections(const int *fds, int connections, int depth) {
   return requests;
 }
 
+#include "paced.h"
 #include "uring.h"
 
 static double seconds_of(struct timeval time) { return (double)time.tv_sec + (double)time.tv_usec / 1e6; }
@@ -170,8 +171,9 @@ static double seconds_of(struct timeval time) { return (double)time.tv_sec + (do
 int main(int argc, char **argv) {
   if (argc < 3) fail("floor PROTOCOL ADDRESS [key=value ...]");
   const char *protocol = argv[1], *path = "/", *user = "postgres", *database = "postgres", *engine = "plain";
+  const char *arrivals = "constant";
   int connections = 1, depth = 1, size = 64;
-  double seconds = 1;
+  double seconds = 1, rate = 0;
   for (int i = 3; i < argc; i++) {
     char *value = strchr(argv[i], '=');
     if (!value) fail(argv[i]);
@@ -184,6 +186,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "user")) user = value;
     else if (!strcmp(argv[i], "database")) database = value;
     else if (!strcmp(argv[i], "engine")) engine = value;
+    else if (!strcmp(argv[i], "rate")) rate = atof(value);
+    else if (!strcmp(argv[i], "arrivals")) arrivals = value;
     else fail(argv[i]);
   }
   int plain = !strcmp(engine, "plain"), once = !strcmp(engine, "uring-once");
@@ -214,6 +218,10 @@ int main(int argc, char **argv) {
   check_reply(protocol);
   for (int i = 1; i < depth; i++) memcpy(request + (size_t)i * request_length, request, request_length);
   request_length *= (size_t)depth;
+  if (rate > 0) {
+    paced(fds, connections, rate, !strcmp(arrivals, "poisson"), seconds);
+    return 0;
+  }
 
   struct itimerval timer = {.it_value = {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}};
   struct sigaction action = {.sa_handler = on_alarm};

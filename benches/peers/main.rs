@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers, whose output is its purpose")]
 
+mod disturbance;
 mod paced;
 mod roundtrip;
 mod scenario;
@@ -102,7 +103,7 @@ fn run(settings: &Settings) -> Result<(), String> {
         println!("{}", uring::beside_the_floor(settings, &servers, &mut draws)?);
     }
     if wanted("open") {
-        println!("{}", paced::open_loop(settings, &servers)?);
+        println!("{}", paced::open_loop(settings, &servers, &mut draws)?);
     }
     if wanted("sockperf") {
         println!("{}", roundtrip::beside_sockperf(settings, &servers)?);

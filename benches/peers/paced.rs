@@ -1,18 +1,13 @@
 //! The open loop: how late lasthop sends at half of the closed loop's throughput, and what others measure at that rate.
 
-use std::{
-    fmt::Write as _,
-    hint::black_box,
-    process::Command,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fmt::Write as _, process::Command};
 
+use lasthop_stats::random::Draws;
 use serde_json::Value;
 
 use crate::{
     Settings,
+    disturbance::{self, Watch},
     scenario::Server,
     server::Servers,
     special, table,
@@ -23,44 +18,112 @@ use crate::{
 const LAG_TARGET_US: f64 = 100.0;
 
 /// Short runs, so that most of them see no stall of the machine: a stall is in one run, not in all.
-const RUN: [&str; 4] = ["--duration", "200ms", "--warm-up", "50ms"];
+const RUN_SECONDS: f64 = 0.2;
 
-/// What is compared: how lasthop waits by itself, asleep to the last moment, and with so many connections that one is free
-/// whatever the server does. With ten a server that pauses for ten requests makes the next one late.
-const WAYS: [(&str, &[&str]); 3] = [
-    ("10 connections, awake before due", &["-c", "10"]),
-    ("10 connections, asleep (`--spin 1us`)", &["-c", "10", "--spin", "1us"]),
-    ("1,000 connections, awake before due", &["-c", "1000"]),
+/// Most of a run's time that its two CPUs may have been taken from generator and server for the run to count as undisturbed.
+/// After a pause of `g` at half of what is possible, what is due within `2 g` is late: half a per cent of pauses makes one of
+/// late requests, and then the 99th percentile no longer tells of the generator.
+const UNDISTURBED: f64 = 0.005;
+
+/// One way to keep the schedule.
+#[derive(Clone, Copy)]
+enum Way {
+    /// `lasthop load` with these options.
+    Lasthop(&'static [&'static str]),
+    /// `benches/floor/paced.h` with so many connections: sends and receives, and reads the clock.
+    Floor(&'static str),
+}
+
+/// How lasthop waits by itself, asleep to the last moment, and with so many connections that one is free whatever the server
+/// does: with ten a server that pauses for ten requests makes the next one late.
+const WAYS: [(&str, Way); 4] = [
+    ("10 connections, awake before due", Way::Lasthop(&["-c", "10"])),
+    ("10 connections, asleep (`--spin 1us`)", Way::Lasthop(&["-c", "10", "--spin", "1us"])),
+    ("1,000 connections, awake before due", Way::Lasthop(&["-c", "1000"])),
+    ("the floor, 10 connections, always awake", Way::Floor("connections=10")),
 ];
 
-/// What the machine itself does to a schedule: see [`idle_lag`].
-const NOTHING_SENT: &str = "nothing sent, only the clock read";
-
-/// What a run at a fixed rate came to, in microseconds.
-#[derive(Default)]
-struct Paced {
-    p50: Vec<f64>,
-    p99: Vec<f64>,
-    /// Share of the rate that was reached.
-    reached: Vec<f64>,
+/// What one run came to, in microseconds.
+#[derive(Clone, Copy)]
+struct Lag {
+    p50: f64,
+    p99: f64,
+    /// How long generator and server were kept from their CPUs.
+    disturbed: f64,
 }
 
-impl Paced {
-    fn add(&mut self, p50: f64, p99: f64, reached: f64) {
-        self.p50.push(p50);
-        self.p99.push(p99);
-        self.reached.push(reached);
-    }
-
-    fn median(values: &[f64]) -> f64 {
-        table::median(values).unwrap_or(f64::INFINITY)
+impl Lag {
+    fn is_undisturbed(&self) -> bool {
+        self.disturbed <= UNDISTURBED * RUN_SECONDS * 1e6
     }
 }
 
-pub fn open_loop(settings: &Settings, servers: &Servers) -> Result<String, String> {
-    let mut lag = "| open loop at half of the closed loop's throughput | rate | | lag p50 | lag p99: median (least) of runs | runs within | target | |\n\
-                   |---|---|---|---|---|---|---|---|\n"
-        .to_owned();
+/// A schedule on a server.
+struct Schedule<'a> {
+    settings: &'a Settings,
+    url: String,
+    /// As the floor wants it.
+    address: String,
+    watch: Watch,
+    rate: f64,
+    arrivals: &'static str,
+}
+
+impl Schedule<'_> {
+    fn run(&self, way: Way) -> Result<Lag, String> {
+        let before = self.watch.read();
+        let figures = match way {
+            Way::Lasthop(options) => self.lasthop(options)?,
+            Way::Floor(connections) => self.floor(connections)?,
+        };
+        let elsewhere = self.watch.read() - before;
+        let of = |value: &Value| value.as_f64().unwrap_or(f64::INFINITY);
+        let own = of(&figures["driver_run_delay_seconds"]) * 1e6;
+        let lag = &figures["lag_ns"];
+        Ok(Lag { p50: of(&lag["p50"]) / 1e3, p99: of(&lag["p99"]) / 1e3, disturbed: own + elsewhere })
+    }
+
+    fn lasthop(&self, options: &[&str]) -> Result<Value, String> {
+        let (rate, duration) = (self.rate.to_string(), format!("{RUN_SECONDS}s"));
+        let common = ["--duration", &duration, "--warm-up", "50ms", "--rate", &rate, "--arrivals", self.arrivals];
+        Ok(special::load(self.settings, &self.url, &[&common, options].concat())?.0)
+    }
+
+    fn floor(&self, connections: &str) -> Result<Value, String> {
+        let mut command = Command::new(&self.settings.floor);
+        command.args(["http", &self.address, connections, &format!("seconds={RUN_SECONDS}")]);
+        command.args([format!("rate={}", self.rate), format!("arrivals={}", self.arrivals)]);
+        let ran = tool::run(&mut command, 1)?;
+        ran.ended?;
+        serde_json::from_str(&ran.output).map_err(|error| error.to_string())
+    }
+
+    /// All ways in turns, in random order, until each had as many undisturbed runs as there are rounds, or ten times as many
+    /// runs in all.
+    fn measure(&self, draws: &mut Draws) -> Result<[Vec<Lag>; WAYS.len()], String> {
+        let mut all = WAYS.map(|_| Vec::new());
+        let enough = |lags: &Vec<Lag>| lags.iter().filter(|lag| lag.is_undisturbed()).count() >= self.settings.rounds;
+        for _ in 0..10 * self.settings.rounds {
+            let mut order: Vec<usize> = (0..WAYS.len()).collect();
+            draws.shuffle(&mut order);
+            for way in order {
+                all[way].push(self.run(WAYS[way].1)?);
+            }
+            if all.iter().all(enough) {
+                break;
+            }
+        }
+        Ok(all)
+    }
+}
+
+pub fn open_loop(settings: &Settings, servers: &Servers, draws: &mut Draws) -> Result<String, String> {
+    let mut lag = format!(
+        "Pauses of server and generator (time stolen from the virtual machine: {}).\n\n\
+         | open loop at half of the closed loop's throughput | rate | | lag p50 | p99, all runs | undisturbed runs | their \
+         p99: median (greatest) | within | target | |\n|---|---|---|---|---|---|---|---|---|---|\n",
+        disturbance::source()
+    );
     let mut peers =
         "| the same rate, 10 connections, constant | from | p50 | p99 | of the rate reached |\n|---|---|---|---|---|\n"
             .to_owned();
@@ -68,85 +131,38 @@ pub fn open_loop(settings: &Settings, servers: &Servers) -> Result<String, Strin
         let (closed, _) = special::load(settings, &url, &["-c", "10", "-d", "1s"])?;
         let rate = (closed["throughput"].as_f64().unwrap_or(0.0) / 2.0).round();
         for arrivals in ["constant", "poisson"] {
-            lag_rows(settings, &url, &format!("HTTP, {transport}, {arrivals}"), rate, arrivals, &mut lag)?;
+            let address = match transport {
+                "unix" => format!("unix:{}", servers.socket(Server::Http).display()),
+                _ => format!("tcp:127.0.0.1:{}", servers.port(Server::Http)),
+            };
+            let watch = Watch::over(servers.pid(Server::Http));
+            let schedule = Schedule { settings, url: url.clone(), address, watch, rate, arrivals };
+            for ((way, _), lags) in WAYS.iter().zip(schedule.measure(draws)?) {
+                let _ = writeln!(lag, "| HTTP, {transport}, {arrivals} | {rate} /s | {way} | {}", row(&lags));
+            }
         }
         peer_rows(settings, servers, transport, &url, rate, &mut peers)?;
     }
     Ok(format!("{lag}\n{peers}"))
 }
 
-fn lag_rows(
-    settings: &Settings,
-    url: &str,
-    name: &str,
-    rate: f64,
-    arrivals: &str,
-    text: &mut String,
-) -> Result<(), String> {
-    let given = rate.to_string();
-    let mut all = WAYS.map(|(way, _)| (way, Paced::default()));
-    let mut nothing = Paced::default();
-    for _ in 0..settings.rounds * 5 {
-        for ((_, way), (_, paced)) in WAYS.iter().zip(&mut all) {
-            let options = [&RUN, ["--rate", given.as_str(), "--arrivals", arrivals].as_slice(), way].concat();
-            let (figures, _) = special::load(settings, url, &options)?;
-            let lag = |key: &str| figures["lag_ns"][key].as_f64().unwrap_or(f64::INFINITY) / 1e3;
-            paced.add(lag("p50"), lag("p99"), f64::from(u8::from(figures["offered"]["reached"] == true)));
-        }
-        let (p50, p99) = idle_lag(rate, Duration::from_millis(200))?;
-        nothing.add(p50, p99, 1.0);
+/// Lag at the median and in the tail, of all runs and of those that nothing disturbed.
+fn row(lags: &[Lag]) -> String {
+    let quiet: Vec<f64> = lags.iter().filter(|lag| lag.is_undisturbed()).map(|lag| lag.p99).collect();
+    let (p50, p99) = (median(lags.iter().map(|lag| lag.p50)), median(lags.iter().map(|lag| lag.p99)));
+    let head = format!("{p50:.1} µs | {p99:.1} µs | {} of {}", quiet.len(), lags.len());
+    if quiet.is_empty() {
+        return format!("{head} | – | – | ≤ {LAG_TARGET_US:.0} µs | not to be seen |");
     }
-    for (way, paced) in &all {
-        let mark = if Paced::median(&paced.p99) <= LAG_TARGET_US { "reached" } else { "**missed**" };
-        let _ = writeln!(text, "| {name} | {given} /s | {way} | {} | ≤ {LAG_TARGET_US:.0} µs | {mark} |", row(paced));
-    }
-    let _ = writeln!(text, "| {name} | {given} /s | {NOTHING_SENT} | {} | – | |", row(&nothing));
-    Ok(())
+    let within = quiet.iter().filter(|p99| **p99 <= LAG_TARGET_US).count();
+    let greatest = quiet.iter().copied().fold(0.0, f64::max);
+    let of_quiet = median(quiet.into_iter());
+    let mark = if of_quiet <= LAG_TARGET_US { "reached" } else { "**missed**" };
+    format!("{head} | {of_quiet:.1} µs ({greatest:.1} µs) | {within} | ≤ {LAG_TARGET_US:.0} µs | {mark} |")
 }
 
-/// Lag at the median and in the tail, and how many runs are within the target.
-fn row(paced: &Paced) -> String {
-    let least = paced.p99.iter().copied().fold(f64::INFINITY, f64::min);
-    let within = paced.p99.iter().filter(|p99| **p99 <= LAG_TARGET_US).count();
-    let (p50, p99) = (Paced::median(&paced.p50), Paced::median(&paced.p99));
-    format!("{p50:.1} µs | {p99:.1} µs ({least:.1} µs) | {within} of {}", paced.p99.len())
-}
-
-/// Median and 99th percentile, in microseconds, of the lag of a schedule at `rate` a second that nothing keeps up but a loop that
-/// reads the clock, while the servers' CPU is as busy: whatever is late here, the machine has made late.
-fn idle_lag(rate: f64, length: Duration) -> Result<(f64, f64), String> {
-    let over = AtomicBool::new(false);
-    let lags = thread::scope(|scope| {
-        scope.spawn(|| {
-            let pinned = tool::pin(0);
-            while !over.load(Ordering::Relaxed) {
-                black_box(Instant::now());
-            }
-            pinned
-        });
-        let lags = scope.spawn(|| tool::pin(1).map(|()| lags_of_the_clock(rate, length))).join();
-        over.store(true, Ordering::Relaxed);
-        lags
-    });
-    let mut lags = lags.map_err(|_| "the clock's thread failed")?.map_err(|error| error.to_string())?;
-    lags.sort_by(f64::total_cmp);
-    let at = |share: f64| lags.get((lags.len() as f64 * share) as usize).copied().unwrap_or(f64::INFINITY);
-    Ok((at(0.5), at(0.99)))
-}
-
-/// How late each request that is due within `length` is seen to be, in microseconds.
-fn lags_of_the_clock(rate: f64, length: Duration) -> Vec<f64> {
-    let start = Instant::now();
-    let mut lags = Vec::with_capacity((rate * length.as_secs_f64()) as usize + 1);
-    loop {
-        let now = start.elapsed();
-        if now > length {
-            return lags;
-        }
-        while lags.len() as f64 / rate <= now.as_secs_f64() {
-            lags.push((now.as_secs_f64() - lags.len() as f64 / rate) * 1e6);
-        }
-    }
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    table::median(&values.collect::<Vec<_>>()).unwrap_or(f64::INFINITY)
 }
 
 /// Response times from the scheduled start where a tool has such a thing: lasthop, wrk2, oha. vegeta has not: its latency
@@ -167,17 +183,18 @@ fn peer_rows(
         other => find(other).is_some(),
     };
     for (name, from, run) in all.iter().filter(here) {
-        let mut paced = Paced::default();
+        let mut found = Vec::new();
         for _ in 0..settings.rounds {
-            let (p50, p99, reached) = run(settings, servers, url, transport == "unix", rate)
+            let measured = run(settings, servers, url, transport == "unix", rate)
                 .map_err(|error| format!("{name} at {rate} requests/s: {error}"))?;
-            paced.add(p50, p99, reached / rate);
+            found.push(measured);
         }
-        let [p50, p99, reached] = [&paced.p50, &paced.p99, &paced.reached].map(|values| Paced::median(values));
+        let median = |of: fn(&(f64, f64, f64)) -> f64| median(found.iter().map(of));
+        let (p50, p99, reached) = (median(|all| all.0), median(|all| all.1), median(|all| all.2));
         let _ = writeln!(
             text,
             "| {name}, {transport}, {rate} /s | {from} | {p50:.0} µs | {p99:.0} µs | {:.0} % |",
-            100.0 * reached
+            100.0 * reached / rate
         );
     }
     Ok(())

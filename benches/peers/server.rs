@@ -73,6 +73,11 @@ impl Servers {
         self.of(server).folder.path()
     }
 
+    /// The process of a server that has one.
+    pub fn pid(&self, server: Server) -> u32 {
+        self.of(server).children[0].id()
+    }
+
     pub fn port(&self, server: Server) -> u16 {
         self.of(server).port
     }

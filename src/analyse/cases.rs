@@ -213,6 +213,14 @@ fn switches(trials: &Trials, case: &str) -> IndexMap<String, f64> {
     std::iter::once(("driver".to_owned(), per(trials, case, driver, answered))).chain(services).collect()
 }
 
+/// The time that the driver's threads waited for a CPU, as a share of the trials' time; `None` where nobody counted it.
+pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
+    let delays: Option<Vec<u64>> = trials.of(&plan.case).map(|trial| trial.result.cost.run_delay_ns).collect();
+    let time: u64 = trials.of(&plan.case).map(|trial| trial.result.elapsed_ns).sum();
+    let share = delays?.iter().sum::<u64>() as f64 / (time as f64 * f64::from(plan.load.threads.max(1)));
+    Some(share).filter(|share| share.is_finite())
+}
+
 /// The driver's CPU time as a share of a core per thread; 0 for a case without trials.
 pub fn driver_load(trials: &Trials, plan: &CasePlan) -> f64 {
     let threads = f64::from(plan.load.threads.max(1));

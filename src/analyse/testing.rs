@@ -231,6 +231,7 @@ fn result(truth: &Truth, speed: f64) -> TrialResult {
             voluntary_switches: requests,
             involuntary_switches: 0,
             system_calls: 2 * requests,
+            run_delay_ns: Some(0),
         },
         ..TrialResult::empty(Engine::Blocking, TRIAL_NS)
     }

@@ -48,6 +48,9 @@ pub struct Figures {
     /// CPU time of the generator in the measure phase.
     pub driver_cpu_seconds: f64,
     pub driver_cpu_ns_per_request: f64,
+    /// How long the generator's threads were ready to run while something else had their CPU, all added up; absent where
+    /// the kernel keeps no scheduler statistics.
+    pub driver_run_delay_seconds: Option<f64>,
     /// Socket and wait calls of the generator's loop, by its own count.
     pub system_calls_per_request: f64,
     pub connections: u32,
@@ -158,6 +161,7 @@ impl Figures {
             phases_ns: phases(outcome),
             driver_cpu_seconds: result.cost.cpu_ns() as f64 / 1e9,
             driver_cpu_ns_per_request: result.cost.cpu_ns() as f64 / requests,
+            driver_run_delay_seconds: result.cost.run_delay_ns.map(|delay| delay as f64 / 1e9),
             system_calls_per_request: result.cost.system_calls as f64 / requests,
             connections: spec.connections,
             threads: spec.threads,

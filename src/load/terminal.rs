@@ -4,7 +4,10 @@ use anstyle::{AnsiColor, Style as Ansi};
 use lasthop_load::spec::{Engine, HttpExpect, PostgresExpect, Protocol, RedisExpect, Reuse};
 
 use super::{Figures, figures::Percentiles};
-use crate::report::units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column};
+use crate::report::{
+    units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column},
+    wording,
+};
 
 /// Whether colours are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,9 @@ impl Style {
         self.paint(Ansi::new().bold().fg_color(Some(AnsiColor::Red.into())), text)
     }
 }
+
+/// Share of its time from which on a generator's run delay shows in the figures: a tenth of what makes a 99th percentile.
+const WORTH_SAYING: f64 = 0.001;
 
 /// Width of the names that lines begin with.
 const NAME: usize = 12;
@@ -156,12 +162,22 @@ fn proven(figures: &Figures) -> String {
 }
 
 fn own_cost(figures: &Figures) -> String {
+    let time = figures.seconds * f64::from(figures.threads);
     format!(
-        "{} of CPU and {:.1} system calls a request; {:.0}{NBSP}% of a core per thread",
+        "{} of CPU and {:.1} system calls a request; {:.0}{NBSP}% of a core per thread{}",
         Micros(figures.driver_cpu_ns_per_request / 1e3),
         figures.system_calls_per_request,
-        100.0 * figures.driver_cpu_seconds / figures.seconds / f64::from(figures.threads)
+        100.0 * figures.driver_cpu_seconds / time,
+        figures.driver_run_delay_seconds.map_or_else(String::new, |delay| kept_off(delay / time)),
     )
+}
+
+/// What a generator's run delay comes to, if it is worth saying.
+fn kept_off(share: f64) -> String {
+    match share >= WORTH_SAYING {
+        true => format!(", kept from it for {}", wording::percent(share, 1)),
+        false => String::new(),
+    }
 }
 
 fn headroom(figures: &Figures) -> Option<String> {
@@ -227,4 +243,15 @@ fn postgres_expectation(expect: &PostgresExpect) -> String {
     parts.extend(expect.first.as_ref().map(|text| format!("the first being `{}`", text.escape_debug())));
     parts.extend(expect.tag.as_ref().map(|tag| format!("the tag `{tag}`")));
     if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_delay_shows_from_a_thousandth_on() {
+        assert_eq!(kept_off(0.0009), "");
+        assert_eq!(kept_off(0.0124).replace(NBSP, " "), ", kept from it for 1.2 %");
+    }
 }

@@ -132,10 +132,7 @@ fn run(tool: Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Trial
         total.output.push_str(&next.output);
         total.code = next.code;
         total.elapsed_ns += next.elapsed_ns;
-        total.cost.user_ns += next.cost.user_ns;
-        total.cost.system_ns += next.cost.system_ns;
-        total.cost.voluntary_switches += next.cost.voluntary_switches;
-        total.cost.involuntary_switches += next.cost.involuntary_switches;
+        total.cost += next.cost;
     }
     let last = || total.output.trim_end().lines().last().unwrap_or("nothing").chars().take(160).collect::<String>();
     if total.code != 0 {

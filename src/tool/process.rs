@@ -93,7 +93,7 @@ fn wait(child: &Child) -> io::Result<(i32, DriverCost)> {
         system_ns: nanoseconds(usage.ru_stime),
         voluntary_switches: usage.ru_nvcsw as u64,
         involuntary_switches: usage.ru_nivcsw as u64,
-        system_calls: 0,
+        ..DriverCost::default()
     };
     Ok((code, cost))
 }

@@ -8,7 +8,7 @@
 //! - [`endpoint`], [`transport`]: sockets, plain or TLS; after `connect` all are the same.
 //! - [`protocol`]: what is said, without sockets; every reply is checked.
 //! - [`pacer`]: when the requests of an open loop are due.
-//! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; [`proof`]: what it ran over.
+//! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `cost`: what it consumes; [`proof`]: what it ran over.
 //! - `ports`: whether a connection per request over TCP has local ports enough.
 //! - [`result`]: what happened in one trial, with mergeable histograms.
 //! - [`url`]: an endpoint and its protocol written as a URL.
@@ -17,6 +17,7 @@
 //! - [`sample`], [`mod@reference`]: the first reply of an endpoint, and what it tells about all others.
 
 pub mod clock;
+mod cost;
 pub mod drive;
 pub mod endpoint;
 pub mod engine;

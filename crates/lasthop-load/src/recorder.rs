@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    clock,
+    cost::{CostMeter, CostSnapshot},
     failure::Failure,
     histogram::Histogram,
     result::{DriverCost, ErrorClass, ErrorCount, Offered, Phases, TlsHandshakes, TrialResult},
@@ -59,7 +59,7 @@ pub struct Recorder {
     scheduled: u64,
     sent: u64,
     errors: BTreeMap<ErrorClass, ErrorCount>,
-    calls: Calls,
+    meter: CostMeter,
     before: CostSnapshot,
     cost: DriverCost,
 }
@@ -108,7 +108,7 @@ impl Recorder {
             scheduled: 0,
             sent: 0,
             errors: BTreeMap::new(),
-            calls,
+            meter: CostMeter::new(calls),
             before: CostSnapshot::default(),
             cost: DriverCost::default(),
         }
@@ -173,7 +173,7 @@ impl Recorder {
 
     fn open(&mut self, now: u64) {
         self.window = Window::Open { since: now, until: now.saturating_add(self.measure_ns) };
-        self.before = CostSnapshot::take(&self.calls);
+        self.before = self.meter.read();
     }
 
     #[inline]
@@ -226,7 +226,7 @@ impl Recorder {
     pub fn sent(&mut self, due: u64, now: u64) {
         if self.is_counted(due) {
             if self.scheduled == 0 {
-                self.before = CostSnapshot::take(&self.calls);
+                self.before = self.meter.read();
             }
             self.scheduled += 1;
             self.sent += 1;
@@ -237,7 +237,7 @@ impl Recorder {
     /// The measure phase of an open loop is over; so many requests that were due within it were never sent.
     pub fn missed(&mut self, count: u64) {
         self.scheduled += count;
-        self.cost = CostSnapshot::take(&self.calls).since(&self.before);
+        self.cost = self.meter.read().since(&self.before);
     }
 
     fn is_counted(&self, due: u64) -> bool {
@@ -246,7 +246,7 @@ impl Recorder {
 
     fn shut(&mut self, since: u64, at: u64) {
         self.window = Window::Shut { since, at };
-        self.cost = CostSnapshot::take(&self.calls).since(&self.before);
+        self.cost = self.meter.read().since(&self.before);
     }
 
     /// A TLS handshake is over.
@@ -417,11 +417,7 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     join(&mut result.phases.auth, record.phases.auth);
     join(&mut result.phases.first_byte, record.phases.first_byte);
     add_errors(&mut result.errors, record.errors);
-    result.cost.user_ns += record.cost.user_ns;
-    result.cost.system_ns += record.cost.system_ns;
-    result.cost.voluntary_switches += record.cost.voluntary_switches;
-    result.cost.involuntary_switches += record.cost.involuntary_switches;
-    result.cost.system_calls += record.cost.system_calls;
+    result.cost += record.cost;
 }
 
 fn join(into: &mut Option<Histogram>, other: Option<Histogram>) {
@@ -436,52 +432,6 @@ fn join(into: &mut Option<Histogram>, other: Option<Histogram>) {
 pub fn add_errors(into: &mut BTreeMap<ErrorClass, ErrorCount>, other: BTreeMap<ErrorClass, ErrorCount>) {
     for (class, error) in other {
         into.entry(class).and_modify(|own| own.count += error.count).or_insert(error);
-    }
-}
-
-/// What the calling thread has consumed so far.
-#[derive(Clone, Copy, Debug, Default)]
-struct CostSnapshot {
-    cpu_ns: u64,
-    user_us: u64,
-    system_us: u64,
-    voluntary: u64,
-    involuntary: u64,
-    calls: u64,
-}
-
-impl CostSnapshot {
-    fn take(calls: &Calls) -> Self {
-        // SAFETY: all-zero is a valid rusage.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is valid for the call to fill.
-        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-        let microseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-        Self {
-            cpu_ns: clock::thread_cpu(),
-            user_us: microseconds(usage.ru_utime),
-            system_us: microseconds(usage.ru_stime),
-            voluntary: usage.ru_nvcsw as u64,
-            involuntary: usage.ru_nivcsw as u64,
-            calls: calls.get(),
-        }
-    }
-
-    /// The total is exact to the nanosecond (`CLOCK_THREAD_CPUTIME_ID`); how it divides into user and system time is
-    /// the kernel's own estimate, by ticks on most kernels and therefore coarse in a short trial.
-    fn since(&self, before: &Self) -> DriverCost {
-        let total = self.cpu_ns.saturating_sub(before.cpu_ns);
-        let user = self.user_us.saturating_sub(before.user_us);
-        let system = self.system_us.saturating_sub(before.system_us);
-        let share = if user + system == 0 { 0.5 } else { user as f64 / (user + system) as f64 };
-        let user_ns = ((total as f64 * share) as u64).min(total);
-        DriverCost {
-            user_ns,
-            system_ns: total - user_ns,
-            voluntary_switches: self.voluntary.saturating_sub(before.voluntary),
-            involuntary_switches: self.involuntary.saturating_sub(before.involuntary),
-            system_calls: self.calls.saturating_sub(before.calls),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What one trial yielded.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::AddAssign};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,10 @@ pub struct DriverCost {
     pub involuntary_switches: u64,
     /// Socket and wait calls issued by the loop, by its own count.
     pub system_calls: u64,
+    /// Run delay: nanoseconds in which its threads were ready to run and something else had their CPU. `None` where
+    /// nobody counts it: a kernel without scheduler statistics, or a program of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_delay_ns: Option<u64>,
 }
 
 impl DriverCost {
@@ -79,6 +83,20 @@ impl DriverCost {
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
         self.user_ns + self.system_ns
+    }
+}
+
+impl AddAssign for DriverCost {
+    /// Of several threads, or of one after another. A run delay that is known of one of them only is that one's.
+    fn add_assign(&mut self, other: Self) {
+        self.user_ns += other.user_ns;
+        self.system_ns += other.system_ns;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.system_calls += other.system_calls;
+        if let Some(delay) = other.run_delay_ns {
+            *self.run_delay_ns.get_or_insert_default() += delay;
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Whether the driver was the bottleneck.
 
 use super::{Evidence, of_case, percent};
-use crate::analyse::{
-    cases,
-    summary::{Check, Comparison, Metric, Severity},
-    trials::Trials,
+use crate::{
+    analyse::{
+        cases,
+        summary::{Check, Comparison, Metric, Severity},
+        trials::Trials,
+    },
+    record::schema::Placement,
 };
 
 /// Share of a core per thread from which on the driver counts as saturated.
@@ -20,6 +23,25 @@ pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
         (load >= SATURATED).then(|| of_case("driver-saturated", Severity::Doubt, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()
+}
+
+/// Share of its time from which on a driver's run delay is in a 99th percentile.
+const KEPT_OFF: f64 = 0.01;
+
+/// A driver that is meant to have its CPU and does not get it. Where CPUs are shared on purpose the check `placement` speaks.
+pub fn driver_kept_off(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &crate::record::schema::CasePlan| {
+        let share = cases::driver_run_delay(trials, plan)?;
+        let text = format!("the driver was ready to run and kept from its CPU for {} of the time", percent(share));
+        let effect =
+            "its high percentiles contain its own waits: find out what else ran there (`pidstat`, `perf sched`)";
+        (share >= KEPT_OFF).then(|| of_case("driver-kept-off", Severity::Doubt, &plan.case, text, effect))
+    };
+    match trials.data.header.settings.placement {
+        Placement::Apart { .. } => trials.cases().iter().filter_map(check).collect(),
+        Placement::Same { .. } | Placement::Free => Vec::new(),
+    }
 }
 
 /// Headroom below which the generator is a large part of what is measured.

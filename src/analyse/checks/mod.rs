@@ -46,6 +46,7 @@ const CHECKS: &[CheckFunction] = &[
     link::nodelay_off,
     configuration::config_differs,
     driver::driver_saturated,
+    driver::driver_kept_off,
     driver::headroom,
     cross_check::cross_check,
     cross_check::tool_trials,

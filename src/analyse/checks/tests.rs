@@ -54,6 +54,28 @@ fn a_driver_that_limits_only_the_worse_case_bounds_nothing() {
 }
 
 #[test]
+fn a_driver_kept_from_a_cpu_of_its_own_is_doubted() {
+    let kept = |share: f64, placement: Placement| {
+        let mut data = healthy();
+        data.header.settings.placement = placement;
+        each_trial(&mut data, "unix", |trial| {
+            trial.result.cost.run_delay_ns = Some((share * trial.result.elapsed_ns as f64) as u64);
+        });
+        findings(&data, "driver-kept-off")
+    };
+    let apart = || Placement::Apart { driver: vec![1], services: vec![0] };
+    assert_eq!(kept(0.009, apart()), []);
+    let found = kept(0.011, apart());
+    assert_eq!((found.len(), found[0].case.as_deref(), found[0].severity), (1, Some("unix"), Severity::Doubt));
+    assert!(found[0].evidence.contains("1.1 %"), "{}", found[0].evidence);
+    assert_eq!(kept(0.5, Placement::Free), []);
+    let mut unknown = healthy();
+    unknown.header.settings.placement = apart();
+    each_trial(&mut unknown, "unix", |trial| trial.result.cost.run_delay_ns = None);
+    assert_eq!(findings(&unknown, "driver-kept-off"), []);
+}
+
+#[test]
 fn scarce_headroom_is_doubted() {
     let null = |times: f64| {
         let mut data = healthy();

@@ -210,7 +210,9 @@ impl Epoll {
             let next = if self.is_anyone_free() { ends.min(begin + pacer.due()) } else { ends };
             // The last part of the wait is spent awake: waking up would make the request late by its own time.
             let left = next.saturating_sub(clock::now()).saturating_sub(self.spin_before_due_ns);
-            if let Err(error) = self.turn(Some(left)) {
+            // Some hundred replies may be there at once: what falls due among them does not wait for the last.
+            let turned = self.turn(Some(left), |own| own.release_due(pacer, begin, clock::now(), ends));
+            if let Err(error) = turned {
                 self.shared.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
             }
@@ -254,7 +256,7 @@ impl Epoll {
     fn drain(&mut self) {
         while self.shared.active > 0 {
             let left = self.pause_left();
-            if let Err(error) = self.turn(left) {
+            if let Err(error) = self.turn(left, |_| ()) {
                 self.shared.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
             }
@@ -292,9 +294,9 @@ impl Epoll {
         self.shared.poller.wait(nanoseconds)
     }
 
-    /// One wait, for at most `nanoseconds`, and what follows from it.
+    /// One wait, for at most `nanoseconds`, and what follows from it; `between` is called after each event.
     #[inline]
-    fn turn(&mut self, nanoseconds: Option<u64>) -> io::Result<()> {
+    fn turn(&mut self, nanoseconds: Option<u64>, mut between: impl FnMut(&mut Self)) -> io::Result<()> {
         let count = self.wait(nanoseconds)?;
         for index in 0..count {
             let event = self.shared.poller.event(index);
@@ -309,6 +311,7 @@ impl Epoll {
                     step => self.settle(index, step),
                 }
             }
+            between(self);
         }
         if self.shared.pausing > 0 {
             self.end_pauses();

@@ -1,0 +1,126 @@
+//! What a worker's thread consumes.
+
+use std::{fs::File, os::unix::fs::FileExt};
+
+use crate::{clock, result::DriverCost, transport::Calls};
+
+/// Reads what the thread that made it has consumed so far.
+pub struct CostMeter {
+    calls: Calls,
+    /// Kept open, so that a reading takes about a microsecond: it is taken while requests are due.
+    scheduler: Option<File>,
+}
+
+/// A reading.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CostSnapshot {
+    cpu_ns: u64,
+    user_us: u64,
+    system_us: u64,
+    voluntary: u64,
+    involuntary: u64,
+    calls: u64,
+    run_delay_ns: Option<u64>,
+}
+
+impl CostMeter {
+    /// For the calling thread; `calls` are counted by its sockets.
+    #[must_use]
+    pub fn new(calls: Calls) -> Self {
+        Self { calls, scheduler: File::open("/proc/thread-self/schedstat").ok() }
+    }
+
+    #[must_use]
+    pub fn read(&self) -> CostSnapshot {
+        // SAFETY: all-zero is a valid rusage.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `usage` is valid for the call to fill.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+        let microseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        CostSnapshot {
+            cpu_ns: clock::thread_cpu(),
+            user_us: microseconds(usage.ru_utime),
+            system_us: microseconds(usage.ru_stime),
+            voluntary: usage.ru_nvcsw as u64,
+            involuntary: usage.ru_nivcsw as u64,
+            calls: self.calls.get(),
+            run_delay_ns: self.run_delay(),
+        }
+    }
+
+    /// The second of the three numbers of `schedstat` (Linux, `Documentation/scheduler/sched-stats.rst`).
+    fn run_delay(&self) -> Option<u64> {
+        let mut text = [0; 64];
+        let length = self.scheduler.as_ref()?.read_at(&mut text, 0).ok()?;
+        std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+}
+
+impl CostSnapshot {
+    /// The total is exact to the nanosecond (`CLOCK_THREAD_CPUTIME_ID`); how it divides into user and system time is
+    /// the kernel's own estimate, by ticks on most kernels and therefore coarse in a short trial.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> DriverCost {
+        let total = self.cpu_ns.saturating_sub(before.cpu_ns);
+        let user = self.user_us.saturating_sub(before.user_us);
+        let system = self.system_us.saturating_sub(before.system_us);
+        let share = if user + system == 0 { 0.5 } else { user as f64 / (user + system) as f64 };
+        let user_ns = ((total as f64 * share) as u64).min(total);
+        DriverCost {
+            user_ns,
+            system_ns: total - user_ns,
+            voluntary_switches: self.voluntary.saturating_sub(before.voluntary),
+            involuntary_switches: self.involuntary.saturating_sub(before.involuntary),
+            system_calls: self.calls.saturating_sub(before.calls),
+            run_delay_ns: self.run_delay_ns.zip(before.run_delay_ns).map(|(now, then)| now.saturating_sub(then)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        hint::black_box,
+        sync::Arc,
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    fn pin_to_first_cpu() {
+        // SAFETY: all-zero is a valid set, and the call reads as many bytes as it has.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(0, &mut set);
+            assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
+        }
+    }
+
+    /// Two busy threads on one CPU: each runs half of the time and waits in the other half.
+    #[test]
+    fn a_thread_that_shares_its_cpu_has_a_run_delay() {
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        let other = thread::spawn(move || {
+            pin_to_first_cpu();
+            while !told.load(Ordering::Relaxed) {
+                black_box(clock::now());
+            }
+        });
+        let own = thread::spawn(|| {
+            pin_to_first_cpu();
+            let meter = CostMeter::new(Calls::default());
+            let (before, begin) = (meter.read(), clock::now());
+            while meter.read().since(&before).run_delay_ns == Some(0) && clock::now() - begin < 10_000_000_000 {
+                black_box(clock::now());
+            }
+            meter.read().since(&before)
+        });
+        let cost = own.join().unwrap();
+        over.store(true, Ordering::Relaxed);
+        other.join().unwrap();
+        assert!(cost.run_delay_ns.is_some_and(|delay| delay > 0), "{cost:?}");
+        assert!(cost.cpu_ns() > 0, "{cost:?}");
+    }
+}
