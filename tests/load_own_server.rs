@@ -147,6 +147,7 @@ fn a_wrong_answer_is_an_error_and_a_server_that_is_not_there_too() {
     let right = Http::start(&lasthop.sandboxes().join("r"), OK);
     lasthop.run(["load", &right.url, "--expect", "other", "-d", "50ms"]).fails(1, "body");
     lasthop.run(["load", "http+unix:/nonexistent/socket:/"]).fails(1, "No such file");
+    lasthop.run(["load", "http+unix:/nonexistent/socket:/"]).fails(1, "nothing listens there: start the server");
 }
 
 /// Waits until the generator's thread has worked for 5 ms: connections stand and the warm-up is over.

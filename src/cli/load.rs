@@ -14,6 +14,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lasthop_load::{
     engine::CaseError,
     null::{NullServer, NullSpec},
+    result::ErrorClass,
     spec::{
         Arrivals, Endpoint, Engine, Http, HttpVersion, Model, OpenLoop, Postgres, PostgresExpect, Protocol, QueryMode,
         Redis, RedisExpect, Reuse, SocketOptions, Spec, Timeouts,
@@ -316,9 +317,28 @@ impl Progress {
 }
 
 fn failed(url: &str, error: &CaseError) -> CliError {
-    match error.stage {
-        Stage::Spec => CliError::usage(format!("{url}: {error}")),
-        _ => CliError::failed(format!("{url}: {error}")),
+    match (error.stage, error.class.and_then(advice)) {
+        (Stage::Spec, _) => CliError::usage(format!("{url}: {error}")),
+        (_, Some(advice)) => CliError::failed(format!("{url}: {error}\n  {advice}")),
+        (_, None) => CliError::failed(format!("{url}: {error}")),
+    }
+}
+
+/// What to do about an error that came before the load, where one thing is likely.
+fn advice(class: ErrorClass) -> Option<&'static str> {
+    match class {
+        ErrorClass::Refused => Some("nothing listens there: start the server, or correct the address"),
+        ErrorClass::BacklogFull => {
+            Some("its accept queue is full: give it a longer backlog, or ask for fewer connections")
+        }
+        ErrorClass::NoPort => {
+            Some("all local ports are in use: wait a minute, or widen `net.ipv4.ip_local_port_range`")
+        }
+        ErrorClass::Timeout => Some("`--timeout` and `--connect-timeout` allow more"),
+        ErrorClass::Tls => {
+            Some("`--authority FILE` names who signed its certificate, `--server-name` whom it is made out to")
+        }
+        _ => None,
     }
 }
 
