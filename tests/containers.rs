@@ -116,7 +116,8 @@ fn limited(world: &World, engine: &str) {
         let case = cases.iter().find(|case| case["levels"]["path"] == path).unwrap();
         case["throttled"][role]["times"].as_u64().unwrap_or(0)
     };
-    assert!(throttled("bridge", "gunicorn") > 0, "{}", summary["cases"]);
+    // Whichever of the two needs more for a request is stopped first, and then the other has enough.
+    assert!(throttled("bridge", "gunicorn") + throttled("bridge", "nginx") > 0, "{}", summary["cases"]);
     assert!(throttled("combined-unix", "supervisor") > 0, "{}", summary["cases"]);
     let checks = summary["checks"].as_array().unwrap().iter();
     let differ: Vec<&str> =

@@ -3,19 +3,28 @@
 use std::{
     fs,
     net::TcpListener,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use indexmap::IndexMap;
 use lasthop::{
-    experiment::model::{Ready, ReadyCheck, RenderedService, Stop},
+    experiment::{
+        container::{Network, RenderedContainer},
+        model::{Ready, ReadyCheck, RenderedService, Stop},
+    },
     service::{
         bindings::{Bindings, ServiceBinding},
+        container::{
+            engine::{Engine, Kind},
+            launch::Launch,
+            site::Housing,
+        },
         guard::Guard,
         process::Stat,
         readiness,
-        sandbox::{Sandbox, Wanted},
+        sandbox::{SOCKET_PATH_LIMIT, Sandbox, Wanted},
         stack::{Stack, StackPlan, Stage, StartError},
     },
 };
@@ -200,6 +209,87 @@ fn a_stranger_that_takes_the_port_meanwhile_is_found_out() {
     let error = run.start(bindings, service).unwrap_err().to_string();
     let _listener = stranger.join().unwrap();
     assert!(error.contains(&format!("not it but process {} (`", std::process::id())), "{error}");
+}
+
+/// What is asked of an engine's client, and the process that stands for the container.
+fn spied_engine(folder: &Path) -> Engine {
+    let program = folder.join("podman");
+    let script = format!(
+        "#!/bin/sh\ncd {}\necho \"$*\" >>asked\ncase $1 in\nrun) echo $$ >pid; exec sleep 1000;;\ncontainer) cat pid;;\nesac\n",
+        folder.display()
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    Engine { kind: Kind::Podman, program, version: String::new(), rootless: false }
+}
+
+fn container(engine: Engine, bindings: &Bindings) -> Launch {
+    Launch {
+        engine,
+        name: "the-container".into(),
+        image: "image".into(),
+        path: None,
+        run: "run".into(),
+        sandbox: "sandbox".into(),
+        container: RenderedContainer {
+            network: Network::Host,
+            publish: None,
+            volume: None,
+            cpus: None,
+            memory: None,
+            sysctls: IndexMap::new(),
+        },
+        bridge: None,
+        publish: None,
+        volume: None,
+        joined: None,
+        holds_others: false,
+        writable: vec![],
+        readable: vec![],
+        directory: bindings.services["app"].directory.clone(),
+        cpus: vec![],
+        user: None,
+    }
+}
+
+/// The end of the engine's client is not the end of the container.
+#[test]
+fn a_container_that_is_refused_after_its_start_is_removed() {
+    let run = Run::new();
+    let folder = tempfile::tempdir().unwrap();
+    let (bindings, service) = run.script("only the engine starts it");
+    let Address::Tcp(address) = bindings.services["app"].address else { unreachable!() };
+    let launch = container(spied_engine(folder.path()), &bindings);
+    let up = folder.path().join("pid");
+    let stranger = std::thread::spawn(move || {
+        while !up.exists() {
+            std::thread::yield_now();
+        }
+        TcpListener::bind(address).unwrap()
+    });
+    let containers = IndexMap::from([("app".to_owned(), Housing::Own(launch))]);
+    let plan = StackPlan { bindings, services: vec![service], containers };
+    let error = Stack::start(&run.guard, &plan).unwrap_err().to_string();
+    let _listener = stranger.join().unwrap();
+    assert!(error.contains("a stranger's server would be measured"), "{error}");
+    let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
+    let last = asked.lines().last().unwrap();
+    assert!(last.starts_with("rm --force") && last.ends_with("the-container"), "{asked}");
+}
+
+#[test]
+fn a_socket_may_have_the_longest_path_that_the_kernel_allows() {
+    let run = Run::new();
+    let mut bindings = run.bind(0, Transport::Unix, "/usr/sbin/nginx");
+    let place = tempfile::tempdir().unwrap();
+    let rest = SOCKET_PATH_LIMIT - place.path().as_os_str().len() - "//socket".len();
+    let folder = place.path().join("x".repeat(rest));
+    fs::create_dir(&folder).unwrap();
+    let path = folder.join("socket");
+    assert_eq!(path.as_os_str().len(), SOCKET_PATH_LIMIT);
+    bindings.services["app"].address = Address::Unix(path);
+    let service = nginx(&bindings);
+    run.start(bindings, service).unwrap().stop().unwrap();
 }
 
 #[test]

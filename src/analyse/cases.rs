@@ -66,7 +66,7 @@ pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
 /// open loop was asked for.
 pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     let case = plan.case.as_str();
-    let null = trials.round_records().find_map(|round| round.headroom.get(case).copied())?;
+    let null = trials.data.rounds().find_map(|round| round.headroom.get(case).copied())?;
     if let Some(rate) = plan.load.rate {
         return Some(null / rate);
     }

@@ -64,7 +64,7 @@ pub fn summarise(data: &RunData) -> Summary {
         comparisons,
         derived: derived::derive_all(&trials),
         checks,
-        failures: trials.failures().cloned().collect(),
+        failures: trials.data.failures().cloned().collect(),
     }
 }
 

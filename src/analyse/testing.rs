@@ -288,13 +288,17 @@ pub fn each_trial(data: &mut RunData, case: &str, mut change: impl FnMut(&mut Me
     }
 }
 
+/// Every round, to be changed.
+pub fn each_round(data: &mut RunData) -> impl Iterator<Item = &mut RoundRecord> {
+    data.records.iter_mut().filter_map(|record| match record {
+        TrialRecord::Round(round) => Some(round),
+        _ => None,
+    })
+}
+
 /// Changes what every round saw of a case.
-pub fn each_proof(data: &mut RunData, case: &str, mut change: impl FnMut(&mut CaseProof)) {
-    for record in &mut data.records {
-        if let TrialRecord::Round(round) = record {
-            round.cases.get_mut(case).into_iter().for_each(&mut change);
-        }
-    }
+pub fn each_proof(data: &mut RunData, case: &str, change: impl FnMut(&mut CaseProof)) {
+    each_round(data).filter_map(|round| round.cases.get_mut(case)).for_each(change);
 }
 
 /// Replaces each trial of a case for which `when` holds by a failure.

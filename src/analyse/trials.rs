@@ -13,7 +13,7 @@ use lasthop_stats::{
 
 use crate::record::{
     data::RunData,
-    schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
+    schema::{CasePlan, CaseProof, MeasuredTrial, Stopped},
 };
 
 /// Round and block.
@@ -36,7 +36,7 @@ pub struct Trials<'a> {
 impl<'a> Trials<'a> {
     pub fn new(data: &'a RunData) -> Self {
         let mut trials = Self { data, usable: HashMap::new(), empty: HashMap::new() };
-        for trial in data.records.iter().filter_map(measured) {
+        for trial in data.trials() {
             if trial.result.requests > 0 && trial.result.elapsed_ns > 0 {
                 trials.usable.entry(&trial.case).or_default().insert((trial.round, trial.block), trial);
             } else {
@@ -61,7 +61,7 @@ impl<'a> Trials<'a> {
 
     /// All trials, also those without a right answer.
     pub fn every(&self) -> impl Iterator<Item = &'a MeasuredTrial> + use<'a> {
-        self.data.records.iter().filter_map(measured)
+        self.data.trials()
     }
 
     /// Blocks in which both cases have a number.
@@ -70,34 +70,20 @@ impl<'a> Trials<'a> {
         ours.iter().filter_map(|(place, trial)| Some((*place, *trial, *theirs.get(place)?))).collect()
     }
 
-    pub fn failures(&self) -> impl Iterator<Item = &'a Failure> + use<'a> {
-        self.data.records.iter().filter_map(|record| match record {
-            TrialRecord::Failure(failure) => Some(failure),
-            _ => None,
-        })
-    }
-
     /// Trials and starts of a case that yielded no number.
     pub fn failed(&self, case: &str) -> u32 {
-        let recorded = self.failures().filter(|failure| failure.case == case).count();
+        let recorded = self.data.failures().filter(|failure| failure.case == case).count();
         u32::try_from(recorded).unwrap_or(u32::MAX) + self.empty.get(case).copied().unwrap_or(0)
-    }
-
-    pub fn round_records(&self) -> impl Iterator<Item = &'a RoundRecord> + use<'a> {
-        self.data.records.iter().filter_map(|record| match record {
-            TrialRecord::Round(round) => Some(round),
-            _ => None,
-        })
     }
 
     /// What each round's verification saw of a case.
     pub fn proofs<'b>(&self, case: &'b str) -> impl Iterator<Item = &'a CaseProof> + use<'a, 'b> {
-        self.round_records().filter_map(move |round| round.cases.get(case))
+        self.data.rounds().filter_map(move |round| round.cases.get(case))
     }
 
     pub fn rounds(&self) -> u32 {
         let seen: BTreeSet<u32> =
-            self.round_records().map(|round| round.round).chain(self.every().map(|trial| trial.round)).collect();
+            self.data.rounds().map(|round| round.round).chain(self.every().map(|trial| trial.round)).collect();
         u32::try_from(seen.len()).unwrap_or(u32::MAX)
     }
 
@@ -135,13 +121,6 @@ impl<'a> Trials<'a> {
 
     pub fn quantile_resampling(&self, case: &str, quantity: &str) -> Resampling {
         Resampling { resamples: QUANTILE_RESAMPLES, ..self.resampling(case, quantity) }
-    }
-}
-
-fn measured(record: &TrialRecord) -> Option<&MeasuredTrial> {
-    match record {
-        TrialRecord::Trial(trial) => Some(trial),
-        _ => None,
     }
 }
 

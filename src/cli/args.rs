@@ -146,12 +146,8 @@ pub struct RunOptions {
     pub programs: Programs,
     #[command(flatten)]
     pub output: OutputOptions,
-    /// Do not show progress; warnings stay
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// Show no progress line even on a terminal
-    #[arg(long)]
-    pub no_progress: bool,
+    #[command(flatten)]
+    pub talk: TalkOptions,
 }
 
 #[derive(Debug, Args, Clone)]
@@ -289,6 +285,17 @@ pub struct OutputOptions {
     pub output: Option<PathBuf>,
 }
 
+/// What is said on the way.
+#[derive(Debug, Args)]
+pub struct TalkOptions {
+    /// Do not show progress; warnings stay
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Show no progress line even on a terminal
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
 #[derive(Debug, Args)]
 pub struct Show {
     /// Name of an experiment, or the folder of your own
@@ -316,12 +323,8 @@ pub struct Resume {
     pub budget: Option<Duration>,
     #[command(flatten)]
     pub output: OutputOptions,
-    /// Do not show progress; warnings stay
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// Show no progress line even on a terminal
-    #[arg(long)]
-    pub no_progress: bool,
+    #[command(flatten)]
+    pub talk: TalkOptions,
 }
 
 #[derive(Debug, Args)]

@@ -31,7 +31,7 @@ pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
     let locator = locator(&home, &plan.experiment.name, &programs);
     sweep();
     let interrupt = watch_signals()?;
-    let mut progress = Progress::new(Talk::choose(arguments.quiet, arguments.no_progress));
+    let mut progress = Progress::new(Talk::choose(arguments.talk.quiet, arguments.talk.no_progress));
     let job = Job {
         plan: &plan,
         settings,

@@ -48,7 +48,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     let origin = origin(&plan, wanted, options)?;
     sweep();
     let interrupt = watch_signals()?;
-    let mut progress = Progress::new(Talk::choose(options.quiet, options.no_progress));
+    let mut progress = Progress::new(Talk::choose(options.talk.quiet, options.talk.no_progress));
     let job = Job {
         plan: &plan,
         settings,

@@ -124,26 +124,12 @@ impl Plan {
         add_drivers(&mut experiment, &selection.drivers);
         set_pace(&mut experiment, selection)?;
         let chosen = cases::choose(&experiment, selection)?;
-        let most = chosen.values().map(|levels| levels.len() as u128).product();
-        if most > MOST_CASES * 10 {
-            return Err(PlanError::TooMany(most));
-        }
-        let (combinations, excluded) = cases::combinations(&experiment, &chosen)?;
-        if combinations.is_empty() {
-            return Err(PlanError::Nothing(excluded));
-        }
-        if combinations.len() as u128 > MOST_CASES {
-            return Err(PlanError::TooMany(combinations.len() as u128));
-        }
-        let mut named = cases::name_cases(&experiment, &chosen, &combinations);
-        if selection.aa {
-            named = cases::against_themselves(named);
-        }
+        let (named, excluded) = named_cases(&experiment, &chosen, selection.aa)?;
         let mut stacks = Vec::new();
         let mut plans = Vec::new();
         let mut portraits = BTreeMap::new();
         for case in &named {
-            let (portrait, load, containers) =
+            let Portrayed { portrait, load, services } =
                 portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
             if let Some(tool) = tool_of(&case.levels)
                 && !tool.speaks(&load.spec.protocol)
@@ -153,7 +139,7 @@ impl Plan {
             if let (Some(tool), Model::Open(_)) = (tool_of(&case.levels), load.spec.model) {
                 return Err(PlanError::ToolAtRate { tool });
             }
-            let stack = stack_for(&experiment, &mut stacks, case, &portrait, &containers);
+            let stack = stack_for(&mut stacks, case, &portrait, services);
             plans.push(case_plan(case, stack, &load));
             portraits.insert(case.id.clone(), portrait);
         }
@@ -231,6 +217,28 @@ impl Plan {
                 .collect(),
         }
     }
+}
+
+/// The cases of a run, and the combinations that make no sense.
+fn named_cases(
+    experiment: &Experiment,
+    chosen: &Chosen,
+    aa: bool,
+) -> Result<(Vec<NamedCase>, Vec<Excluded>), PlanError> {
+    // Most of them may be excluded, but to find that out each is looked at.
+    let most = chosen.values().map(|levels| levels.len() as u128).product();
+    if most > MOST_CASES * 10 {
+        return Err(PlanError::TooMany(most));
+    }
+    let (combinations, excluded) = cases::combinations(experiment, chosen)?;
+    if combinations.is_empty() {
+        return Err(PlanError::Nothing(excluded));
+    }
+    if combinations.len() as u128 > MOST_CASES {
+        return Err(PlanError::TooMany(combinations.len() as u128));
+    }
+    let named = cases::name_cases(experiment, chosen, &combinations);
+    Ok((if aa { cases::against_themselves(named) } else { named }, excluded))
 }
 
 impl std::fmt::Display for Source {
@@ -363,14 +371,20 @@ const HOLDER: &str = ": holds others: container path";
 /// Only where the transport is TCP: on a Unix socket the option means nothing.
 const NODELAY: &str = "driver: nodelay";
 
-type Portrayed = (Portrait, RenderedLoad, IndexMap<String, Option<RenderedContainer>>);
+/// A case as far as it is known before anything has an address.
+struct Portrayed {
+    portrait: Portrait,
+    load: RenderedLoad,
+    services: IndexMap<String, StackService>,
+}
 
 fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, RenderError> {
     let bindings = placeholders(experiment, &case.levels)?;
     let renderer = Renderer { experiment, levels: &case.levels, bindings: &bindings, symbolic: true };
     let mut portrait = Portrait::new();
-    for service in renderer.services()? {
-        draw_service(&service, &mut portrait);
+    let services = renderer.services()?;
+    for service in &services {
+        draw_service(service, &mut portrait);
     }
     let containers = renderer.containers()?;
     if case.transport.is_unix() {
@@ -389,7 +403,13 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, Rende
             *text = text.replace(form, "@link@");
         }
     }
-    Ok((portrait, load, containers))
+    let described = |service: RenderedService| {
+        let RenderedService { name, recipe, .. } = service;
+        let container = containers.get(service_of(&name)).cloned().flatten();
+        let transport = bindings.services[&name].transport;
+        (name, StackService { recipe, transport, container })
+    };
+    Ok(Portrayed { portrait, load, services: services.into_iter().map(described).collect() })
 }
 
 fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
@@ -409,25 +429,19 @@ fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
 /// What a path is made of stands apart from what the comparison must keep equal.
 fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, portrait: &mut Portrait) {
     for (name, container) in containers {
-        if let Some(container) = container {
-            portrait.insert(
-                format!("{name}{PATH_PART}"),
-                format!(
-                    "{:?} {:?} {:?} {:?}",
-                    container.network, container.publish, container.volume, container.sysctls
-                ),
-            );
-            // What holds others is a part of their path, and its limits are theirs.
-            let holder = match &container.network {
-                Network::Inside(holder) => {
-                    portrait.insert(format!("{holder}{HOLDER}"), String::new());
-                    containers.get(holder).and_then(Option::as_ref)
-                }
-                _ => Some(container),
-            };
-            if let Some(limits) = holder.and_then(RenderedContainer::limits) {
-                portrait.insert(format!("{name}: container limits"), limits);
+        let Some(container) = container else { continue };
+        let RenderedContainer { network, publish, volume, sysctls, .. } = container;
+        portrait.insert(format!("{name}{PATH_PART}"), format!("{network:?} {publish:?} {volume:?} {sysctls:?}"));
+        // What holds others is a part of their path, and its limits are theirs.
+        let holder = match network {
+            Network::Inside(holder) => {
+                portrait.insert(format!("{holder}{HOLDER}"), String::new());
+                containers.get(holder).and_then(Option::as_ref)
             }
+            _ => Some(container),
+        };
+        if let Some(limits) = holder.and_then(RenderedContainer::limits) {
+            portrait.insert(format!("{name}: container limits"), limits);
         }
     }
 }
@@ -485,7 +499,8 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
     let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
     let address = match transport {
         Transport::Unix | Transport::TlsUnix => Address::Unix(runtime.join(file.unwrap_or(SOCKET))),
-        Transport::Abstract => Address::Abstract(format!("@run@-{name}")),
+        // Ends in what no name has: it stands in texts, and `app` is not to be found in `app-2`.
+        Transport::Abstract => Address::Abstract(format!("@run@-{name}@")),
         Transport::Tcp | Transport::Tls => Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         Transport::Tcp6 => Address::Tcp(SocketAddr::from((Ipv6Addr::LOCALHOST, port))),
     };
@@ -513,34 +528,23 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
 
 /// The stack whose services are the same, or a new one. The second names of cases have stacks of their own.
 fn stack_for(
-    experiment: &Experiment,
     stacks: &mut Vec<((bool, Portrait), Stack)>,
     case: &NamedCase,
     portrait: &Portrait,
-    containers: &IndexMap<String, Option<RenderedContainer>>,
+    services: IndexMap<String, StackService>,
 ) -> usize {
-    let mut services = portrait.clone();
-    services.remove(LOAD);
-    services.remove(NODELAY);
-    let same = |((again, portrait), stack): &&((bool, Portrait), Stack)| {
-        *again == case.again && stack.transport == case.transport && *portrait == services
+    let mut portrait = portrait.clone();
+    portrait.remove(LOAD);
+    portrait.remove(NODELAY);
+    let same = |((again, other), stack): &&((bool, Portrait), Stack)| {
+        *again == case.again && stack.transport == case.transport && *other == portrait
     };
     if let Some((_, stack)) = stacks.iter().find(same) {
         return stack.number;
     }
     let number = stacks.len();
-    let program = |name: &String| services.get(&format!("{name}: command"))?.lines().next().map(str::to_owned);
-    let server = |name: String, at: &str, service: &super::model::Service| {
-        let recipe = program(&name)?.trim_start_matches("/@program@/").to_owned();
-        let container = containers.get(at).cloned().flatten();
-        Some((name, StackService { recipe, transport: service.listen.unwrap_or(case.transport), container }))
-    };
-    let mut described = IndexMap::new();
-    for (name, service) in &experiment.services {
-        described.extend((0..).map_while(|index| server(server_name(name, index), name, service)));
-    }
-    let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services: described };
-    stacks.push(((case.again, services), stack));
+    let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services };
+    stacks.push(((case.again, portrait), stack));
     number
 }
 
@@ -571,7 +575,10 @@ mod tests {
     use lasthop_load::spec::Arrivals;
 
     use super::*;
-    use crate::{experiment::catalog::Catalog, record::schema::Derivation};
+    use crate::{
+        experiment::{catalog::Catalog, model::ConfigFile},
+        record::schema::Derivation,
+    };
 
     fn selection(only: &[&str], set: &[&str]) -> Selection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
@@ -718,6 +725,18 @@ mod tests {
         assert_eq!(plan.cases.len(), 30);
         assert_eq!(plan.stacks.len(), 6);
         assert_eq!(plan.differences, []);
+    }
+
+    /// Names of abstract sockets have no slash after which one ends.
+    #[test]
+    fn several_servers_on_abstract_sockets_differ_in_the_link_only() {
+        let mut experiment = Catalog::default().load("sockets").unwrap();
+        let server = &mut experiment.services["server"];
+        server.count = "2".to_owned();
+        let peers = "{% for peer in server.all %}{{ peer }} {{ peer.url }}\n{% endfor %}".to_owned();
+        server.config.insert("peers".into(), ConfigFile { text: peers, source: "peers".to_owned() });
+        let chosen = selection(&["pattern=echo"], &["transport=unix,abstract,tcp"]);
+        assert_eq!(Plan::new(experiment, &chosen).unwrap().differences, []);
     }
 
     #[test]

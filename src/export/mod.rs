@@ -22,9 +22,12 @@ use crate::{
     analyse::summary::Summary,
     record::{
         RunData,
-        schema::{CasePlan, CaseProof, TrialRecord},
+        schema::{CasePlan, CaseProof},
     },
-    service::stack::{PLACE, Place},
+    service::{
+        bindings::{SOCKET, service_of},
+        place::{PLACE, Place},
+    },
 };
 
 /// Nothing can be exported.
@@ -116,11 +119,8 @@ fn choose<'a>(
         case: name.clone(),
         known: cases.iter().map(|plan| plan.case.as_str()).collect::<Vec<_>>().join(", "),
     })?;
-    let mut rounds = data.records.iter().filter_map(|record| match record {
-        TrialRecord::Round(round) => Some((round.round, round.cases.get(&name)?)),
-        _ => None,
-    });
-    let (round, proof) = rounds.next_back().ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
+    let up = data.rounds().filter_map(|round| Some((round.round, round.cases.get(&name)?))).last();
+    let (round, proof) = up.ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
     let folder = record.join("services").join(round.to_string()).join(plan.stack.to_string());
     Ok(Chosen { plan, proof, served: served(data, &folder)? })
 }
@@ -133,13 +133,7 @@ fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {
             .into_iter()
             .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| {
-                let found = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                found == *name
-                    || found
-                        .strip_prefix(name.as_str())
-                        .is_some_and(|rest| rest.trim_start_matches(['-', '.', '_']).parse::<u32>().is_ok())
-            })
+            .filter(|path| service_of(&path.file_name().unwrap_or_default().to_string_lossy()) == name)
             .collect();
         folders.sort();
         for folder in folders {
@@ -169,7 +163,7 @@ impl Replacements {
             if let Address::Unix(path) = &place.endpoint.address {
                 let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 // Database clients know the socket by its name in a folder; others may have any name.
-                let file = if file == crate::service::bindings::SOCKET { format!("{name}.sock") } else { file };
+                let file = if file == SOCKET { format!("{name}.sock") } else { file };
                 pairs.push((path.display().to_string(), format!("/run/{name}/{file}")));
             }
             if let Address::Abstract(given) = &place.endpoint.address {

@@ -13,7 +13,7 @@ use std::{
 use lasthop_load::spec::Address;
 
 use super::{Chosen, ExportError, Replacements, Served, choose, winner};
-use crate::{analyse::summary::Summary, record::RunData, service::stack::PlaceContainer};
+use crate::{analyse::summary::Summary, record::RunData, service::place::PlaceContainer};
 
 /// Where the service that clients reach listens in the Pod.
 const FRONT: u16 = 8080;

@@ -67,7 +67,7 @@ impl Namespaces {
     }
 
     fn at(&self, pid: i32) -> Option<usize> {
-        let id = id_of(&pid.to_string());
+        let id = Some(id_of(&pid.to_string())?);
         self.0.iter().position(|space| space.id == id)
     }
 
@@ -233,6 +233,13 @@ mod tests {
         assert!(!PortSettings::parse("1 2", "1\n", "0\n").reuses(bridge), "without timestamps none does");
         assert!(PortSettings::here().range > 0);
         assert!(PortSettings::of(std::process::id() as i32).is_none_or(|settings| settings == PortSettings::here()));
+    }
+
+    /// As of a process that has ended, or that lasthop may not look at.
+    #[test]
+    fn namespaces_that_cannot_be_told_are_not_one() {
+        let role = |pid| Role { stack: 0, name: "app".to_owned(), pid, ..Role::default() };
+        assert_eq!(Namespaces::of(&[role(i32::MAX), role(i32::MAX - 1)]).read().len(), 3);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::schema::{Environment, MeasuredTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord};
+use super::schema::{Environment, Failure, MeasuredTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord};
 
 /// Everything that one run left on disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,14 @@ impl RunData {
     pub fn rounds(&self) -> impl Iterator<Item = &RoundRecord> {
         self.records.iter().filter_map(|record| match record {
             TrialRecord::Round(round) => Some(round),
+            _ => None,
+        })
+    }
+
+    /// Trials and starts that failed, in order.
+    pub fn failures(&self) -> impl Iterator<Item = &Failure> {
+        self.records.iter().filter_map(|record| match record {
+            TrialRecord::Failure(failure) => Some(failure),
             _ => None,
         })
     }

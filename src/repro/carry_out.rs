@@ -17,7 +17,7 @@ use crate::{
     },
     record::{
         RunData,
-        schema::{CasePlan, Environment, Placement, Settings, TrialRecord},
+        schema::{CasePlan, Environment, Placement, Settings},
         store,
     },
     run::{
@@ -151,12 +151,9 @@ impl Job<'_> {
             for &factor in factors {
                 match self.method(experiment, case, &shortened, factor, tell) {
                     Ok((record, data)) => {
-                        let trials = data.records.iter().filter_map(|record| match record {
-                            TrialRecord::Trial(trial) if trial.result.requests > 0 => Some(trial.result.clone()),
-                            _ => None,
-                        });
+                        let answered = data.trials().filter(|trial| trial.result.requests > 0);
                         let into = if factor == 1 { &mut method.trials } else { &mut method.double };
-                        into.extend(trials);
+                        into.extend(answered.map(|trial| trial.result.clone()));
                         keep_failures(part, &analyse::summarise(&data), "the study's method");
                         part.method_records.push(record);
                         carried.method_environment = carried.method_environment.take().or(data.environment);

@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use lasthop_load::TrialResult;
+use lasthop_stats::mean;
 
 use super::outcome::Value;
 use crate::{
@@ -80,11 +81,6 @@ fn fits(have: &IndexMap<String, String>, wanted: &IndexMap<String, String>) -> b
     wanted.iter().all(|(factor, level)| have.get(factor) == Some(level))
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
-}
-
 /// How many base units a unit is.
 fn unit(name: &str) -> f64 {
     match name {
@@ -118,8 +114,8 @@ impl MeasuredPart<'_> {
 
     /// Seconds of a request by the study's method.
     fn method_time(&self, levels: &IndexMap<String, String>) -> Option<f64> {
-        let elapsed = |trials: &[TrialResult]| mean(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9));
-        let requests = |trials: &[TrialResult]| mean(trials.iter().map(|trial| trial.requests as f64));
+        let elapsed = |trials: &[TrialResult]| mean::of(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9));
+        let requests = |trials: &[TrialResult]| mean::of(trials.iter().map(|trial| trial.requests as f64));
         let per = |levels: &IndexMap<String, String>| {
             let case = self.method_case(levels)?;
             Some(elapsed(&case.trials)? / requests(&case.trials)?)
@@ -147,7 +143,7 @@ impl MeasuredPart<'_> {
         let trials = || self.method_case(levels).map(|case| &case.trials);
         let average = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
             let values: Option<Vec<f64>> = trials()?.iter().map(of).collect();
-            mean(values?.into_iter())
+            mean::of(values?)
         };
         let seconds = |trial: &TrialResult| trial.elapsed_ns as f64 / 1e9;
         let said = |of: fn(&lasthop_load::result::Reported) -> Option<f64>| {
@@ -184,7 +180,7 @@ impl MeasuredPart<'_> {
         let case = self.method_case(levels)?;
         let trials = if double { &case.double } else { &case.trials };
         let all = trials.iter().all(|trial| trial.requests == count);
-        mean(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9)).filter(|_| all)
+        mean::of(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9)).filter(|_| all)
     }
 
     fn at_level(&self, level: &str, levels: &IndexMap<String, String>) -> Option<f64> {
@@ -192,7 +188,7 @@ impl MeasuredPart<'_> {
         let mut wanted = levels.clone();
         wanted.insert(factor.clone(), level.to_owned());
         let case = self.method_case(&wanted)?;
-        mean(case.trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9 / trial.requests.max(1) as f64))
+        mean::of(case.trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9 / trial.requests.max(1) as f64))
     }
 
     /// The case of lasthop's design that a condition corresponds to.
@@ -234,8 +230,7 @@ impl MeasuredPart<'_> {
         let wanted = self.design_condition(levels);
         let mut cases = self.design.as_ref()?.cases.iter();
         let case = cases.find(|case| fits(&case.levels, &wanted) && case.load.requests_per_connection == requests)?;
-        let unit = f64::from(requests) * f64::from(case.load.connections.max(1));
-        known(&case.metrics.as_ref()?.throughput).inverse().map(|time| time.times(unit))
+        Some(request_time(case)?.times(f64::from(requests)))
     }
 
     /// Seconds of a request at a level of the factor that a line goes over.
@@ -243,19 +238,12 @@ impl MeasuredPart<'_> {
         let Time::Levels(factor) = &self.run.time else { return None };
         let mut wanted = levels.clone();
         wanted.insert(factor.clone(), level.to_owned());
-        self.time_of_case(&wanted)
+        request_time(self.design_case(&wanted)?)
     }
 
-    /// Seconds of a request in one case.
-    fn time_of_case(&self, levels: &Levels) -> Option<Known> {
-        let case = self.design_case(levels)?;
-        let rate = known(&case.metrics.as_ref()?.throughput);
-        Some(rate.inverse()?.times(f64::from(case.load.connections.max(1))))
-    }
-
-    /// Seconds of a request by lasthop's design: one divided by the rate of a connection.
+    /// Seconds of a request by lasthop's design, in one case or of a line through several.
     fn design_time(&self, levels: &IndexMap<String, String>) -> Option<Known> {
-        let per = |levels: &IndexMap<String, String>| self.time_of_case(levels);
+        let per = |levels: &IndexMap<String, String>| request_time(self.design_case(levels)?);
         let Time::Levels(factor) = &self.run.time else { return per(levels) };
         let cases = self.design.as_ref()?.cases.iter().map(|case| &case.levels);
         let ends = ends(cases, factor, levels)?;
@@ -304,7 +292,7 @@ impl MeasuredPart<'_> {
             (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
         };
         let logs: Option<Vec<f64>> = self.pairs(case, against).iter().map(one).collect();
-        mean(logs?.into_iter()).map(f64::exp)
+        mean::of(logs?).map(f64::exp)
     }
 
     /// Ratio of two conditions by lasthop's design; where several pairs of conditions fit, their geometric mean. For a rate
@@ -370,13 +358,19 @@ fn known(measured: &Measured) -> Known {
     Known { value: measured.estimate, low: measured.low, high: measured.high }
 }
 
+/// Seconds of a request in one case: one divided by the rate of a connection.
+fn request_time(case: &CaseSummary) -> Option<Known> {
+    let rate = known(&case.metrics.as_ref()?.throughput);
+    Some(rate.inverse()?.times(f64::from(case.load.connections.max(1))))
+}
+
 /// On a scale of logarithms; the errors of the parts add up in squares. `None` for no ratio.
 fn geometric_mean(ratios: &[Value]) -> Option<Value> {
     if let [only] = ratios {
         return Some(*only);
     }
     let count = ratios.len() as f64;
-    let value = mean(ratios.iter().map(|ratio| ratio.value.ln()))?.exp();
+    let value = mean::of(ratios.iter().map(|ratio| ratio.value.ln()))?.exp();
     let spread = |bound: &dyn Fn(&Value) -> Option<f64>| {
         let parts: Option<Vec<f64>> =
             ratios.iter().map(|ratio| Some((bound(ratio)? / ratio.value).ln().powi(2))).collect();

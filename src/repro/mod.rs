@@ -151,7 +151,7 @@ fn published_ratio(study: &Study, claim: &Claim) -> Option<f64> {
             counts.map(|figure| figure.value).collect::<Vec<_>>()
         };
         let values = if exact.is_empty() { counted() } else { exact };
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        lasthop_stats::mean::of(values)
     };
     Some(figure(&claim.case)? / figure(&claim.against)?)
 }

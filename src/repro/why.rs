@@ -1,5 +1,7 @@
 //! Why figures differ: each note is made from facts of these runs, and is left out where its facts are missing.
 
+use std::collections::BTreeMap;
+
 use indexmap::IndexMap;
 
 use super::{
@@ -13,7 +15,7 @@ use crate::{
         summary::{CaseSummary, Check, Severity},
     },
     observe,
-    record::schema::{Environment, Placement, TrialRecord},
+    record::schema::{Environment, Placement},
     study::model::{Quantity, Study, Time},
     tool::Tool,
 };
@@ -184,15 +186,8 @@ fn block_scatter(facts: &Facts<'_>, row: &ClaimRow) -> Option<f64> {
     let data = facts.carried.design_data.as_ref()?;
     let (over, under) = (facts.part.design_case(&row.claim.case)?, facts.part.design_case(&row.claim.against)?);
     let rates = |case: &str| {
-        data.records
-            .iter()
-            .filter_map(|record| match record {
-                TrialRecord::Trial(trial) if trial.case == case => {
-                    Some(((trial.round, trial.block), trial.result.throughput()))
-                }
-                _ => None,
-            })
-            .collect::<std::collections::BTreeMap<_, _>>()
+        let trials = data.trials().filter(|trial| trial.case == case);
+        trials.map(|trial| ((trial.round, trial.block), trial.result.throughput())).collect::<BTreeMap<_, _>>()
     };
     let under = rates(&under.case);
     let logs: Vec<f64> =
@@ -349,11 +344,7 @@ fn process_start(facts: &Facts<'_>) -> Option<Note> {
 
 fn time_wait(facts: &Facts<'_>) -> Option<Note> {
     let data = facts.carried.design_data.as_ref()?;
-    let most = data.records.iter().filter_map(|record| match record {
-        TrialRecord::Trial(trial) => Some(trial.observations.network.time_wait),
-        _ => None,
-    });
-    let most = most.max()?;
+    let most = data.trials().map(|trial| trial.observations.network.time_wait).max()?;
     (most > 1000)
         .then(|| note("time-wait", format!("up to {most} TCP sockets were in TIME_WAIT during the runs")))
         .flatten()

@@ -1,7 +1,8 @@
 //! A run that goes on: what it has already, and whether everything is as it was.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
+use indexmap::IndexMap;
 use jiff::Timestamp;
 
 use super::{Job, Open, RunError, event::Event, nanoseconds, placement};
@@ -131,14 +132,15 @@ impl Unfinished {
     /// # Errors
     /// [`Changed`] where machine, kernel or programs are not what they were.
     fn same_machine(&self, now: &Environment, executables: &Digests) -> Result<(), Changed> {
-        let cpus = placement::allowed();
         let mut differences = Vec::new();
-        let nothing = Default::default();
+        let nothing = IndexMap::new();
+        let mut programs = &nothing;
         if let Some(then) = &self.data.environment {
             compare_machines(&mut differences, then, now);
+            programs = &then.programs;
         }
-        let then = self.data.environment.as_ref().map_or(&nothing, |then| &then.programs);
-        compare_programs(&mut differences, (then, &self.origin.executables), (&now.programs, executables));
+        compare_programs(&mut differences, (programs, &self.origin.executables), (&now.programs, executables));
+        let cpus = placement::allowed();
         let missing = placed(&self.data.header.settings.placement).into_iter().filter(|cpu| !cpus.contains(cpu));
         differences.extend(missing.map(|cpu| format!("CPU {cpu}, which it used, is not allowed to this process")));
         self.unchanged(differences)
@@ -249,23 +251,26 @@ fn compare_machines(differences: &mut Vec<String>, then: &Environment, now: &Env
     }
 }
 
-type Found<'a> = (&'a indexmap::IndexMap<String, ProgramVersion>, &'a Digests);
+type Found<'a> = (&'a IndexMap<String, ProgramVersion>, &'a Digests);
 
 /// Path, then version, then content: a package that was rebuilt keeps the first two.
 fn compare_programs(differences: &mut Vec<String>, then: Found<'_>, now: Found<'_>) {
-    let before = differences.len();
+    let mut told = BTreeSet::new();
     for (name, program) in then.0 {
-        let Some(found) = now.0.get(name) else {
-            differences.push(format!("{name}: {} then, not found now", program.path));
-            continue;
-        };
-        compare(differences, name, &program.path, &found.path);
-        compare(differences, name, &program.version, &found.version);
+        let before = differences.len();
+        match now.0.get(name) {
+            None => differences.push(format!("{name}: {} then, not found now", program.path)),
+            Some(found) => {
+                compare(differences, name, &program.path, &found.path);
+                compare(differences, name, &program.version, &found.version);
+            }
+        }
+        if differences.len() > before {
+            told.insert(name);
+        }
     }
-    let named: Vec<String> = differences[before..].to_vec();
-    for (name, digest) in now.1 {
-        let told = named.iter().any(|line| line.starts_with(&format!("{name}: ")));
-        if !told && then.1.get(name).is_some_and(|before| before != digest) {
+    for (name, digest) in now.1.iter().filter(|(name, _)| !told.contains(name)) {
+        if then.1.get(name).is_some_and(|before| before != digest) {
             differences.push(format!("{name}: its executable is another one than then"));
         }
     }
@@ -293,7 +298,7 @@ mod tests {
     fn a_program_differs_by_path_version_or_content() {
         let programs = |version: &str| {
             let program = ProgramVersion { path: "/usr/sbin/nginx".to_owned(), version: version.to_owned() };
-            indexmap::IndexMap::from([("nginx".to_owned(), program)])
+            IndexMap::from([("nginx".to_owned(), program)])
         };
         let lines = |version: &str, digest: &str| {
             let (mut found, digest) = (Vec::new(), digests(&[("nginx", digest)]));

@@ -7,7 +7,7 @@ use crate::{
     experiment::{
         container::Network,
         model::{Experiment, Source},
-        plan::StackService,
+        plan::{Stack, StackService},
     },
     service::bindings::service_of,
     service::container::{
@@ -42,9 +42,12 @@ fn context(experiment: &Experiment) -> Option<Context<'_>> {
 fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
     let mut needs = None;
     let experiment = &job.plan.experiment;
+    let contained = |stack: &Stack| stack.services.values().filter(|service| service.container.is_some()).count();
+    let most = job.plan.stacks.iter().map(contained).max().unwrap_or_default() as u32;
     for (name, service) in job.plan.stacks.iter().flat_map(|stack| &stack.services) {
         let Some(container) = &service.container else { continue };
         let needs: &mut Needs<'a> = needs.get_or_insert_default();
+        needs.most = most;
         needs.images = job.images;
         needs.context = context(experiment);
         needs.bridge |= container.network == Network::Bridge;

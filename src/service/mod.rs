@@ -9,6 +9,7 @@
 //! | [`guard`] | the process that starts everything, and ends it |
 //! | [`container`] | podman and Docker: images, networks, containers of a run, and their end |
 //! | [`namespace`] | a network namespace of a run, for a driver that is elsewhere |
+//! | [`place`] | how and where a service was started, for the record |
 //! | [`stack`] | services prepared, started, ready, stopped |
 //! | [`setup`] | what installs an experiment's programs |
 //! | [`readiness`], [`listener`] | whether a server answers, and whose it is |
@@ -23,6 +24,7 @@ pub mod listener;
 pub mod locate;
 pub mod namespace;
 pub mod null;
+pub mod place;
 pub mod process;
 pub mod readiness;
 pub mod sandbox;

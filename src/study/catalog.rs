@@ -6,7 +6,7 @@ use include_dir::{Dir, include_dir};
 use serde_json::Value;
 
 use super::{
-    definition::{ClaimFile, FiguresFile, MethodFile, RunFile, StudyFile, TimeFile},
+    definition::{ClaimFile, DesignFile, FiguresFile, MethodFile, RunFile, StudyFile, TimeFile},
     model::{Claim, Design, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number},
 };
 use crate::{
@@ -163,11 +163,7 @@ impl Checker {
             minus: file.minus.clone(),
             runs: file.runs.unwrap_or(method.runs).max(1),
             count: file.count.or(method.count),
-            design: file.design.as_ref().map_or_else(Design::default, |design| Design {
-                levels: design.levels.clone(),
-                short: design.short.clone(),
-                quantity: design.quantity.clone(),
-            }),
+            design: file.design.as_ref().map(design).unwrap_or_default(),
             beyond: file.beyond.clone(),
             because: file.because.clone(),
         }
@@ -236,6 +232,10 @@ impl Checker {
             printed: file.printed.clone(),
         })
     }
+}
+
+fn design(file: &DesignFile) -> Design {
+    Design { levels: file.levels.clone(), short: file.short.clone(), quantity: file.quantity.clone() }
 }
 
 #[cfg(test)]

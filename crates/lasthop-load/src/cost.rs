@@ -88,11 +88,15 @@ mod tests {
 
     use super::*;
 
-    fn pin_to_first_cpu() {
-        // SAFETY: all-zero is a valid set, and the call reads as many bytes as it has.
+    /// To the first CPU that this process may use.
+    fn pin() {
+        // SAFETY: all-zero is a valid set, and both calls are told how many bytes it has.
         unsafe {
+            let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+            assert_eq!(libc::sched_getaffinity(0, size_of_val(&allowed), &raw mut allowed), 0);
+            let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &allowed)).unwrap();
             let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(0, &mut set);
+            libc::CPU_SET(first, &mut set);
             assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
         }
     }
@@ -103,13 +107,13 @@ mod tests {
         let over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&over);
         let other = thread::spawn(move || {
-            pin_to_first_cpu();
+            pin();
             while !told.load(Ordering::Relaxed) {
                 black_box(clock::now());
             }
         });
         let own = thread::spawn(|| {
-            pin_to_first_cpu();
+            pin();
             let meter = CostMeter::new(Calls::default());
             let (before, begin) = (meter.read(), clock::now());
             while meter.read().since(&before).run_delay_ns == Some(0) && clock::now() - begin < 10_000_000_000 {

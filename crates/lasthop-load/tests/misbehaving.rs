@@ -20,7 +20,9 @@ use lasthop_load::{
     drive,
     engine::{Case, CaseError},
     result::{ErrorClass, TrialResult},
-    spec::{Address, Endpoint, Engine, Http, HttpExpect, HttpVersion, Protocol, Reuse, Spec},
+    spec::{
+        Address, Arrivals, Endpoint, Engine, Http, HttpExpect, HttpVersion, Model, OpenLoop, Protocol, Reuse, Spec,
+    },
     wire::{self, Reply, Request, Stage, TrialPhases},
 };
 
@@ -420,6 +422,28 @@ fn a_connection_closed_while_idle_is_opened_again_without_an_error() {
         let result = case.trial(SHORT).unwrap();
         assert_eq!((result.connections_opened, result.error_total()), (u64::from(connections), 0));
     }
+}
+
+/// As servers do whose connections may be idle for so long only. Each of three connections is asked every 300 ms.
+#[test]
+fn a_connection_closed_between_two_requests_of_an_open_loop_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        while let Ok((peer, _)) = listener.accept() {
+            peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            let never = Arc::new(AtomicBool::new(false));
+            let script: Script = Arc::new(|_| Act::Say(GOOD.into()));
+            thread::spawn(move || conversation(Box::new(peer), &AtomicU64::new(0), &script, &never));
+        }
+    });
+    let endpoint = Endpoint { address: Address::Unix(path), tls: None };
+    let model = Model::Open(OpenLoop { rate: 10.0, arrivals: Arrivals::Constant, seed: 1 });
+    let mut case = Case::prepare(&Spec { connections: 3, model, ..spec(&endpoint, http()) }).unwrap();
+    let result = case.trial(TrialPhases { warm_up_ns: 0, measure_ns: 900_000_000 }).unwrap();
+    assert_eq!((result.requests, result.error_total()), (9, 0), "{:?}", result.errors);
+    assert!(result.connections_opened >= 6, "{}", result.connections_opened);
 }
 
 #[test]

@@ -20,6 +20,13 @@ pub fn mean(values: &Grouped<f64>, how: Resampling) -> Option<Estimate> {
     bootstrap::estimate(&sizes, how, |times| Some(weighted(times, &sums) / weighted(times, &counts)))
 }
 
+/// The arithmetic mean of plain numbers; `None` of none.
+#[must_use]
+pub fn of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.into_iter().fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
 /// The mean without an interval: what one block suffices for.
 #[must_use]
 pub fn point(values: &Grouped<f64>) -> f64 {
@@ -43,6 +50,12 @@ mod tests {
         assert!((estimate.value - grand).abs() < 1e-12);
         assert!((estimate.standard_error / spread - 1.0).abs() < 0.006, "{} {spread}", estimate.standard_error);
         assert!((estimate.freedom - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn plain_numbers_have_a_mean_unless_there_are_none() {
+        assert_eq!(of([1.0, 2.0, 6.0]), Some(3.0));
+        assert_eq!(of([]), None);
     }
 
     #[test]

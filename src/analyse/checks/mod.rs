@@ -97,12 +97,12 @@ fn of_run(id: &str, severity: Severity, evidence: String, effect: &str) -> Check
     Check { id: id.to_owned(), severity, case: None, evidence, effect: effect.to_owned() }
 }
 
-/// A share in per cent, with as many digits as it takes to see something.
 /// `1 block`, `12 blocks`, as JSON is to have it.
 pub(crate) fn counted(count: u64, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
+/// A share in per cent, with as many digits as it takes to see something.
 fn percent(share: f64) -> String {
     let value = share * 100.0;
     match value {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_stats::{Grouped, variance};
+use lasthop_stats::{Grouped, mean, variance};
 
 use super::{Evidence, of_case, of_run, order::LEVEL, percent};
 use crate::{
@@ -44,30 +44,35 @@ fn duration(nanoseconds: u64) -> String {
     }
 }
 
+/// By number of each round: after how many pauses it was made.
+type Parts = BTreeMap<u32, usize>;
+
 /// A ratio that is another one after a pause, and what a reference is compared by that is.
 pub fn pause(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     if trials.data.resumptions().next().is_none() {
         return vec![];
     }
-    trials.cases().iter().filter_map(|plan| of_ratio(trials, plan).or_else(|| of_reference(trials, plan))).collect()
+    let parts = trials.data.parts();
+    let moved = |plan| of_ratio(trials, &parts, plan).or_else(|| of_reference(trials, &parts, plan));
+    trials.cases().iter().filter_map(moved).collect()
 }
 
-fn of_ratio(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+fn of_ratio(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
     let pairs = Pairs::of(trials, plan)?;
-    let moved = moved(trials, pairs.ratios().map(|(place, ratio)| (place.0, ratio.ln())))?;
+    let moved = moved(trials, parts, pairs.ratios().map(|(place, ratio)| (place.0, ratio.ln())))?;
     let text =
         format!("the ratio to {} differs by {} between the parts of the run", pairs.reference.case, percent(moved));
     let effect = "what is reported is a mean over two states: make a new run, and look for what changed in the pause";
     Some(of_case("pause", Severity::Doubt, &plan.case, text, effect))
 }
 
-fn of_reference(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+fn of_reference(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
     if plan.reference.is_some() {
         return None;
     }
     let value = |trial: &MeasuredTrial| Some((trial.round, primary(trial)?.ln()));
-    let moved = moved(trials, trials.of(&plan.case).filter_map(value))?;
+    let moved = moved(trials, parts, trials.of(&plan.case).filter_map(value))?;
     let what = primary_name(plan);
     let text = format!("its {what} differs by {} between the parts of the run", percent(moved));
     let effect = "the machine is not as fast as before its pause; ratios are taken within blocks and stay fair";
@@ -76,24 +81,19 @@ fn of_reference(trials: &Trials, plan: &CasePlan) -> Option<Check> {
 
 /// How far the parts' means are apart, as a share, where that is certain and more than the margin. Rounds are what is
 /// compared (analysis of variance of their means): the blocks of a round share its luck.
-fn moved(trials: &Trials, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
+fn moved(trials: &Trials, part_of: &Parts, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
     let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (round, log) in logs {
         rounds.entry(round).or_default().push(log);
     }
-    let part_of = trials.data.parts();
     let mut parts: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for (round, logs) in &rounds {
-        parts.entry(part_of[round]).or_default().push(mean(logs));
+    for (round, logs) in rounds {
+        parts.entry(part_of[&round]).or_default().extend(mean::of(logs));
     }
-    let means: Vec<f64> = parts.values().map(|rounds| mean(rounds)).collect();
+    let means: Vec<f64> = parts.values().filter_map(|rounds| mean::of(rounds.iter().copied())).collect();
     let (low, high) =
         (means.iter().copied().fold(f64::INFINITY, f64::min), means.iter().copied().fold(f64::MIN, f64::max));
     let found = variance::components(&Grouped::new(parts.into_values().collect()).ok()?)?;
     let share = (high - low).exp_m1();
     (found.p_value < LEVEL && share > trials.data.header.settings.margin).then_some(share)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }

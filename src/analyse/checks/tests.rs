@@ -12,8 +12,8 @@ use crate::{
         summarise,
         summary::{Metric, Severity, Verdict},
         testing::{
-            TCP, Truth, UNIX, add_errors, comparison, counting_run, each_proof, each_trial, fail, finding, findings,
-            healthy, run,
+            TCP, Truth, UNIX, add_errors, comparison, counting_run, each_proof, each_round, each_trial, fail, finding,
+            findings, healthy, run,
         },
     },
     observe::HeldPorts,
@@ -80,11 +80,7 @@ fn scarce_headroom_is_doubted() {
     let null = |times: f64| {
         let mut data = healthy();
         let rate = summarise(&data).cases[1].metrics.as_ref().unwrap().throughput.estimate;
-        let first = data.records.iter_mut().find_map(|record| match record {
-            TrialRecord::Round(round) => Some(round),
-            _ => None,
-        });
-        first.unwrap().headroom.insert("unix".to_owned(), times * rate);
+        each_round(&mut data).next().unwrap().headroom.insert("unix".to_owned(), times * rate);
         data
     };
     assert_eq!(findings(&healthy(), "headroom"), []);

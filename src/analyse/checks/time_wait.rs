@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use lasthop_stats::mean;
+
 use super::{Evidence, of_case};
 use crate::{
     analyse::{
@@ -65,10 +67,6 @@ fn fall(trials: &Trials, plan: &CasePlan) -> Option<String> {
         }
         before = Some(trial);
     }
-    let [before, after] = rates.map(|rates| mean(&rates));
+    let [before, after] = rates.map(mean::of);
     Some(format!("; {:.0} requests/s before half of them were held, {:.0} after", before?, after?))
-}
-
-fn mean(rates: &[f64]) -> Option<f64> {
-    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }

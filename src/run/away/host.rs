@@ -21,6 +21,7 @@ use super::{Login, Remote};
 use crate::service::{
     brief,
     guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
+    locate,
     shell::quoted,
 };
 
@@ -272,9 +273,8 @@ impl Drop for Host {
 }
 
 fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, HostError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join("ssh")).find(|path| path.is_file());
-    let mut words = vec![found.ok_or(HostError::NoSsh)?.display().to_string(), "-T".to_owned()];
+    let program = locate::on_path("ssh").ok_or(HostError::NoSsh)?;
+    let mut words = vec![program.display().to_string(), "-T".to_owned()];
     if let Some(config) = &remote.config {
         words.extend(["-F".to_owned(), config.display().to_string()]);
     }

@@ -122,11 +122,17 @@ pub struct Content {
     pub packages: BTreeSet<String>,
 }
 
-/// The image with this content, made unless the engine has it. `workshop` is a private directory.
+/// The image with this content, made unless the engine has it. `workshop` is a private directory; `because` says why it is
+/// not the image that the experiment describes, where it has one.
 ///
 /// # Errors
 /// There are no packages, no room, or the engine refuses.
-pub fn of_host(engine: &Engine, content: &Content, workshop: &Path) -> Result<Image, ImageError> {
+pub fn of_host(
+    engine: &Engine,
+    content: &Content,
+    because: Option<String>,
+    workshop: &Path,
+) -> Result<Image, ImageError> {
     let installed = Installed::read().map_err(ImageError::NoPackages)?;
     let (roots, mounts) = sort(&installed, content);
     let packages = installed.closure(&roots);
@@ -140,7 +146,7 @@ pub fn of_host(engine: &Engine, content: &Content, workshop: &Path) -> Result<Im
         let _ = fs::remove_file(&archive);
         imported.map_err(|cause| ImageError::Engine { name: name.clone(), cause })?;
     }
-    let origin = Origin::Packages { number: packages.len(), because: None };
+    let origin = Origin::Packages { number: packages.len(), because };
     Ok(Image { name, mounts, made, origin, programs: BTreeMap::new() })
 }
 

@@ -52,7 +52,7 @@ pub struct Launch {
     /// Working directory.
     pub directory: PathBuf,
     pub cpus: Vec<u32>,
-    /// User and group number, where the engine would make it root and lasthop is not.
+    /// `USER:GROUP` in numbers, where it is not the engine's or the image's choice.
     pub user: Option<String>,
 }
 

@@ -63,6 +63,8 @@ pub struct Site {
     run: String,
     sandbox: PathBuf,
     bridge: Option<Bridge>,
+    /// The most containers of a stack.
+    most: u32,
     /// By the name that the experiment gives.
     volumes: BTreeMap<String, Volume>,
 }
@@ -98,6 +100,8 @@ pub struct Needs<'a> {
     /// Of an image of the host's packages.
     pub content: Content,
     pub bridge: bool,
+    /// The most containers of a stack.
+    pub most: u32,
     /// Names of volumes.
     pub volumes: BTreeSet<String>,
 }
@@ -118,7 +122,7 @@ impl Site {
         };
         let volume = |name: &String| Ok((name.clone(), Volume::create(&engine, &run, &path, name)?));
         let volumes = needs.volumes.iter().map(volume).collect::<Result<_, SiteError>>()?;
-        Ok(Self { engine, image, run, sandbox: sandbox.to_owned(), bridge, volumes })
+        Ok(Self { engine, image, run, sandbox: sandbox.to_owned(), bridge, most: needs.most, volumes })
     }
 
     /// Version of the engine and what it is made of, for the record.
@@ -188,7 +192,8 @@ impl Site {
             return Err(SiteError::Rootless { engine, what: "a bridge address" });
         }
         // Stacks of one run are up at the same time; rounds are not.
-        let own = bridge.address(bindings.stack as u32 * 8 + number).ok_or(SiteError::Full(bridge.name.clone()))?;
+        let own =
+            bridge.address(bindings.stack as u32 * self.most + number).ok_or(SiteError::Full(bridge.name.clone()))?;
         let place = Place {
             bridge: Some(OnBridge { network: bridge.name.clone(), address: own, gateway: bridge.gateway }),
             publish: None,
@@ -253,13 +258,7 @@ impl Site {
 
 /// The image of a run: by the experiment's Containerfile, or of the host's packages.
 fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, SiteError> {
-    let of_host = |because: Option<String>| -> Result<Image, SiteError> {
-        let mut image = image::of_host(engine, &needs.content, sandbox)?;
-        if let Origin::Packages { because: why, .. } = &mut image.origin {
-            *why = because;
-        }
-        Ok(image)
-    };
+    let of_host = |because| Ok(image::of_host(engine, &needs.content, because, sandbox)?);
     let context = match (needs.images, needs.context) {
         (Images::Containerfile, None) => return Err(SiteError::NoContainerfile),
         (Images::Packages, _) | (Images::Auto, None) => return of_host(None),
@@ -326,4 +325,76 @@ fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
 struct Place {
     bridge: Option<OnBridge>,
     publish: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_load::spec::Transport;
+
+    use super::*;
+    use crate::service::{
+        bindings::{Account, ServiceBinding},
+        container::network,
+    };
+
+    fn site(most: u32) -> Site {
+        let engine =
+            Engine { kind: Kind::Podman, program: "/usr/bin/podman".into(), version: String::new(), rootless: false };
+        let image = Image {
+            name: "image".into(),
+            mounts: vec![],
+            made: false,
+            origin: Origin::Packages { number: 0, because: None },
+            programs: BTreeMap::new(),
+        };
+        let bridge = network::parse("10.89.4.0/24 10.89.4.1", "run");
+        Site { engine, image, run: "run".into(), sandbox: "/sandbox".into(), bridge, most, volumes: BTreeMap::new() }
+    }
+
+    fn bindings(stack: usize, names: &[String]) -> Bindings {
+        let binding = |name: &String| {
+            let address = Address::Tcp("127.0.0.1:8080".parse().unwrap());
+            let binding = ServiceBinding {
+                name: name.clone(),
+                directory: "/record".into(),
+                record: "/record".into(),
+                account: None,
+                cache: "/cache".into(),
+                runtime: "/runtime".into(),
+                transport: Transport::Tcp,
+                listen: address.clone(),
+                address,
+                tls: None,
+                program: "/program".into(),
+                spare_port: 0,
+            };
+            (name.clone(), binding)
+        };
+        let account = Account { user: String::new(), group: String::new(), is_root: false, ids: (0, 0) };
+        Bindings { round: 0, stack, services: names.iter().map(binding).collect(), account, cpus: vec![] }
+    }
+
+    #[test]
+    fn no_two_containers_of_a_round_have_one_address() {
+        let names: Vec<String> = (0..20).map(|number| format!("app-{number}")).collect();
+        let container = RenderedContainer {
+            network: Network::Bridge,
+            publish: None,
+            volume: None,
+            cpus: None,
+            memory: None,
+            sysctls: IndexMap::new(),
+        };
+        let containers: IndexMap<_, _> = names.iter().map(|name| (name.clone(), container.clone())).collect();
+        let mut addresses = BTreeSet::new();
+        for stack in 0..3 {
+            let mut bindings = bindings(stack, &names);
+            site(20).place(&mut bindings, &containers).unwrap();
+            addresses.extend(bindings.services.values().map(|binding| match binding.address {
+                Address::Tcp(address) => address.ip(),
+                _ => unreachable!(),
+            }));
+        }
+        assert_eq!(addresses.len(), 60);
+    }
 }

@@ -23,6 +23,9 @@ use crate::{
 /// How often deadlines are looked at, at most; a tenth of the shortest timeout if that is less.
 const TICK_NS: u64 = 20_000_000;
 
+/// The part of a slot's token that is its place.
+const PLACE: u64 = u32::MAX as u64;
+
 /// Where a connection stands.
 enum Phase {
     Closed,
@@ -58,6 +61,9 @@ enum Phase {
 }
 
 struct Slot {
+    /// What its events are known by: its place, and above that how many sockets it has had. An event that was reported
+    /// together with the one that closed its socket is not taken for one of the next socket.
+    token: u64,
     connection: Connection,
     phase: Phase,
     backoff: Backoff,
@@ -107,6 +113,12 @@ impl Common {
     }
 }
 
+/// How much of a wait is spent awake and how much asleep, `None` being without end.
+fn split(nanoseconds: Option<u64>, spin_ns: u64) -> (u64, Option<u64>) {
+    let awake = nanoseconds.map_or(spin_ns, |all| all.min(spin_ns));
+    (awake, nanoseconds.map(|all| all - awake))
+}
+
 impl Epoll {
     /// # Errors
     /// No epoll instance could be made.
@@ -120,7 +132,8 @@ impl Epoll {
         let free = pacer.as_ref().map(|_| VecDeque::with_capacity(connections as usize));
         let calls = Calls::default();
         let factory = Factory::new(spec)?;
-        let slot = |_| Slot {
+        let slot = |index: u32| Slot {
+            token: index.into(),
             connection: Connection::new(factory.exchange(), spec),
             phase: Phase::Closed,
             backoff: Backoff::default(),
@@ -279,8 +292,9 @@ impl Epoll {
     /// Waits for events, awake at first if that is asked for.
     #[inline]
     fn wait(&mut self, nanoseconds: Option<u64>) -> io::Result<usize> {
-        if self.spin_ns > 0 {
-            let until = clock::now() + self.spin_ns.min(nanoseconds.unwrap_or(u64::MAX));
+        let (awake, asleep) = split(nanoseconds, self.spin_ns);
+        if awake > 0 {
+            let until = clock::now() + awake;
             loop {
                 let count = self.shared.poller.wait(Some(0))?;
                 if count > 0 {
@@ -290,8 +304,11 @@ impl Epoll {
                     break;
                 }
             }
+            if asleep == Some(0) {
+                return Ok(0);
+            }
         }
-        self.shared.poller.wait(nanoseconds)
+        self.shared.poller.wait(asleep)
     }
 
     /// One wait, for at most `nanoseconds`, and what follows from it; `between` is called after each event.
@@ -304,8 +321,11 @@ impl Epoll {
                 self.shared.poller.tick_seen();
                 self.tick();
             } else {
-                let index = event.token as usize;
+                let index = (event.token & PLACE) as usize;
                 let Self { slots, shared, connector, .. } = self;
+                if slots[index].token != event.token {
+                    continue;
+                }
                 match slots[index].advance(event, shared, connector) {
                     Ok(None) => {}
                     step => self.settle(index, step),
@@ -322,7 +342,7 @@ impl Epoll {
     /// Begins with a connection: its request, or its connect.
     fn launch(&mut self, index: usize, now: u64) {
         let Self { slots, shared, connector, .. } = self;
-        let step = slots[index].launch(now, index as u64, shared, connector);
+        let step = slots[index].launch(now, shared, connector);
         self.settle(index, step);
     }
 
@@ -353,7 +373,7 @@ impl Epoll {
                         return slot.retire(shared);
                     }
                     let now = if usable { reply.at } else { clock::now() };
-                    slot.launch(now, index as u64, shared, connector)
+                    slot.launch(now, shared, connector)
                 }
                 Err(failure) => return slot.fail(index, &failure, shared),
             }
@@ -405,23 +425,18 @@ impl Slot {
 
     /// Begins a request at `now`, or connects first.
     #[inline]
-    fn launch(
-        &mut self,
-        now: u64,
-        token: u64,
-        common: &mut Common,
-        connector: &Connector,
-    ) -> Result<Option<Reply>, Failure> {
+    fn launch(&mut self, now: u64, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
         if self.connection.is_open() {
-            return self.begin(now, token, common);
+            return self.begin(now, common);
         }
         let (socket, connected) = connector.start(&common.calls)?;
         self.writable_asked = !connected || !connector.is_unix();
         let interest = if self.writable_asked { Interest::ReadWrite } else { Interest::Read };
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
-        common.poller.add(fd, token, interest).map_err(|error| Failure::connect(&error))?;
+        self.token += PLACE + 1;
+        common.poller.add(fd, self.token, interest).map_err(|error| Failure::connect(&error))?;
         if connected {
-            return self.connected(socket, now, token, common, connector);
+            return self.connected(socket, now, common, connector);
         }
         self.phase = Phase::Connecting { socket, since: now };
         Ok(None)
@@ -431,7 +446,6 @@ impl Slot {
         &mut self,
         socket: Socket,
         since: u64,
-        token: u64,
         common: &mut Common,
         connector: &Connector,
     ) -> Result<Option<Reply>, Failure> {
@@ -441,7 +455,7 @@ impl Slot {
             self.phase = Phase::Asking { socket, since, connect_ns };
             return Ok(None);
         }
-        self.established(socket, since, connect_ns, token, common, connector)
+        self.established(socket, since, connect_ns, common, connector)
     }
 
     /// The socket stands, and TLS is granted where it had to be asked for.
@@ -450,32 +464,25 @@ impl Slot {
         socket: Socket,
         since: u64,
         connect_ns: u64,
-        token: u64,
         common: &mut Common,
         connector: &Connector,
     ) -> Result<Option<Reply>, Failure> {
         self.connection.attach(connector.wrap(socket)?);
         if common.tls {
             self.phase = Phase::Handshaking { since, connect_ns };
-            return self.handshake(since, connect_ns, token, common);
+            return self.handshake(since, connect_ns, common);
         }
-        self.greet(since, connect_ns, None, token, common)
+        self.greet(since, connect_ns, None, common)
     }
 
-    fn handshake(
-        &mut self,
-        since: u64,
-        connect_ns: u64,
-        token: u64,
-        common: &mut Common,
-    ) -> Result<Option<Reply>, Failure> {
+    fn handshake(&mut self, since: u64, connect_ns: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
         let Some(Stream::Tls(tls)) = &mut self.connection.stream else { return Ok(None) };
         loop {
             match tls.handshake()? {
                 Handshake::Progress => {}
                 Handshake::WantsRead => return Ok(None),
                 Handshake::WantsWrite => {
-                    self.ask_writable(token, common)?;
+                    self.ask_writable(common)?;
                     return Ok(None);
                 }
                 Handshake::Done => break,
@@ -483,7 +490,7 @@ impl Slot {
         }
         let tls_ns = Some(clock::now() - since - connect_ns);
         common.recorder.shook_hands(tls.is_resumed());
-        self.greet(since, connect_ns, tls_ns, token, common)
+        self.greet(since, connect_ns, tls_ns, common)
     }
 
     fn greet(
@@ -491,29 +498,28 @@ impl Slot {
         since: u64,
         connect_ns: u64,
         tls_ns: Option<u64>,
-        token: u64,
         common: &mut Common,
     ) -> Result<Option<Reply>, Failure> {
         if !common.greets {
             common.recorder.opened(connect_ns, tls_ns, None);
-            return self.ready(since, token, common);
+            return self.ready(since, common);
         }
         let began = clock::now();
         self.phase = Phase::Greeting { since, began, connect_ns, tls_ns };
-        self.go_on_greeting(true, token, common)
+        self.go_on_greeting(true, common)
     }
 
-    fn go_on_greeting(&mut self, first: bool, token: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+    fn go_on_greeting(&mut self, first: bool, common: &mut Common) -> Result<Option<Reply>, Failure> {
         let Phase::Greeting { since, began, connect_ns, tls_ns } = self.phase else { return Ok(None) };
         if !self.connection.greet(first, &mut common.buffer)? {
             return Ok(None);
         }
         common.recorder.opened(connect_ns, tls_ns, Some(clock::now() - began));
-        self.ready(since, token, common)
+        self.ready(since, common)
     }
 
     /// The connection stands.
-    fn ready(&mut self, since: u64, token: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+    fn ready(&mut self, since: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
         // A connection of its own belongs to its request, which is carried out even when the trial ends meanwhile:
         // the server may have counted it already.
         if common.only_open || (!common.per_request && common.recorder.is_shut()) {
@@ -521,25 +527,25 @@ impl Slot {
             return Ok(None);
         }
         let start = if common.per_request { since } else { clock::now() };
-        self.begin(start, token, common)
+        self.begin(start, common)
     }
 
     #[inline]
-    fn begin(&mut self, start: u64, token: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+    fn begin(&mut self, start: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
         let sent = self.connection.begin(start)?;
         self.phase = Phase::Busy { sent };
         if !sent {
-            self.ask_writable(token, common)?;
+            self.ask_writable(common)?;
         }
         Ok(None)
     }
 
     /// TCP sockets report writability all the time, because they do so only after having been full. A Unix socket
     /// would report every byte that its peer reads; it is asked only when that is awaited.
-    fn ask_writable(&mut self, token: u64, common: &Common) -> Result<(), Failure> {
+    fn ask_writable(&mut self, common: &Common) -> Result<(), Failure> {
         let Some(stream) = self.connection.stream.as_ref().filter(|_| !self.writable_asked) else { return Ok(()) };
         self.writable_asked = true;
-        common.poller.modify(stream.fd(), token, Interest::ReadWrite).map_err(|error| Failure::io("wait", &error))
+        common.poller.modify(stream.fd(), self.token, Interest::ReadWrite).map_err(|error| Failure::io("wait", &error))
     }
 
     #[inline]
@@ -551,7 +557,7 @@ impl Slot {
                     unreachable!("matched just above")
                 };
                 socket.take_error().map_err(|error| Failure::connect(&error))?;
-                self.connected(socket, since, event.token, common, connector)?
+                self.connected(socket, since, common, connector)?
             }
             Phase::Asking { .. } if event.readable => {
                 let Phase::Asking { socket, since, connect_ns } = std::mem::replace(&mut self.phase, Phase::Closed)
@@ -559,10 +565,16 @@ impl Slot {
                     unreachable!("matched just above")
                 };
                 connector.take_grant(&socket)?;
-                self.established(socket, since, connect_ns, event.token, common, connector)?
+                self.established(socket, since, connect_ns, common, connector)?
             }
-            Phase::Greeting { .. } if event.readable => self.go_on_greeting(false, event.token, common)?,
-            Phase::Handshaking { since, connect_ns } => self.handshake(since, connect_ns, event.token, common)?,
+            Phase::Greeting { .. } if event.readable => self.go_on_greeting(false, common)?,
+            // Closed between two requests, as servers may: the next one opens another.
+            Phase::Idle if event.closed && !common.only_open => {
+                self.connection.close();
+                self.phase = Phase::Closed;
+                return Ok(None);
+            }
+            Phase::Handshaking { since, connect_ns } => self.handshake(since, connect_ns, common)?,
             _ => return Ok(None),
         };
         match self.phase {
@@ -586,7 +598,7 @@ impl Slot {
             sent = self.connection.send_more()?;
             self.phase = Phase::Busy { sent };
             if sent && connector.is_unix() {
-                self.forget_writable(event.token, common)?;
+                self.forget_writable(common)?;
             }
         }
         if !event.readable {
@@ -594,7 +606,7 @@ impl Slot {
         }
         let mut received = match self.connection.receive_whole(&mut common.buffer, &mut common.recorder) {
             Ok(at) => {
-                return self.follow_up(Reply { at, keep: !event.closed, right: true }, event.token, common);
+                return self.follow_up(Reply { at, keep: !event.closed, right: true }, common);
             }
             Err(received) => Some(received),
         };
@@ -606,7 +618,7 @@ impl Slot {
             };
             match step {
                 Step::Finished(reply) if event.closed => return Ok(Some(Reply { keep: false, ..reply })),
-                Step::Finished(reply) => return self.follow_up(reply, event.token, common),
+                Step::Finished(reply) => return self.follow_up(reply, common),
                 Step::Blocked => return Ok(None),
                 Step::More { filled } if all_seen && !filled => return Ok(None),
                 Step::More { .. } => {}
@@ -616,22 +628,22 @@ impl Slot {
 
     /// The common case, kept short: the next request leaves at once.
     #[inline]
-    fn follow_up(&mut self, reply: Reply, token: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+    fn follow_up(&mut self, reply: Reply, common: &mut Common) -> Result<Option<Reply>, Failure> {
         if !(common.follows_up && reply.keep && reply.right) || common.recorder.is_shut() {
             return Ok(Some(reply));
         }
         self.backoff.reset();
         if !self.connection.begin(reply.at)? {
             self.phase = Phase::Busy { sent: false };
-            self.ask_writable(token, common)?;
+            self.ask_writable(common)?;
         }
         Ok(None)
     }
 
-    fn forget_writable(&mut self, token: u64, common: &Common) -> Result<(), Failure> {
+    fn forget_writable(&mut self, common: &Common) -> Result<(), Failure> {
         let Some(stream) = self.connection.stream.as_ref().filter(|_| self.writable_asked) else { return Ok(()) };
         self.writable_asked = false;
-        common.poller.modify(stream.fd(), token, Interest::Read).map_err(|error| Failure::io("wait", &error))
+        common.poller.modify(stream.fd(), self.token, Interest::Read).map_err(|error| Failure::io("wait", &error))
     }
 
     /// What has taken too long at `now`.
@@ -675,5 +687,19 @@ impl Slot {
     fn retire(&mut self, common: &mut Common) {
         self.phase = if self.connection.is_open() { Phase::Idle } else { Phase::Closed };
         common.active -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn awake_and_asleep_are_no_longer_than_the_wait() {
+        assert_eq!(split(Some(100), 0), (0, Some(100)));
+        assert_eq!(split(Some(100), 30), (30, Some(70)));
+        assert_eq!(split(Some(100), 100), (100, Some(0)));
+        assert_eq!(split(Some(100), 500), (100, Some(0)));
+        assert_eq!(split(None, 30), (30, None));
     }
 }

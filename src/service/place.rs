@@ -1,0 +1,80 @@
+//! How and where a service was started, as the record keeps it: what `lasthop export` makes a configuration of.
+
+use std::path::PathBuf;
+
+use lasthop_load::spec::Endpoint;
+use serde::{Deserialize, Serialize};
+
+use super::{bindings::ServiceBinding, container::launch::Launch};
+use crate::experiment::{container::Network, model::RenderedService};
+
+/// File name, in a service's folder of the run record.
+pub const PLACE: &str = "place.json";
+
+/// How and where a service was started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Absolute path of the program, then its arguments.
+    pub command: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    pub directory: PathBuf,
+    pub runtime: PathBuf,
+    pub endpoint: Endpoint,
+    /// Where the transport uses TLS: certificate and key.
+    pub tls: Option<[PathBuf; 2]>,
+    /// Rendered files but those of the application, relative to the folder.
+    pub files: Vec<PathBuf>,
+    /// How it ran in a container, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<PlaceContainer>,
+}
+
+impl Place {
+    #[must_use]
+    pub fn of(binding: &ServiceBinding, service: &RenderedService, container: Option<&Launch>) -> Self {
+        let files = service.files.iter().map(|(path, _)| path.clone());
+        Self {
+            command: service.command.clone(),
+            environment: service.environment.clone(),
+            directory: binding.directory.clone(),
+            runtime: binding.runtime.clone(),
+            endpoint: service.endpoint.clone(),
+            tls: binding.tls.as_ref().map(|tls| [tls.certificate.clone(), tls.key.clone()]),
+            files: files.filter(|path| !path.starts_with("app")).collect(),
+            container: container.map(PlaceContainer::of),
+        }
+    }
+}
+
+/// The container of a service, as far as a Pod needs to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlaceContainer {
+    pub image: String,
+    /// Files and folders of the host that the image lacked.
+    pub host: Vec<PathBuf>,
+    pub host_network: bool,
+    pub cpus: Option<String>,
+    pub memory: Option<String>,
+    /// `USER:GROUP` in numbers, where it was not the engine's choice.
+    pub user: Option<String>,
+    /// Whether further services ran in it.
+    #[serde(default)]
+    pub shared: bool,
+}
+
+impl PlaceContainer {
+    fn of(launch: &Launch) -> Self {
+        let own = |path: &&PathBuf| !path.starts_with(&launch.sandbox);
+        Self {
+            image: launch.image.clone(),
+            host: launch.readable.iter().filter(own).cloned().collect(),
+            host_network: launch.container.network == Network::Host,
+            cpus: launch.container.cpus.clone(),
+            memory: launch.container.memory.clone(),
+            user: launch.user.clone(),
+            shared: launch.holds_others,
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The start of one service: its files, its preparation, its process or container, until it is who answers.
+
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    net::{SocketAddr, TcpListener},
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+    path::{Component, Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use lasthop_load::spec::Address;
+
+use super::{
+    Instance, Life, PREPARE_TIMEOUT, StackPlan, Stage, StartCause, StartError, shown_address, stop_signal, tail,
+};
+use crate::{
+    experiment::model::RenderedService,
+    service::{
+        bindings::{LOG, ServiceBinding},
+        container::{launch::Launch, site::Housing},
+        guard::{Exit, Guard, GuardError, GuardedChild, Output, Spawn},
+        listener,
+        place::{PLACE, Place},
+        process,
+        readiness::{self, NotReady},
+    },
+};
+
+/// A service that is being started.
+struct Start<'a> {
+    guard: &'a Guard,
+    binding: &'a ServiceBinding,
+    service: &'a RenderedService,
+    housing: Option<&'a Housing>,
+    cpus: &'a [u32],
+    log: PathBuf,
+}
+
+/// A service that is ready.
+struct Up {
+    after: Duration,
+    pid: i32,
+    helpers: Vec<(String, i32)>,
+}
+
+/// Starts a service and waits until it is ready; where it does not get there, it is ended.
+///
+/// # Errors
+/// The stage, the cause and the end of its log.
+pub(super) fn service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> Result<Instance, StartError> {
+    let failed = |stage, cause, log| StartError { service: service.name.clone(), stage, cause, log };
+    let Some(binding) = plan.bindings.services.get(&service.name) else {
+        return Err(failed(Stage::Start, StartCause::Unbound, String::new()));
+    };
+    let housing = plan.containers.get(&service.name);
+    let start = Start { guard, binding, service, housing, cpus: &plan.bindings.cpus, log: binding.record.join(LOG) };
+    let at = |stage| {
+        let log = &start.log;
+        move |cause| failed(stage, cause, tail(log))
+    };
+    start.write_files().and_then(|()| start.prepare()).map_err(at(Stage::Prepare))?;
+    let signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
+    start.address_is_free().map_err(at(Stage::Start))?;
+    let life = start.begin(signal).map_err(at(Stage::Start))?;
+    let up = start.come_up(&life).map_err(|cause| at(Stage::Ready)(start.give_up(&life, signal, cause)))?;
+    Ok(Instance {
+        name: service.name.clone(),
+        recipe: service.recipe.clone(),
+        pid: up.pid,
+        helpers: up.helpers,
+        container: start.container().cloned(),
+        endpoint: service.endpoint.clone(),
+        log: start.log,
+        ready_after: up.after,
+        stop: service.stop.clone(),
+        life,
+    })
+}
+
+impl<'a> Start<'a> {
+    /// Its own, or that of its supervisor.
+    fn container(&self) -> Option<&'a Launch> {
+        self.housing.map(Housing::container)
+    }
+
+    fn write_files(&self) -> Result<(), StartCause> {
+        let Self { binding, service, .. } = self;
+        let mut folders = vec![&binding.directory, &binding.record];
+        folders.dedup();
+        for (name, content) in &service.files {
+            if !name.components().all(|part| matches!(part, Component::Normal(_))) {
+                return Err(StartCause::Outside(name.clone()));
+            }
+            for folder in &folders {
+                write_file(folder.join(name), content)?;
+            }
+        }
+        let place = serde_json::to_vec_pretty(&Place::of(binding, service, self.container()));
+        write_file(binding.record.join(PLACE), &place.expect("plain data with text keys"))
+    }
+
+    fn prepare(&self) -> Result<(), StartCause> {
+        for command in &self.service.prepare {
+            let contained = self.housing.map(|housing| match housing {
+                Housing::Own(container) => container.prepare(command, &self.service.environment),
+                Housing::Inside(supervisor) => supervisor.container.exec(command),
+            });
+            let child = self.guard.spawn(self.logged(contained.as_ref().unwrap_or(command))?)?;
+            let shown = || command.join(" ");
+            match child.wait(PREPARE_TIMEOUT)? {
+                Some(exit) if exit.success() => {}
+                Some(exit) => return Err(StartCause::Prepare { command: shown(), exit }),
+                None => return Err(StartCause::PrepareTimedOut { command: shown() }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody else is where the service is to listen, and the place can hold a socket.
+    fn address_is_free(&self) -> Result<(), StartCause> {
+        let (container, address) = (self.container(), &self.service.endpoint.address);
+        // Before the bridge is there its addresses are on the way to elsewhere, where anybody may answer.
+        if is_loopback(address) || container.is_none_or(Launch::is_local) {
+            nobody_answers(address)?;
+        }
+        match address {
+            Address::Unix(path) => {
+                let volume = container.and_then(|container| container.volume.as_ref());
+                holds_sockets(path, volume.is_some_and(|volume| path.starts_with(&volume.folder)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts it: as a process, as a container, or by the supervisor of one.
+    fn begin(&self, stop_signal: i32) -> Result<Life, StartCause> {
+        let service = self.service;
+        let command = match self.housing {
+            None => service.command.clone(),
+            Some(Housing::Own(container)) => {
+                container.run(&service.command, &service.environment, &service.stop.signal)
+            }
+            Some(Housing::Inside(supervisor)) => {
+                let program = supervisor.start(service, &self.binding.directory, &self.log)?;
+                return Ok(Life::Supervised(Box::new(program)));
+            }
+        };
+        let spawn = self.logged(&command)?.stop_signal(stop_signal).cpus(self.cpus.iter().map(|cpu| *cpu as usize));
+        Ok(Life::Child(self.guard.spawn(spawn)?))
+    }
+
+    /// Waits until it is ready, and sees that it is who answers.
+    fn come_up(&self, life: &Life) -> Result<Up, StartCause> {
+        let Self { service, .. } = self;
+        let container = self.container();
+        if let Some(container) = container {
+            wait_until_local(container, life, service.ready.timeout)?;
+        }
+        let run = |command: &[String]| self.check(command);
+        let after = readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || life.exited())?;
+        let (pid, helpers) = processes(life, container, &service.endpoint.address)?;
+        if container.is_none_or(|container| container.publish.is_none()) {
+            no_stranger_answers(&service.endpoint.address, pid)?;
+        }
+        Ok(Up { after, pid, helpers })
+    }
+
+    /// Ends what did not come up, and says why in the engine's words where these are better.
+    fn give_up(&self, life: &Life, stop_signal: i32, cause: StartCause) -> StartCause {
+        // What it still writes while it ends belongs to the log that is shown.
+        let _ = life.stop(stop_signal, self.service.stop.timeout);
+        let Some(Housing::Own(container)) = self.housing else { return cause };
+        let explained = container_died(container, &cause);
+        let _ = container.remove();
+        explained.unwrap_or(cause)
+    }
+
+    /// Starts a command of the readiness check.
+    fn check(&self, command: &[String]) -> Result<GuardedChild, GuardError> {
+        self.guard.spawn(match self.container() {
+            Some(container) => self.in_place(&container.exec(command)),
+            None => self.in_place(command),
+        })
+    }
+
+    /// Writes to the service's log.
+    fn logged(&self, command: &[String]) -> Result<Spawn, StartCause> {
+        let file = OpenOptions::new().create(true).append(true).open(&self.log);
+        let file = file.map_err(|cause| StartCause::File { path: self.log.clone(), cause })?;
+        Ok(self.in_place(command).stdout(Output::File(file)).stderr(Output::Same))
+    }
+
+    /// Runs in the service's directory; with its account and environment, which for the client of an engine are lasthop's.
+    fn in_place(&self, command: &[String]) -> Spawn {
+        let spawn = Spawn::new(command).directory(&self.binding.directory);
+        if self.housing.is_some() {
+            return spawn;
+        }
+        let spawn = match &self.binding.account {
+            Some(account) => spawn.user(account.ids.0, account.ids.1),
+            None => spawn,
+        };
+        self.service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
+    }
+}
+
+/// Scripts are made executable.
+fn write_file(path: PathBuf, content: &[u8]) -> Result<(), StartCause> {
+    let write = || {
+        fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        fs::write(&path, content)?;
+        let mode = if content.starts_with(b"#!") { 0o755 } else { 0o644 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))
+    };
+    write().map_err(|cause| StartCause::File { path: path.clone(), cause })
+}
+
+/// Waits for the bridge, without which somebody elsewhere might answer in the container's place.
+fn wait_until_local(container: &Launch, child: &Life, timeout: Duration) -> Result<(), NotReady> {
+    let begin = Instant::now();
+    while !container.is_local() {
+        if let Some(exit) = child.exited() {
+            return Err(NotReady::Died(exit));
+        }
+        if begin.elapsed() > timeout {
+            let last =
+                "packets to its address would leave this machine; choose other address pools for the engine".to_owned();
+            return Err(NotReady::TimedOut { after: timeout, last });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// The first process of a service, and what the engine put between it and its published port.
+fn processes(
+    life: &Life,
+    container: Option<&Launch>,
+    address: &Address,
+) -> Result<(i32, Vec<(String, i32)>), StartCause> {
+    match (life, container) {
+        (Life::Supervised(program), _) => Ok((program.pid, Vec::new())),
+        (Life::Child(_), Some(container)) => container_processes(container, address),
+        (Life::Child(child), None) => Ok((child.pid, Vec::new())),
+    }
+}
+
+/// The first process of a container, and what the engine put between it and its published port.
+fn container_processes(container: &Launch, address: &Address) -> Result<(i32, Vec<(String, i32)>), StartCause> {
+    let pid = container.pid().map_err(StartCause::Engine)?;
+    let family = process::descendants(pid);
+    let owners = listener::owners(address).into_iter().filter(|owner| owner.pid != pid && !family.contains(&owner.pid));
+    let helpers: Vec<(String, i32)> = match container.publish {
+        // conmon holds the port of rootful podman so that nobody else takes it; no byte goes through it.
+        Some(_) => owners.filter(|owner| owner.command != "conmon").map(|owner| (owner.command, owner.pid)).collect(),
+        None => Vec::new(),
+    };
+    Ok((pid, helpers))
+}
+
+/// What the engine says of a container that ended before it was ready.
+fn container_died(container: &Launch, cause: &StartCause) -> Option<StartCause> {
+    let StartCause::NotReady(NotReady::Died(exit)) = cause else { return None };
+    let engine = container.engine.kind.name();
+    if let Some(address) = container.published().filter(|address| is_taken(*address)) {
+        return Some(StartCause::PortTaken { address, owner: listener::owners(&Address::Tcp(address)).pop() });
+    }
+    // Statuses of `run` that both engines share: 125 is the engine's own, 126 and 127 are of the program.
+    let text = match exit {
+        _ if container.out_of_memory() => {
+            "its container was killed for its memory limit; raise container.memory".to_owned()
+        }
+        Exit::Code(125) => format!("{engine} could not start its container; the log has its reason"),
+        Exit::Code(126 | 127) => format!("its program cannot be run in the container's image {}", container.image),
+        exit => format!("its container {exit} before it was ready"),
+    };
+    Some(StartCause::Container(text))
+}
+
+/// Whether somebody has bound this address, listening or not.
+fn is_taken(address: SocketAddr) -> bool {
+    TcpListener::bind(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+}
+
+/// A published port on loopback is this machine's own, with a bridge or without.
+fn is_loopback(address: &Address) -> bool {
+    matches!(address, Address::Tcp(address) if address.ip().is_loopback())
+}
+
+fn nobody_answers(address: &Address) -> Result<(), StartCause> {
+    match readiness::answers(address) {
+        true => Err(StartCause::AlreadyAnswered {
+            address: shown_address(address),
+            owner: listener::owners(address).into_iter().next(),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Between the question before the start and now another process may have taken the address.
+fn no_stranger_answers(address: &Address, pid: i32) -> Result<(), StartCause> {
+    let mut owners = listener::owners(address);
+    let family = process::descendants(pid);
+    let is_ours = owners.iter().any(|owner| owner.pid == pid || family.contains(&owner.pid));
+    match owners.pop().filter(|_| !is_ours) {
+        Some(owner) => Err(StartCause::Stranger { address: shown_address(address), owner }),
+        None => Ok(()),
+    }
+}
+
+/// Not every file system can hold a socket, and not every engine shows the host's folder as it is.
+fn holds_sockets(path: &Path, on_volume: bool) -> Result<(), StartCause> {
+    // No name is shorter: the path of the socket itself may be as long as the kernel allows.
+    let probe = path.with_file_name("p");
+    let made = UnixListener::bind(&probe);
+    let _ = fs::remove_file(&probe);
+    made.map(drop).map_err(|cause| {
+        let folder = path.parent().unwrap_or(path).to_owned();
+        StartCause::NoSockets { kind: kind_of_file_system(&folder).into(), folder, cause, on_volume }
+    })
+}
+
+/// Of the mount that a folder is in, as the kernel names it.
+fn kind_of_file_system(folder: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let columns = |line: &str| -> Option<(PathBuf, String)> {
+        let mut columns = line.split(' ').skip(1);
+        Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
+    };
+    let around = mounts.lines().filter_map(columns).filter(|(at, _)| folder.starts_with(at));
+    // Of two mounts at one place the later one is on top.
+    around.max_by_key(|(at, _)| at.components().count()).map_or_else(|| "unknown".to_owned(), |(_, kind)| kind)
+}
