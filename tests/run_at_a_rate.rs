@@ -61,14 +61,18 @@ fn cases_are_compared_by_the_response_time_at_a_rate() {
     }
     assert_eq!(checks(&summary, "rate-not-reached").len(), not_reached);
     assert_eq!(checks(&summary, "driver-saturated").len(), 0, "{summary}");
+    same_schedule(&lasthop);
+    reports_speak_of_time(&lasthop);
+}
 
-    // Both cases of a round had the same schedule, and every round another.
-    let rounds = records(&lasthop, "round");
+/// Both cases of a round had the same schedule, and every round another.
+fn same_schedule(lasthop: &Lasthop) {
+    let rounds = records(lasthop, "round");
     let seed = |round: &Value, case: &str| round["cases"][case]["spec"]["model"]["open"]["seed"].as_u64().unwrap();
     let seeds: BTreeSet<u64> = rounds.iter().map(|round| seed(round, "unix")).collect();
     assert_eq!(seeds.len(), 2, "{rounds:?}");
     assert!(rounds.iter().all(|round| seed(round, "unix") == seed(round, "tcp")));
-    let trials = records(&lasthop, "trial");
+    let trials = records(lasthop, "trial");
     for trial in trials.iter().filter(|trial| trial["case"] == "unix") {
         let same =
             |other: &&Value| ["round", "block"].iter().all(|key| other[*key] == trial[*key]) && other["case"] == "tcp";
@@ -76,9 +80,11 @@ fn cases_are_compared_by_the_response_time_at_a_rate() {
         let scheduled = |trial: &Value| trial["result"]["offered"]["scheduled"].as_u64().unwrap();
         assert_eq!(scheduled(trial), scheduled(twin), "the same requests were due");
     }
+}
 
+fn reports_speak_of_time(lasthop: &Lasthop) {
     for format in ["terminal", "markdown"] {
-        let text = report(&lasthop, format);
+        let text = report(lasthop, format);
         assert!(text.contains("open loop at 2,000 requests/s, Poisson arrivals"), "{text}");
         assert!(text.contains("median response time") && text.contains("from when a request was due"), "{text}");
         assert!(!text.contains("more requests/s") && !text.contains("fewer requests/s"), "{text}");
