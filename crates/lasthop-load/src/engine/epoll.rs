@@ -323,10 +323,11 @@ impl Epoll {
             } else {
                 let index = (event.token & PLACE) as usize;
                 let Self { slots, shared, connector, .. } = self;
-                if slots[index].token != event.token {
+                let slot = &mut slots[index];
+                if slot.token != event.token {
                     continue;
                 }
-                match slots[index].advance(event, shared, connector) {
+                match slot.advance(event, shared, connector) {
                     Ok(None) => {}
                     step => self.settle(index, step),
                 }
