@@ -419,7 +419,6 @@ pub fn stream() -> Summary {
     summary(cases, vec![compare(&unix, &tcp, [1.06, 1.09, 1.12], Verdict::Faster)])
 }
 
-/// Every fixture by name.
 /// An open loop: compared by the response time, with one case that could not keep the rate.
 pub fn at_a_rate() -> Summary {
     let mut cases = vec![echo("unix", false, &UNIX), echo("tcp", true, &TCP), echo("tls", false, &TLS)];
@@ -455,6 +454,7 @@ pub fn at_a_rate() -> Summary {
     summary
 }
 
+/// Every fixture by name.
 pub fn all() -> Vec<(&'static str, Summary)> {
     vec![
         ("three_transports", three_transports()),
