@@ -57,6 +57,20 @@ pub struct Summary {
     pub failures: Vec<Failure>,
 }
 
+impl Summary {
+    /// A case against its reference by one metric; `None` for a reference.
+    #[must_use]
+    pub fn comparison(&self, case: &CaseSummary, metric: Metric) -> Option<&Comparison> {
+        self.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
+    }
+
+    /// The comparison that verdicts are about.
+    #[must_use]
+    pub fn declared(&self, case: &CaseSummary) -> Option<&Comparison> {
+        self.comparison(case, Metric::primary(&case.load))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkEnds {
     pub from: String,

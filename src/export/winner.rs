@@ -14,19 +14,16 @@ pub struct Winner {
 /// change that brings nothing is not worth its trouble. Of several references the one with most comparisons decided.
 #[must_use]
 pub fn winner(summary: &Summary) -> Option<Winner> {
-    let primary = |name: &str| summary.cases.iter().find(|case| case.case == name).map(|c| Metric::primary(&c.load));
-    let declared = |comparison: &&Comparison| primary(&comparison.case) == Some(comparison.metric);
-    let comparisons: Vec<&Comparison> = summary.comparisons.iter().filter(declared).collect();
+    let comparisons: Vec<&Comparison> = summary.cases.iter().filter_map(|case| summary.declared(case)).collect();
     let faster = comparisons.iter().filter(|comparison| comparison.verdict == Verdict::Faster);
     if let Some(best) = faster.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
-        let what = match best.metric {
-            Metric::Throughput => "makes {} times as many requests/s as",
-            _ => "responds in {} times the median time of",
+        let Comparison { case, reference, ratio, low, high, .. } = best;
+        let claim = match best.metric {
+            Metric::Throughput => format!("{case} makes {ratio:.2} times as many requests/s as {reference}"),
+            _ => format!("{case} responds in {ratio:.2} times the median time of {reference}"),
         };
-        let what = what.replace("{}", &format!("{:.2}", best.ratio));
-        let sentence =
-            format!("{} {what} {} (95 % interval {:.2} to {:.2}).", best.case, best.reference, best.low, best.high);
-        return Some(Winner { case: best.case.clone(), sentence });
+        let sentence = format!("{claim} (95 % interval {low:.2} to {high:.2}).");
+        return Some(Winner { case: case.clone(), sentence });
     }
     let works = |case: &&crate::analyse::summary::CaseSummary| case.metrics.is_some();
     let reference = summary.cases.iter().filter(works).find(|case| case.reference);

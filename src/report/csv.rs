@@ -107,7 +107,7 @@ fn identity(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, shape:
         row.put_some(format!("factor_{factor}"), case.and_then(|case| case.levels.get(*factor)));
     }
     row.put_some("is_reference", case.map(|case| case.reference));
-    let reference = case.and_then(|case| declared(summary, case)).map(|c| &c.reference);
+    let reference = case.and_then(|case| summary.declared(case)).map(|c| &c.reference);
     row.put_some("reference", reference);
     row.put_some("trials", case.map(|case| case.trials));
     row.put_some("failed_trials", case.map(|case| case.failed_trials));
@@ -143,21 +143,12 @@ fn schedule(row: &mut Row, case: Option<&CaseSummary>) {
 }
 
 fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
-    let of = |metric| case.and_then(|case| comparison(summary, case, metric));
+    let of = |metric| case.and_then(|case| summary.comparison(case, metric));
     row.ratio("throughput_ratio", of(Metric::Throughput));
     row.ratio("latency_p50_ratio", of(Metric::LatencyP50));
     row.ratio("latency_p99_ratio", of(Metric::LatencyP99));
     row.ratio("cpu_per_request_ratio", of(Metric::CpuPerRequest));
-    row.put_some("lower_bound", case.and_then(|case| declared(summary, case)).map(|comparison| comparison.lower_bound));
-}
-
-/// The comparison that the verdict is about.
-fn declared<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a Comparison> {
-    comparison(summary, case, Metric::primary(&case.load))
-}
-
-fn comparison<'a>(summary: &'a Summary, case: &CaseSummary, metric: Metric) -> Option<&'a Comparison> {
-    summary.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
+    row.put_some("lower_bound", case.and_then(|case| summary.declared(case)).map(|comparison| comparison.lower_bound));
 }
 
 fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {

@@ -135,13 +135,13 @@ impl<'a> Group<'a> {
 
     #[must_use]
     pub fn comparison(&self, case: &CaseSummary, metric: Metric) -> Option<&'a Comparison> {
-        self.summary.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
+        self.summary.comparison(case, metric)
     }
 
     /// The comparison that verdicts are about.
     #[must_use]
     pub fn declared(&self, case: &CaseSummary) -> Option<&'a Comparison> {
-        self.comparison(case, Metric::primary(&case.load))
+        self.summary.declared(case)
     }
 
     /// Whether a check forbids to use what is said of a case, by itself or by its reference.
