@@ -21,6 +21,9 @@ use crate::{
 /// 1/1024 wide, and a value is anywhere within.
 pub const BIN_ERROR: f64 = 1.0 / 1_024.0 / 3.464_101_6;
 
+/// Names the draws of the median latency.
+pub const MEDIAN: &str = "latency_p50";
+
 pub fn summarise_all(trials: &Trials) -> Vec<CaseSummary> {
     trials.cases().iter().map(|plan| summarise(trials, plan)).collect()
 }
@@ -112,7 +115,7 @@ fn metrics(trials: &Trials, plan: &CasePlan) -> Option<Metrics> {
     let percentile = |share, name| latencies.as_ref().and_then(|bins| latency(trials, &plan.case, bins, share, name));
     let bandwidth = plan.load.bytes.map(|bytes| times(&throughput, bytes as f64, "bytes/s"));
     let mut metrics = Metrics {
-        latency_p50: percentile(0.5, "latency_p50"),
+        latency_p50: percentile(0.5, MEDIAN),
         latency_p99: percentile(0.99, "latency_p99"),
         latency_max: slowest(trials, &plan.case),
         cpu_per_byte: None,
@@ -165,9 +168,14 @@ pub fn latencies(trials: &Trials, case: &str) -> Option<Grouped<Bins>> {
     grouped(trials.of(case).filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))
 }
 
+/// Logarithm of a quantile, in nanoseconds; `name` names its draws.
+pub fn log_latency(trials: &Trials, case: &str, blocks: &Grouped<Bins>, share: f64, name: &str) -> Option<Estimate> {
+    let estimate = quantile::log_quantile(blocks, share, trials.quantile_resampling(case, name))?;
+    Some(estimate.with_rounding(BIN_ERROR))
+}
+
 fn latency(trials: &Trials, case: &str, blocks: &Grouped<Bins>, share: f64, name: &str) -> Option<Measured> {
-    let estimate = quantile::log_quantile(blocks, share, trials.quantile_resampling(case, name));
-    let estimate = estimate.map(|estimate| estimate.with_rounding(BIN_ERROR));
+    let estimate = log_latency(trials, case, blocks, share, name);
     measured("us", estimate, quantile::point(blocks, share), trials.confidence(), 1e-3)
 }
 

@@ -14,7 +14,7 @@ use lasthop_stats::{
 };
 
 use super::{
-    cases::BIN_ERROR,
+    cases::{BIN_ERROR, MEDIAN},
     materiality,
     summary::{Comparison, Metric, Verdict},
     trials::{self, Place, Trials, grouped},
@@ -38,7 +38,7 @@ impl<'a> Pairs<'a> {
     /// `None` for a reference.
     pub fn of(trials: &Trials<'a>, case: &'a CasePlan) -> Option<Self> {
         let name = case.reference.as_deref()?;
-        let reference = trials.cases().iter().find(|plan| plan.case == name)?;
+        let reference = trials.plan(name)?;
         Some(Self { case, reference, blocks: trials.pairs(&case.case, name) })
     }
 
@@ -46,15 +46,15 @@ impl<'a> Pairs<'a> {
         self.blocks.chunk_by(|a, b| a.0.0 == b.0.0).count()
     }
 
-    /// Ratios of what the two are compared by, block by block.
-    pub fn ratios(&self) -> impl Iterator<Item = (Place, f64)> + '_ {
+    /// Ratios of what the two are compared by, block by block, each with the trial of the case.
+    pub fn ratios(&self) -> impl Iterator<Item = (&'a MeasuredTrial, f64)> + '_ {
         let ratio = |ours, theirs| Some(trials::primary(ours)? / trials::primary(theirs)?);
-        self.blocks.iter().filter_map(move |&(place, ours, theirs)| Some((place, ratio(ours, theirs)?)))
+        self.blocks.iter().filter_map(move |&(_, ours, theirs)| Some((ours, ratio(ours, theirs)?)))
     }
 
     /// Logarithms of [`Pairs::ratios`].
     pub fn log_ratios(&self) -> Option<Grouped<f64>> {
-        grouped(self.ratios().map(|(place, ratio)| (place.0, ratio.ln())))
+        grouped(self.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())))
     }
 
     pub fn totals(
@@ -95,9 +95,6 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let with_word = |(metric, log_ratio): (Metric, Option<Estimate>)| Some(judge(trials, pairs, metric, log_ratio?));
     found.into_iter().filter_map(with_word).collect()
 }
-
-/// Names the draws of the median latency.
-const MEDIAN: &str = "latency_p50";
 
 /// Logarithm of the ratio that verdicts are about.
 pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {

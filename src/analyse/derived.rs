@@ -23,8 +23,8 @@ type ByBlock<T> = BTreeMap<Place, T>;
 
 pub fn derive_all(trials: &Trials) -> Vec<Derived> {
     let plans = &trials.data.header.derived;
-    let plans: Vec<_> = plans.iter().filter(|plan| !is_at_a_rate(trials, &plan.from)).cloned().collect();
-    plans.iter().filter_map(|plan| derive(trials, &plans, plan)).collect()
+    let closed = plans.iter().filter(|plan| !is_at_a_rate(trials, &plan.from));
+    closed.filter_map(|plan| derive(trials, plans, plan)).collect()
 }
 
 fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<Derived> {
@@ -79,7 +79,7 @@ fn main_case<'a>(trials: &Trials<'a>, from: &Derivation) -> Option<&'a CasePlan>
         Derivation::Difference { of, .. } => of,
         Derivation::Slope { points, .. } | Derivation::Crossover { points, .. } => &points.first()?.1,
     };
-    trials.cases().iter().find(|case| case.case == *name)
+    trials.plan(name)
 }
 
 fn is_reference(trials: &Trials, plan: &DerivedPlan, other: &DerivedPlan, case: &CasePlan) -> bool {
@@ -91,7 +91,7 @@ fn is_reference(trials: &Trials, plan: &DerivedPlan, other: &DerivedPlan, case: 
 /// Microseconds of a request in each block: the time of all connections by right answers. Where a connection carries
 /// several requests and is closed, of that unit.
 fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
-    let load = trials.cases().iter().find(|case| case.case == name).map(|case| &case.load);
+    let load = trials.plan(name).map(|case| &case.load);
     let requests =
         load.map_or(1.0, |load| f64::from(load.connections.max(1)) * f64::from(load.requests_per_connection));
     let time = |trial: &MeasuredTrial| trial.result.elapsed_ns as f64 / 1e3 * requests / trial.result.requests as f64;
@@ -151,7 +151,7 @@ fn fitted(trials: &Trials, points: &[(f64, String)], case: &CasePlan, quantity: 
 
 fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Option<Crossing> {
     let log_ratios = |name: &str| -> Option<ByBlock<f64>> {
-        let plan = trials.cases().iter().find(|case| case.case == name)?;
+        let plan = trials.plan(name)?;
         let pairs = trials.pairs(name, plan.reference.as_deref()?).into_iter();
         Some(
             pairs

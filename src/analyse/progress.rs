@@ -1,10 +1,10 @@
 //! The ratios that verdicts are about, so far: of throughputs, or of median response times in an open loop. Called between
 //! rounds, while nothing is measured.
 
-use lasthop_stats::{Estimate, Interval, quantile, stopping::precise_enough, totals};
+use lasthop_stats::{Estimate, Interval, stopping::precise_enough, totals};
 
 use super::{
-    cases,
+    cases::{self, MEDIAN},
     comparisons::{self, Pairs},
     summary::Metric,
     trials::{self, Trials, grouped},
@@ -72,8 +72,7 @@ fn value(trials: &Trials, plan: &CasePlan) -> Option<Look> {
     let case = plan.case.as_str();
     if plan.load.is_open() {
         let blocks = cases::latencies(trials, case)?;
-        let median = quantile::log_quantile(&blocks, 0.5, trials.quantile_resampling(case, "latency_p50"));
-        return Some((blocks.rounds(), median.map(|median| median.with_rounding(cases::BIN_ERROR))));
+        return Some((blocks.rounds(), cases::log_latency(trials, case, &blocks, 0.5, MEDIAN)));
     }
     let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
     Some((blocks.rounds(), totals::log_quotient(&blocks, trials.resampling(case, "throughput"))))

@@ -50,6 +50,11 @@ impl<'a> Trials<'a> {
         &self.data.header.cases
     }
 
+    /// The plan of a case.
+    pub fn plan(&self, case: &str) -> Option<&'a CasePlan> {
+        self.cases().iter().find(|plan| plan.case == case)
+    }
+
     /// Trials of a case with at least one right answer.
     pub fn of(&self, case: &str) -> impl Iterator<Item = &'a MeasuredTrial> + '_ {
         self.usable.get(case).into_iter().flat_map(|trials| trials.values().copied())

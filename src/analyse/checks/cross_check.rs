@@ -1,5 +1,6 @@
 //! Whether a classic tool, driving the same case in turn, finds what lasthop finds.
 
+use lasthop_load::TrialResult;
 use lasthop_stats::{
     Interval,
     totals::{self, PairedTotals},
@@ -136,13 +137,10 @@ fn median(trials: &Trials<'_>, twins: &Twins<'_>) -> Option<String> {
     let medians: Vec<f64> = reported.iter().filter_map(|reported| reported.median_ns).collect();
     let resolution = reported.first()?.resolution_ns;
     let (low, high) = medians.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| (low.min(next), high.max(next)));
-    let own = trials.of(&twins.own.case).filter_map(|trial| trial.result.latency());
-    let mut merged = lasthop_load::Histogram::new();
-    own.for_each(|histogram| merged.merge(histogram));
-    if medians.is_empty() || merged.is_empty() {
+    if medians.is_empty() {
         return None;
     }
-    let ours = merged.quantile(0.5) as f64;
+    let ours = cases::merged(trials, &twins.own.case, TrialResult::latency)?.quantile(0.5) as f64;
     let tool = &twins.tool.load.driver;
     if resolution > ours / 10.0 {
         return Some(format!("its clock of {:.0} µs cannot show a median of {:.1} µs", resolution / 1e3, ours / 1e3));

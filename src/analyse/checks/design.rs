@@ -60,8 +60,7 @@ pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
 
 /// The comparisons that verdict sentences speak of.
 fn declared<'a>(evidence: &'a Evidence) -> Vec<&'a Compared> {
-    let primary =
-        |case: &str| evidence.trials.cases().iter().find(|plan| plan.case == case).map(|p| Metric::primary(&p.load));
+    let primary = |case: &str| evidence.trials.plan(case).map(|plan| Metric::primary(&plan.load));
     let is_declared = |compared: &&Compared| primary(&compared.comparison.case) == Some(compared.comparison.metric);
     evidence.compared.iter().filter(is_declared).collect()
 }

@@ -75,9 +75,8 @@ pub fn headroom(evidence: &Evidence) -> Vec<Check> {
 /// limits only the worse one the ratio may as well be too large, and the check alone speaks. CPU per request is exact.
 pub fn mark_lower_bounds(trials: &Trials, comparisons: &mut [Comparison]) {
     let saturated = |case: &str| {
-        let plan = trials.cases().iter().find(|plan| plan.case == case);
         // What an open loop is compared by has no bound: it kept its rate, or is invalid.
-        plan.is_some_and(|plan| !plan.load.is_open() && cases::driver_load(trials, plan) >= SATURATED)
+        trials.plan(case).is_some_and(|plan| !plan.load.is_open() && cases::driver_load(trials, plan) >= SATURATED)
     };
     for comparison in comparisons.iter_mut().filter(|comparison| comparison.metric != Metric::CpuPerRequest) {
         let case_is_better = (comparison.ratio > 1.0) == (comparison.metric == Metric::Throughput);

@@ -1,7 +1,5 @@
 //! Whether results depend on when a trial ran.
 
-use std::collections::BTreeMap;
-
 use lasthop_stats::rank;
 
 use super::{Evidence, of_case};
@@ -9,7 +7,7 @@ use crate::{
     analyse::{
         comparisons::Pairs,
         summary::{Check, Severity},
-        trials::{Place, Trials, primary, primary_name},
+        trials::{Trials, primary, primary_name},
     },
     record::schema::CasePlan,
 };
@@ -40,9 +38,8 @@ pub fn drift(evidence: &Evidence) -> Vec<Check> {
 
 fn ratio_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     let pairs = Pairs::of(trials, plan)?;
-    let (places, ratios): (Vec<Place>, Vec<f64>) = pairs.ratios().unzip();
-    let begun: BTreeMap<Place, u64> = pairs.blocks.iter().map(|(place, trial, _)| (*place, trial.at_ns)).collect();
-    let times: Vec<f64> = places.iter().map(|place| begun[place] as f64).collect();
+    let (times, ratios): (Vec<f64>, Vec<f64>) =
+        pairs.ratios().map(|(trial, ratio)| (trial.at_ns as f64, ratio)).unzip();
     let correlation = trend(&times, &ratios)?;
     let text = format!(
         "the ratio to {} {} in the course of the run (Spearman's ρ = {correlation:.2}, {} blocks)",

@@ -60,7 +60,7 @@ pub fn pause(evidence: &Evidence) -> Vec<Check> {
 
 fn of_ratio(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
     let pairs = Pairs::of(trials, plan)?;
-    let moved = moved(trials, parts, pairs.ratios().map(|(place, ratio)| (place.0, ratio.ln())))?;
+    let moved = moved(trials, parts, pairs.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())))?;
     let text =
         format!("the ratio to {} differs by {} between the parts of the run", pairs.reference.case, percent(moved));
     let effect = "what is reported is a mean over two states: make a new run, and look for what changed in the pause";
