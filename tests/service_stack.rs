@@ -170,10 +170,11 @@ fn a_command_can_be_the_check() {
     service.ready.check = ReadyCheck::Command(vec!["/usr/bin/test".into(), "-e".into(), file.display().to_string()]);
     let stack = run.start(bindings.clone(), service.clone()).unwrap();
     stack.stop().unwrap();
-    service.ready.check = ReadyCheck::Command(vec!["/bin/false".into()]);
+    // Longer than the service has: the deadline must not take its answer away.
+    service.ready.check = ReadyCheck::Command(vec!["/bin/sh".into(), "-c".into(), "sleep 0.1; exit 3".into()]);
     service.ready.timeout = Duration::from_millis(50);
     let error = run.start(bindings, service).unwrap_err().to_string();
-    assert!(error.contains("the last check said: `/bin/false` ended with status 1"), "{error}");
+    assert!(error.contains("the last check said: `/bin/sh -c sleep 0.1; exit 3` ended with status 3"), "{error}");
 }
 
 #[test]

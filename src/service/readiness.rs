@@ -25,6 +25,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest that one question may take.
 const QUESTION: Duration = Duration::from_secs(5);
+/// What every question gets, the last one past the deadline: one that is cut off says nothing about the server.
+const LEAST_QUESTION: Duration = Duration::from_secs(1);
 
 /// Why a server does not count as ready.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +42,7 @@ pub enum NotReady {
 /// Asks until the check succeeds; yields the time that it took. `run` starts a command of the check.
 ///
 /// # Errors
-/// The process ends, or the deadline passes.
+/// The process ends, or the deadline passes and the question that was under way then is not answered well either.
 pub fn wait_until_ready(
     ready: &Ready,
     endpoint: &Endpoint,
@@ -51,7 +53,7 @@ pub fn wait_until_ready(
     let mut pause = FIRST_PAUSE;
     loop {
         let left = ready.timeout.saturating_sub(begin.elapsed());
-        let last = match ask(&ready.check, endpoint, run, left.clamp(FIRST_PAUSE, QUESTION))? {
+        let last = match ask(&ready.check, endpoint, run, left.clamp(LEAST_QUESTION, QUESTION))? {
             Ok(()) => return Ok(begin.elapsed()),
             Err(last) => last,
         };
