@@ -421,6 +421,63 @@ mod tests {
         }
     }
 
+    /// What is said of `redis` with these lines in its `[load]`, first about the file, where connections have these levels,
+    /// then by the plan of a run, where the file is right and the same level is chosen.
+    fn both_ways(lines: &str, wrong: i64) -> [String; 2] {
+        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let with = |levels: &str| {
+            redis
+                .replace("levels = [1, 50]\ndefault = [50]", levels)
+                .replace("[load]\n", &format!("[load]\n{lines}\n"))
+                .replace("pipeline = \"{{ pipeline }}\"", "pipeline = \"{{ pipeline if pipeline < 4 else 1 }}\"")
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let shown = folder.path().display().to_string();
+        write(folder.path(), &[("experiment.toml", &with("levels = [1]\ndefault = [1]"))]);
+        let experiment = Catalog::default().load(&shown).unwrap_or_else(|error| panic!("{error}"));
+        let set = vec![format!("connections={wrong}").parse().unwrap()];
+        let planned = Plan::new(experiment, &Selection { set, ..Selection::default() }).unwrap_err();
+        let listed = format!("levels = [1, {wrong}]\ndefault = [1]");
+        [errors(&[("experiment.toml", &with(&listed))]), planned.to_string().replace(&shown, "FOLDER")]
+    }
+
+    #[test]
+    fn a_flaw_of_the_rate_has_the_same_words_in_a_file_and_in_a_plan() {
+        for (lines, message, help) in [
+            ("rate = \"{{ 5 - connections }}\"", "`-2` is not a rate: write requests per second from", ""),
+            (
+                "rate = 100\narrivals = \"{{ 'poisson' if connections < 2 else 'lumpy' }}\"",
+                "`arrivals` is `lumpy`, expected constant or poisson",
+                "",
+            ),
+            (
+                "rate = 100\nrequests_per_connection = \"{{ connections }}\"",
+                "a load at 100 requests/s: 7 requests for each connection: ",
+                "exclude the combination ([[exclude]]), or make `rate` 0 there: a closed loop",
+            ),
+            ("rate = \"{{ 100 if connections < 2 else [].a.b }}\"", "undefined value", ""),
+        ] {
+            let [file, plan] = both_ways(lines, 7);
+            assert!(file.contains(message) && file.contains(help), "{lines}: {file}");
+            assert!(file.starts_with("FOLDER/experiment.toml:"), "{lines}: {file}");
+            let (case, said) = plan.split_once(": ").unwrap();
+            assert!(case.starts_with("case unix"), "{plan}");
+            assert_eq!(said, file.trim_end(), "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_depends_on_an_address_is_left_to_the_plan() {
+        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let rate = "rate = \"{{ redis.port - 100000 if transport == 'tcp' else 0 }}\"";
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &[("experiment.toml", &redis.replace("[load]\n", &format!("[load]\n{rate}\n")))]);
+        let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
+        let error = Plan::new(experiment, &Selection::default()).unwrap_err().to_string();
+        assert!(error.starts_with("case tcp/") && error.contains("` is not a rate: write requests"), "{error}");
+        assert!(error.contains("experiment.toml:") && error.contains("| rate = "), "{error}");
+    }
+
     #[test]
     fn a_target_that_a_case_does_not_have_is_named() {
         let text = |path: &str| EXPERIMENTS.get_file(format!("containers/{path}")).unwrap().contents_utf8().unwrap();

@@ -40,6 +40,12 @@ impl Diagnostic {
         }
     }
 
+    /// The same place with something else to say.
+    #[must_use]
+    pub fn saying(&self, message: impl Into<String>, help: Option<String>) -> Self {
+        Self { message: message.into(), help, ..self.clone() }
+    }
+
     #[must_use]
     pub fn with_help(mut self, help: Option<String>) -> Self {
         self.help = help;

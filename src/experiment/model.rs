@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use lasthop_load::spec::{Endpoint, Transport};
 use serde::{Deserialize, Serialize};
 
-use super::digest::Digests;
+use super::{digest::Digests, pace::Place};
 
 /// One value of a factor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -214,6 +214,9 @@ pub struct Load {
     pub rate: Template,
     /// `constant` or `poisson`.
     pub arrivals: Template,
+    /// Where the two were written.
+    pub rate_at: Place,
+    pub arrivals_at: Place,
     pub nodelay: Template,
     /// Command of a driver of the experiment's own instead of lasthop's; empty after rendering means lasthop's.
     pub driver: Vec<Template>,

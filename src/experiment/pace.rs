@@ -1,20 +1,17 @@
 //! How the requests of a load are paced: one after the reply to the other (closed loop), or at a rate (open loop).
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
 use lasthop_load::spec::{Address, Arrivals, Echo, Endpoint, Model, OpenLoop, Protocol, Reuse, Spec, SpecError};
 use minijinja::value::Value;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    model::{Levels, Load},
-    template,
-};
+use super::{diagnostics::Diagnostic, model::Load, template};
 
 pub(super) const CONSTANT: &str = "constant";
 pub(super) const POISSON: &str = "poisson";
 /// What a rate is, in words.
-pub(super) const EXPECTED: &str = "requests per second from 0.001 to 100,000,000, or 0 or nothing for a closed loop";
+const EXPECTED: &str = "requests per second from 0.001 to 100,000,000, or 0 or nothing for a closed loop";
 
 /// Fewer requests than this in a trial, on average, and a trial may have none.
 pub const LEAST_IN_A_TRIAL: f64 = 10.0;
@@ -94,50 +91,87 @@ pub fn shortest_trial(rate: f64) -> Duration {
     Duration::from_millis((LEAST_IN_A_TRIAL / rate * 100.0).ceil() as u64 * 10)
 }
 
-/// Whether a load with a rate can be made.
-///
-/// # Errors
-/// `at RATE requests/s: ` and why not, in the load generator's own words where it is the one who refuses.
-pub(super) fn possible(spec: &Spec, driver: Option<&[String]>) -> Result<(), String> {
-    let Model::Open(open) = spec.model else { return Ok(()) };
-    if let Some(words) = driver {
-        let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-        let rate = open.rate;
-        return Err(format!("at {rate} requests/s: the driver `{program}` is not lasthop's own and has no open loop"));
-    }
-    match spec.validate() {
-        Err(error @ (SpecError::Pipeline { .. } | SpecError::Unit { .. })) => {
-            Err(format!("at {} requests/s: {error}", open.rate))
+/// Where a rate or its arrivals were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Without a message.
+    File(Box<Diagnostic>),
+    /// An option of the command line, with its value.
+    Option(String),
+}
+
+/// A case cannot have the pace that it is given: what is wrong, where that is written, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PaceError {
+    #[error("{}", .0.to_string().trim_end())]
+    File(Box<Diagnostic>),
+    #[error("{option}: {message}; {help}")]
+    Option { option: String, message: String, help: &'static str },
+}
+
+/// What to do about a rate that the load cannot have, where a file has it and where the command line has.
+const IMPOSSIBLE: [&str; 2] = [
+    "exclude the combination ([[exclude]]), or make `rate` 0 there: a closed loop",
+    "leave such cases out (--only), or --rate",
+];
+
+impl Place {
+    fn error(&self, message: String, [in_file, in_option]: [&'static str; 2]) -> PaceError {
+        match self {
+            Self::File(place) => {
+                let help = Some(in_file.to_owned()).filter(|help| !help.is_empty());
+                PaceError::File(Box::new(place.saying(message, help)))
+            }
+            Self::Option(option) => PaceError::Option { option: option.clone(), message, help: in_option },
         }
-        _ => Ok(()),
     }
 }
 
-/// What is wrong with the rate of a combination of levels.
-pub(super) enum PaceFlaw {
-    Rate(String),
-    Arrivals(String),
-    Impossible(String),
-}
-
-/// Looks at the rate of a combination as far as its levels tell: what needs the address of a service is left to the plan.
+/// The pace of a case: closed loop, or open at which rate. The seed of random arrivals is the round's, and not of the
+/// plan.
 ///
 /// # Errors
-/// The first flaw.
-pub(super) fn of_levels(load: &Load, levels: &Levels) -> Result<(), PaceFlaw> {
-    let context = Value::from(template::levels_context(levels));
-    let text = |text: &str| template::render("load", text, &context).ok().map(|text| text.trim().to_owned());
-    let Some(rate) = text(&load.rate) else { return Ok(()) };
-    let model = |arrivals| rate.parse::<Rate>().map(|rate| rate.model(arrivals));
-    let model = match text(&load.arrivals).map(|text| arrivals(&text).ok_or(text)) {
-        Some(Err(text)) => {
-            return Err(PaceFlaw::Arrivals(format!("`arrivals` is `{text}`, expected {CONSTANT} or {POISSON}")));
-        }
-        Some(Ok(arrivals)) => model(arrivals),
-        None => model(Arrivals::Constant),
+/// When rate or arrivals cannot be read, or the load cannot have a rate; in the load generator's own words where it is
+/// the one who refuses.
+pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> {
+    let read = |key: &str, text: &str, place: &Place| {
+        let rendered = template::render(key, text, context);
+        rendered.map_err(|error| place.error(error.message, ["", "choose another"]))
     };
-    let model = model.map_err(|error| PaceFlaw::Rate(error.to_string()))?;
+    let rate = read("load.rate", &load.rate, &load.rate_at)?.parse::<Rate>();
+    let rate = rate.map_err(|error| load.rate_at.error(error.to_string(), ["", "choose another"]))?;
+    let text = read("load.arrivals", &load.arrivals, &load.arrivals_at)?;
+    let arrivals = arrivals(&text).ok_or_else(|| {
+        let message = format!("`arrivals` is `{}`, expected {CONSTANT} or {POISSON}", text.trim());
+        load.arrivals_at.error(message, ["", "choose another"])
+    })?;
+    let model = rate.model(arrivals);
+    possible(load, model, context)
+        .map_err(|why| load.rate_at.error(format!("a load at {rate} requests/s: {why}"), IMPOSSIBLE))?;
+    Ok(model)
+}
+
+/// Whether the pace needs more than the levels of a case: then only the plan can tell it, which has addresses.
+pub(super) fn needs_addresses<'a>(load: &Load, services: impl IntoIterator<Item = &'a String>) -> bool {
+    let templates = [&load.rate, &load.arrivals, &load.pipeline, &load.requests_per_connection, &load.reuse];
+    let names = templates.into_iter().chain(load.driver.first()).filter_map(|text| template::names(text).ok());
+    let names: BTreeSet<String> = names.flatten().collect();
+    let of = |service: &String| names.iter().any(|name| name.split('.').next() == Some(service));
+    services.into_iter().any(of)
+}
+
+/// Whether the load can have a rate, if it has one. What else is wrong with its parts is said where they are rendered.
+fn possible(load: &Load, model: Model, context: &Value) -> Result<(), String> {
+    if model == Model::Closed {
+        return Ok(());
+    }
+    let text = |text: &str| template::render("load", text, context).ok().map(|text| text.trim().to_owned());
+    if let Some(driver) = load.driver.first().and_then(|word| text(word)).filter(|word| !word.is_empty()) {
+        let program = driver.rsplit('/').next().unwrap_or(&driver);
+        return Err(format!("the driver `{program}` is not lasthop's own and has no open loop"));
+    }
     let number = |template: &str| text(template).and_then(|text| text.parse().ok()).unwrap_or(1);
+    // Whether there can be a rate is no matter of the server and the protocol.
     let stand_in = Endpoint { address: Address::Unix("/".into()), tls: None };
     let spec = Spec {
         model,
@@ -146,8 +180,10 @@ pub(super) fn of_levels(load: &Load, levels: &Levels) -> Result<(), PaceFlaw> {
         reuse: if text(&load.reuse).as_deref() == Some("per-request") { Reuse::PerRequest } else { Reuse::KeepAlive },
         ..Spec::new(stand_in, Protocol::Echo(Echo { size: 64 }))
     };
-    let driver = load.driver.first().and_then(|word| text(word)).filter(|word| !word.is_empty());
-    possible(&spec, driver.map(|word| vec![word]).as_deref()).map_err(PaceFlaw::Impossible)
+    match spec.validate() {
+        Err(error @ (SpecError::Pipeline { .. } | SpecError::Unit { .. })) => Err(error.to_string()),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

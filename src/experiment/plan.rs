@@ -17,7 +17,7 @@ use super::{
     container::{self, Network, RenderedContainer},
     derive::derive,
     model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
-    pace::{self, LEAST_IN_A_TRIAL},
+    pace::{self, LEAST_IN_A_TRIAL, Place},
     render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
     template::TemplateError,
 };
@@ -274,9 +274,12 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), Pl
             return Err(PlanError::RateIsFactor { factor: factor.clone(), level: of.levels[0].clone() });
         }
         experiment.load.rate = rate.to_string();
+        experiment.load.rate_at = Place::Option(format!("--rate {rate}"));
     }
     if let Some(arrivals) = selection.arrivals {
-        experiment.load.arrivals = pace::arrivals_name(arrivals).to_owned();
+        let name = pace::arrivals_name(arrivals);
+        experiment.load.arrivals = name.to_owned();
+        experiment.load.arrivals_at = Place::Option(format!("--arrivals {name}"));
     }
     Ok(())
 }
@@ -902,8 +905,8 @@ mod tests {
         let pipelined = Selection { rate, ..selection(&[], &["pipeline=16"]) };
         assert_eq!(
             error("redis", pipelined),
-            "case unix/command=GET: load at 2000 requests/s: 16 requests in a pipeline: an open loop releases requests one \
-             by one; leave such cases out (--only), or the rate"
+            "case unix/command=GET: --rate 2000: a load at 2000 requests/s: 16 requests in a pipeline: an open loop releases \
+             requests one by one; leave such cases out (--only), or --rate"
         );
         let unit = Selection { rate, ..selection(&["work=queries"], &["queries=5"]) };
         assert!(

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Model, Protocol, Reuse, SocketOptions, Spec, Transport};
+use lasthop_load::spec::{Address, Protocol, Reuse, SocketOptions, Spec, Transport};
 use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
     container::{self, Network, RenderedContainer},
     model::{ConfigFile, Experiment, Level, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
-    pace::{self, Rate},
+    pace::{self, PaceError},
     template::{self, Named, TemplateError},
 };
 use crate::service::bindings::{Bindings, ServiceBinding, server_name, service_of};
@@ -44,8 +44,8 @@ pub enum RenderError {
     Supervised { service: String, recipe: String, holder: String },
     #[error("load: `{key}` renders to `{text}`, expected {expected}")]
     Load { key: &'static str, text: String, expected: &'static str },
-    #[error("load {0}; leave such cases out (--only), or the rate")]
-    Pace(String),
+    #[error(transparent)]
+    Pace(#[from] PaceError),
     #[error("load: the parameters of protocol {protocol} are wrong: {cause}")]
     Protocol { protocol: String, cause: String },
 }
@@ -377,27 +377,12 @@ impl Renderer<'_> {
             "threads": number("threads", &load.threads)?,
             "pipeline": number("pipeline", &load.pipeline)?,
             "requests_per_connection": number("requests_per_connection", &load.requests_per_connection)?,
-            "model": self.model(&context)?,
+            "model": pace::of_case(load, &context)?,
         });
         let spec: Spec = serde_json::from_value(spec)
             .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;
         let driver = self.driver(&context)?;
-        pace::possible(&spec, driver.as_deref()).map_err(RenderError::Pace)?;
         Ok(RenderedLoad { target, spec, protocol, driver })
-    }
-
-    /// The seed of random arrivals is the round's, and not of the plan.
-    fn model(&self, context: &Value) -> Result<Model, RenderError> {
-        let load = &self.experiment.load;
-        let text = template::render("load.rate", &load.rate, context)?;
-        let Ok(rate) = text.parse::<Rate>() else {
-            return Err(RenderError::Load { key: "rate", text, expected: pace::EXPECTED });
-        };
-        let text = template::render("load.arrivals", &load.arrivals, context)?;
-        match pace::arrivals(&text) {
-            Some(arrivals) => Ok(rate.model(arrivals)),
-            None => Err(RenderError::Load { key: "arrivals", text, expected: "constant or poisson" }),
-        }
     }
 
     /// Name of the service that the driver talks to in this case.

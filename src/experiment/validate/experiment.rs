@@ -19,7 +19,7 @@ use crate::experiment::{
         Container, Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load,
         Recipe, Service, Source,
     },
-    pace::{self, CONSTANT, POISSON, PaceFlaw},
+    pace::{self, CONSTANT, POISSON, PaceError, Place},
     render::SERVICE_NAMES,
     schema, template,
 };
@@ -428,6 +428,8 @@ impl Checker<'_> {
             requests_per_connection: load.requests_per_connection.0.clone(),
             rate: load.rate.0.clone(),
             arrivals: load.arrivals.clone().unwrap_or_else(|| CONSTANT.to_owned()),
+            rate_at: Place::File(Box::new(self.document.at_value("/load/rate", ""))),
+            arrivals_at: Place::File(Box::new(self.document.at_value("/load/arrivals", ""))),
             nodelay: load.nodelay.0.clone(),
             driver: load.driver.clone(),
         }
@@ -445,17 +447,14 @@ impl Checker<'_> {
     }
 
     /// Rates of every combination, and whether each can be an open loop.
-    fn check_pace(&mut self, load: &Load, combinations: &[Levels]) {
-        for levels in combinations {
-            match pace::of_levels(load, levels) {
-                Ok(()) => {}
-                Err(PaceFlaw::Rate(message)) => return self.error("/load/rate", message),
-                Err(PaceFlaw::Arrivals(message)) => return self.error("/load/arrivals", message),
-                Err(PaceFlaw::Impossible(cause)) => {
-                    let help = "exclude the combination ([[exclude]]), or make `rate` 0 there: a closed loop";
-                    return self.error_with_help("/load/rate", format!("a load {cause}"), Some(help.to_owned()));
-                }
-            }
+    fn check_pace(&mut self, file: &ExperimentFile, load: &Load, combinations: &[Levels]) {
+        if pace::needs_addresses(load, file.services.keys()) {
+            return;
+        }
+        let context = |levels| Value::from(template::levels_context(levels));
+        let error = combinations.iter().find_map(|levels| pace::of_case(load, &context(levels)).err());
+        if let Some(PaceError::File(diagnostic)) = error {
+            self.found.push(*diagnostic);
         }
     }
 
@@ -507,7 +506,7 @@ impl Checker<'_> {
             self.check_recipes(file, name, service, &combinations, experiment, recipes);
         }
         self.check_protocols(&combinations, experiment);
-        self.check_pace(&experiment.load, &combinations);
+        self.check_pace(file, &experiment.load, &combinations);
         if file.load.target.contains("{{") {
             self.check_targets(file, &combinations);
         }
