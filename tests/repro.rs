@@ -290,6 +290,28 @@ fn in_markdown(study: &Study, page: &str) -> usize {
     found
 }
 
+/// The user's own experiment of a name comes before the built-in one.
+#[test]
+fn a_study_is_not_repeated_at_a_rate() {
+    let lasthop = Lasthop::new();
+    let folder = lasthop.home().join("experiments/redis");
+    std::fs::create_dir_all(&folder).unwrap();
+    let redis = include_str!("../experiments/redis/experiment.toml");
+    let rate = "[load]\nrate = \"{{ 500 if pipeline == 1 else 0 }}\"\n";
+    std::fs::write(folder.join("experiment.toml"), redis.replace("[load]\n", rate)).unwrap();
+    let result = lasthop.run(["repro", "redis-docs", "--budget", "4s", "--format", "json", "-q"]).ok().json();
+    for part in result["parts"].as_array().unwrap() {
+        let skipped = part["skipped"].as_str().unwrap();
+        assert!(
+            skipped.contains("has 500 requests/s in the case unix") && skipped.contains("make its `rate` 0"),
+            "{part}"
+        );
+        assert!(skipped.contains(&folder.display().to_string()), "{part}");
+        assert_eq!(part["design_record"], Value::Null, "{part}");
+    }
+    lasthop.assert_nothing_left();
+}
+
 #[test]
 fn a_missing_program_keeps_one_study_from_being_repeated_and_is_said() {
     let lasthop = Lasthop::new();

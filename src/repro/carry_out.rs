@@ -62,6 +62,19 @@ impl Carried {
     }
 }
 
+/// What studies published are requests per second, and times of a request that follow from them: at a rate they would be
+/// the rate.
+fn closed(plan: &Plan) -> Result<(), String> {
+    let Some((case, rate)) = plan.cases.iter().find_map(|case| Some((&case.case, case.load.rate?))) else {
+        return Ok(());
+    };
+    let Experiment { name, source, .. } = &plan.experiment;
+    Err(format!(
+        "experiment `{name}` ({source}) has {rate} requests/s in the case {case}, and the figures of a study are those of a \
+         closed loop: make its `rate` 0 there, or give the folder of your own another name"
+    ))
+}
+
 /// Why a run has no record.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
@@ -190,6 +203,7 @@ impl Job<'_> {
             Plan::new(experiment.clone(), &selection).map_err(|error| error.to_string())
         };
         let (design, method) = (plan(self.design_levels(run))?, plan(self.levels(run))?);
+        closed(&design).and_then(|()| closed(&method))?;
         Ok(Plans { experiment, design, method })
     }
 
