@@ -6,6 +6,7 @@ use super::{
     backoff::Backoff,
     blocking::BUFFER,
     connection::{Connection, Reply, Step},
+    pauses::Pauses,
     poller::{Event, Interest, Poller, TICK},
 };
 use crate::{
@@ -29,8 +30,8 @@ const PLACE: u64 = u32::MAX as u64;
 /// Where a connection stands.
 enum Phase {
     Closed,
-    /// Closed, and to be opened again at this time.
-    Pausing(u64),
+    /// Closed, and to be opened again when its pause is over.
+    Pausing,
     /// The connect is under way since the first time; the service time of the request to follow counts from the second.
     Connecting {
         socket: Socket,
@@ -100,7 +101,7 @@ struct Common {
     request_ns: u64,
     /// Connections that owe something: the loop ends when there are none.
     active: usize,
-    pausing: usize,
+    pauses: Pauses,
     /// Connections are opened and left idle, outside of a trial.
     only_open: bool,
 }
@@ -159,7 +160,7 @@ impl Epoll {
                 connect_ns: spec.timeouts.connect_ns,
                 request_ns: spec.timeouts.request_ns,
                 active: 0,
-                pausing: 0,
+                pauses: Pauses::of(connections as usize),
                 only_open: false,
             },
         })
@@ -205,6 +206,7 @@ impl Epoll {
         let begin = clock::now();
         let mut ends = self.shared.recorder.start_scheduled(begin, phases);
         self.start_ticking();
+        self.shared.pauses.clear();
         self.shared.active = 0;
         if let Some(free) = &mut self.shared.free {
             free.clear();
@@ -268,7 +270,8 @@ impl Epoll {
     /// Goes on until no connection owes anything.
     fn drain(&mut self) {
         while self.shared.active > 0 {
-            let left = self.pause_left();
+            let pauses = &self.shared.pauses;
+            let left = if pauses.is_empty() { None } else { pauses.left(clock::now()) };
             if let Err(error) = self.turn(left, |_| ()) {
                 self.shared.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
@@ -281,6 +284,7 @@ impl Epoll {
     fn run(&mut self, phases: TrialPhases) -> WorkerRecord {
         self.shared.recorder.start(clock::now(), phases);
         self.start_ticking();
+        self.shared.pauses.clear();
         self.shared.active = self.slots.len();
         for index in 0..self.slots.len() {
             self.launch(index, clock::now());
@@ -334,7 +338,7 @@ impl Epoll {
             }
             between(self);
         }
-        if self.shared.pausing > 0 {
+        if !self.shared.pauses.is_empty() {
             self.end_pauses();
         }
         Ok(())
@@ -394,36 +398,22 @@ impl Epoll {
         }
     }
 
-    /// Nanoseconds until the first pause is over; `None` when nobody pauses.
-    fn pause_left(&self) -> Option<u64> {
-        if self.shared.pausing == 0 {
-            return None;
-        }
-        let first = self.slots.iter().filter_map(Slot::pauses_until).min()?;
-        Some(first.saturating_sub(clock::now()))
-    }
-
+    /// Takes up those whose pause is over; when the time is, all give up.
+    #[cold]
     fn end_pauses(&mut self) {
         let now = clock::now();
-        let expired = self.shared.recorder.is_expired(now);
-        for index in 0..self.slots.len() {
-            let Some(until) = self.slots[index].pauses_until() else { continue };
-            if expired {
-                self.shared.pausing -= 1;
+        if self.shared.recorder.is_expired(now) {
+            while let Some(index) = self.shared.pauses.end_any() {
                 self.slots[index].retire(&mut self.shared);
-            } else if now >= until {
-                self.shared.pausing -= 1;
-                self.launch(index, now);
             }
+        }
+        while let Some(index) = self.shared.pauses.end_due(now) {
+            self.launch(index, now);
         }
     }
 }
 
 impl Slot {
-    fn pauses_until(&self) -> Option<u64> {
-        if let Phase::Pausing(until) = self.phase { Some(until) } else { None }
-    }
-
     /// Begins a request at `now`, or connects first.
     #[inline]
     fn launch(&mut self, now: u64, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
@@ -680,8 +670,8 @@ impl Slot {
         if hopeless || common.recorder.is_expired(now) {
             return self.retire(common);
         }
-        self.phase = Phase::Pausing(now + self.backoff.next());
-        common.pausing += 1;
+        self.phase = Phase::Pausing;
+        common.pauses.begin(index, now + self.backoff.next());
     }
 
     /// The connection has nothing more to do in this trial.

@@ -4,6 +4,7 @@ mod backoff;
 mod blocking;
 mod connection;
 mod epoll;
+mod pauses;
 pub(crate) mod poller;
 mod supervisor;
 mod worker;
