@@ -6,16 +6,15 @@ mod common;
 use std::{
     io::{Read, Write},
     net::TcpListener,
-    os::unix::net::UnixListener,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicU64, Ordering::SeqCst},
     },
     thread,
     time::Duration,
 };
 
-use common::{SHORT, run, spec};
+use common::{Accepting, SHORT, run, spec};
 use lasthop_load::{
     drive,
     engine::{Case, CaseError},
@@ -25,6 +24,7 @@ use lasthop_load::{
     },
     wire::{self, Reply, Request, Stage, TrialPhases},
 };
+use socket2::Socket;
 
 const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 
@@ -43,78 +43,27 @@ enum Act {
     EndlessHead,
 }
 
-trait Peer: Read + Write + Send {
-    fn abort(&self);
-}
-
-impl Peer for std::net::TcpStream {
-    fn abort(&self) {
-        socket2::SockRef::from(self).set_linger(Some(Duration::ZERO)).unwrap();
-    }
-}
-
-impl Peer for std::os::unix::net::UnixStream {
-    fn abort(&self) {}
-}
-
 /// A server whose n-th request, counted over all connections, is answered by `script(n)`.
 struct Scripted {
-    endpoint: Endpoint,
+    server: Accepting,
     requests: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    _folder: tempfile::TempDir,
 }
-
-type Script = Arc<dyn Fn(u64) -> Act + Send + Sync>;
 
 impl Scripted {
     fn start(unix: bool, script: impl Fn(u64) -> Act + Send + Sync + 'static) -> Self {
-        let folder = tempfile::tempdir().unwrap();
         let requests = Arc::new(AtomicU64::new(0));
-        let stop = Arc::new(AtomicBool::new(false));
-        let script: Script = Arc::new(script);
-        let (counter, ended) = (requests.clone(), stop.clone());
-        let serve = move |peer: Box<dyn Peer>| {
-            let (counter, script, ended) = (counter.clone(), script.clone(), ended.clone());
-            thread::spawn(move || conversation(peer, &counter, &script, &ended));
-        };
-        let ended = stop.clone();
-        let address = if unix {
-            let path = folder.path().join("s");
-            let listener = UnixListener::bind(&path).unwrap();
-            thread::spawn(move || {
-                while !ended.load(SeqCst) {
-                    serve(Box::new(listener.accept().unwrap().0));
-                }
-            });
-            Address::Unix(path)
-        } else {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap();
-            thread::spawn(move || {
-                while !ended.load(SeqCst) {
-                    serve(Box::new(listener.accept().unwrap().0));
-                }
-            });
-            Address::Tcp(address)
-        };
-        Self { endpoint: Endpoint { address, tls: None }, requests, stop, _folder: folder }
+        let counter = requests.clone();
+        let serve = move |peer| conversation(peer, &counter, &script);
+        let server = if unix { Accepting::unix(serve) } else { Accepting::tcp(serve) };
+        Self { server, requests }
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.server.endpoint
     }
 }
 
-impl Drop for Scripted {
-    fn drop(&mut self) {
-        self.stop.store(true, SeqCst);
-        // One more connection wakes the accept.
-        match &self.endpoint.address {
-            Address::Unix(path) => drop(std::os::unix::net::UnixStream::connect(path)),
-            Address::Tcp(address) => drop(std::net::TcpStream::connect(address)),
-            Address::Abstract(_) => {}
-        }
-    }
-}
-
-fn conversation(mut peer: Box<dyn Peer>, requests: &AtomicU64, script: &Script, ended: &AtomicBool) {
+fn conversation(mut peer: Socket, requests: &AtomicU64, script: &impl Fn(u64) -> Act) {
     let mut text = Vec::new();
     let mut byte = [0; 1024];
     loop {
@@ -134,11 +83,12 @@ fn conversation(mut peer: Box<dyn Peer>, requests: &AtomicU64, script: &Script, 
                 peer.write_all(&[*byte])
             }),
             Act::Hang => {
-                while !ended.load(SeqCst) && peer.read(&mut byte).is_ok_and(|count| count > 0) {}
+                while peer.read(&mut byte).is_ok_and(|count| count > 0) {}
                 return;
             }
             Act::Reset => {
-                peer.abort();
+                // A Unix socket knows no RST: there it means nothing.
+                peer.set_linger(Some(Duration::ZERO)).unwrap();
                 return;
             }
             Act::EndlessHead => {
@@ -180,7 +130,7 @@ fn everywhere(script: impl Fn(u64) -> Act + Send + Sync + Clone + 'static, check
         for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
             for index in 0..3 {
                 let server = Scripted::start(unix, script.clone());
-                let spec = Spec { reuse, ..engines(&server.endpoint).swap_remove(index) };
+                let spec = Spec { reuse, ..engines(server.endpoint()).swap_remove(index) };
                 check(&server, &spec);
             }
         }
@@ -318,7 +268,7 @@ fn a_server_that_only_errs_fails_the_trial() {
 fn a_wrong_first_answer_fails_the_preparation() {
     for unix in [false, true] {
         let server = Scripted::start(unix, |_| Act::Say(GOOD.replace("200", "404")));
-        let CaseError { stage, cause, .. } = Case::prepare(&spec(&server.endpoint, http())).map(drop).unwrap_err();
+        let CaseError { stage, cause, .. } = Case::prepare(&spec(server.endpoint(), http())).map(drop).unwrap_err();
         assert_eq!((stage, cause.as_str()), (Stage::Verify, "status 404, expected 200"));
     }
 }
@@ -343,7 +293,7 @@ fn a_pipeline_loses_exactly_what_was_not_answered() {
             let server = Scripted::start(unix, move |request| {
                 if request % 3 == 2 { Act::SayAndClose(format!("{GOOD}{close}")) } else { Act::Say(GOOD.repeat(4)) }
             });
-            let spec = Spec { pipeline: 4, connections, ..spec(&server.endpoint, http()) };
+            let spec = Spec { pipeline: 4, connections, ..spec(server.endpoint(), http()) };
             let result = run(&spec, SHORT).unwrap();
             let batches = server.requests.load(SeqCst);
             assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Reset]);
@@ -363,7 +313,7 @@ fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
                 if request > 8 && request % 10 == 0 { Act::SayAndClose(close.into()) } else { Act::Say(GOOD.into()) }
             });
             let (reuse, requests_per_connection) = (Reuse::PerRequest, 4);
-            let spec = Spec { reuse, requests_per_connection, connections, ..spec(&server.endpoint, http()) };
+            let spec = Spec { reuse, requests_per_connection, connections, ..spec(server.endpoint(), http()) };
             let result = run(&spec, SHORT).unwrap();
             // Every answer is counted, those of units that broke off as well; their times are not.
             assert_eq!(8 + result.requests_total, server.requests.load(SeqCst));
@@ -383,7 +333,7 @@ fn a_server_that_is_gone_is_counted_as_refusing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let server = Scripted::start(true, |request| if request < 200 { Act::Say(GOOD.into()) } else { Act::Reset });
-    let Address::Unix(own) = &server.endpoint.address else { unreachable!("a Unix server") };
+    let Address::Unix(own) = &server.endpoint().address else { unreachable!("a Unix server") };
     // The path is removed as soon as the connections stand, so that nobody can connect again.
     std::fs::rename(own, &path).unwrap();
     let endpoint = Endpoint { address: Address::Unix(path.clone()), tls: None };
@@ -399,22 +349,14 @@ fn a_server_that_is_gone_is_counted_as_refusing() {
 
 #[test]
 fn a_connection_closed_while_idle_is_opened_again_without_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("s");
-    let listener = UnixListener::bind(&path).unwrap();
     let accepted = Arc::new(Mutex::new(Vec::new()));
     let kept = accepted.clone();
-    thread::spawn(move || {
-        while let Ok((peer, _)) = listener.accept() {
-            kept.lock().unwrap().push(peer.try_clone().unwrap());
-            let never = Arc::new(AtomicBool::new(false));
-            let script: Script = Arc::new(|_| Act::Say(GOOD.into()));
-            thread::spawn(move || conversation(Box::new(peer), &AtomicU64::new(0), &script, &never));
-        }
+    let server = Accepting::unix(move |peer| {
+        kept.lock().unwrap().push(peer.try_clone().unwrap());
+        conversation(peer, &AtomicU64::new(0), &|_| Act::Say(GOOD.into()));
     });
     for connections in [1, 3] {
-        let endpoint = Endpoint { address: Address::Unix(path.clone()), tls: None };
-        let mut case = Case::prepare(&Spec { connections, ..spec(&endpoint, http()) }).unwrap();
+        let mut case = Case::prepare(&Spec { connections, ..spec(&server.endpoint, http()) }).unwrap();
         assert_eq!(case.trial(SHORT).unwrap().connections_opened, 0);
         for peer in accepted.lock().unwrap().drain(..) {
             let _ = peer.shutdown(std::net::Shutdown::Both);
@@ -427,20 +369,12 @@ fn a_connection_closed_while_idle_is_opened_again_without_an_error() {
 /// As servers do whose connections may be idle for so long only. Each of three connections is asked every 300 ms.
 #[test]
 fn a_connection_closed_between_two_requests_of_an_open_loop_is_opened_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("s");
-    let listener = UnixListener::bind(&path).unwrap();
-    thread::spawn(move || {
-        while let Ok((peer, _)) = listener.accept() {
-            peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-            let never = Arc::new(AtomicBool::new(false));
-            let script: Script = Arc::new(|_| Act::Say(GOOD.into()));
-            thread::spawn(move || conversation(Box::new(peer), &AtomicU64::new(0), &script, &never));
-        }
+    let server = Accepting::unix(|peer| {
+        peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        conversation(peer, &AtomicU64::new(0), &|_| Act::Say(GOOD.into()));
     });
-    let endpoint = Endpoint { address: Address::Unix(path), tls: None };
     let model = Model::Open(OpenLoop { rate: 10.0, arrivals: Arrivals::Constant, seed: 1 });
-    let mut case = Case::prepare(&Spec { connections: 3, model, ..spec(&endpoint, http()) }).unwrap();
+    let mut case = Case::prepare(&Spec { connections: 3, model, ..spec(&server.endpoint, http()) }).unwrap();
     let result = case.trial(TrialPhases { warm_up_ns: 0, measure_ns: 900_000_000 }).unwrap();
     assert_eq!((result.requests, result.error_total()), (9, 0), "{:?}", result.errors);
     assert!(result.connections_opened >= 6, "{}", result.connections_opened);
@@ -453,7 +387,7 @@ fn a_drive_session_speaks_lines() {
     let case = || "a".to_owned();
     let input = [
         request(&Request::Trial { case: case(), phases: SHORT }),
-        request(&Request::Prepare { case: case(), spec: Box::new(spec(&server.endpoint, http())) }),
+        request(&Request::Prepare { case: case(), spec: Box::new(spec(server.endpoint(), http())) }),
         request(&Request::Trial { case: case(), phases: SHORT }),
         request(&Request::Close { case: case() }),
     ];

@@ -9,13 +9,13 @@ use std::{
     os::unix::net::{UnixListener, UnixStream},
     sync::{
         Arc, Barrier, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicU64, Ordering::SeqCst},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use common::{Running, SHORT, echo, hello, run, spec};
+use common::{Accepting, Running, SHORT, echo, hello, run, spec};
 use lasthop_load::{
     engine::Case,
     protocol::Factory,
@@ -27,6 +27,7 @@ use lasthop_load::{
     },
     wire::TrialPhases,
 };
+use socket2::Socket;
 
 /// What becomes of a connection after some bytes.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +40,8 @@ enum Then {
 
 /// A server on a Unix socket: it greets, then answers its n-th request, counted over all connections, with `script(n)`.
 struct Liar {
-    endpoint: Endpoint,
+    server: Accepting,
     requests: Arc<AtomicU64>,
-    ended: Arc<AtomicBool>,
-    folder: tempfile::TempDir,
 }
 
 #[derive(Clone)]
@@ -67,33 +66,15 @@ impl Lines {
 impl Liar {
     /// Every fifth answer is the wrong one; the first four are right.
     fn start(lines: &Lines) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("s");
-        let listener = UnixListener::bind(&path).unwrap();
-        let (requests, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (count, over, lines) = (requests.clone(), ended.clone(), lines.clone());
-        thread::spawn(move || {
-            while let Ok((peer, _)) = listener.accept() {
-                if over.load(SeqCst) {
-                    return;
-                }
-                let (count, lines) = (count.clone(), lines.clone());
-                thread::spawn(move || converse(peer, &count, &lines));
-            }
-        });
-        Self { endpoint: Endpoint { address: Address::Unix(path), tls: None }, requests, ended, folder }
-    }
-}
-
-impl Drop for Liar {
-    fn drop(&mut self) {
-        self.ended.store(true, SeqCst);
-        let _ = UnixStream::connect(self.folder.path().join("s"));
+        let requests = Arc::new(AtomicU64::new(0));
+        let (count, lines) = (requests.clone(), lines.clone());
+        let server = Accepting::unix(move |peer| converse(peer, &count, &lines).unwrap_or_default());
+        Self { server, requests }
     }
 }
 
 /// Ends when the client does.
-fn converse(mut peer: UnixStream, requests: &AtomicU64, lines: &Lines) -> Option<()> {
+fn converse(mut peer: Socket, requests: &AtomicU64, lines: &Lines) -> Option<()> {
     if let Some((bytes, answer)) = &lines.greeting {
         peer.read_exact(&mut vec![0; *bytes]).ok()?;
         peer.write_all(answer).ok()?;
@@ -122,7 +103,7 @@ fn converse(mut peer: UnixStream, requests: &AtomicU64, lines: &Lines) -> Option
 fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
     for (engine, connections) in [(Engine::Blocking, 1), (Engine::Epoll, 1), (Engine::Auto, 3)] {
         let server = Liar::start(lines);
-        let mut spec = Spec { engine, connections, ..spec(&server.endpoint, protocol.clone()) };
+        let mut spec = Spec { engine, connections, ..spec(&server.server.endpoint, protocol.clone()) };
         let mut phases = TrialPhases { measure_ns: 60_000_000, ..SHORT };
         if class == ErrorClass::Timeout {
             spec.timeouts.request_ns = 200_000_000;
@@ -284,26 +265,17 @@ const SIZE: usize = 64;
 #[test]
 fn replies_in_another_order_are_wrong_content() {
     for connections in [1, 3] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("s");
-        let listener = UnixListener::bind(&path).unwrap();
-        thread::spawn(move || {
-            let batches = Arc::new(AtomicU64::new(0));
-            while let Ok((mut peer, _)) = listener.accept() {
-                let batches = batches.clone();
-                thread::spawn(move || {
-                    let mut pair = [0; 2 * SIZE];
-                    while peer.read_exact(&mut pair).is_ok() {
-                        if batches.fetch_add(1, SeqCst) % 5 == 4 {
-                            pair.rotate_left(SIZE);
-                        }
-                        let _ = peer.write_all(&pair);
-                    }
-                });
+        let batches = AtomicU64::new(0);
+        let server = Accepting::unix(move |mut peer| {
+            let mut pair = [0; 2 * SIZE];
+            while peer.read_exact(&mut pair).is_ok() {
+                if batches.fetch_add(1, SeqCst) % 5 == 4 {
+                    pair.rotate_left(SIZE);
+                }
+                let _ = peer.write_all(&pair);
             }
         });
-        let endpoint = Endpoint { address: Address::Unix(path), tls: None };
-        let spec = Spec { pipeline: 2, connections, ..spec(&endpoint, echo(SIZE as u32)) };
+        let spec = Spec { pipeline: 2, connections, ..spec(&server.endpoint, echo(SIZE as u32)) };
         let result = run(&spec, TrialPhases { measure_ns: 60_000_000, ..SHORT }).unwrap();
         assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::WrongContent], "{:?}", result.errors);
         assert_eq!(result.service_time.unwrap().count(), result.requests);
@@ -379,11 +351,11 @@ fn each_phase_has_its_own_timeout() {
         assert_eq!(first, "TLS handshake: timed out", "{engine:?}");
 
         for (protocol, lines) in [redis(), postgres()] {
-            let server = Liar::start(&lines);
+            let liar = Liar::start(&lines);
             let timeouts = Timeouts { connect_ns: LONG, request_ns: BRIEF };
-            let greeted = Spec { engine, timeouts, ..spec(&server.endpoint, protocol) };
+            let greeted = Spec { engine, timeouts, ..spec(&liar.server.endpoint, protocol) };
             let mut kept = None;
-            let first = timeout_after(&greeted, || kept = Some(silent(&server.endpoint)));
+            let first = timeout_after(&greeted, || kept = Some(silent(&liar.server.endpoint)));
             assert_eq!(first, "authentication: timed out", "{engine:?}");
         }
 
@@ -397,7 +369,7 @@ fn each_phase_has_its_own_timeout() {
 /// A server over TCP that answers the two requests which verify it, then accepts nobody; and what fills its queue, so that
 /// the kernel ignores further connections.
 fn taciturn() -> (Endpoint, impl FnOnce()) {
-    let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let listener = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
     listener.bind(&any.into()).unwrap();
     listener.listen(1).unwrap();
@@ -411,9 +383,9 @@ fn taciturn() -> (Endpoint, impl FnOnce()) {
     });
     let fill = move || {
         let listener = served.join().unwrap();
-        let fillers: Vec<socket2::Socket> = (0..8)
+        let fillers: Vec<Socket> = (0..8)
             .map(|_| {
-                let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+                let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
                 socket.set_nonblocking(true).unwrap();
                 let _ = socket.connect(&address.into());
                 socket

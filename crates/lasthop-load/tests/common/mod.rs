@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::{
+    net::{Ipv4Addr, Shutdown, SocketAddr},
     path::PathBuf,
+    sync::Arc,
     thread::{self, JoinHandle},
 };
 
@@ -13,6 +15,8 @@ use lasthop_load::{
     spec::{Address, Echo, Endpoint, Hello, Protocol, Spec, Stream, Timeouts, Tls, Transport},
     wire::TrialPhases,
 };
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 pub const SHORT: TrialPhases = TrialPhases { warm_up_ns: 1_000_000, measure_ns: 10_000_000 };
 
@@ -80,6 +84,61 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stopper.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// A server of the test's own making: each connection is served on a thread of its own. Dropping it ends the accepting, not
+/// the conversations: these end with their clients.
+pub struct Accepting {
+    pub endpoint: Endpoint,
+    pub folder: tempfile::TempDir,
+    listener: Arc<Socket>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Accepting {
+    /// On a Unix socket.
+    pub fn unix(serve: impl Fn(Socket) + Send + Sync + 'static) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        Self::at(Address::Unix(path), folder, listener, serve)
+    }
+
+    /// On a free port.
+    pub fn tcp(serve: impl Fn(Socket) + Send + Sync + 'static) -> Self {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        Self::at(Address::Tcp(address), tempfile::tempdir().unwrap(), listener, serve)
+    }
+
+    fn at(
+        address: Address,
+        folder: tempfile::TempDir,
+        listener: Socket,
+        serve: impl Fn(Socket) + Send + Sync + 'static,
+    ) -> Self {
+        listener.listen(128).unwrap();
+        let listener = Arc::new(listener);
+        let (own, serve) = (listener.clone(), Arc::new(serve));
+        let accept = move || {
+            while let Ok((peer, _)) = own.accept() {
+                let serve = serve.clone();
+                thread::spawn(move || serve(peer));
+            }
+        };
+        let thread = Some(thread::spawn(accept));
+        Self { endpoint: Endpoint { address, tls: None }, folder, listener, thread }
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        // It wakes who waits in accept, also where the path leads to another listener by now.
+        self.listener.shutdown(Shutdown::Both).unwrap();
         self.thread.take().unwrap().join().unwrap();
     }
 }
