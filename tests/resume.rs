@@ -131,6 +131,53 @@ fn write_redis(path: &Path, version: &str, comment: &str) {
     write_script(path, &format!("# {comment}\n{says}\nexec redis-server \"$@\""));
 }
 
+/// Its cases were left out: measured in the second part only they would look like the others.
+#[test]
+fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
+    if !have("redis-server") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let (mine, bin) = (lasthop.home().join("mine"), lasthop.home().join("bin"));
+    let recipe = mine.join("services/other");
+    fs::create_dir_all(&recipe).unwrap();
+    fs::create_dir_all(&bin).unwrap();
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = |path: &str| fs::read_to_string(built_in.join(path)).unwrap();
+    let other = text("services/redis/recipe.toml").replace("[\"redis-server\"]", "[\"other-redis\"]");
+    assert!(other.contains("other-redis"));
+    fs::write(recipe.join("recipe.toml"), other).unwrap();
+    fs::copy(built_in.join("services/redis/redis.conf.j2"), recipe.join("redis.conf.j2")).unwrap();
+    let factor = "[factors.server]\nhelp = \"which one\"\nlevels = [\"redis\", \"other\"]\n\n[services.redis]";
+    let experiment = text("experiments/redis/experiment.toml").replace("[services.redis]", factor);
+    let experiment = experiment.replace("recipe = \"redis\"", "recipe = \"{{ server }}\"");
+    fs::write(mine.join("experiment.toml"), experiment).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let run =
+        |arguments: &[&str]| Ran::from(lasthop.command(arguments.iter().copied()).env("PATH", &path).output().unwrap());
+    let mut arguments = vec!["run", "./mine", "--only=command=GET", "--only=pipeline=1", "--only=transport=unix,tcp"];
+    arguments.extend(["--set=connections=1", "--trial=10ms", "--precision=0.01%", "--budget=3s", "--format=json"]);
+    let summary = run(&arguments).json();
+    let failures = summary["failures"].as_array().unwrap();
+    let left_out = |failure: &Value| {
+        failure["stage"] == "locate" && failure["case"].as_str().is_some_and(|case| case.ends_with("/server=other"))
+    };
+    assert!(failures.len() >= 2 && failures.iter().all(left_out), "{failures:?}");
+
+    let record = lasthop.runs().pop().unwrap().join("trials.jsonl");
+    let before = fs::read_to_string(&record).unwrap();
+    write_script(&bin.join("redis-cli"), "exec /usr/bin/redis-cli \"$@\"");
+    write_redis(&bin.join("other-redis"), "7.0.1", "now it is there");
+    let refused = run(&["resume", "last", "--budget=2s"]).fails(2, "- other: not found then, 7.0.1 (");
+    assert!(refused.stderr.contains("Make a new run instead: `lasthop run ./mine"), "{}", refused.stderr);
+    assert_eq!(fs::read_to_string(&record).unwrap(), before, "the record is as it was");
+
+    fs::remove_file(bin.join("other-redis")).unwrap();
+    let summary = run(&["resume", "last", "--budget=2s", "--format=json"]).json();
+    assert_eq!(summary["resumed"].as_array().unwrap().len(), 1, "everything is as it was");
+    lasthop.assert_nothing_left();
+}
+
 #[test]
 fn what_has_changed_is_named_and_refused() {
     if !have("redis-server") {

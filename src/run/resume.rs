@@ -21,6 +21,9 @@ use crate::{
     },
 };
 
+/// By recipe, or by what no recipe names: a tool, the engine, the image.
+type Versions = IndexMap<String, ProgramVersion>;
+
 /// Less than this is no time to start services and measure anything.
 const LEAST_BUDGET: Duration = Duration::from_secs(1);
 
@@ -133,12 +136,11 @@ impl Unfinished {
     /// [`Changed`] where machine, kernel or programs are not what they were.
     fn same_machine(&self, now: &Environment, executables: &Digests) -> Result<(), Changed> {
         let mut differences = Vec::new();
-        let nothing = IndexMap::new();
-        let mut programs = &nothing;
-        if let Some(then) = &self.data.environment {
+        let then = self.data.environment.as_ref();
+        if let Some(then) = then {
             compare_machines(&mut differences, then, now);
-            programs = &then.programs;
         }
+        let programs = then.map(|then| &then.programs);
         compare_programs(&mut differences, (programs, &self.origin.executables), (&now.programs, executables));
         let cpus = placement::allowed();
         let missing = placed(&self.data.header.settings.placement).into_iter().filter(|cpu| !cpus.contains(cpu));
@@ -251,12 +253,14 @@ fn compare_machines(differences: &mut Vec<String>, then: &Environment, now: &Env
     }
 }
 
-type Found<'a> = (&'a IndexMap<String, ProgramVersion>, &'a Digests);
-
-/// Path, then version, then content: a package that was rebuilt keeps the first two.
-fn compare_programs(differences: &mut Vec<String>, then: Found<'_>, now: Found<'_>) {
+/// Path, then version, then content: a package that was rebuilt keeps the first two. A run goes on without what it did not
+/// have, because cases that were left out for it would be measured from now on. Where it ended before it wrote down its
+/// environment, only digests tell what it had.
+fn compare_programs(differences: &mut Vec<String>, then: (Option<&Versions>, &Digests), now: (&Versions, &Digests)) {
+    let nothing = Versions::new();
+    let known = then.0.unwrap_or(&nothing);
     let mut told = BTreeSet::new();
-    for (name, program) in then.0 {
+    for (name, program) in known {
         let before = differences.len();
         match now.0.get(name) {
             None => differences.push(format!("{name}: {} then, not found now", program.path)),
@@ -268,6 +272,15 @@ fn compare_programs(differences: &mut Vec<String>, then: Found<'_>, now: Found<'
         if differences.len() > before {
             told.insert(name);
         }
+    }
+    for (name, program) in now.0 {
+        let had = if then.0.is_some() { known.contains_key(name) } else { then.1.contains_key(name) };
+        if !had && (then.0.is_some() || now.1.contains_key(name)) {
+            differences.push(format!("{name}: not found then, {} ({}) now", program.version, program.path));
+        }
+    }
+    for name in then.1.keys().filter(|name| !known.contains_key(*name) && !now.1.contains_key(*name)) {
+        differences.push(format!("{name}: its executable is not found now"));
     }
     for (name, digest) in now.1.iter().filter(|(name, _)| !told.contains(name)) {
         if then.1.get(name).is_some_and(|before| before != digest) {
@@ -304,7 +317,7 @@ mod tests {
             let (mut found, digest) = (Vec::new(), digests(&[("nginx", digest)]));
             compare_programs(
                 &mut found,
-                (&programs("1.22"), &digests(&[("nginx", "a")])),
+                (Some(&programs("1.22")), &digests(&[("nginx", "a")])),
                 (&programs(version), &digest),
             );
             found
@@ -312,5 +325,39 @@ mod tests {
         assert_eq!(lines("1.22", "a"), [""; 0]);
         assert_eq!(lines("1.26", "b"), ["nginx: 1.22 then, 1.26 now"]);
         assert_eq!(lines("1.22", "b"), ["nginx: its executable is another one than then"]);
+    }
+
+    #[test]
+    fn a_program_that_was_missing_is_a_difference() {
+        let programs = |names: &[&str]| {
+            let one = |name: &&str| {
+                let program = ProgramVersion { path: format!("/usr/bin/{name}"), version: "1.22".to_owned() };
+                ((*name).to_owned(), program)
+            };
+            names.iter().map(one).collect::<Versions>()
+        };
+        let all = digests(&[("lasthop", "l"), ("nginx", "n"), ("thin", "t")]);
+        let some = digests(&[("lasthop", "l"), ("nginx", "n")]);
+        let lines = |then: (Option<&[&str]>, &Digests), now: (&[&str], &Digests)| {
+            let mut found = Vec::new();
+            let then_programs = then.0.map(programs);
+            compare_programs(&mut found, (then_programs.as_ref(), then.1), (&programs(now.0), now.1));
+            found
+        };
+        let new = "thin: not found then, 1.22 (/usr/bin/thin) now";
+        assert_eq!(lines((Some(&["nginx"]), &some), (&["nginx", "thin"], &all)), [new]);
+        assert_eq!(lines((None, &some), (&["nginx", "thin"], &all)), [new], "it ended before it wrote its environment");
+        assert_eq!(
+            lines((Some(&["nginx", "thin"]), &all), (&["nginx"], &some)),
+            ["thin: /usr/bin/thin then, not found now"]
+        );
+        assert_eq!(lines((None, &all), (&["nginx"], &some)), ["thin: its executable is not found now"]);
+        assert_eq!(lines((Some(&["nginx"]), &some), (&["nginx"], &some)), [""; 0]);
+        // The engine and the image have no digest here.
+        assert_eq!(lines((None, &some), (&["nginx", "podman"], &some)), [""; 0]);
+        assert_eq!(
+            lines((Some(&["nginx"]), &some), (&["nginx", "podman"], &some)),
+            ["podman: not found then, 1.22 (/usr/bin/podman) now"]
+        );
     }
 }
