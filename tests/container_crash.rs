@@ -1,9 +1,11 @@
-//! A server that is killed inside the container that it shares with another, while lasthop measures.
+//! What goes wrong in a container while lasthop goes on: a server that is killed inside one that it shares with another, a
+//! preparation that hangs.
 
 mod common;
 
 use std::{
     fs,
+    path::Path,
     process::Stdio,
     thread,
     time::{Duration, Instant},
@@ -86,4 +88,44 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         assert!(report.contains(program) && report.contains("SIGKILL"), "{report}");
         world.lasthop.assert_nothing_left();
     }
+}
+
+/// The client of the engine is killed; that alone would leave the container until the end of the run.
+#[test]
+fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
+    if !have("redis-server") || !have_engine("podman") {
+        return;
+    }
+    let world = World::new("podman");
+    let own = world.lasthop.home().join("experiments/redis-published-port");
+    let recipe = own.join("services/hanging");
+    fs::create_dir_all(&recipe).unwrap();
+    let built_in = |path: &str| {
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let experiment = built_in("experiments/redis-published-port/experiment.toml");
+    let chosen = "recipe = \"{{ 'redis' if path == 'no-container-tcp' else 'hanging' }}\"";
+    fs::write(own.join("experiment.toml"), experiment.replace("recipe = \"redis\"", chosen)).unwrap();
+    fs::write(recipe.join("redis.conf.j2"), built_in("services/redis/redis.conf.j2")).unwrap();
+    // There is no shell in the image, but a server does not end either; there it is in a network of its own.
+    let hang = "[start]\nprepare = [[\"{{ program }}\", \"--bind\", \"127.0.0.1\"]]\nprepare_timeout = \"3s\"\n";
+    fs::write(recipe.join("recipe.toml"), built_in("services/redis/recipe.toml").replace("[start]\n", hang)).unwrap();
+    let which = ["run", "redis-published-port", "--engine", "podman", "--images", "packages"];
+    let cases = ["--only", "path=host-network,no-container-tcp", "--set", "connections=1"];
+    let how = ["--rounds", "1", "--blocks", "10", "--trial", "50ms", "--budget", "60s", "--format", "json"];
+    let mut command = world.lasthop(&[&which[..], &cases, &how].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_trial(&world, 0, "no-container-tcp");
+    let left = world.ask(&["ps", "--all", "--format", "{{.Names}} {{.Command}}"]);
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!(left.trim(), "", "the run went on beside it");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let failure = &ran.json()["failures"][0];
+    assert_eq!((&failure["case"], &failure["stage"]), (&"host-network".into(), &"prepare".into()), "{failure}");
+    let cause = failure["cause"].as_str().unwrap();
+    assert!(
+        cause.contains(" --bind 127.0.0.1` did not end within 3s (start.prepare_timeout of its recipe)"),
+        "{cause}"
+    );
+    world.lasthop.assert_nothing_left();
 }

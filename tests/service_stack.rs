@@ -22,7 +22,7 @@ use lasthop::{
             site::Housing,
         },
         guard::Guard,
-        process::Stat,
+        process::{self, Stat},
         readiness,
         sandbox::{SOCKET_PATH_LIMIT, Sandbox, Wanted},
         stack::{Stack, StackPlan, Stage, StartError},
@@ -66,6 +66,7 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
         recipe: "test".into(),
         command: command.iter().map(ToString::to_string).collect(),
         prepare: vec![],
+        prepare_timeout: Duration::from_secs(20),
         environment: vec![],
         files: vec![],
         ready: Ready { check: ReadyCheck::Connect, timeout: Duration::from_secs(20) },
@@ -307,6 +308,34 @@ fn a_preparation_that_fails_names_the_command() {
         "service `app` failed (prepare): `/bin/sh -c echo no space >&2; exit 2` ended with status 2\n  last lines of \
          its log:\n    no space"
     );
+}
+
+#[test]
+fn a_preparation_that_hangs_is_killed_with_what_it_started() {
+    let run = Run::new();
+    let (bindings, mut service) = run.script("exit 0");
+    service.prepare = vec![["/bin/sh", "-c", "sleep 1000 & sleep 1000"].map(str::to_owned).to_vec()];
+    service.prepare_timeout = Duration::from_millis(300);
+    let error = run.start(bindings, service).unwrap_err().to_string();
+    assert!(error.contains("did not end within 300ms (start.prepare_timeout of its recipe) and was killed"), "{error}");
+    assert_eq!(process::descendants(run.guard.pid()), Vec::<i32>::new());
+}
+
+/// The end of the engine's client is not the end of the container.
+#[test]
+fn the_container_of_a_preparation_that_hangs_is_removed() {
+    let run = Run::new();
+    let folder = tempfile::tempdir().unwrap();
+    let (bindings, mut service) = run.script("only the engine starts it");
+    service.prepare = vec![vec!["true".to_owned()]];
+    service.prepare_timeout = Duration::from_millis(300);
+    let launch = container(spied_engine(folder.path()), &bindings);
+    let containers = IndexMap::from([("app".to_owned(), Housing::Own(launch))]);
+    let error = Stack::start(&run.guard, &StackPlan { bindings, services: vec![service], containers }).unwrap_err();
+    assert_eq!(error.stage, Stage::Prepare);
+    let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
+    let last = asked.lines().last().unwrap();
+    assert!(last.starts_with("rm --force") && last.ends_with("the-container-prepare-0"), "{asked}");
 }
 
 #[test]

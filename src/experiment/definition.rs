@@ -514,6 +514,8 @@ pub(super) struct StartFile {
     /// Commands that prepare the service's directory, each run to its end before the start.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
+    /// The longest that each of these commands may take; `120s` where it is missing.
+    pub prepare_timeout: Option<DurationText>,
     /// `unprivileged` for a server that refuses to run as root: where lasthop is root, the server and its preparation run
     /// as the account `nobody`.
     #[serde(default)]

@@ -249,6 +249,8 @@ pub struct Recipe {
     pub settings: IndexMap<String, Setting>,
     /// Commands that prepare the service's directory before the start, each run to its end.
     pub prepare: Vec<Vec<Template>>,
+    /// The longest that each of these commands may take.
+    pub prepare_timeout: Duration,
     /// Arguments of the server in the foreground; `{{ listen }}` alone stands for the arguments of `listen`, and one
     /// that renders to nothing is left out.
     pub arguments: Vec<Template>,
@@ -340,6 +342,8 @@ pub struct RenderedService {
     /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
     pub prepare: Vec<Vec<String>>,
+    /// For each of these commands.
+    pub prepare_timeout: Duration,
     pub environment: Vec<(String, String)>,
     /// Path in the service's directory → content.
     pub files: Vec<(PathBuf, Vec<u8>)>,

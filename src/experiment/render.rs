@@ -120,6 +120,7 @@ impl Renderer<'_> {
             recipe: recipe.name.clone(),
             command,
             prepare: recipe.prepare.iter().map(|words| list("start.prepare", words)).collect::<Result<_, _>>()?,
+            prepare_timeout: recipe.prepare_timeout,
             environment: recipe
                 .environment
                 .iter()

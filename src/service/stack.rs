@@ -31,8 +31,6 @@ use crate::{
     observe::procfs::InContainer,
 };
 
-/// The longest that one command of a recipe's preparation may take.
-const PREPARE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Lines of a log that an error shows.
 const TAIL: usize = 20;
 
@@ -96,8 +94,8 @@ pub enum StartCause {
     Outside(PathBuf),
     #[error("`{command}` {exit}")]
     Prepare { command: String, exit: Exit },
-    #[error("`{command}` did not end within {} s", PREPARE_TIMEOUT.as_secs())]
-    PrepareTimedOut { command: String },
+    #[error("`{command}` did not end within {timeout:?} (start.prepare_timeout of its recipe) and was killed")]
+    PrepareTimedOut { command: String, timeout: Duration },
     #[error("somebody answers at {address} already{}: a stranger's server would be measured", by(owner))]
     AlreadyAnswered { address: String, owner: Option<Owner> },
     #[error("not it but {owner} answers at {address}: a stranger's server would be measured")]

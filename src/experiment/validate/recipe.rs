@@ -76,6 +76,7 @@ impl Checker<'_> {
             listen: file.listen.given().map(|(transport, file)| (transport, listen(file))).collect(),
             settings: file.settings.iter().map(|(name, file)| (name.clone(), setting(file))).collect(),
             prepare: file.start.prepare.clone(),
+            prepare_timeout: self.duration("/start/prepare_timeout", file.start.prepare_timeout.as_ref(), "120s"),
             arguments: file.start.arguments.clone(),
             environment: file.start.environment.clone(),
             unprivileged: file.start.run_as == RunAsName::Unprivileged,

@@ -71,11 +71,17 @@ impl Launch {
         self.end(words, command)
     }
 
+    /// The container of a command of the preparation, which has a name of its own so that it can be removed.
+    #[must_use]
+    pub fn for_preparation(&self, command: usize) -> Self {
+        Self { name: format!("{}-prepare-{command}", self.name), ..self.clone() }
+    }
+
     /// Runs a command of the preparation to its end, without a network.
     #[must_use]
     pub fn prepare(&self, command: &[String], environment: &[(String, String)]) -> Vec<String> {
         let mut words = self.begin(environment);
-        words.extend(["--rm".to_owned(), "--network=none".to_owned()]);
+        words.extend(["--name".to_owned(), self.name.clone(), "--rm".to_owned(), "--network=none".to_owned()]);
         self.end(words, command)
     }
 

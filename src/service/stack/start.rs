@@ -11,9 +11,7 @@ use std::{
 
 use lasthop_load::spec::Address;
 
-use super::{
-    Instance, Life, PREPARE_TIMEOUT, StackPlan, Stage, StartCause, StartError, shown_address, stop_signal, tail,
-};
+use super::{Instance, Life, StackPlan, Stage, StartCause, StartError, shown_address, stop_signal, tail};
 use crate::{
     experiment::model::RenderedService,
     service::{
@@ -101,20 +99,34 @@ impl<'a> Start<'a> {
     }
 
     fn prepare(&self) -> Result<(), StartCause> {
-        for command in &self.service.prepare {
-            let contained = self.housing.map(|housing| match housing {
-                Housing::Own(container) => container.prepare(command, &self.service.environment),
-                Housing::Inside(supervisor) => supervisor.container.exec(command),
-            });
+        for (at, command) in self.service.prepare.iter().enumerate() {
+            let container = match self.housing {
+                Some(Housing::Own(container)) => Some(container.for_preparation(at)),
+                _ => None,
+            };
+            let contained = match (&container, self.housing) {
+                (Some(container), _) => Some(container.prepare(command, &self.service.environment)),
+                (None, Some(Housing::Inside(supervisor))) => Some(supervisor.container.exec(command)),
+                _ => None,
+            };
             let child = self.guard.spawn(self.logged(contained.as_ref().unwrap_or(command))?)?;
-            let shown = || command.join(" ");
-            match child.wait(PREPARE_TIMEOUT)? {
+            match child.wait(self.service.prepare_timeout)? {
                 Some(exit) if exit.success() => {}
-                Some(exit) => return Err(StartCause::Prepare { command: shown(), exit }),
-                None => return Err(StartCause::PrepareTimedOut { command: shown() }),
+                Some(exit) => return Err(StartCause::Prepare { command: command.join(" "), exit }),
+                None => return Err(self.give_up_preparation(&child, container.as_ref(), command)),
             }
         }
         Ok(())
+    }
+
+    /// The client goes first: until then it may still ask the engine for the container. One of a supervisor's is removed
+    /// with the stack.
+    fn give_up_preparation(&self, child: &GuardedChild, container: Option<&Launch>, command: &[String]) -> StartCause {
+        let _ = child.stop(libc::SIGKILL, Duration::ZERO);
+        match container.map_or(Ok(()), Launch::remove) {
+            Ok(()) => StartCause::PrepareTimedOut { command: command.join(" "), timeout: self.service.prepare_timeout },
+            Err(error) => StartCause::Engine(error),
+        }
     }
 
     /// Nobody else is where the service is to listen, and the place can hold a socket.
