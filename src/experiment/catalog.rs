@@ -421,7 +421,7 @@ mod tests {
         }
     }
 
-    /// What is said of `redis` with these lines in its `[load]`, first about the file, where connections have these levels,
+    /// What is said of `redis` with these lines in its `[load]`: first about the file, where connections have this level too,
     /// then by the plan of a run, where the file is right and the same level is chosen.
     fn both_ways(lines: &str, wrong: i64) -> [String; 2] {
         let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
@@ -455,7 +455,7 @@ mod tests {
                 "a load at 100 requests/s: 7 requests for each connection: ",
                 "exclude the combination ([[exclude]]), or make `rate` 0 there: a closed loop",
             ),
-            ("rate = \"{{ 100 if connections < 2 else [].a.b }}\"", "undefined value", ""),
+            ("rate = \"{{ 100 if connections < 2 else [].a.b }}\"", "template: undefined value", ""),
         ] {
             let [file, plan] = both_ways(lines, 7);
             assert!(file.contains(message) && file.contains(help), "{lines}: {file}");

@@ -109,6 +109,9 @@ pub enum PaceError {
     Option { option: String, message: String, help: &'static str },
 }
 
+/// What to do about what cannot be read, where a file has it and where the command line has. The message says what is
+/// expected.
+const UNREADABLE: [&str; 2] = ["", "choose another"];
 /// What to do about a rate that the load cannot have, where a file has it and where the command line has.
 const IMPOSSIBLE: [&str; 2] = [
     "exclude the combination ([[exclude]]), or make `rate` 0 there: a closed loop",
@@ -136,14 +139,14 @@ impl Place {
 pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> {
     let read = |key: &str, text: &str, place: &Place| {
         let rendered = template::render(key, text, context);
-        rendered.map_err(|error| place.error(error.message, ["", "choose another"]))
+        rendered.map_err(|error| place.error(format!("template: {}", error.message), UNREADABLE))
     };
     let rate = read("load.rate", &load.rate, &load.rate_at)?.parse::<Rate>();
-    let rate = rate.map_err(|error| load.rate_at.error(error.to_string(), ["", "choose another"]))?;
+    let rate = rate.map_err(|error| load.rate_at.error(error.to_string(), UNREADABLE))?;
     let text = read("load.arrivals", &load.arrivals, &load.arrivals_at)?;
     let arrivals = arrivals(&text).ok_or_else(|| {
         let message = format!("`arrivals` is `{}`, expected {CONSTANT} or {POISSON}", text.trim());
-        load.arrivals_at.error(message, ["", "choose another"])
+        load.arrivals_at.error(message, UNREADABLE)
     })?;
     let model = rate.model(arrivals);
     possible(load, model, context)
