@@ -245,8 +245,7 @@ fn sigkill(engine: &'static str) {
         let known = world.lasthop.runs().len();
         let mut child = world.lasthop(&arguments(SOME_PATHS[n % 4])).stdout(Stdio::null()).spawn().unwrap();
         if n % 5 == 4 {
-            let begun = || world.lasthop.runs().len() > known;
-            wait_until("a run", begun);
+            world.lasthop.wait_for_run(known + 1);
             world.lasthop.wait_for_lines(3);
         } else {
             thread::sleep(Duration::from_millis(100 + n as u64 * 2_654_435_761 % 3_500));
@@ -267,7 +266,7 @@ fn sigkill(engine: &'static str) {
 
 #[track_caller]
 fn wait_until(what: &str, mut there: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !there() {
         assert!(Instant::now() < deadline, "{what} did not come");
         thread::sleep(Duration::from_millis(20));
