@@ -116,3 +116,131 @@ fn difference(
     let less = |micros: f64| 0.0 - micros;
     Some(Measured { unit: "us".to_owned(), estimate: less(more.estimate), low: less(more.high), high: less(more.low) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        analyse::{
+            summarise,
+            summary::{CaseSummary, Summary},
+            testing::{at_rate, comparison, each_trial, healthy},
+        },
+        observe::RoleUsage,
+        record::data::RunData,
+    };
+
+    /// Run delay of driver and server in microseconds per request.
+    fn wait(data: &mut RunData, case: &str, driver: f64, server: f64) {
+        each_trial(data, case, |trial| {
+            trial.result.cost.run_delay_ns = Some((trial.result.requests as f64 * driver * 1e3) as u64);
+            let served = trials::served(trial);
+            trial.observations.roles["server"].run_delay_ns = Some((served * server * 1e3) as u64);
+        });
+    }
+
+    /// By Unix socket 2 and 6 µs, by TCP 3 and 20.
+    fn waiting() -> RunData {
+        let mut data = healthy();
+        wait(&mut data, "unix", 2.0, 6.0);
+        wait(&mut data, "tcp", 3.0, 20.0);
+        data
+    }
+
+    fn case<'a>(summary: &'a Summary, name: &str) -> &'a CaseSummary {
+        summary.cases.iter().find(|case| case.case == name).unwrap()
+    }
+
+    fn saved_by_unix(summary: &Summary, metric: Metric) -> Option<RunDelaySaved> {
+        comparison(summary, "unix", metric).unwrap().run_delay_saved
+    }
+
+    fn is(saved: &Measured, truth: f64) -> bool {
+        saved.low <= saved.estimate && saved.estimate <= saved.high && (saved.estimate - truth).abs() < 0.01
+    }
+
+    #[test]
+    fn it_is_per_request_and_a_share_of_the_time_not_spent_idle() {
+        let summary = summarise(&waiting());
+        let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
+        let (driver, server) = (metrics.run_delay["driver"], metrics.run_delay["server"]);
+        assert!((driver.us_per_request - 3.0).abs() < 0.01 && (server.us_per_request - 20.0).abs() < 0.01);
+        // 10 and 20 µs of CPU time.
+        assert!((driver.share - 3.0 / 13.0).abs() < 1e-3 && (server.share - 0.5).abs() < 1e-3, "{server:?}");
+        assert!((metrics.run_delay_total().unwrap() - 23.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn what_a_case_saves_stands_with_its_verdict() {
+        let summary = summarise(&waiting());
+        let saved = saved_by_unix(&summary, Metric::Throughput).unwrap();
+        assert!(is(&saved.roles["driver"], 1.0) && is(&saved.roles["server"], 14.0), "{saved:?}");
+        assert!(is(saved.all.as_ref().unwrap(), 15.0), "{saved:?}");
+        for metric in [Metric::LatencyP50, Metric::LatencyP99, Metric::CpuPerRequest] {
+            assert_eq!(saved_by_unix(&summary, metric), None, "{metric:?}");
+        }
+    }
+
+    /// Now and then something else takes the CPU: no difference is known.
+    #[test]
+    fn scatter_is_in_the_interval() {
+        let mut data = waiting();
+        for name in ["unix", "tcp"] {
+            each_trial(&mut data, name, |trial| {
+                let disturbed = (trial.round + u32::from(name == "unix")).is_multiple_of(2);
+                trial.observations.roles["server"].run_delay_ns = Some(if disturbed { 90_000_000 } else { 0 });
+            });
+        }
+        let saved = saved_by_unix(&summarise(&data), Metric::Throughput).unwrap();
+        let server = &saved.roles["server"];
+        assert!(server.low < 0.0 && 0.0 < server.high, "{server:?}");
+    }
+
+    #[test]
+    fn the_driver_of_an_open_loop_is_no_part_of_the_whole() {
+        let summary = summarise(&at_rate(waiting(), 2_000.0));
+        let saved = saved_by_unix(&summary, Metric::LatencyP50).unwrap();
+        assert!(is(saved.all.as_ref().unwrap(), saved.roles["server"].estimate), "{saved:?}");
+        let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
+        assert_eq!(metrics.run_delay_total(), Some(metrics.run_delay["server"].us_per_request));
+    }
+
+    #[test]
+    fn what_nobody_counted_is_absent() {
+        let mut data = waiting();
+        for name in ["unix", "tcp"] {
+            each_trial(&mut data, name, |trial| trial.result.cost.run_delay_ns = None);
+        }
+        let summary = summarise(&data);
+        let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
+        assert_eq!(metrics.run_delay.keys().collect::<Vec<_>>(), ["server"]);
+        assert_eq!(metrics.run_delay_total(), None);
+        let saved = saved_by_unix(&summary, Metric::Throughput).unwrap();
+        assert!(saved.all.is_none() && saved.roles.len() == 1 && is(&saved.roles["server"], 14.0), "{saved:?}");
+
+        // Trials that know nothing do not count as trials without.
+        each_trial(&mut data, "tcp", |trial| {
+            if trial.block == 0 {
+                trial.observations.roles["server"].run_delay_ns = None;
+            }
+        });
+        let summary = summarise(&data);
+        let server = case(&summary, "tcp").metrics.as_ref().unwrap().run_delay["server"];
+        assert!((server.us_per_request - 20.0).abs() < 0.01, "{server:?}");
+
+        for name in ["unix", "tcp"] {
+            each_trial(&mut data, name, |trial| trial.observations.roles["server"].run_delay_ns = None);
+        }
+        let summary = summarise(&data);
+        assert_eq!(saved_by_unix(&summary, Metric::Throughput), None);
+        assert!(case(&summary, "unix").metrics.as_ref().unwrap().run_delay.is_empty());
+    }
+
+    #[test]
+    fn records_of_earlier_versions_are_read() {
+        let old = r#"{"cpu_ns":7,"voluntary_switches":1,"involuntary_switches":2,"processes":3}"#;
+        let usage: RoleUsage = serde_json::from_str(old).unwrap();
+        assert_eq!((usage.cpu_ns, usage.run_delay_ns), (7, None));
+        assert_eq!(serde_json::to_string(&usage).unwrap(), old);
+    }
+}
