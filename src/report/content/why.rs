@@ -1,7 +1,8 @@
 //! Why: where the difference sits, from the CPU time, the context switches and the run delay of each role.
 
+use super::run_delay;
 use crate::{
-    analyse::summary::{CaseSummary, Measured, Metric, Metrics, Throttled, Verdict},
+    analyse::summary::{CaseSummary, Metric, Metrics, Throttled, Verdict},
     report::{
         document::{Block, Depth, Section, Text},
         groups::{Compared, Group},
@@ -15,11 +16,6 @@ const MANY: usize = 4;
 
 /// Parts of a difference below this share of its largest part are not worth a word.
 const SMALL_PART: f64 = 0.05;
-
-/// A difference in run delay is said from this share on of the time or the CPU time that the case saves, whichever is less. Run
-/// delays of several threads overlap, with each other and with the work of others, so that they are not parts of a sum that
-/// could be held against its largest part: a tenth is what a reader who asks where the time went would want to know of.
-const NOTICEABLE: f64 = 0.1;
 
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     if groups.first().is_some_and(|group| group.summary().aa) {
@@ -82,7 +78,7 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     let names = (super::full_name(group, compared.case), group.name(compared.reference));
     if matches!(verdict, Some(Verdict::Equivalent | Verdict::Undecided)) {
         let sentence = unexplained(&names, compared)?;
-        return Some(Text::from(format!("{sentence}{}", run_delay(&names.1, compared, None))));
+        return Some(Text::from(format!("{sentence}{}", run_delay::sentence(&names.1, compared, None))));
     }
     let total = saved(case, reference);
     if total == 0.0 {
@@ -98,7 +94,7 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
         percent(total.abs() / reference.cpu_total(), 0),
         parts(case, reference, total)
     );
-    let waited = run_delay(&names.1, compared, Some(total));
+    let waited = run_delay::sentence(&names.1, compared, Some(total));
     Some(Text::from(format!("{sentence}{}{waited}", switches(case, reference))))
 }
 
@@ -139,7 +135,7 @@ fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
     format!(": {}", said.join(", "))
 }
 
-fn place(role: &str) -> &str {
+pub fn place(role: &str) -> &str {
     if role == "driver" { "the driver" } else { role }
 }
 
@@ -151,49 +147,4 @@ fn switches(case: &Metrics, reference: &Metrics) -> String {
         return String::new();
     }
     format!(" Context switches: {} instead of{NBSP}{}.", grouped(now, 1), grouped(before, 1))
-}
-
-/// Who waited for a CPU, where the two are known to differ in it by a noticeable part of what else they differ in; `cpu` is the
-/// CPU time that the case saves per request, where it is known to save any. What it says is measured; that the one caused the
-/// other is not, and not said.
-fn run_delay(reference: &str, compared: Compared<'_>, cpu: Option<f64>) -> String {
-    let Some(saved) = &compared.comparison.run_delay_saved else { return String::new() };
-    let Some((now, before)) = both(compared) else { return String::new() };
-    let least = yardstick(compared, cpu) * NOTICEABLE;
-    let differs = |saved: &Measured| (saved.low > 0.0 || saved.high < 0.0) && saved.estimate.abs() >= least;
-    let said = |role: &str| {
-        let of = |metrics: &Metrics| metrics.run_delay.get(role).map(|delay| Micros(delay.us_per_request));
-        Some((place(role).to_owned(), of(now)?, of(before)?))
-    };
-    // The driver of an open loop waits awake: what it is kept from is no part of a request.
-    let counts = |role: &str| role != "driver" || now.open_loop.is_none();
-    let roles = saved.roles.iter().filter(|(role, saved)| counts(role) && differs(saved));
-    let mut found: Vec<(String, Micros, Micros)> = roles.filter_map(|(role, _)| said(role)).collect();
-    if found.is_empty() && saved.all.as_ref().is_some_and(differs) {
-        let totals = now.run_delay_total().zip(before.run_delay_total());
-        found.extend(totals.map(|(now, before)| ("all of them together".to_owned(), Micros(now), Micros(before))));
-    }
-    if found.is_empty() {
-        return String::new();
-    }
-    let parts: Vec<String> = found
-        .iter()
-        .enumerate()
-        .map(|(place, (who, now, before))| match place {
-            0 => format!("{who} waited {now} for a{NBSP}CPU ({reference}: {before})"),
-            _ => format!("{who} {now} ({before})"),
-        })
-        .collect();
-    format!(" Per request, {}.", parts.join(", "))
-}
-
-/// What the case saves per request, in microseconds: CPU time, or time where that is less, of what is known to differ. The time of a
-/// closed loop is that between two answers, since a request waits while the requests of other connections are worked on, and
-/// run delay is counted once for all of them.
-fn yardstick(compared: Compared<'_>, cpu: Option<f64>) -> f64 {
-    let Compared { case, comparison, .. } = compared;
-    let differs = matches!(comparison.verdict, Verdict::Faster | Verdict::Slower);
-    let at_once = if case.load.is_open() { 1.0 } else { f64::from(case.load.connections.max(1)) };
-    let time = comparison.materiality.as_ref().filter(|_| differs).map(|materiality| materiality.saved_us / at_once);
-    [time, cpu].into_iter().flatten().map(f64::abs).fold(f64::INFINITY, f64::min)
 }
