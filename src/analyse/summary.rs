@@ -180,7 +180,8 @@ pub struct Metrics {
     pub cpu_per_byte: Option<f64>,
     /// Context switches per request, by role; the driver is `driver`.
     pub switches_per_request: IndexMap<String, f64>,
-    /// Run delay by role; the driver is `driver`. Roles of which nobody counted it are absent.
+    /// Run delay by role: how long its threads were ready to run and had no CPU. The driver is `driver`; roles of which nobody
+    /// counted it are absent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub run_delay: IndexMap<String, RunDelay>,
     /// System calls per request that the driver made by its own count.
@@ -219,7 +220,7 @@ impl Metrics {
 pub struct RunDelay {
     /// Microseconds per right answer, all threads added up.
     pub us_per_request: f64,
-    /// Run delay divided by run delay and CPU time, 0 to 1: of the time that the role was not waiting for anything but a CPU.
+    /// Run delay divided by run delay and CPU time, 0 to 1: of the time in which there was work to do, the part without a CPU.
     pub share: f64,
 }
 
