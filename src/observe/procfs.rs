@@ -20,6 +20,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
     os::unix::fs::FileExt,
+    path::PathBuf,
 };
 
 use indexmap::IndexMap;
@@ -79,8 +80,9 @@ struct Process {
 struct Thread {
     tid: i32,
     status: File,
-    /// Absent where the kernel has no `CONFIG_SCHED_INFO`.
-    scheduler: Option<File>,
+    /// Its `schedstat`, which is opened for each reading: a fourth open file for each of hundreds of processes would bring
+    /// lasthop near the usual limit of 1,024. There is none where the kernel has no `CONFIG_SCHED_INFO`.
+    scheduler: PathBuf,
     children: Option<File>,
 }
 
@@ -247,15 +249,17 @@ impl Thread {
         let open = |task: fs::DirEntry| {
             let tid = task.file_name().to_str()?.parse().ok()?;
             let file = |name: &str| File::open(task.path().join(name)).ok();
-            Some(Self { tid, status: file("status")?, scheduler: file("schedstat"), children: file("children") })
+            let scheduler = task.path().join("schedstat");
+            Some(Self { tid, status: file("status")?, scheduler, children: file("children") })
         };
         tasks.flatten().filter_map(open).collect()
     }
 
-    /// `None` when it has ended.
+    /// `None` when it has ended. Its status comes last: where that can be read the thread has lived until now, and nobody
+    /// else can have had its number when `schedstat` was opened by it.
     fn read(&self, buffer: &mut [u8]) -> Option<ThreadReading> {
-        let scheduler = self.scheduler.as_ref();
-        let run_delay_ns = scheduler.and_then(|file| read_into(file, buffer)).and_then(run_delay);
+        let scheduler = File::open(&self.scheduler).ok();
+        let run_delay_ns = scheduler.and_then(|file| run_delay(read_into(&file, buffer)?));
         let text = read_into(&self.status, buffer)?;
         let number = |name: &str| text.rsplit_once(name)?.1.split_ascii_whitespace().next()?.parse().ok();
         let voluntary = number("\nvoluntary_ctxt_switches:")?;
