@@ -228,7 +228,7 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     };
     let mut blocks = vec![Block::Table(Table { columns, rows })];
     if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
-        let delay = if has_delays { ", nor its run delay of \"run delay\"" } else { "" };
+        let delay = if has_delays { ", nor its run delay part of \"run delay\"" } else { "" };
         let text = format!(
             "At a rate the driver waits awake for what is due next: its CPU time is not part of \"all\"{delay}."
         );
