@@ -26,6 +26,13 @@ fn ready(engine: &str) -> bool {
     have("nginx") && have_python(EXPERIMENT) && have_engine(engine)
 }
 
+/// Microseconds per request that a role waited for a CPU, which is counted of every process, in containers too.
+fn run_delay(case: &Value, role: &str) -> f64 {
+    let delay = &case["metrics"]["run_delay"][role];
+    assert!((0.0..=1.0).contains(&delay["share"].as_f64().unwrap_or(-1.0)), "{role}: {case}");
+    delay["us_per_request"].as_f64().unwrap()
+}
+
 fn every_path(engine: &'static str, published: &[&str]) {
     if !ready(engine) {
         return;
@@ -47,6 +54,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
         assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
         assert!(roles["gunicorn"].as_f64().unwrap() > 0.0, "CPU time in the container is counted: {case}");
+        assert!(run_delay(case, "gunicorn") >= 0.0);
     }
     goes_over(&summary, "published-port", published);
     goes_over(&summary, "published-host", &["DNAT", "bridge", "veth", "gunicorn"]);
@@ -87,6 +95,7 @@ fn every_layout(engine: &'static str, published: &[&str]) {
         assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
         assert!(roles["gunicorn"].as_f64().unwrap() > 0.0 && roles["nginx"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(run_delay(case, "gunicorn") >= 0.0 && run_delay(case, "nginx") >= 0.0);
     }
     assert!(!summary["checks"].to_string().contains("config-differs"), "{}", summary["checks"]);
     goes_over(&summary, "bridge", &["veth", "bridge", "veth", "gunicorn"]);
