@@ -7,7 +7,7 @@
 //! | plan | [`experiment`] | a valid [`experiment::model::Experiment`], its cases and schedule |
 //! | start | [`service`] | running servers behind guards |
 //! | drive | `lasthop_load` | one result a trial |
-//! | observe | [`observe`] | CPU, switches, steal per trial; the environment per run |
+//! | observe | [`observe`] | CPU, switches, run delay, steal per trial; the environment per run |
 //! | keep | [`record`] | a directory that every report is made from |
 //! | analyse | [`analyse`] | estimates, comparisons, checks, verdicts |
 //! | report | [`report`] | bytes |

@@ -51,7 +51,7 @@ fn link_names(lasthop: &Lasthop) -> Vec<String> {
 
 #[track_caller]
 fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !is() {
         assert!(Instant::now() < deadline, "{what} did not come");
         std::thread::sleep(Duration::from_millis(10));

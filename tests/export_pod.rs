@@ -44,7 +44,7 @@ fn podman(world: &World, arguments: &[&str]) -> String {
 
 /// The body of a reply, as soon as there is one.
 fn answer(world: &World, authority: &str) -> String {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let mut curl = world.inside("curl");
         curl.args(["-s", "-f", "--max-time", "5", "--cacert", authority, "https://localhost:8080/"]);

@@ -1,9 +1,11 @@
 //! Observation of real processes: what they consumed is what is counted.
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Write},
     path::Path,
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use lasthop::{
@@ -12,6 +14,7 @@ use lasthop::{
         observer::Observer,
         procfs::{InContainer, Role},
     },
+    run::placement,
     service::{
         guard::{Guard, GuardedChild, Input, Output, Spawn},
         sandbox::Sandbox,
@@ -145,6 +148,50 @@ fn work_of_lasthop_itself_is_not_foreign() {
     // Other tests and builders run on this machine: only what is certain is asserted.
     let all = seen.machine.busy_ns;
     assert!(seen.machine.foreign_ns <= all.saturating_sub(290_000_000), "{seen:?} in {:?}", begin.elapsed());
+}
+
+/// Burns in its second thread; the first sleeps.
+const SPINNER: &str = r"
+import threading, time
+def spin():
+    while True: pass
+threading.Thread(target=spin, daemon=True).start()
+time.sleep(1000)
+";
+
+/// By the kernel's own file of a process, which is that of its first thread only.
+fn run_delay_of_first_thread(child: &GuardedChild) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/schedstat", child.pid)).unwrap();
+    text.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Two that never sleep on one CPU wait for each other; one that sleeps waits for nobody.
+#[test]
+fn processes_that_share_a_cpu_have_a_run_delay() {
+    let (guard, _sandbox) = launch();
+    let cpu = placement::allowed()[0] as usize;
+    let loops = guard.spawn(Spawn::new(["/bin/sh", "-c", "while :; do :; done"]).cpus([cpu])).unwrap();
+    let spins = guard.spawn(Spawn::new(["/usr/bin/env", "python3", "-c", SPINNER]).cpus([cpu])).unwrap();
+    let sleeper = Worker::start(&guard);
+    let of = |name: &str, child: &GuardedChild| Role { name: name.into(), pid: child.pid, ..Role::default() };
+    let roles = vec![of("loops", &loops), of("spins", &spins), of("sleeper", &sleeper.child)];
+    let mut observer = Observer::new(roles);
+
+    // An interval in which each is what it is meant to be: started, and asleep again.
+    let (mut waited, mut slept) = (false, false);
+    let begin = Instant::now();
+    while !(waited && slept) {
+        let first_before = run_delay_of_first_thread(&spins);
+        let before = observer.snapshot();
+        thread::sleep(Duration::from_millis(20));
+        let after = observer.snapshot();
+        let first = run_delay_of_first_thread(&spins) - first_before;
+        let seen = observer.between(&before, &after, 0).roles;
+        let run_delay = |name: &str| seen[name].run_delay_ns.expect("this kernel counts it");
+        waited |= run_delay("loops") > 0 && run_delay("spins") > 0 && first == 0;
+        slept |= run_delay("sleeper") == 0;
+        assert!(begin.elapsed().as_secs() < 120, "{seen:?}, of which the first thread of spins {first}");
+    }
 }
 
 #[test]

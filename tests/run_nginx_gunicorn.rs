@@ -27,6 +27,10 @@ fn both_links_answer_and_are_proven() {
         assert_eq!(link["connections"], link["requests"], "a sync worker closes each connection: {case}");
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
         assert!(roles["nginx"].as_f64().unwrap() > 0.0 && roles["gunicorn"].as_f64().unwrap() > 0.0, "{case}");
+        for role in ["driver", "nginx", "gunicorn"] {
+            let delay = &case["metrics"]["run_delay"][role];
+            assert!(delay["us_per_request"].as_f64().is_some_and(|us| us >= 0.0), "{role}: {case}");
+        }
     }
     let programs = summary["environment"]["programs"].as_object().unwrap();
     assert!(programs.contains_key("nginx") && programs.contains_key("gunicorn"), "{programs:?}");

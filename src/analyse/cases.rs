@@ -9,6 +9,7 @@ use lasthop_stats::{
 };
 
 use super::{
+    run_delay,
     summary::{CaseSummary, CpuPerRequest, Measured, Metrics, OpenLoop, ProofSummary, Throttled},
     trials::{self, Trials, grouped},
 };
@@ -121,6 +122,7 @@ fn metrics(trials: &Trials, plan: &CasePlan) -> Option<Metrics> {
         cpu_per_byte: None,
         cpu_per_request: cpu_per_request(trials, &plan.case),
         switches_per_request: switches(trials, &plan.case),
+        run_delay: run_delay::by_role(trials, &plan.case),
         driver_system_calls_per_request: per(trials, &plan.case, |t| t.result.cost.system_calls, answered),
         driver_load: driver_load(trials, plan),
         open_loop: open_loop(trials, plan),
@@ -223,7 +225,7 @@ fn per(
 }
 
 /// Names of the services that were observed with a case.
-fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
+pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for name in trials.of(case).flat_map(|trial| trial.observations.roles.keys()) {
         if !names.contains(&name.as_str()) {

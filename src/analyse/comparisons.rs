@@ -15,7 +15,7 @@ use lasthop_stats::{
 
 use super::{
     cases::{BIN_ERROR, MEDIAN},
-    materiality,
+    materiality, run_delay,
     summary::{Comparison, Metric, Verdict},
     trials::{self, Place, Trials, grouped},
 };
@@ -147,6 +147,7 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, log_ratio: Estimate) ->
         blocks: u32::try_from(pairs.blocks.len()).unwrap_or(u32::MAX),
         more_seconds,
         materiality: materiality::of(trials, pairs, metric),
+        run_delay_saved: run_delay::saved(trials, pairs, metric),
     };
     Compared { comparison, log_ratio }
 }

@@ -10,6 +10,7 @@ mod comparisons;
 mod derived;
 mod materiality;
 mod progress;
+mod run_delay;
 pub mod summary;
 #[cfg(test)]
 mod testing;

@@ -180,6 +180,10 @@ pub struct Metrics {
     pub cpu_per_byte: Option<f64>,
     /// Context switches per request, by role; the driver is `driver`.
     pub switches_per_request: IndexMap<String, f64>,
+    /// Run delay by role: how long its threads were ready to run and had no CPU. The driver is `driver`; roles of which nobody
+    /// counted it are absent.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub run_delay: IndexMap<String, RunDelay>,
     /// System calls per request that the driver made by its own count.
     pub driver_system_calls_per_request: f64,
     /// The driver's CPU time as a share of one core per thread, 0 to 1, over all trials; in an open loop with the time that
@@ -198,6 +202,26 @@ impl Metrics {
         let services: f64 = self.cpu_per_request.roles.values().sum();
         services + if self.open_loop.is_some() { 0.0 } else { self.cpu_per_request.driver }
     }
+
+    /// Run delay per request of the same roles together, in microseconds; `None` where it is not known of each that ran.
+    #[must_use]
+    pub fn run_delay_total(&self) -> Option<f64> {
+        let of = |role: &str| self.run_delay.get(role).map(|delay| delay.us_per_request);
+        let services = self.cpu_per_request.roles.iter();
+        let ran = services.filter(|(role, cpu)| **cpu > 0.0 || of(role).is_some()).map(|(role, _)| role.as_str());
+        let driver = self.open_loop.is_none().then_some("driver");
+        let known: Option<Vec<f64>> = ran.chain(driver).map(of).collect();
+        known.filter(|known| !known.is_empty()).map(|known| known.iter().sum())
+    }
+}
+
+/// How long the threads of a role were ready to run and had no CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunDelay {
+    /// Microseconds per right answer, all threads added up.
+    pub us_per_request: f64,
+    /// Run delay divided by run delay and CPU time, 0 to 1: of the time in which there was work to do, the part without a CPU.
+    pub share: f64,
 }
 
 /// What an open loop was to send over all trials, and how well it did.
@@ -276,6 +300,9 @@ pub struct Comparison {
     pub more_seconds: Option<f64>,
     /// What the difference means for a request (metric `latency_p50` and `throughput` only).
     pub materiality: Option<Materiality>,
+    /// How much less the case waits for CPUs (the metric that the verdict is about only); absent where nobody counted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_delay_saved: Option<RunDelaySaved>,
 }
 
 /// In the sense of the metric: `faster` is better, also where less is better.
@@ -301,6 +328,15 @@ pub struct Materiality {
     /// CPU cores saved at 1,000 requests/s, driver and services together (services alone in an open loop); negative when it
     /// costs.
     pub cores_saved_at_1000_per_second: f64,
+}
+
+/// Run delay per request that a case saves against its reference, in microseconds; negative where it waits longer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunDelaySaved {
+    /// Driver and services together (services alone in an open loop); `None` where it is not known of each that ran.
+    pub all: Option<Measured>,
+    /// By role, where it is known of both; the driver is `driver`.
+    pub roles: IndexMap<String, Measured>,
 }
 
 /// A quantity that follows from several cases: a difference of times, a slope, a crossover.

@@ -267,6 +267,7 @@ fn observations(truth: &Truth, speed: f64) -> Observations {
         cpu_ns: (requests_total * truth.service_cpu_us * 1e3) as u64,
         voluntary_switches: requests_total as u64,
         involuntary_switches: 0,
+        run_delay_ns: Some(0),
         processes: 1,
         cgroup: None,
     };

@@ -53,6 +53,11 @@ pub struct RoleUsage {
     pub voluntary_switches: u64,
     /// Context switches by preemption.
     pub involuntary_switches: u64,
+    /// Run delay: nanoseconds in which its threads were ready to run and had no CPU, added up; without threads that ended
+    /// during the trial. `None` where nobody counts it: a kernel without scheduler statistics, or a role of which nothing
+    /// lives; records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_delay_ns: Option<u64>,
     /// Processes alive at the end of the trial.
     pub processes: u32,
     /// What the cgroup of its container counted, all processes in it; `None` without a container.

@@ -1,4 +1,4 @@
-//! CPU time and context switches of processes, by role, from the clocks and files of the kernel.
+//! CPU time, context switches and run delay of processes, by role, from the clocks and files of the kernel.
 //!
 //! CPU time of a living process is exact: the kernel's CPU clock of a process, in nanoseconds, all threads included,
 //! ended threads too. The CPU time of ended children is in their parents' accounts, in ticks of 10 ms. With `C` the
@@ -12,15 +12,19 @@
 //! before the first snapshot. The ticks make it wrong by up to 20 ms for each parent whose children ended (user and
 //! system time are cut off apart), but the errors do not add up from trial to trial: they are the ends of one chain.
 //!
-//! Context switches of threads and processes that ended between two snapshots are not known to anybody and missing.
+//! Context switches and run delay of threads and processes that ended between two snapshots are not known to anybody and
+//! missing. The run delay is each thread's own (`/proc/PID/task/TID/schedstat`): the file of a process has that of its
+//! first thread only.
 
 use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
     os::unix::fs::FileExt,
+    path::PathBuf,
 };
 
 use indexmap::IndexMap;
+use lasthop_load::run_delay;
 
 use super::RoleUsage;
 use crate::service::process::{self, Stat};
@@ -76,6 +80,9 @@ struct Process {
 struct Thread {
     tid: i32,
     status: File,
+    /// Its `schedstat`, which is opened for each reading: a fourth open file for each of hundreds of processes would bring
+    /// lasthop near the usual limit of 1,024. There is none where the kernel has no `CONFIG_SCHED_INFO`.
+    scheduler: PathBuf,
     children: Option<File>,
 }
 
@@ -94,8 +101,16 @@ struct Reading {
     alive: bool,
     cpu_ns: u64,
     ended_ns: u64,
-    /// Voluntary and involuntary switches by thread.
-    switches: Vec<(i32, u64, u64)>,
+    threads: Vec<ThreadReading>,
+}
+
+/// What a thread has counted since it began.
+#[derive(Clone, Copy, Debug)]
+struct ThreadReading {
+    tid: i32,
+    voluntary: u64,
+    involuntary: u64,
+    run_delay_ns: Option<u64>,
 }
 
 impl Meter {
@@ -209,18 +224,19 @@ impl Process {
             alive: stat.state != b'Z',
             cpu_ns,
             ended_ns: stat.ended_children_ticks * tick_ns,
-            switches: self.switches(stat.threads as usize, buffer),
+            threads: self.threads(stat.threads as usize, buffer),
         };
         Some(((self.pid, stat.start_ticks), reading))
     }
 
-    fn switches(&mut self, threads: usize, buffer: &mut [u8]) -> Vec<(i32, u64, u64)> {
-        let read = |threads: &[Thread], buffer: &mut [u8]| -> Vec<(i32, u64, u64)> {
-            threads.iter().filter_map(|thread| thread.switches(buffer)).collect()
+    /// Those that live; `count` is how many there are.
+    fn threads(&mut self, count: usize, buffer: &mut [u8]) -> Vec<ThreadReading> {
+        let read = |threads: &[Thread], buffer: &mut [u8]| -> Vec<ThreadReading> {
+            threads.iter().filter_map(|thread| thread.read(buffer)).collect()
         };
-        let switches = read(&self.threads, buffer);
-        if switches.len() == threads && self.threads.len() == threads {
-            return switches;
+        let readings = read(&self.threads, buffer);
+        if readings.len() == count && self.threads.len() == count {
+            return readings;
         }
         self.threads = Thread::all_of(self.pid);
         read(&self.threads, buffer)
@@ -232,16 +248,23 @@ impl Thread {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
         let open = |task: fs::DirEntry| {
             let tid = task.file_name().to_str()?.parse().ok()?;
-            let status = File::open(task.path().join("status")).ok()?;
-            Some(Self { tid, status, children: File::open(task.path().join("children")).ok() })
+            let file = |name: &str| File::open(task.path().join(name)).ok();
+            let scheduler = task.path().join("schedstat");
+            Some(Self { tid, status: file("status")?, scheduler, children: file("children") })
         };
         tasks.flatten().filter_map(open).collect()
     }
 
-    fn switches(&self, buffer: &mut [u8]) -> Option<(i32, u64, u64)> {
+    /// `None` when it has ended. Its status comes last: where that can be read the thread has lived until now, and nobody
+    /// else can have had its number when `schedstat` was opened by it.
+    fn read(&self, buffer: &mut [u8]) -> Option<ThreadReading> {
+        let scheduler = File::open(&self.scheduler).ok();
+        let run_delay_ns = scheduler.and_then(|file| run_delay(read_into(&file, buffer)?));
         let text = read_into(&self.status, buffer)?;
         let number = |name: &str| text.rsplit_once(name)?.1.split_ascii_whitespace().next()?.parse().ok();
-        Some((self.tid, number("\nvoluntary_ctxt_switches:")?, number("\nnonvoluntary_ctxt_switches:")?))
+        let voluntary = number("\nvoluntary_ctxt_switches:")?;
+        let involuntary = number("\nnonvoluntary_ctxt_switches:")?;
+        Some(ThreadReading { tid: self.tid, voluntary, involuntary, run_delay_ns })
     }
 }
 
@@ -275,6 +298,13 @@ pub(super) struct Consumption {
     pub roles: Vec<RoleUsage>,
     /// CPU time of lasthop itself, its guard and its drivers, nanoseconds.
     pub own_ns: u64,
+}
+
+/// A sum of which only a part is known is that part.
+fn add_known(sum: &mut Option<u64>, part: Option<u64>) {
+    if let Some(part) = part {
+        *sum.get_or_insert_default() += part;
+    }
 }
 
 /// Sums up one role.
@@ -312,12 +342,20 @@ impl Sum {
         self.living_ns += now.cpu_ns.saturating_sub(cpu);
         self.ended_ns += i128::from(now.ended_ns) - i128::from(ended);
         self.usage.processes += u32::from(now.alive);
-        for (tid, voluntary, involuntary) in &now.switches {
-            let known = before.and_then(|before| before.switches.iter().find(|(known, ..)| known == tid));
-            let (v, i) = known.map_or((0, 0), |(_, v, i)| (*v, *i));
-            self.usage.voluntary_switches += voluntary.saturating_sub(v);
-            self.usage.involuntary_switches += involuntary.saturating_sub(i);
+        for thread in &now.threads {
+            let known = before.and_then(|before| before.threads.iter().find(|known| known.tid == thread.tid));
+            self.add_thread(known, thread);
         }
+    }
+
+    /// One that was not there before began with nothing.
+    fn add_thread(&mut self, before: Option<&ThreadReading>, now: &ThreadReading) {
+        let (voluntary, involuntary) = before.map_or((0, 0), |before| (before.voluntary, before.involuntary));
+        self.usage.voluntary_switches += now.voluntary.saturating_sub(voluntary);
+        self.usage.involuntary_switches += now.involuntary.saturating_sub(involuntary);
+        let waited = before.and_then(|before| before.run_delay_ns).unwrap_or(0);
+        let run_delay_ns = now.run_delay_ns.map(|total| total.saturating_sub(waited));
+        add_known(&mut self.usage.run_delay_ns, run_delay_ns);
     }
 
     /// A parent that ignores SIGCHLD keeps no account of ended children. Then the sum is far below zero, and what the
@@ -339,6 +377,7 @@ impl Consumption {
             sum.cpu_ns += usage.cpu_ns;
             sum.voluntary_switches += usage.voluntary_switches;
             sum.involuntary_switches += usage.involuntary_switches;
+            add_known(&mut sum.run_delay_ns, usage.run_delay_ns);
             sum.processes += usage.processes;
             if let Some(cgroup) = usage.cgroup {
                 sum.cgroup.get_or_insert_default().add(cgroup);
@@ -359,7 +398,7 @@ mod tests {
     use super::*;
 
     fn reading(cpu_ns: u64, ended_ns: u64) -> Reading {
-        Reading { role: Some(0), alive: true, cpu_ns, ended_ns, switches: vec![] }
+        Reading { role: Some(0), alive: true, cpu_ns, ended_ns, threads: vec![] }
     }
 
     fn usage(processes: &[(i32, u64, u64)]) -> Usage {
@@ -415,6 +454,43 @@ mod tests {
             let (a, b, c) = (snapshot(0), snapshot(1), snapshot(2));
             prop_assert_eq!(cpu(&a, &b) + cpu(&b, &c), cpu(&a, &c));
         }
+    }
+
+    fn waited(threads: &[(i32, Option<u64>)]) -> Usage {
+        let thread = |(tid, run_delay_ns): &(i32, Option<u64>)| ThreadReading {
+            tid: *tid,
+            voluntary: 0,
+            involuntary: 0,
+            run_delay_ns: *run_delay_ns,
+        };
+        let threads = threads.iter().map(thread).collect();
+        Usage { processes: HashMap::from([((1, 1), Reading { threads, ..reading(0, 0) })]) }
+    }
+
+    #[test]
+    fn the_run_delay_is_that_of_all_threads_that_live() {
+        let run_delay = |before: &Usage, after: &Usage| before.until(after, 1).roles[0].run_delay_ns;
+        let before = waited(&[(1, Some(100)), (2, Some(70)), (3, Some(900))]);
+        // 1 goes on, 2 does not wait, 3 has ended, 4 is new, 5 is new and has not run yet.
+        let after = waited(&[(1, Some(130)), (2, Some(70)), (4, Some(5)), (5, None)]);
+        assert_eq!(run_delay(&before, &after), Some(35));
+        // One that had not run when it was first seen.
+        assert_eq!(run_delay(&after, &waited(&[(5, Some(8))])), Some(8));
+        assert_eq!(run_delay(&before, &before), Some(0));
+        // A kernel that does not count: unknown, not none.
+        let nobody = waited(&[(1, None), (2, None)]);
+        assert_eq!(run_delay(&nobody, &nobody), None);
+        assert_eq!(run_delay(&before, &usage(&[])), None);
+    }
+
+    #[test]
+    fn several_servers_of_a_service_have_one_run_delay() {
+        let role = |name: &str, stack| Role { stack, name: name.into(), ..Role::default() };
+        let usage = |run_delay_ns| RoleUsage { run_delay_ns, ..RoleUsage::default() };
+        let roles = [role("web", 0), role("web", 0), role("web", 1), role("old", 0)];
+        let consumption = Consumption { roles: [Some(4), Some(3), Some(50), None].map(usage).to_vec(), own_ns: 0 };
+        let sums = consumption.of_stack(&roles, 0);
+        assert_eq!((sums["web"].run_delay_ns, sums["old"].run_delay_ns), (Some(7), None));
     }
 
     #[test]

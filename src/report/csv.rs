@@ -13,6 +13,7 @@
 //! | `latency_max_us` | |
 //! | `cpu_driver_us`, `cpu_ROLE_us` | CPU time per request of the driver and of each service |
 //! | `switches_ROLE_per_request` | context switches |
+//! | `run_delay_ROLE_us`, `run_delay_ROLE_share` | run delay per request, and as a share of run delay and CPU time; no columns where nobody counted it |
 //! | `driver_system_calls_per_request`, `driver_load` | |
 //! | `rate_per_s`, `scheduled`, `sent`, `lag_p50_us`, `lag_p99_us` | of open loops, whose latencies are response times: what was asked for, and how the schedule was kept |
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
@@ -46,6 +47,7 @@ struct Shape<'a> {
     factors: IndexSet<&'a str>,
     services: IndexSet<&'a str>,
     switching: IndexSet<&'a str>,
+    waiting: IndexSet<&'a str>,
 }
 
 impl<'a> Shape<'a> {
@@ -56,6 +58,7 @@ impl<'a> Shape<'a> {
             factors: summary.factors.keys().chain(levels).map(String::as_str).collect(),
             services: metrics().flat_map(|m| m.cpu_per_request.roles.keys()).map(String::as_str).collect(),
             switching: metrics().flat_map(|m| m.switches_per_request.keys()).map(String::as_str).collect(),
+            waiting: metrics().flat_map(|m| m.run_delay.keys()).map(String::as_str).collect(),
         }
     }
 }
@@ -128,6 +131,11 @@ fn metrics(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
     for role in &shape.switching {
         let switches = metrics.and_then(|m| m.switches_per_request.get(*role));
         row.put_some(format!("switches_{role}_per_request"), switches);
+    }
+    for role in &shape.waiting {
+        let delay = metrics.and_then(|m| m.run_delay.get(*role));
+        row.put_some(format!("run_delay_{role}_us"), delay.map(|delay| delay.us_per_request));
+        row.put_some(format!("run_delay_{role}_share"), delay.map(|delay| delay.share));
     }
     row.put_some("driver_system_calls_per_request", metrics.map(|m| m.driver_system_calls_per_request));
     row.put_some("driver_load", metrics.map(|m| m.driver_load));

@@ -427,6 +427,7 @@ mod tests {
             blocks: 40,
             more_seconds: None,
             materiality: None,
+            run_delay_saved: None,
         }
     }
 

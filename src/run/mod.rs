@@ -267,8 +267,10 @@ impl Runner<'_> {
             let mut round = Round::start(self, number)?;
             let stopped = round.blocks(self);
             round.stop(self)?;
-            if let Some(stopped) = stopped? {
-                return Ok(stopped);
+            match stopped? {
+                Some(Stopped::Budget) => return Ok(self.out_of_time()),
+                Some(stopped) => return Ok(stopped),
+                None => {}
             }
             self.count_failures(trials_before);
             if (0..self.failing.len()).all(|case| self.given_up(case)) {
@@ -282,10 +284,15 @@ impl Runner<'_> {
                 return Ok(Stopped::Precision);
             }
             if !self.time_for(begun.elapsed() / 2) {
-                return Ok(Stopped::Budget);
+                return Ok(self.out_of_time());
             }
         }
         unreachable!("rounds are numbered without end")
+    }
+
+    /// Every case had its turn: where nothing was measured nothing works, and more time would not help.
+    fn out_of_time(&self) -> Stopped {
+        if self.data.trials().next().is_some() { Stopped::Budget } else { Stopped::Failed }
     }
 
     /// Running time of the whole run.

@@ -4,6 +4,7 @@ mod headroom;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Display,
     os::fd::OwnedFd,
     path::Path,
     time::{Duration, Instant},
@@ -320,7 +321,10 @@ impl Round {
         let before = self.observer.snapshot();
         let result = running.driver.trial(&case.case, runner.phases(case));
         let after = self.observer.snapshot();
-        let result = result.map_err(|error| self.trouble(runner, &name, case, &error)).and_then(answered);
+        let result = match result {
+            Ok(result) => answered(result).map_err(|cause| self.unanswered(case, cause)),
+            Err(error) => Err(self.trouble(runner, &name, case, &error)),
+        };
         match result.and_then(|result| self.alive(case).map(|()| result)) {
             Ok(result) => {
                 let mut observations = self.observer.between(&before, &after, case.stack);
@@ -390,12 +394,10 @@ impl Round {
         }
     }
 
-    /// Why a driver's request failed: a service that has died meanwhile explains more than a reset connection.
+    /// Why a driver's request failed.
     fn trouble(&mut self, runner: &Runner<'_>, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
-        let died = self.stacks[case.stack].as_mut().and_then(Up::died);
-        if let Some((instance, exit)) = died {
-            let ended = Trouble::ended(error.stage(), instance, exit);
-            return Trouble { cause: format!("{} ({error})", ended.cause), ..ended };
+        if let Some(ended) = self.ended(case, error.stage(), error) {
+            return ended;
         }
         if error.is_alive() {
             return Trouble { stage: error.stage().to_owned(), cause: error.to_string(), log: self.log_of(case) };
@@ -403,6 +405,19 @@ impl Round {
         let log = self.drivers.remove(name).map(|dead| crate::service::stack::tail(&dead.log)).unwrap_or_default();
         let explained = runner.away.as_ref().map(Away::explain_end).unwrap_or_default();
         Trouble { stage: error.stage().to_owned(), cause: format!("{error}{explained}"), log }
+    }
+
+    /// Why a trial had too few right answers.
+    fn unanswered(&mut self, case: &CasePlan, cause: String) -> Trouble {
+        let ended = self.ended(case, "trial", &cause);
+        ended.unwrap_or_else(|| Trouble { stage: "trial".to_owned(), cause, log: self.log_of(case) })
+    }
+
+    /// A service that has died meanwhile explains more than a reset connection.
+    fn ended(&mut self, case: &CasePlan, stage: &str, seen: impl Display) -> Option<Trouble> {
+        let (instance, exit) = self.stacks[case.stack].as_mut()?.died()?;
+        let ended = Trouble::ended(stage, instance, exit);
+        Some(Trouble { cause: format!("{} ({seen})", ended.cause), ..ended })
     }
 
     /// What others answer for a service that has ended (a worker that outlives its master) is not what was to be measured.
@@ -434,17 +449,13 @@ impl Up {
 }
 
 /// A trial without a single right answer is a failure, and so is one in which every tenth is wrong.
-fn answered(result: TrialResult) -> Result<TrialResult, Trouble> {
+fn answered(result: TrialResult) -> Result<TrialResult, String> {
     let errors = result.error_total();
     if result.requests > 0 && errors * 10 < result.requests_total {
         return Ok(result);
     }
     let first = result.errors.values().next().map_or_else(|| "no answer came".to_owned(), |error| error.first.clone());
-    Err(Trouble {
-        stage: "trial".to_owned(),
-        cause: format!("{errors} errors against {} right answers; the first: {first}", result.requests_total),
-        log: String::new(),
-    })
+    Err(format!("{errors} errors against {} right answers; the first: {first}", result.requests_total))
 }
 
 fn start_driver(runner: &Runner<'_>, command: Option<&[String]>, log: &Path) -> Result<RunningDriver, String> {

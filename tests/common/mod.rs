@@ -78,23 +78,33 @@ impl Lasthop {
         runs
     }
 
+    /// Waits until there are so many runs.
+    #[track_caller]
+    pub fn wait_for_run(&self, number: usize) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.runs().len() < number {
+            assert!(Instant::now() < deadline, "no run began within a minute");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Waits until the newest run has recorded so many lines.
     #[track_caller]
     pub fn wait_for_lines(&self, least: usize) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(60);
         let lines = || {
             let newest = self.runs().pop().map(|run| run.join("trials.jsonl"));
             newest.and_then(|path| fs::read_to_string(path).ok()).map_or(0, |text| text.lines().count())
         };
         while lines() < least {
-            assert!(Instant::now() < deadline, "{least} lines in 30 s: only {}", lines());
+            assert!(Instant::now() < deadline, "{least} lines in a minute: only {}", lines());
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// The guard needs a moment; what is still there after ten seconds is left.
+    /// The guard needs a moment; what is still there after half a minute is left.
     pub fn wait_until_gone(&self) {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline
             && (!self.processes().is_empty() || fs::read_dir(self.sandboxes()).unwrap().next().is_some())
         {

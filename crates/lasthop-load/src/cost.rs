@@ -48,11 +48,10 @@ impl CostMeter {
         }
     }
 
-    /// The second of the three numbers of `schedstat` (Linux, `Documentation/scheduler/sched-stats.rst`).
     fn run_delay(&self) -> Option<u64> {
         let mut text = [0; 64];
         let length = self.scheduler.as_ref()?.read_at(&mut text, 0).ok()?;
-        std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+        run_delay(std::str::from_utf8(&text[..length]).ok()?)
     }
 }
 
@@ -77,6 +76,16 @@ impl CostSnapshot {
     }
 }
 
+/// The run delay of a thread in nanoseconds since it began: the second of the three numbers of its `schedstat`
+/// (Linux, `Documentation/scheduler/sched-stats.rst`: time on a CPU, time waiting for one, how often it got one).
+/// `None` where nothing is counted: some kernels then write three zeros, as they do for a thread that never ran.
+#[must_use]
+pub fn run_delay(schedstat: &str) -> Option<u64> {
+    let mut numbers = schedstat.split_ascii_whitespace().map(str::parse::<u64>);
+    let (ran, waited, times) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+    (ran > 0 || waited > 0 || times > 0).then_some(waited)
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -98,6 +107,15 @@ mod tests {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(first, &mut set);
             assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_not_counted_is_not_zero() {
+        assert_eq!(run_delay("635554 64156 1\n"), Some(64_156));
+        assert_eq!(run_delay("635554 0 1\n"), Some(0));
+        for nothing in ["0 0 0\n", "", "635554\n", "1 x 1\n"] {
+            assert_eq!(run_delay(nothing), None, "{nothing:?}");
         }
     }
 

@@ -8,7 +8,7 @@
 //! - [`endpoint`], [`transport`]: sockets, plain or TLS; after `connect` all are the same.
 //! - [`protocol`]: what is said, without sockets; every reply is checked.
 //! - [`pacer`]: when the requests of an open loop are due.
-//! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `cost`: what it consumes; [`proof`]: what it ran over.
+//! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `cost`: what it consumes, and the run delay of any thread; [`proof`]: what it ran over.
 //! - `ports`: whether a connection per request over TCP has local ports enough.
 //! - [`result`]: what happened in one trial, with mergeable histograms.
 //! - [`url`]: an endpoint and its protocol written as a URL.
@@ -40,6 +40,7 @@ pub mod transport;
 pub mod url;
 pub mod wire;
 
+pub use cost::run_delay;
 pub use histogram::Histogram;
 pub use result::TrialResult;
 pub use spec::Spec;

@@ -193,7 +193,7 @@ fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
         .with(Column::left("verdict"), verdicts)
 }
 
-/// CPU time and context switches per request, by role.
+/// CPU time, context switches and run delay per request, by role.
 pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let groups: Vec<&Group<'_>> = groups.iter().collect();
     let lines = lines(&groups);
@@ -207,6 +207,11 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let switches: Vec<_> = lines.iter().map(|line| Some(line.metrics.switches_per_request.values().sum())).collect();
     let mut columns =
         columns.with(Column::right("all"), column(&totals)).with(Column::right("switches"), column(&switches));
+    let delays: Vec<_> = lines.iter().map(|line| line.metrics.run_delay_total()).collect();
+    let has_delays = delays.iter().any(Option::is_some);
+    if has_delays {
+        columns = columns.with(Column::right("run delay"), column(&delays));
+    }
     if lines.iter().any(|line| line.group.is_bulk() && line.metrics.cpu_per_byte.is_some()) {
         let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte.map_or(NONE.to_owned(), |ns| significant(ns, 3));
         columns = columns.with(Column::right("ns/byte"), lines.iter().map(per_byte));
@@ -217,10 +222,16 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         let with_figures = group.cases.iter().filter(|case| case.metrics.is_some());
         with_figures.filter_map(|_| figures.next().map(Row::Cells)).collect()
     });
-    let title = "CPU µs and context switches per request";
+    let title = match has_delays {
+        true => "CPU µs, context switches and run delay µs per request",
+        false => "CPU µs and context switches per request",
+    };
     let mut blocks = vec![Block::Table(Table { columns, rows })];
     if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
-        let text = "At a rate the driver waits awake for what is due next: its CPU time is not part of \"all\".";
+        let delay = if has_delays { ", nor its run delay part of \"run delay\"" } else { "" };
+        let text = format!(
+            "At a rate the driver waits awake for what is due next: its CPU time is not part of \"all\"{delay}."
+        );
         blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
     }
     super::section(title, Depth::Folded, blocks)

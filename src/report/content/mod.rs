@@ -7,6 +7,7 @@ mod failures;
 mod figures;
 mod matter;
 mod paths;
+mod run_delay;
 mod trust;
 mod verdicts;
 mod why;

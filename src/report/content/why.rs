@@ -1,5 +1,6 @@
-//! Why: where the difference sits, from the CPU time and the context switches of each role.
+//! Why: where the difference sits, from the CPU time, the context switches and the run delay of each role.
 
+use super::run_delay;
 use crate::{
     analyse::summary::{CaseSummary, Metric, Metrics, Throttled, Verdict},
     report::{
@@ -76,7 +77,8 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     let verdict = group.comparison(compared.case, Metric::CpuPerRequest).map(|comparison| comparison.verdict);
     let names = (super::full_name(group, compared.case), group.name(compared.reference));
     if matches!(verdict, Some(Verdict::Equivalent | Verdict::Undecided)) {
-        return unexplained(&names, compared).map(Text::from);
+        let sentence = unexplained(&names, compared)?;
+        return Some(Text::from(format!("{sentence}{}", run_delay::sentence(&names.1, compared, None))));
     }
     let total = saved(case, reference);
     if total == 0.0 {
@@ -92,7 +94,8 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
         percent(total.abs() / reference.cpu_total(), 0),
         parts(case, reference, total)
     );
-    Some(Text::from(format!("{sentence}{}", switches(case, reference))))
+    let waited = run_delay::sentence(&names.1, compared, Some(total));
+    Some(Text::from(format!("{sentence}{}{waited}", switches(case, reference))))
 }
 
 /// A difference in rate without one in CPU time is waiting.
@@ -132,7 +135,7 @@ fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
     format!(": {}", said.join(", "))
 }
 
-fn place(role: &str) -> &str {
+pub fn place(role: &str) -> &str {
     if role == "driver" { "the driver" } else { role }
 }
 
