@@ -8,7 +8,7 @@ use std::{
     net::TcpListener,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
     time::Duration,
@@ -366,15 +366,19 @@ fn a_connection_closed_while_idle_is_opened_again_without_an_error() {
     }
 }
 
-/// As servers do whose connections may be idle for so long only. Each of three connections is asked every 300 ms.
+/// As servers do that are short of connections, and do not say so. Each of three connections is asked every 300 ms, so that
+/// there is time enough to see it.
 #[test]
 fn a_connection_closed_between_two_requests_of_an_open_loop_is_opened_again() {
-    let server = Accepting::unix(|peer| {
-        peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        conversation(peer, &AtomicU64::new(0), &|_| Act::Say(GOOD.into()));
+    let closing = Arc::new(AtomicBool::new(false));
+    let asked = closing.clone();
+    let server = Scripted::start(true, move |_| match asked.load(SeqCst) {
+        false => Act::Say(GOOD.into()),
+        true => Act::SayAndClose(GOOD.into()),
     });
     let model = Model::Open(OpenLoop { rate: 10.0, arrivals: Arrivals::Constant, seed: 1 });
-    let mut case = Case::prepare(&Spec { connections: 3, model, ..spec(&server.endpoint, http()) }).unwrap();
+    let mut case = Case::prepare(&Spec { connections: 3, model, ..spec(server.endpoint(), http()) }).unwrap();
+    closing.store(true, SeqCst);
     let result = case.trial(TrialPhases { warm_up_ns: 0, measure_ns: 900_000_000 }).unwrap();
     assert_eq!((result.requests, result.error_total()), (9, 0), "{:?}", result.errors);
     assert!(result.connections_opened >= 6, "{}", result.connections_opened);
