@@ -64,19 +64,23 @@ fn a_server_that_is_wrong_now_and_then_makes_its_numbers_invalid() {
     assert!(errors["wrong-content"].as_u64().unwrap() > 0, "{errors}");
 }
 
-/// A server that ends itself at its thirtieth answer, each after a pause of so many seconds.
-fn dies_under_load(pause: &str) {
+/// A server that ends itself after so many answers, each after a pause of so many seconds.
+fn dies_under_load(limit: u32, pause: &str) {
     let lasthop = Lasthop::new();
     let dies = format!(
         "import sys, time\n        \
          Hello.count = getattr(Hello, \"count\", 0) + 1\n        \
          time.sleep({pause})\n        \
-         if Hello.count > 30:\n            \
+         if Hello.count > {limit}:\n            \
          print(\"out of luck\", file=sys.stderr, flush=True)\n            os._exit(7)\n        \
          body = b\"Hello there!\""
     );
     changed(&lasthop, "app/server.py", "body = b\"Hello there!\"", &dies);
-    let summary = run(&lasthop, "./mine", 1);
+    // One round, with time enough for the answers on a busy machine.
+    let ran = lasthop.run(["run", "./mine", "--rounds=1", "--budget=30s", "--trial=20ms", "--format=json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    lasthop.assert_nothing_left();
+    let summary = ran.json();
     let failure = &summary["failures"][0];
     assert!(failure["log"].as_str().unwrap().contains("out of luck"), "{failure}");
     assert!(failure["cause"].as_str().unwrap().contains("status 7"), "{failure}");
@@ -84,13 +88,13 @@ fn dies_under_load(pause: &str) {
 
 #[test]
 fn a_server_that_dies_under_load_is_named_with_its_log() {
-    dies_under_load("0");
+    dies_under_load(30, "0");
 }
 
 /// Two answers fit into a trial: it dies in one that has a right answer already.
 #[test]
 fn so_is_one_that_dies_between_right_answers_and_errors() {
-    dies_under_load("0.01");
+    dies_under_load(12, "0.01");
 }
 
 #[test]
