@@ -8,7 +8,7 @@ use common::Lasthop;
 use serde_json::Value;
 
 const SOCKETS: [&str; 6] = ["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp"];
-const SHORT: [&str; 5] = ["--trial=60ms", "--blocks=3", "--rounds=2", "--budget=20s", "-q"];
+const SHORT: [&str; 5] = ["--trial=300ms", "--blocks=3", "--rounds=2", "--budget=20s", "-q"];
 
 fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
     let all = SOCKETS.iter().chain(&SHORT).chain(arguments).chain(&["--format", "json"]);
@@ -48,8 +48,8 @@ fn cases_are_compared_by_the_response_time_at_a_rate() {
         assert_eq!((&case["load"]["rate"], &case["load"]["arrivals"]), (&2000.0.into(), &"poisson".into()));
         let open = &case["metrics"]["open_loop"];
         let [scheduled, sent] = ["scheduled", "sent"].map(|key| open[key].as_f64().unwrap());
-        // 120 in a trial on average, and five standard deviations.
-        let expected = 120.0 * case["trials"].as_f64().unwrap();
+        // 600 in a trial on average, and five standard deviations.
+        let expected = 600.0 * case["trials"].as_f64().unwrap();
         assert!((scheduled - expected).abs() < 5.0 * expected.sqrt(), "{open}");
         assert!(sent > 0.0 && sent <= scheduled, "{open}");
         // How much of it a busy machine sends is its affair; what is said of it must be right.
@@ -132,7 +132,7 @@ fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
     own(&lasthop, factor, "rate = \"{{ rate }}\"");
     let shown = lasthop.run(["show", "./mine"]).ok().stdout;
     assert!(shown.contains("against tcp/rate=500, at 500 requests/s"), "{shown}");
-    let short = ["run", "./mine", "--trial=100ms", "--blocks=2", "--budget=8s", "-q", "--format=json"];
+    let short = ["run", "./mine", "--trial=300ms", "--blocks=2", "--budget=8s", "-q", "--format=json"];
     let first = lasthop.run(short).ok().json();
     let rates = |summary: &Value| -> Vec<(String, f64)> {
         let cases = summary["cases"].as_array().unwrap().iter();
@@ -153,7 +153,7 @@ fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
 #[test]
 fn a_rate_of_the_command_line_survives_a_pause() {
     let lasthop = Lasthop::new();
-    let short = ["--trial=100ms", "--blocks=2", "--budget=8s", "-q", "--rate=1500", "--format=json"];
+    let short = ["--trial=300ms", "--blocks=2", "--budget=8s", "-q", "--rate=1500", "--format=json"];
     lasthop.run(SOCKETS.iter().chain(&short)).ok();
     let summary = lasthop.run(["resume", "last", "--budget=6s", "-q", "--format=json"]).ok().json();
     assert_eq!(summary["resumed"].as_array().unwrap().len(), 1);
