@@ -170,7 +170,7 @@ fn carry_out(
         site,
         tell,
     };
-    let stopped = runner.rounds()?;
+    let stopped = runner.until_stopped()?;
     let took = runner.elapsed();
     let record = writer.directory().to_owned();
     writer.end(&RunEnd { stopped, ended: Timestamp::now(), took_ns: nanoseconds(took) })?;
@@ -260,6 +260,13 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
+    /// Where the budget ends with nothing measured every case had its turn: nothing works, and more time would not help.
+    fn until_stopped(&mut self) -> Result<Stopped, RunError> {
+        let stopped = self.rounds()?;
+        let nothing = self.data.trials().next().is_none();
+        Ok(if nothing && stopped == Stopped::Budget { Stopped::Failed } else { stopped })
+    }
+
     fn rounds(&mut self) -> Result<Stopped, RunError> {
         for number in self.past.next_round.. {
             let begun = Instant::now();
@@ -267,10 +274,8 @@ impl Runner<'_> {
             let mut round = Round::start(self, number)?;
             let stopped = round.blocks(self);
             round.stop(self)?;
-            match stopped? {
-                Some(Stopped::Budget) => return Ok(self.out_of_time()),
-                Some(stopped) => return Ok(stopped),
-                None => {}
+            if let Some(stopped) = stopped? {
+                return Ok(stopped);
             }
             self.count_failures(trials_before);
             if (0..self.failing.len()).all(|case| self.given_up(case)) {
@@ -284,15 +289,10 @@ impl Runner<'_> {
                 return Ok(Stopped::Precision);
             }
             if !self.time_for(begun.elapsed() / 2) {
-                return Ok(self.out_of_time());
+                return Ok(Stopped::Budget);
             }
         }
         unreachable!("rounds are numbered without end")
-    }
-
-    /// Every case had its turn: where nothing was measured nothing works, and more time would not help.
-    fn out_of_time(&self) -> Stopped {
-        if self.data.trials().next().is_some() { Stopped::Budget } else { Stopped::Failed }
     }
 
     /// Running time of the whole run.

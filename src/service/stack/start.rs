@@ -100,14 +100,14 @@ impl<'a> Start<'a> {
 
     fn prepare(&self) -> Result<(), StartCause> {
         for (at, command) in self.service.prepare.iter().enumerate() {
-            let container = match self.housing {
-                Some(Housing::Own(container)) => Some(container.for_preparation(at)),
-                _ => None,
-            };
-            let contained = match (&container, self.housing) {
-                (Some(container), _) => Some(container.prepare(command, &self.service.environment)),
-                (None, Some(Housing::Inside(supervisor))) => Some(supervisor.container.exec(command)),
-                _ => None,
+            let (container, contained) = match self.housing {
+                Some(Housing::Own(container)) => {
+                    let container = container.for_preparation(at);
+                    let words = container.prepare(command, &self.service.environment);
+                    (Some(container), Some(words))
+                }
+                Some(Housing::Inside(supervisor)) => (None, Some(supervisor.container.exec(command))),
+                None => (None, None),
             };
             let child = self.guard.spawn(self.logged(contained.as_ref().unwrap_or(command))?)?;
             match child.wait(self.service.prepare_timeout)? {
