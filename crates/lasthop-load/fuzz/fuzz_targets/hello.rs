@@ -1,6 +1,0 @@
-#![no_main]
-
-#[path = "../judge.rs"]
-mod judge;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| judge::hello(data));
