@@ -5,17 +5,19 @@
 //! | stage | module | yields |
 //! |---|---|---|
 //! | plan | [`experiment`] | a valid [`experiment::model::Experiment`], its cases and schedule |
-//! | start | [`service`] | running servers behind guards |
-//! | drive | `lasthop_load` | one result a trial |
+//! | start | [`service`] | running servers, started by a guard |
+//! | drive | `lasthop_load` | one result per trial |
 //! | observe | [`observe`] | CPU, switches, run delay, steal per trial; the environment per run |
-//! | keep | [`record`] | a directory that every report is made from |
+//! | keep | [`record`] | a directory; every report is made from it |
 //! | analyse | [`analyse`] | estimates, comparisons, checks, verdicts |
 //! | report | [`report`] | bytes |
 //!
-//! [`run`] ties plan to record; [`load`] drives a single endpoint, without the others; [`cli`] parses, dispatches and is the only module that prints.
+//! [`run`] leads from plan to record. [`load`] drives a single endpoint without the other stages. [`cli`] parses the
+//! command line, dispatches, and is the only module that prints.
 
 pub mod analyse;
 pub mod cli;
+pub mod doctor;
 pub mod experiment;
 pub mod export;
 pub mod load;
@@ -26,4 +28,6 @@ pub mod repro;
 pub mod run;
 pub mod service;
 pub mod study;
+pub mod system;
+pub mod text;
 pub mod tool;

@@ -106,7 +106,9 @@ fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
     let experiment = built_in("experiments/redis-published-port/experiment.toml");
     let chosen = "recipe = \"{{ 'redis' if path == 'no-container-tcp' else 'hanging' }}\"";
     fs::write(own.join("experiment.toml"), experiment.replace("recipe = \"redis\"", chosen)).unwrap();
-    fs::write(recipe.join("redis.conf.j2"), built_in("services/redis/redis.conf.j2")).unwrap();
+    for file in ["redis.conf.j2", "set.sh.j2"] {
+        fs::write(recipe.join(file), built_in(&format!("services/redis/{file}"))).unwrap();
+    }
     // There is no shell in the image, but a server does not end either; there it is in a network of its own.
     let hang = "[start]\nprepare = [[\"{{ program }}\", \"--bind\", \"127.0.0.1\"]]\nprepare_timeout = \"3s\"\n";
     fs::write(recipe.join("recipe.toml"), built_in("services/redis/recipe.toml").replace("[start]\n", hang)).unwrap();

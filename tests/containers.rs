@@ -17,6 +17,7 @@ use common::{
     hops::{goes_over, path_of},
     signal,
 };
+use lasthop::service::container::owner_seeing;
 use serde_json::Value;
 
 const EXPERIMENT: &str = "nginx-gunicorn-containers";
@@ -339,15 +340,17 @@ fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
     let only = ["--only", "path=host-network,no-container-tcp"];
     world.run(&[&["run", EXPERIMENT, "--engine", "podman", "--quiet"], &SHORT[..], &only].concat()).ok();
     let kept = stranger(&world, "kept", &[]);
-    stranger(&world, "lost", &["--label=lasthop.run=lasthop-x", "--label=lasthop.sandbox=/nowhere/lasthop-x"]);
+    let owner = format!("--label=lasthop.owner={}", owner_seeing(&world.files()));
+    stranger(&world, "lost", &["--label=lasthop.run=lasthop-x", "--label=lasthop.sandbox=/nowhere/lasthop-x", &owner]);
     let volume = |name: &str, labels: &[&str]| {
         world.ask(&[&["volume", "create"], labels, &[name]].concat());
     };
     volume("kept", &[]);
-    volume("lost", &["--label=lasthop.run=lasthop-y", "--label=lasthop.sandbox=/nowhere/lasthop-y"]);
+    volume("lost", &["--label=lasthop.run=lasthop-y", "--label=lasthop.sandbox=/nowhere/lasthop-y", &owner]);
+    volume("of-somebody-else", &["--label=lasthop.run=lasthop-z", "--label=lasthop.sandbox=/nowhere/lasthop-z"]);
     let talk = world.run(&["clean"]).ok().stderr;
     assert!(talk.contains("1 container") && talk.contains("1 volume"), "{talk}");
-    assert_eq!(world.ask(&["volume", "ls", "--quiet"]).trim(), "kept");
+    assert_eq!(world.ask(&["volume", "ls", "--quiet"]).trim(), "kept\nof-somebody-else");
     assert_eq!(world.ask(&["ps", "--all", "--quiet", "--no-trunc"]).trim(), kept);
 }
 
@@ -444,7 +447,10 @@ fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
         "{none}"
     );
     let missing = run(&["--engine", "podman"], &empty);
-    assert!(missing.contains("`podman` is not on PATH; install it, or choose another with --engine"), "{missing}");
+    assert!(
+        missing.contains("`podman` is not on PATH; install it, or choose another engine with --engine"),
+        "{missing}"
+    );
     if have("docker") {
         let unusable = run(&["--engine", "docker"], &std::env::var("PATH").unwrap());
         assert!(unusable.contains("start the daemon") && unusable.contains("DOCKER_HOST"), "{unusable}");

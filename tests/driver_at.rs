@@ -99,7 +99,7 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
     let summary = Ran::from(child.wait_with_output().unwrap()).ok().json();
     all_measured(&summary, 3);
     let driver = &summary["environment"]["driver"];
-    assert!(driver["place"].as_str().unwrap().contains("own making"), "{driver}");
+    assert!(driver["place"].as_str().unwrap().contains("that lasthop created"), "{driver}");
     for (case, address) in addresses(&lasthop) {
         assert!(case.starts_with("unix") || address.contains("\"198.1"), "{case}: {address}");
         assert_eq!(case.starts_with("unix"), address.contains("unix"), "{case}: {address}");
@@ -112,7 +112,7 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
     let requests = tcp["trial"]["result"]["requests"].as_u64().unwrap();
     assert!(sent >= requests * 2, "{sent} segments of {requests} requests");
     let report = lasthop.run(["report", "last", "--format", "markdown"]).ok().stdout;
-    assert!(report.contains("network namespace of lasthop's own making"), "{report}");
+    assert!(report.contains("network namespace that lasthop created"), "{report}");
     assert_eq!(links(&names), Vec::<String>::new());
     lasthop.assert_nothing_left();
 }
@@ -163,6 +163,26 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
         wait_until("the end of everything", || lasthop.processes().is_empty() && links(&names).is_empty());
         wait_until("the end of the sandbox", || fs::read_dir(lasthop.sandboxes()).unwrap().next().is_none());
     }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_run_with_a_namespace_of_its_own_goes_on_in_another_one() {
+    if !have_namespaces() {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let run =
+        ["run", "sockets", "--only=pattern=echo", "--only=transport=unix,tcp", "--trial=20ms", "--blocks=5", "-q"];
+    let mut child = lasthop.start(run.iter().chain(&["--driver-at=netns:new", "--rounds=2", "--budget=60s"]));
+    lasthop.wait_for_lines(3);
+    common::signal(&child, libc::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    lasthop.wait_until_gone();
+    let summary = lasthop.run(["resume", "last", "--quiet", "--format=json"]).ok().json();
+    all_measured(&summary, 2);
+    assert_eq!((&summary["stopped"], summary["resumed"].as_array().unwrap().len()), (&"rounds".into(), 1));
+    assert!(summary["environment"]["driver"]["place"].as_str().unwrap().contains("that lasthop created"), "{summary}");
     lasthop.assert_nothing_left();
 }
 
@@ -218,9 +238,9 @@ fn a_namespace_that_is_missing_or_reaches_nothing_is_named() {
     let text = ran.fails(1, "there is no network namespace `lasthop-none`").stderr;
     assert!(text.contains(&named.0) && text.contains("netns:new"), "{text}");
     let ran = lasthop.run(short(&["--driver-at", &format!("netns:{}", named.0)]));
-    ran.fails(1, "none of this machine's addresses is reached");
+    ran.fails(1, "cannot reach any address of this machine");
     let ran = lasthop.run(short(&["--driver-at", "netns:/proc/self/ns/net"]));
-    ran.fails(1, "is the network namespace of lasthop itself");
+    ran.fails(1, "is lasthop's own network namespace");
     lasthop.run(short(&["--driver-at", "elsewhere"])).fails(2, "netns:new, netns:NAME, or ssh:");
     assert!(lasthop.runs().is_empty(), "nothing was run");
     lasthop.assert_nothing_left();
@@ -405,7 +425,7 @@ fn what_ssh_refuses_is_said_with_its_remedy() {
     fs::write(sshd.path("nobody"), "").unwrap();
     let run = |options| lasthop.run(sshd.words(options, &[]));
     run(sshd.options("stranger", "known")).fails(1, "refuses the login");
-    run(sshd.options("user", "nobody")).fails(1, "the host key of 127.0.0.1 is not known");
+    run(sshd.options("user", "nobody")).fails(1, "the host key of 127.0.0.1 is unknown or has changed");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let text = run(vec![format!("--driver-at=ssh:127.0.0.1:{closed}")]).fails(1, "ssh to 127.0.0.1 failed").stderr;
     assert!(text.contains("refused"), "{text}");
@@ -432,7 +452,7 @@ fn another_version_or_protocol_is_refused() {
         sshd.words(options, &["--only=transport=tcp"])
     };
     let old = lasthop.run(script("old", "echo lasthop 0.0.1"));
-    old.fails(1, &format!("there is lasthop 0.0.1, here it is lasthop {}", env!("CARGO_PKG_VERSION")));
+    old.fails(1, &format!("has lasthop 0.0.1, but this is lasthop {}", env!("CARGO_PKG_VERSION")));
     lasthop.run(script("broken", "echo cannot execute >&2; exit 126")).fails(1, "lasthop does not run on 127.0.0.1");
     let other = format!(
         "[ \"$1\" = --version ] && exec echo lasthop {}\necho '{{\"hello\":{{\"protocol\":9,\"driver\":\"x\",\"version\":\"0\"}}}}'; cat >/dev/null",
@@ -441,7 +461,7 @@ fn another_version_or_protocol_is_refused() {
     let ran = lasthop.run(script("other", &other));
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let failures = ran.json()["failures"].to_string();
-    assert!(failures.contains("speaks protocol 9"), "{failures}");
+    assert!(failures.contains("speaks protocol version 9"), "{failures}");
     let same = script("same", &format!("exec {} \"$@\"", env!("CARGO_BIN_EXE_lasthop")));
     all_measured(&lasthop.run(same).ok().json(), 1);
     sshd.assert_nothing_left();

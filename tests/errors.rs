@@ -2,9 +2,17 @@
 
 mod common;
 
-use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt};
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write as _,
+    net::TcpListener,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::Path,
+    process::{Command, Stdio},
+};
 
-use common::{Lasthop, have, have_python};
+use common::{Lasthop, Ran, have, have_python};
 
 #[test]
 fn an_unknown_experiment_gets_a_suggestion() {
@@ -46,7 +54,7 @@ fn an_experiment_of_ones_own_runs_as_it_is() {
     let summary = ran.ok().json();
     assert_eq!(summary["experiment"], "mine");
     assert_eq!(summary["failures"].as_array().unwrap().len(), 0);
-    lasthop.run(["new", "mine"]).fails(2, "is there already");
+    lasthop.run(["new", "mine"]).fails(2, "already exists");
     lasthop.run(["new", "My Stack"]).fails(2, "cannot be the name");
 }
 
@@ -158,4 +166,165 @@ fn reports_of_unknown_runs_are_refused() {
     lasthop.run(["report", "last"]).fails(1, "run.json:1: not a lasthop record");
     let runs = lasthop.run(["runs"]).ok();
     assert!(runs.stdout.contains("unreadable"), "{}", runs.stdout);
+}
+
+#[test]
+fn times_in_files_and_options_are_of_one_kind() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let with = |defaults: &str| {
+        let kept = text.split("[defaults]").next().unwrap();
+        fs::write(&path, format!("{kept}[defaults]\n{defaults}\n")).unwrap();
+        lasthop.run(["show", "./mine"])
+    };
+    let shown = with("budget = \"1h 30m\"\ntrial = \"1500us\"").ok().stdout;
+    assert!(shown.contains("Trials of 1500us") && shown.contains("90m have passed"), "{shown}");
+    with("budget = \"-5s\"").fails(2, "`-5s` is out of range: it must be more than zero");
+    let ran = with("precision = \"150%\"\ntrial = \"60\"").fails(2, "`150%` is more than 100%");
+    assert!(ran.stderr.contains("`60` has no unit: write 60s, 60m"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("mine/experiment.toml:"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_is_no_name_of_a_package_reaches_no_package_manager() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    // What is asked of them is written down, should any be asked.
+    let stubs = lasthop.home().join("bin");
+    fs::create_dir(&stubs).unwrap();
+    let asked = lasthop.home().join("asked");
+    for manager in ["apt-get", "apt-cache", "dpkg-query", "gem"] {
+        let stub = stubs.join(manager);
+        fs::write(&stub, format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\n", asked.display())).unwrap();
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let search = format!("{}:{}", stubs.display(), std::env::var("PATH").unwrap());
+    let set_up = |packages: &str| {
+        let with = text.replace("app = \"app\"", &format!("app = \"app\"\npackages = {{ {packages} }}"));
+        assert_ne!(text, with);
+        fs::write(&path, with).unwrap();
+        Ran::from(lasthop.command(["setup", "./mine", "--dry-run"]).env("PATH", &search).output().unwrap())
+    };
+    for (packages, expected) in [
+        (r#"debian = ["-oDPkg::Pre-Invoke::=touch /tmp/x"]"#, "expected the name of a Debian package"),
+        (r#"debian = ["nginx", "./evil.deb"]"#, "found the text `./evil.deb`"),
+        (r#"debian = ["nginx-"]"#, "expected the name of a Debian package"),
+        (r#"debian = ["x", "nginx/sid"]"#, "expected the name of a Debian package"),
+        (r#"debian = ["Nginx"]"#, "expected the name of a Debian package"),
+        (r#"python = ["-r==x"]"#, "expected a requirement with its version"),
+        (r#"python = ["--index-url=http://x==1"]"#, "expected a requirement with its version"),
+        (r#"python = ["flask==1;x"]"#, "expected a requirement with its version"),
+        (r#"gems = ["--source:x"]"#, "expected a gem with its version"),
+        (r#"gems = ["-i:1"]"#, "expected a gem with its version"),
+    ] {
+        let ran = set_up(packages).fails(2, expected);
+        assert!(ran.stderr.contains("mine/experiment.toml:"), "{}", ran.stderr);
+    }
+    assert!(!asked.exists(), "{:?}", fs::read_to_string(&asked));
+
+    let packages =
+        r#"debian = ["libstdc++6", "python3.11-venv"], python = ["uvicorn[standard]==0.30.1"], gems = ["thin:2.0.1"]"#;
+    let shown = set_up(packages).ok().stdout;
+    assert!(shown.contains("--no-install-recommends -- libstdc++6"), "{shown}");
+    let asked = fs::read_to_string(&asked).unwrap();
+    assert!(asked.contains("apt-cache policy -- ") && asked.contains(" -- libstdc++6"), "{asked}");
+}
+
+#[test]
+fn setup_without_consent_fails_and_installs_nothing() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("app = \"app\"", "app = \"app\"\npackages = { gems = [\"thin:2.0.1\"] }")).unwrap();
+    let stubs = lasthop.home().join("bin");
+    let installed = lasthop.home().join("installed");
+    fs::create_dir(&stubs).unwrap();
+    fs::write(stubs.join("gem"), format!("#!/bin/sh\ntouch '{}'\n", installed.display())).unwrap();
+    fs::set_permissions(stubs.join("gem"), fs::Permissions::from_mode(0o755)).unwrap();
+    let search = format!("{}:{}", stubs.display(), std::env::var("PATH").unwrap());
+
+    let mut alone = lasthop.command(["setup", "./mine"]);
+    let ran = Ran::from(alone.env("PATH", &search).stdin(Stdio::null()).output().unwrap());
+    assert!(ran.stdout.contains("gem install"), "{}", ran.stdout);
+    ran.fails(1, "error: nothing was installed, because there is no terminal to ask on; add --yes");
+
+    // `script` runs it on a terminal, where it asks; an empty answer means no.
+    for answer in ["n\n", "\n"] {
+        let setup = format!("{} setup ./mine", env!("CARGO_BIN_EXE_lasthop"));
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", &setup, "/dev/null"]).current_dir(lasthop.home());
+        script.env("LASTHOP_HOME", lasthop.home()).env("PATH", &search).env("NO_COLOR", "1");
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(shown.contains("Run these commands? [y/N]"), "{shown}");
+        assert!(shown.contains("error: nothing was installed"), "{shown}");
+        assert_eq!(output.status.code(), Some(1), "{shown}");
+    }
+    assert!(!installed.exists());
+}
+
+#[test]
+fn paths_that_are_no_text_are_taken_or_refused_with_a_reason() {
+    let lasthop = Lasthop::new();
+    let odd = |folder: &Path| folder.join(OsStr::from_bytes(b"n\xfc"));
+    let short =
+        ["--only", "pattern=echo", "--only", "transport=unix", "--rounds=1", "--blocks=2", "--trial=10ms", "-q"];
+    let run = |home: &Path, more: &[&OsStr]| {
+        let command = &mut lasthop.command(["run", "sockets"].iter().chain(&short));
+        Ran::from(command.args(more).env("LASTHOP_HOME", home).output().unwrap())
+    };
+    let report = odd(lasthop.home());
+    run(lasthop.home(), &["-o".as_ref(), report.as_ref()]).ok();
+    assert!(fs::read_to_string(&report).unwrap().contains("echo"), "the report is where it was wanted");
+    lasthop.run(["resume", "last"]).fails(2, "is finished");
+
+    run(&odd(lasthop.home()), &[]).fails(1, "is not UTF-8, so records cannot hold it; set LASTHOP_HOME");
+    run(lasthop.home(), &["--ssh-config".as_ref(), report.as_ref()]).fails(2, "is not UTF-8");
+    // Whatever else is typed, nothing panics.
+    for arguments in [
+        &["repro", "myhro-2017-sockets", "--budget=1s", "--into"][..],
+        &["export", "last", "--into"],
+        &["load", "https://127.0.0.1:1/", "--timeout=1s", "--authority"],
+        &["load", "http://127.0.0.1:1/", "--timeout=1s", "-o"],
+        &["show"],
+        &["path"],
+        &["report", "last", "-o"],
+        &["new"],
+        &["setup"],
+        &["run", "--program"],
+        &["run", "--only"],
+        &["serve", "--pattern=echo", "--certificate=x", "--tcp=127.0.0.1:0", "--key"],
+    ] {
+        let ran = Ran::from(lasthop.command(arguments).arg(odd(lasthop.home())).output().unwrap());
+        assert!(matches!(ran.code, Some(0..=2)), "{arguments:?}: {:?}\n{}", ran.code, ran.stderr);
+        assert!(!ran.stderr.contains("panicked"), "{arguments:?}: {}", ran.stderr);
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn an_experiment_without_end_or_measure_is_refused() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let show = |from: &str, to: &str| {
+        let with = text.replace(from, to);
+        assert_ne!(text, with);
+        fs::write(&path, with).unwrap();
+        lasthop.run(["show", "./mine"])
+    };
+    let turns = "{% for a in range(100000) %}".repeat(3) + "x" + &"{% endfor %}".repeat(3);
+    show("path = \"/\"", &format!("path = \"/{turns}\"")).fails(2, "it takes more than");
+    let settings: String = (0..100_000).map(|number| format!("s{number} = 1\n")).collect();
+    let ran = show("[load]", &format!("[services.app.settings]\n{settings}\n[load]")).fails(2, "has no setting `s0`");
+    assert!(ran.stderr.contains("and 99950 more") && ran.stderr.len() < 100_000, "{} bytes", ran.stderr.len());
 }

@@ -80,7 +80,7 @@ fn a_pod_is_played_answers_and_is_gone() {
     let run = ["run", "containers", "--engine", "podman", "--only", only, "--budget", "5s", "--blocks", "2", "-q"];
     world.run(&run).ok();
     let export = |case: &str| world.run(&["export", "containers", "--kubernetes", "--case", case]);
-    export("no-container-unix").fails(1, "so there is no Pod of it");
+    export("no-container-unix").fails(1, "so it cannot be a Pod");
     export("udp").fails(1, "its cases: ");
     world.run(&["export", "redis", "--kubernetes"]).fails(2, "no run of `redis` is recorded");
     let tls = world.root().join("tls");

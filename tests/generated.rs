@@ -1,41 +1,155 @@
-//! What is generated from the code and kept in the repository is not stale.
+//! What is generated from the code and kept in the repository is not stale, and documents lead somewhere.
+//! `script/generate` runs this to write the former anew.
 
 mod common;
+#[path = "../benches/peers/page.rs"]
+#[allow(dead_code)]
+mod page;
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
+use clap::CommandFactory;
 use common::Lasthop;
+use lasthop::{cli::Cli, experiment::schema, load, report, repro::outcome::Repetition, study};
+use regex::Regex;
 
-fn files(folder: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder).unwrap().display().to_string();
-                found.insert(name, fs::read_to_string(path).unwrap());
-            }
-        }
-    }
-    found
+/// By path below `docs`.
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn man_pages(files: &mut Files) {
+    let folder = tempfile::tempdir().unwrap();
+    clap_mangen::generate_to(Cli::command(), folder.path()).unwrap();
+    read(folder.path(), "man", files);
 }
+
+fn completions(files: &mut Files) {
+    let lasthop = Lasthop::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = lasthop.run(["completions", shell]).ok().stdout;
+        files.insert(format!("completions/lasthop.{shell}"), script.into_bytes());
+    }
+}
+
+fn schemas(files: &mut Files) {
+    let schemas = [
+        ("experiment", schema::experiment_schema().clone()),
+        ("recipe", schema::recipe_schema().clone()),
+        ("load", load::schema()),
+        ("result", report::schema()),
+        ("study", study::catalog::schema().clone()),
+        ("repro", schemars::schema_for!(Repetition).to_value()),
+    ];
+    for (name, schema) in schemas {
+        files.insert(format!("schema/{name}.json"), format!("{schema:#}\n").into_bytes());
+    }
+}
+
+fn read(folder: &Path, name: &str, files: &mut Files) {
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let entry = entry.unwrap();
+        files.insert(format!("{name}/{}", entry.file_name().display()), fs::read(entry.path()).unwrap());
+    }
+}
+
+/// Replaces the folders, so that nothing stays in them that is not generated any more.
+fn write(files: &Files, docs: &Path) {
+    for folder in FOLDERS {
+        fs::remove_dir_all(docs.join(folder)).unwrap();
+        fs::create_dir(docs.join(folder)).unwrap();
+    }
+    for (name, content) in files {
+        fs::write(docs.join(name), content).unwrap();
+    }
+}
+
+const FOLDERS: [&str; 3] = ["man", "completions", "schema"];
 
 #[test]
 fn man_pages_completions_and_schemas_are_those_of_the_code() {
-    let lasthop = Lasthop::new();
-    let fresh = lasthop.home().join("generated");
-    lasthop.run(["generate", fresh.to_str().unwrap()]).ok();
-    let (fresh, docs) = (files(&fresh), Path::new(env!("CARGO_MANIFEST_DIR")).join("docs"));
-    let generated = ["man", "completions", "schema"];
-    let kept: BTreeMap<String, String> = generated
-        .iter()
-        .flat_map(|part| files(&docs.join(part)).into_iter().map(move |(name, text)| (format!("{part}/{name}"), text)))
-        .collect();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let (mut fresh, mut kept) = (Files::new(), Files::new());
+    man_pages(&mut fresh);
+    completions(&mut fresh);
+    schemas(&mut fresh);
+    if env::var_os("LASTHOP_GENERATE").is_some() {
+        write(&fresh, &docs);
+    }
+    FOLDERS.iter().for_each(|folder| read(&docs.join(folder), folder, &mut kept));
     let stale: Vec<&String> =
         fresh.keys().chain(kept.keys()).filter(|name| fresh.get(*name) != kept.get(*name)).collect();
     assert!(stale.is_empty(), "stale: {stale:?}; run script/generate");
     assert!(fresh.contains_key("man/lasthop.1") && fresh.contains_key("schema/result.json"), "{:?}", fresh.keys());
+}
+
+#[test]
+fn the_page_of_performance_shows_the_newest_measurements() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let kept = fs::read_to_string(root.join("docs/performance.md")).unwrap();
+    let fresh = page::page(&kept, &root.join("benches/record")).unwrap();
+    let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join("performance.md");
+    fs::write(&other, &fresh).unwrap();
+    assert!(kept == fresh, "docs/performance.md is stale; copy {} over it", other.display());
+}
+
+/// Every Markdown document of the repository, by its path.
+fn documents() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut git = Command::new("git");
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]);
+    let output = git.current_dir(root).output().unwrap();
+    let found: Vec<PathBuf> = String::from_utf8(output.stdout).unwrap().lines().map(|line| root.join(line)).collect();
+    assert!(found.len() > 20, "{found:?}");
+    found
+}
+
+/// The name that a heading has in a link.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn links_of_documents_lead_somewhere() {
+    let link = Regex::new(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)").unwrap();
+    let mut broken = Vec::new();
+    for file in documents() {
+        let text = fs::read_to_string(&file).unwrap();
+        for found in link.captures_iter(&text).filter(|found| !found[1].starts_with("http")) {
+            let target = if found[1].is_empty() { file.clone() } else { file.parent().unwrap().join(&found[1]) };
+            let leads = match found.get(2) {
+                None => target.exists(),
+                Some(name) => fs::read_to_string(&target).is_ok_and(|text| {
+                    let headings = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+                    headings.map(anchor).any(|heading| heading == name.as_str())
+                }),
+            };
+            if !leads {
+                broken.push(format!("{}: {}", file.display(), &found[0]));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// Tables and examples are as wide as they are.
+#[test]
+fn documents_are_wrapped_at_120() {
+    let mut wide = Vec::new();
+    for file in documents() {
+        let text = fs::read_to_string(&file).unwrap();
+        let mut in_example = false;
+        for (at, line) in text.lines().enumerate() {
+            in_example ^= line.starts_with("```");
+            let prose = !in_example && !line.starts_with(['|', '#']);
+            if prose && line.chars().count() > 120 {
+                wide.push(format!("{}:{}", file.display(), at + 1));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "{wide:#?}");
 }

@@ -2,9 +2,10 @@
 
 mod common;
 
-use std::{thread, time::Duration};
+use std::{fs, thread, time::Duration};
 
 use common::{Lasthop, have, have_python, signal};
+use serde_json::Value;
 
 /// Moments of the kills, spread over start, verification and several rounds by a fixed sequence.
 fn moments() -> impl Iterator<Item = Duration> {
@@ -36,6 +37,60 @@ fn sigkill_at_twenty_moments_leaves_nothing() {
         }
     }
     assert!(readable >= 10, "only {readable} of 20 runs had begun their record");
+}
+
+/// The guard of the only run of this lasthop, if it has got so far.
+fn guard_of(lasthop: &Lasthop) -> Option<i32> {
+    let sandbox = fs::read_dir(lasthop.sandboxes()).unwrap().next()?.ok()?.path();
+    let guard: Value = serde_json::from_slice(&fs::read(sandbox.join("guard.json")).ok()?).ok()?;
+    guard["pid"].as_i64()?.try_into().ok()
+}
+
+/// Moments are spread over making the first cluster, its copies, their roles, their start, and the first trials. Most of
+/// the time passes in waiting for them, so that two at a time take half of it.
+fn kills_while_it_starts(experiment: &str) {
+    thread::scope(|scope| {
+        for first in 0..2 {
+            scope.spawn(move || {
+                let lasthop = Lasthop::new();
+                (first..24).step_by(2).for_each(|number| kill_while_it_starts(&lasthop, experiment, number));
+            });
+        }
+    });
+}
+
+fn kill_while_it_starts(lasthop: &Lasthop, experiment: &str, number: u64) {
+    let before = lasthop.runs().len();
+    let mut child = lasthop.start(["run", experiment, "--budget", "60s", "--trial", "20ms", "--blocks", "2"]);
+    lasthop.wait_for_run(before + 1);
+    thread::sleep(Duration::from_millis(number * 2_654_435_761 % 5_000));
+    match (number % 4, guard_of(lasthop)) {
+        // SAFETY: the guard is a child of the child, which lives.
+        (0, Some(guard)) => assert_eq!(unsafe { libc::kill(guard, libc::SIGKILL) }, 0),
+        (1, _) => signal(&child, libc::SIGQUIT),
+        (2, _) => {
+            signal(&child, libc::SIGINT);
+            thread::sleep(Duration::from_millis(100));
+            signal(&child, libc::SIGINT);
+        }
+        _ => signal(&child, libc::SIGKILL),
+    }
+    child.wait().unwrap();
+    lasthop.wait_until_gone();
+}
+
+#[test]
+fn kills_while_postgres_starts_leave_no_shared_memory() {
+    if have("postgres") {
+        kills_while_it_starts("postgres");
+    }
+}
+
+#[test]
+fn kills_while_pgpool_starts_leave_no_shared_memory() {
+    if have("postgres") && have("pgpool") {
+        kills_while_it_starts("pgpool");
+    }
 }
 
 #[test]

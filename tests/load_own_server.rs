@@ -3,9 +3,13 @@
 mod common;
 
 use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
     path::Path,
-    process::Stdio,
-    thread::JoinHandle,
+    process::{Child, Output, Stdio},
+    sync::mpsc::{Sender, channel},
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -114,8 +118,8 @@ fn the_terminal_says_what_was_proven_and_checked() {
         "Unix socket to",
         "connections are reused",
         "status 200 and a body of 3 B, byte for byte",
-        "system calls a request",
-        "times: against a server that does nothing this load reached",
+        "system calls per request",
+        "times: against a server that does nothing, this load reached",
     ] {
         assert!(ran.stdout.contains(text), "`{text}` is not in:\n{}", ran.stdout);
     }
@@ -187,6 +191,120 @@ fn ctrl_c_shows_what_was_measured_so_far() {
     }
 }
 
+/// A server on a Unix socket; its threads end with the test.
+fn serve(socket: &Path, converse: impl Fn(UnixStream) + Clone + Send + 'static) {
+    let listener = UnixListener::bind(socket).unwrap();
+    thread::spawn(move || {
+        for peer in listener.incoming() {
+            let converse = converse.clone();
+            thread::spawn(move || converse(peer.unwrap()));
+        }
+    });
+}
+
+/// Answers so many requests over all connections, then says that it is silent from now on.
+fn answering(most: u32, silent: Sender<()>) -> impl Fn(UnixStream) + Clone + Send {
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    move |mut peer| {
+        let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(read @ 1..) = peer.read(&mut buffer) {
+            text.extend_from_slice(&buffer[..read]);
+            if text.ends_with(b"\r\n\r\n") {
+                text.clear();
+                match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < most {
+                    true => peer.write_all(OK.as_bytes()).unwrap(),
+                    false => drop(silent.send(())),
+                }
+            }
+        }
+    }
+}
+
+/// Ends it where a minute was not enough.
+fn output_within_a_minute(mut child: Child) -> Output {
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("lasthop still waited after a minute");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn spawn_load(lasthop: &Lasthop, arguments: &[&str]) -> Child {
+    let command = ["load"].iter().chain(arguments);
+    lasthop.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_for_a_server_that_says_nothing() {
+    let lasthop = Lasthop::new();
+    let socket = |name: &str| lasthop.sandboxes().join(name);
+    let (tell, silent) = channel();
+    let notices = tell.clone();
+    serve(&socket(".s.PGSQL.1"), move |mut peer| {
+        let _ = notices.send(());
+        while peer.write_all(b"N\0\0\0\x0cMhello\0\0").is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let http = |name: &str, most: u32| {
+        serve(&socket(name), answering(most, tell.clone()));
+        format!("http+unix:{}:/", socket(name).display())
+    };
+    let postgres = format!("postgres:///d?host={}&port=1&user=u", lasthop.sandboxes().display());
+    // Nothing at all; the two replies that are learnt from; those and the two that are verified.
+    for (url, connections, begun) in [
+        (postgres, "1", false),
+        (http("a", 0), "1", false),
+        (http("b", 2), "1", false),
+        (http("c", 4), "1", true),
+        (http("d", 4), "3", true),
+    ] {
+        let arguments = ["-c", connections, "-d", "1h", "--timeout", "1h", "--warm-up", "1ms", &url];
+        let json = spawn_load(&lasthop, &[&arguments[..], &["--format", "json"]].concat());
+        silent.recv_timeout(Duration::from_secs(60)).unwrap();
+        common::signal(&json, libc::SIGINT);
+        let output = output_within_a_minute(json);
+        assert_eq!(output.status.code(), Some(130), "{url}: {output:?}");
+        let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = (&figures["cut_short"], &figures["errors"], &figures["requests"]);
+        assert_eq!(found, (&true.into(), &serde_json::json!({}), &0.into()), "{figures}");
+        assert_eq!(figures["failure"].is_null(), begun, "{figures}");
+        while silent.try_recv().is_ok() {}
+    }
+}
+
+#[test]
+fn ctrl_c_before_the_load_says_that_nothing_was_measured() {
+    let lasthop = Lasthop::new();
+    let (tell, silent) = channel();
+    let socket = lasthop.sandboxes().join("s");
+    serve(&socket, answering(0, tell));
+    let child = spawn_load(&lasthop, &["--timeout", "1h", &format!("http+unix:{}:/", socket.display())]);
+    silent.recv_timeout(Duration::from_secs(60)).unwrap();
+    common::signal(&child, libc::SIGINT);
+    let ran = common::Ran::from(output_within_a_minute(child));
+    assert_eq!(ran.stdout, "");
+    ran.fails(130, "interrupted before the load began; nothing was measured");
+}
+
+#[test]
+fn a_greeting_without_end_and_interim_replies_without_end_are_refused() {
+    let lasthop = Lasthop::new();
+    let repeat = |name: &str, bytes: &'static [u8]| {
+        serve(&lasthop.sandboxes().join(name), move |mut peer| while peer.write_all(bytes).is_ok() {});
+    };
+    repeat(".s.PGSQL.1", b"N\0\0\0\x0cMhello\0\0");
+    repeat("s", b"HTTP/1.1 100 Continue\r\n\r\n");
+    let postgres = format!("postgres:///d?host={}&port=1&user=u", lasthop.sandboxes().display());
+    lasthop.run(["load", "--timeout", "300ms", &postgres]).fails(1, "authentication: timed out");
+    let http = format!("http+unix:{}:/", lasthop.sandboxes().join("s").display());
+    lasthop.run(["load", &http]).fails(1, "does not end within 64 KiB, interim replies (1xx) included");
+}
+
 #[test]
 fn json_says_why_nothing_was_right() {
     let lasthop = Lasthop::new();
@@ -205,13 +323,48 @@ fn json_says_why_nothing_was_right() {
     assert!(nobody["proof"].is_null());
 }
 
+/// Lets in whoever sends the secret.
+fn authorised(mut peer: UnixStream) {
+    let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Ok(read @ 1..) = peer.read(&mut buffer) {
+        text.extend_from_slice(&buffer[..read]);
+        if text.ends_with(b"\r\n\r\n") {
+            let request = String::from_utf8(std::mem::take(&mut text)).unwrap();
+            let known =
+                request.contains("\r\nAuthorization: Bearer s3cret\r\n") && request.contains("\r\nX-Two: 2\r\n");
+            let refused = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
+            peer.write_all(if known { OK } else { refused }.as_bytes()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn headers_come_from_a_file_where_nobody_else_sees_them() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    serve(&socket, authorised);
+    let (url, file) = (format!("http+unix:{}:/", socket.display()), lasthop.home().join("headers"));
+    let load = ["load", &url, "-d", "20ms", "--warm-up", "1ms"];
+    lasthop.run(load).fails(1, "401");
+    fs::write(&file, "Authorization: Bearer s3cret\n\nX-Two: 2\n").unwrap();
+    lasthop.run(load.iter().chain(&["-H", &format!("@{}", file.display())])).ok();
+    let input = fs::File::open(&file).unwrap();
+    let piped = lasthop.command(load.iter().chain(&["-H", "@-"])).stdin(input).output().unwrap();
+    common::Ran::from(piped).ok();
+    fs::write(&file, "X-Two: 2\ns3cret\n").unwrap();
+    let wrong = lasthop.run(load.iter().chain(&["-H", &format!("@{}", file.display())]));
+    assert!(!wrong.stderr.contains("s3cret"), "{}", wrong.stderr);
+    wrong.fails(2, "line 2 of the file: expected `Name: value`");
+    lasthop.run(load.iter().chain(&["-H", "@/nonexistent"])).fails(2, "cannot read the headers: No such file");
+}
+
 #[test]
 fn wrong_use_says_what_is_right() {
     let lasthop = Lasthop::new();
     for (arguments, text) in [
         (["load", "127.0.0.1:80", "-c", "1"], "has no scheme"),
         (["load", "ftp://127.0.0.1", "-c", "1"], "unknown scheme"),
-        (["load", "echo+unix:/s", "--query", "select 1"], "--query does not go with echo+unix:/s"),
+        (["load", "echo+unix:/s", "--query", "select 1"], "--query cannot be used with echo+unix:/s"),
         (["load", "echo+unix:/s", "-c", "0"], "connections is 0, must be 1 to 65535"),
         (["load", "echo+unix:/s", "-t", "2"], "2 threads for 1 connections"),
         (["load", "echo+unix:/s", "--rate", "0"], "the rate is 0"),

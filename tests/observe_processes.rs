@@ -9,17 +9,14 @@ use std::{
 };
 
 use lasthop::{
-    observe::{
-        Observations, RoleUsage,
-        observer::Observer,
-        procfs::{InContainer, Role},
-    },
+    observe::observer::Observer,
     run::placement,
     service::{
         guard::{Guard, GuardedChild, Input, Output, Spawn},
         sandbox::Sandbox,
     },
 };
+use lasthop_model::observation::{InContainer, Observations, Role, RoleUsage};
 
 /// Works for each line that it gets, `KIND MS`, and answers with the CPU milliseconds that it took, by its own account.
 const WORKER: &str = r"

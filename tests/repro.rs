@@ -85,7 +85,7 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
         let says = match check["word"].as_str().unwrap() {
             "agrees" => "two load generators agree within",
             "explained" => "likely because",
-            "differs" => "counts wrongly",
+            "differs" => "counts wrong",
             "undecided" => "too few blocks to say",
             other => panic!("{other}: {check}"),
         };
@@ -227,7 +227,7 @@ fn the_book_is_whole_and_is_taken_up_again() {
     let missing = |result: &&Value| result["parts"].as_array().unwrap().iter().any(|part| part["missing"] == true);
     let absent = results.iter().filter(missing).count();
     let again = lasthop.run(&arguments);
-    assert_eq!(again.stderr.matches("finished before").count(), results.len() - absent, "{}", again.stderr);
+    assert_eq!(again.stderr.matches("already finished").count(), results.len() - absent, "{}", again.stderr);
     let pages = [std::fs::read_to_string(book.join("book.md")).unwrap(), page];
     let [now, then] =
         pages.map(|page| Regex::new("repeated in [0-9.]+ m?s").unwrap().replace_all(&page, "").into_owned());
@@ -303,7 +303,7 @@ fn a_study_is_not_repeated_at_a_rate() {
     for part in result["parts"].as_array().unwrap() {
         let skipped = part["skipped"].as_str().unwrap();
         assert!(
-            skipped.contains("has 500 requests/s in the case unix") && skipped.contains("make its `rate` 0"),
+            skipped.contains("has 500 requests/s in the case unix") && skipped.contains("set its `rate` to 0"),
             "{part}"
         );
         assert!(skipped.contains(&folder.display().to_string()), "{part}");
@@ -379,7 +379,7 @@ fn a_database_is_exported_as_where_it_listens_and_a_connection_string() {
         tls.contains("port = '5432'") && tls.contains("port='5432'") && tls.contains("sslmode='verify-full'"),
         "{tls}"
     );
-    assert!(tls.contains("needs a restart of PostgreSQL"), "{tls}");
+    assert!(tls.contains("PostgreSQL restarts after a change"), "{tls}");
 }
 
 #[test]

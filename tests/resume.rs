@@ -2,7 +2,11 @@
 
 mod common;
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use common::{Lasthop, Ran, have, signal};
 use serde_json::Value;
@@ -51,7 +55,9 @@ fn a_killed_run_goes_on_with_a_new_round() {
     // What a kill in the middle of a write leaves.
     let mut left = fs::read_to_string(run.join("trials.jsonl")).unwrap();
     left.truncate(left.rfind('\n').unwrap() + 1);
-    fs::write(run.join("trials.jsonl"), format!("{left}{{\"trial\":{{\"rou")).unwrap();
+    let (half_line, half_character) = (&b"{\"failure\":{\"cause\":\"f"[..], &"ü".as_bytes()[..1]);
+    fs::write(run.join("trials.jsonl"), [left.as_bytes(), half_line, half_character].concat()).unwrap();
+    assert!(report(&lasthop).contains("cut off"), "what is there is reported");
     let summary = json(&lasthop, &["resume", "last"]);
     lasthop.assert_nothing_left();
 
@@ -77,7 +83,7 @@ fn a_killed_run_goes_on_with_a_new_round() {
     assert!(report.contains("resumed once") && report.contains("it was killed after"), "{report}");
     assert!(!report.contains("cut off"), "{report}");
     assert!(lasthop.run(["runs"]).ok().stdout.contains("sockets"));
-    lasthop.run(["resume"]).fails(2, "is finished: it made as many rounds as were asked for");
+    lasthop.run(["resume"]).fails(2, "is finished: it has as many rounds as you asked for");
 }
 
 #[test]
@@ -86,7 +92,7 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
     let interrupt = |arguments: &[&str], least: usize| {
         let mut child = lasthop.start(arguments);
         lasthop.wait_for_lines(least);
-        lasthop.run(["resume"]).fails(2, "is still going on");
+        lasthop.run(["resume"]).fails(2, "is still running");
         signal(&child, libc::SIGINT);
         assert_eq!(child.wait().unwrap().code(), Some(130));
         lines(&lasthop.runs()[0]).len()
@@ -108,7 +114,7 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
 fn a_spent_budget_wants_another_one() {
     let lasthop = Lasthop::new();
     let before = lasthop.run(RUN.iter().chain(&["--precision=0.01%", "--budget=2s"]).chain(&JSON)).ok().json();
-    lasthop.run(["resume"]).fails(2, "say how much more time it may take");
+    lasthop.run(["resume"]).fails(2, "give it more time, for example");
     let after = json(&lasthop, &["resume", "last", "--budget", "2s"]);
     assert_eq!(after["stopped"], "budget");
     assert_eq!(after["resumed"][0]["ended"], "budget");
@@ -147,7 +153,9 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
     let other = text("services/redis/recipe.toml").replace("[\"redis-server\"]", "[\"other-redis\"]");
     assert!(other.contains("other-redis"));
     fs::write(recipe.join("recipe.toml"), other).unwrap();
-    fs::copy(built_in.join("services/redis/redis.conf.j2"), recipe.join("redis.conf.j2")).unwrap();
+    for file in ["redis.conf.j2", "set.sh.j2"] {
+        fs::copy(built_in.join("services/redis").join(file), recipe.join(file)).unwrap();
+    }
     let factor = "[factors.server]\nhelp = \"which one\"\nlevels = [\"redis\", \"other\"]\n\n[services.redis]";
     let experiment = text("experiments/redis/experiment.toml").replace("[services.redis]", factor);
     let experiment = experiment.replace("recipe = \"redis\"", "recipe = \"{{ server }}\"");
@@ -168,8 +176,8 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
     let before = fs::read_to_string(&record).unwrap();
     write_script(&bin.join("redis-cli"), "exec /usr/bin/redis-cli \"$@\"");
     write_redis(&bin.join("other-redis"), "7.0.1", "now it is there");
-    let refused = run(&["resume", "last", "--budget=2s"]).fails(2, "- other: not found then, 7.0.1 (");
-    assert!(refused.stderr.contains("Make a new run instead: `lasthop run ./mine"), "{}", refused.stderr);
+    let refused = run(&["resume", "last", "--budget=2s"]).fails(2, "- other: was missing, is now 7.0.1 (");
+    assert!(refused.stderr.contains("Start a new run instead: `lasthop run ./mine"), "{}", refused.stderr);
     assert_eq!(fs::read_to_string(&record).unwrap(), before, "the record is as it was");
 
     fs::remove_file(bin.join("other-redis")).unwrap();
@@ -200,7 +208,7 @@ fn what_has_changed_is_named_and_refused() {
     let before = record();
     let refused = |text: &str| {
         let ran: Ran = lasthop.run(["resume", "last", "--budget=2s"]).fails(2, text);
-        assert!(ran.stderr.contains("Make a new run instead: `lasthop run ./mine"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("Start a new run instead: `lasthop run ./mine"), "{}", ran.stderr);
         assert_eq!(record(), before, "the record is as it was");
         assert!(run.join("end.json").exists());
         lasthop.wait_until_gone();
@@ -212,9 +220,9 @@ fn what_has_changed_is_named_and_refused() {
     fs::write(&definition, &text).unwrap();
 
     write_redis(&redis, "7.0.2", "first");
-    refused("- redis: 7.0.1 then, 7.0.2 now");
+    refused("- redis: was 7.0.1, is now 7.0.2");
     write_redis(&redis, "7.0.1", "rebuilt");
-    refused("- redis: its executable is another one than then");
+    refused("- redis: its executable has changed");
     write_redis(&redis, "7.0.1", "first");
 
     let environment = fs::read_to_string(run.join("environment.json")).unwrap();
@@ -222,10 +230,90 @@ fn what_has_changed_is_named_and_refused() {
     other["kernel"] = "2.4.1".into();
     other["cpus"] = 99.into();
     fs::write(run.join("environment.json"), other.to_string()).unwrap();
-    refused("- number of CPUs: 99 then");
-    refused("- kernel: 2.4.1 then");
+    refused("- number of CPUs: was 99, is now ");
+    refused("- kernel: was 2.4.1, is now ");
     fs::write(run.join("environment.json"), environment).unwrap();
 
     let summary = json(&lasthop, &["resume", "last", "--budget=2s"]);
     assert_eq!(summary["resumed"].as_array().unwrap().len(), 1, "everything is as it was");
+}
+
+/// The record of a run that was interrupted.
+fn interrupted(lasthop: &Lasthop) -> PathBuf {
+    let mut child = lasthop.start(RUN.iter().chain(&["--rounds=3", "--budget=60s"]));
+    lasthop.wait_for_lines(3);
+    signal(&child, libc::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    lasthop.wait_until_gone();
+    lasthop.runs().pop().unwrap()
+}
+
+/// An interrupted run, and a copy of its record that names a command of ssh in the place of what was run.
+fn passed_on(lasthop: &Lasthop, touched: &Path) -> PathBuf {
+    let own = interrupted(lasthop);
+    let given = lasthop.home().join("given");
+    fs::create_dir(&given).unwrap();
+    for file in ["run.json", "trials.jsonl", "lock"] {
+        fs::copy(own.join(file), given.join(file)).unwrap();
+    }
+    let mut header: Value = serde_json::from_str(&fs::read_to_string(given.join("run.json")).unwrap()).unwrap();
+    header["settings"]["driver_at"] = "ssh:localhost".into();
+    let command = format!("ProxyCommand=touch {}; false", touched.display());
+    header["origin"]["remote"]["options"] = vec![command].into();
+    header["origin"]["programs"]["nginx"] = "/opt/theirs/nginx".into();
+    fs::write(given.join("run.json"), header.to_string()).unwrap();
+    given
+}
+
+#[test]
+fn what_somebody_elses_record_names_is_shown_and_not_executed() {
+    if !have("ssh") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let touched = lasthop.home().join("touched");
+    let given = passed_on(&lasthop, &touched);
+    let resume = |more: &[&str]| lasthop.run(["resume", given.to_str().unwrap()].iter().chain(more));
+    let before = fs::read_to_string(given.join("trials.jsonl")).unwrap();
+    let ran = resume(&[]).fails(2, "may be somebody else's: it is not in your own store");
+    for named in ["ssh:localhost", "ProxyCommand=touch", "/opt/theirs/nginx", "--trust-record", "experiment sockets"] {
+        assert!(ran.stderr.contains(named), "{named}: {}", ran.stderr);
+    }
+    assert!(!touched.exists(), "its command was executed");
+    assert_eq!(fs::read_to_string(given.join("trials.jsonl")).unwrap(), before);
+
+    // Whoever has looked at it may go on.
+    assert_eq!(resume(&["--trust-record"]).code, Some(1), "there is no such host");
+    assert!(touched.exists(), "the command is what ssh is told");
+    fs::remove_file(&touched).unwrap();
+
+    // A copy in the own store that others may write is no more trusted.
+    let stored = lasthop.home().join("runs/stored");
+    fs::rename(&given, &stored).unwrap();
+    for mode in [0o702, 0o720] {
+        fs::set_permissions(&stored, fs::Permissions::from_mode(mode)).unwrap();
+        lasthop.run(["resume", "stored"]).fails(2, "others can write to");
+    }
+    assert!(!touched.exists(), "its command was executed");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_record_without_its_environment_or_with_links_is_refused() {
+    let lasthop = Lasthop::new();
+    let run = interrupted(&lasthop);
+    let environment = run.join("environment.json");
+    let kept = run.join("kept.json");
+    fs::rename(&environment, &kept).unwrap();
+    lasthop.run(["resume", "last"]).fails(2, "environment.json is missing");
+    fs::rename(&kept, &environment).unwrap();
+
+    let trials = run.join("trials.jsonl");
+    let elsewhere = lasthop.home().join("elsewhere");
+    fs::rename(&trials, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &trials).unwrap();
+    let before = fs::read_to_string(&elsewhere).unwrap();
+    lasthop.run(["resume", "last"]).fails(2, "trials.jsonl is a link");
+    assert_eq!(fs::read_to_string(&elsewhere).unwrap(), before);
+    lasthop.assert_nothing_left();
 }

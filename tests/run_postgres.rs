@@ -89,7 +89,7 @@ fn a_wrong_password_fails_and_the_rest_goes_on() {
         return;
     }
     let lasthop = Lasthop::new();
-    changed(&lasthop, "password = \"lasthop\"", "password = \"wrong\"");
+    changed(&lasthop, "password = \"{{ secret }}\"", "password = \"wrong\"");
     let mut arguments = vec!["run", "./changed", "--only", "work=connect", "--only", "transport=unix,tcp"];
     arguments.extend(["--budget", "8s", "--trial", "30ms", "--blocks", "2", "--format", "json"]);
     let summary = lasthop.run(arguments).json();
@@ -106,19 +106,14 @@ fn a_wrong_password_fails_and_the_rest_goes_on() {
     lasthop.assert_nothing_left();
 }
 
-/// PostgreSQL refuses to run as root; the account that it gets must be able to reach its files.
+/// PostgreSQL refuses to run as root; the account that it gets reaches its files all the same.
 #[test]
-fn a_sandbox_that_is_closed_to_the_account_is_named() {
-    // SAFETY: geteuid has no effects and cannot fail.
-    if !have("postgres") || unsafe { libc::geteuid() } != 0 {
+fn a_sandbox_that_is_closed_to_others_does() {
+    if !have("postgres") {
         return;
     }
     let lasthop = Lasthop::new();
     fs::set_permissions(lasthop.sandboxes(), fs::Permissions::from_mode(0o700)).unwrap();
-    let ran = lasthop.run(["run", "postgres", "--only", "work=query", "--budget", "5s"]);
-    assert_ne!(ran.code, Some(0));
-    let said = format!("{}{}", ran.stdout, ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-    let expected = format!("`nobody`, which a server runs as, cannot enter {}", lasthop.sandboxes().display());
-    assert!(said.contains(&expected) && said.contains("LASTHOP_SANDBOX"), "{said}");
+    lasthop.run(["run", "postgres", "--only", "work=query", "--trial", "30ms", "--budget", "5s"]).ok();
     lasthop.assert_nothing_left();
 }

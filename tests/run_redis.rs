@@ -2,30 +2,14 @@
 
 mod common;
 
-use common::{Lasthop, have};
+use common::{Lasthop, every_transport_answers, have};
 
 #[test]
 fn every_transport_answers_with_and_without_a_pipeline() {
     if !have("redis-server") {
         return;
     }
-    let lasthop = Lasthop::new();
-    let mut arguments = vec!["run", "redis", "--set", "connections=4", "--budget", "6s", "--trial", "20ms"];
-    arguments.extend(["--blocks", "2", "--format", "json"]);
-    let summary = lasthop.run(arguments).ok().json();
-    let cases = summary["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 12, "{cases:?}");
-    for case in cases {
-        let tls = case["transport"] == "tls";
-        assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
-        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
-        assert!(case["metrics"]["cpu_per_request"]["roles"]["redis"].as_f64().unwrap() > 0.0, "{case}");
-    }
-    let checks = summary["checks"].as_array().unwrap();
-    let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
-    assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
-    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
-    lasthop.assert_nothing_left();
+    every_transport_answers("redis");
 }
 
 /// A server that gives other bytes than were asked for is a failure, not a fast server.

@@ -8,10 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop::service::{
-    guard::{Exit, Guard, Input, MARKER, Output, Spawn, sweep_in},
-    process::{Stat, all, descendants},
-    sandbox::Sandbox,
+use lasthop::{
+    service::{
+        guard::{Exit, Guard, Input, MARKER, Output, Spawn, Sweep, sweep_in},
+        sandbox::Sandbox,
+    },
+    system::process::{Stat, all, descendants},
 };
 
 const LASTHOP: &str = env!("CARGO_BIN_EXE_lasthop");
@@ -247,7 +249,7 @@ fn sigkill_of_lasthop_and_guard_leaves_what_the_next_sweep_takes_away() {
     let mut victim = start_victim("env -i /bin/sleep 1000 & setsid sleep 1000 & wait");
     eventually("all run", || descendants(victim.guard).len() >= 3);
     let family = descendants(victim.guard);
-    assert_eq!(sweep_in(victim.parent.path()), [], "a living run was swept");
+    assert_eq!(sweep_in(victim.parent.path()), Sweep::default(), "a living run was swept");
     // The guard is stopped first, so that it cannot do its work between the two blows.
     kill(victim.guard, libc::SIGSTOP);
     victim.process.kill().unwrap();
@@ -256,7 +258,7 @@ fn sigkill_of_lasthop_and_guard_leaves_what_the_next_sweep_takes_away() {
     eventually("the guard is gone", || !lives(victim.guard));
     assert_eq!(victim.sandboxes().len(), 1);
     eventually("the sandbox can be swept", || {
-        let swept = sweep_in(victim.parent.path());
+        let swept = sweep_in(victim.parent.path()).swept;
         swept.first().is_some_and(|swept| swept.killed.len() >= 2)
     });
     assert!(family.iter().all(|pid| !lives(*pid)), "{family:?}");
@@ -317,7 +319,7 @@ fn the_workers_of_nginx_end_with_a_killed_lasthop() {
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("nginx.conf");
     let root = directory.path().display();
-    let user = lasthop::service::account::current().user;
+    let user = lasthop::system::account::current().user;
     let text = format!(
         "user {user}; worker_processes 2; daemon off; pid {root}/pid; error_log {root}/error;\n\
          events {{}}\nhttp {{ access_log off; client_body_temp_path {root}/a; proxy_temp_path {root}/b;\n\
@@ -338,7 +340,7 @@ fn the_workers_of_nginx_end_with_a_killed_lasthop() {
         if killed_too {
             kill(victim.guard, libc::SIGKILL);
             eventually("the guard is gone", || !lives(victim.guard));
-            eventually("the sandbox is swept", || !sweep_in(victim.parent.path()).is_empty());
+            eventually("the sandbox is swept", || !sweep_in(victim.parent.path()).swept.is_empty());
         }
         eventually("the guard is gone", || !lives(victim.guard));
         assert!(family.iter().all(|pid| !lives(*pid)), "{family:?}");

@@ -10,25 +10,22 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop::{
-    experiment::{
-        container::{Network, RenderedContainer},
-        model::{Ready, ReadyCheck, RenderedService, Stop},
-    },
     service::{
-        bindings::{Bindings, ServiceBinding},
-        container::{
-            engine::{Engine, Kind},
-            launch::Launch,
-            site::Housing,
-        },
+        container::{engine::Engine, launch::Launch, site::Housing},
         guard::Guard,
-        process::{self, Stat},
         readiness,
         sandbox::{SOCKET_PATH_LIMIT, Sandbox, Wanted},
         stack::{Stack, StackPlan, Stage, StartError},
     },
+    system::process::{self, Stat},
 };
 use lasthop_load::spec::{Address, Transport};
+use lasthop_model::{
+    binding::{Bindings, ServiceBinding},
+    container::{Network, RenderedContainer},
+    engine::EngineKind,
+    service::{Ready, ReadyCheck, RenderedService, Stop},
+};
 
 struct Run {
     guard: Guard,
@@ -77,11 +74,7 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
 
 fn nginx(bindings: &Bindings) -> RenderedService {
     let binding = &bindings.services["app"];
-    let listen = match &binding.address {
-        Address::Unix(path) => format!("unix:{}", path.display()),
-        Address::Tcp(address) => address.to_string(),
-        Address::Abstract(_) => unreachable!("nginx has none"),
-    };
+    let listen = binding.address.to_string();
     let tls = binding.tls.as_ref().map_or_else(String::new, |files| {
         format!("ssl_certificate {}; ssl_certificate_key {};", files.certificate.display(), files.key.display())
     });
@@ -147,7 +140,7 @@ fn a_server_that_never_gets_ready_says_what_the_last_check_saw() {
     let error = run.start(bindings, service).unwrap_err().to_string();
     assert_eq!(
         error,
-        "service `app` failed (ready): it was not ready within 0.1 s; the last check said: Connection refused \
+        "service `app` failed (ready): it was not ready within 0.1 s; the last check failed: Connection refused \
          (os error 111)\n  last lines of its log:\n    still loading"
     );
 }
@@ -160,7 +153,7 @@ fn a_wrong_status_is_not_ready() {
     service.ready =
         Ready { check: ReadyCheck::Http { path: "/down".into(), status: 200 }, timeout: Duration::from_millis(200) };
     let error = run.start(bindings, service).unwrap_err().to_string();
-    assert!(error.contains("the last check said: GET /down answered 404, not 200"), "{error}");
+    assert!(error.contains("the last check failed: GET /down answered 404, not 200"), "{error}");
 }
 
 #[test]
@@ -175,7 +168,7 @@ fn a_command_can_be_the_check() {
     service.ready.check = ReadyCheck::Command(vec!["/bin/sh".into(), "-c".into(), "sleep 0.1; exit 3".into()]);
     service.ready.timeout = Duration::from_millis(50);
     let error = run.start(bindings, service).unwrap_err().to_string();
-    assert!(error.contains("the last check said: `/bin/sh -c sleep 0.1; exit 3` ended with status 3"), "{error}");
+    assert!(error.contains("the last check failed: `/bin/sh -c sleep 0.1; exit 3` ended with status 3"), "{error}");
 }
 
 #[test]
@@ -188,12 +181,10 @@ fn a_port_that_is_taken_is_never_measured() {
     assert_eq!(error.stage, Stage::Start);
     let (text, pid) = (error.to_string(), std::process::id());
     assert!(
-        text.starts_with(&format!(
-            "service `app` failed (start): somebody answers at {address} already, process {pid} (`"
-        )),
+        text.starts_with(&format!("service `app` failed (start): {address} is already answered by process {pid} (`")),
         "{text}"
     );
-    assert!(text.ends_with("`): a stranger's server would be measured"), "{text}");
+    assert!(text.ends_with("`); refusing to measure it"), "{text}");
 }
 
 #[test]
@@ -210,7 +201,7 @@ fn a_stranger_that_takes_the_port_meanwhile_is_found_out() {
     });
     let error = run.start(bindings, service).unwrap_err().to_string();
     let _listener = stranger.join().unwrap();
-    assert!(error.contains(&format!("not it but process {} (`", std::process::id())), "{error}");
+    assert!(error.contains(&format!("is answered by process {} (`", std::process::id())), "{error}");
 }
 
 /// What is asked of an engine's client, and the process that stands for the container.
@@ -222,7 +213,7 @@ fn spied_engine(folder: &Path) -> Engine {
     );
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    Engine { kind: Kind::Podman, program, version: String::new(), rootless: false }
+    Engine { kind: EngineKind::Podman, program, version: String::new(), rootless: false }
 }
 
 fn container(engine: Engine, bindings: &Bindings) -> Launch {
@@ -273,7 +264,7 @@ fn a_container_that_is_refused_after_its_start_is_removed() {
     let plan = StackPlan { bindings, services: vec![service], containers };
     let error = Stack::start(&run.guard, &plan).unwrap_err().to_string();
     let _listener = stranger.join().unwrap();
-    assert!(error.contains("a stranger's server would be measured"), "{error}");
+    assert!(error.contains("refusing to measure it"), "{error}");
     let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
     let last = asked.lines().last().unwrap();
     assert!(last.starts_with("rm --force") && last.ends_with("the-container"), "{asked}");
@@ -350,7 +341,7 @@ fn a_program_that_is_missing_and_a_file_that_leads_out_are_refused() {
     );
     service.files = vec![(PathBuf::from("../../evil"), vec![])];
     let error = run.start(bindings, service).unwrap_err().to_string();
-    assert!(error.contains("the file name ../../evil leads out of the service's directory"), "{error}");
+    assert!(error.contains("the file name ../../evil is outside the service's directory"), "{error}");
 }
 
 #[test]

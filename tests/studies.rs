@@ -1,7 +1,6 @@
-//! Every figure of a study occurs in its text, and every figure of the texts is in a study.
+//! Every figure of a study was published, and every published figure is in a study.
 //!
-//! `tests/data/seed-NNN.txt` holds the numbers of each text in their order, and nothing else of it. Where the texts are at
-//! hand (`shared/seeds` beside a folder above this one, or `LASTHOP_SEEDS`) the lists are checked against them.
+//! A file in `tests/data/` holds the numbers of one publication in the order in which it prints them, and none of its words.
 
 use std::{
     collections::BTreeSet,
@@ -9,10 +8,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop::study::{catalog, model::Study};
-use regex::Regex;
+use lasthop::study::{
+    catalog,
+    model::{Figure, Study},
+};
 
-/// Figures and numbers in claims of each study, counted in the texts by hand.
+/// The numbers of each publication, and the studies that its figures are in. The other two studies quote a single sentence
+/// or issue.
+const PUBLICATIONS: [(&str, &[&str]); 5] = [
+    ("myhro-2017-sockets.txt", &["myhro-2017-sockets"]),
+    // The author's page of all posts, which has the first one as well.
+    ("myhro-2017-blog.txt", &["myhro-2017-sockets", "myhro-2017-gunicorn", "myhro-2017-docker"]),
+    ("dr-knz-2020.txt", &["dr-knz-2020-postgres", "dr-knz-2020-cockroachdb"]),
+    (THIN, &["ecentryx-thin"]),
+    ("miketheman-2021.txt", &["miketheman-2021-containers"]),
+];
+
+/// Its table was kept without the lines between cells, so that a rate and its time have run together behind a version:
+/// `TCP1.1 4972.0`, `UNIX1.14412.3`.
+const THIN: &str = "ecentryx-thin.txt";
+
+/// Figures and numbers in claims of each study, counted in the publications by hand.
 const COUNTS: [(&str, usize); 9] = [
     // 4 queries tables of 8 figures, 3 kinds of tables with 4 to 5 figures a column, and the shares in brackets.
     ("dr-knz-2020-cockroachdb", 81),
@@ -31,8 +47,8 @@ const COUNTS: [(&str, usize); 9] = [
     ("redis-docs", 1),
 ];
 
-/// Numbers with a point in the texts that are not figures of a measurement: versions, addresses, sizes of machines, an
-/// example of an answer; in 002 a table whose cells have run together.
+/// Published numbers with a point that are not figures of a measurement: versions, addresses, sizes of machines, an example
+/// of an answer.
 const OTHERS: &[&str] = &[
     "0.0.0.0",
     "127.0.0.1",
@@ -68,62 +84,55 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
-fn numbers(text: &str) -> Vec<String> {
-    let number = Regex::new(r"[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)*").unwrap();
-    number.find_iter(text).map(|found| found.as_str().to_owned()).collect()
+fn kept(publication: &str) -> BTreeSet<String> {
+    fs::read_to_string(data().join(publication)).unwrap().lines().map(str::to_owned).collect()
 }
 
-fn kept(seed: &str) -> Vec<String> {
-    let path = data().join(format!("seed-{seed}.txt"));
-    fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
-}
-
-/// As the text has it: without the letter for thousands.
+/// As it was printed, without the letter for thousands.
 fn plain(printed: &str) -> &str {
     printed.trim_end_matches(['k', 'K', 'M'])
 }
 
-/// In 002 a rate and its time stand in cells that have run together, behind a version: `TCP1.1 4972.0`, `UNIX1.14412.3`.
-fn run_together(study: &Study, tokens: &BTreeSet<String>, printed: &str) -> bool {
-    study.figures.chunks(2).any(|pair| {
-        let [rate, time] = pair else { return false };
-        let joined = format!("{}{}", rate.printed, time.printed);
-        (rate.printed == printed || time.printed == printed) && tokens.iter().any(|token| token.ends_with(&joined))
-    })
+/// The numbers of two neighbouring figures as [`THIN`] has them.
+fn run_together(pair: &[Figure]) -> String {
+    pair.iter().map(|figure| figure.printed.as_str()).collect()
 }
 
 #[test]
-fn every_number_of_a_study_is_in_its_text() {
+fn every_number_of_a_study_was_published() {
     for study in studies() {
-        let tokens: BTreeSet<String> = study.seeds.iter().flat_map(|seed| kept(seed)).collect();
-        if study.seeds.is_empty() {
-            assert!(["moby-11911-redis", "redis-docs"].contains(&study.name.as_str()), "{} has no text", study.name);
+        let of = PUBLICATIONS.iter().filter(|(_, names)| names.contains(&study.name.as_str()));
+        let files: Vec<&str> = of.map(|(file, _)| *file).collect();
+        if files.is_empty() {
+            assert!(["moby-11911-redis", "redis-docs"].contains(&study.name.as_str()), "{} has no numbers", study.name);
             continue;
         }
+        let tokens: BTreeSet<String> = files.iter().flat_map(|file| kept(file)).collect();
         for printed in study.numbers() {
-            let there = tokens.contains(plain(printed));
-            let joined = || study.seeds == ["002"] && run_together(&study, &tokens, printed);
-            assert!(there || joined(), "{}: {printed} is not in the text", study.name);
+            let joined = || {
+                let mut pairs =
+                    study.figures.chunks(2).filter(|pair| pair.iter().any(|figure| figure.printed == *printed));
+                pairs.any(|pair| tokens.iter().any(|token| token.ends_with(&run_together(pair))))
+            };
+            let found = tokens.contains(plain(printed)) || (files == [THIN] && joined());
+            assert!(found, "{}: {printed} was not published", study.name);
         }
     }
 }
 
 #[test]
-fn every_figure_of_the_texts_is_in_a_study() {
+fn every_published_figure_is_in_a_study() {
     let studies = studies();
-    for seed in ["000", "001", "002", "003", "004"] {
-        let of: Vec<&Study> = studies.iter().filter(|study| study.seeds.iter().any(|own| own == seed)).collect();
+    for (file, names) in PUBLICATIONS {
+        let of: Vec<&Study> = studies.iter().filter(|study| names.contains(&study.name.as_str())).collect();
+        assert_eq!(of.len(), names.len(), "{file}: {names:?}");
         let known: BTreeSet<&str> = of.iter().flat_map(|study| study.numbers()).map(plain).collect();
-        let tokens: BTreeSet<String> = kept(seed).into_iter().collect();
-        for token in tokens.iter().filter(|token| token.contains('.')) {
-            let joined = of.iter().any(|study| {
-                study.figures.chunks(2).any(|pair| {
-                    let texts: Vec<&str> = pair.iter().map(|figure| figure.printed.as_str()).collect();
-                    seed == "002" && token.ends_with(&texts.concat())
-                })
-            });
-            let found = known.contains(token.as_str()) || OTHERS.contains(&token.as_str()) || joined;
-            assert!(found, "{token} of text {seed} is in no study");
+        for token in kept(file).iter().filter(|token| token.contains('.')) {
+            let mut pairs = of.iter().flat_map(|study| study.figures.chunks(2));
+            let found = known.contains(token.as_str())
+                || OTHERS.contains(&token.as_str())
+                || file == THIN && pairs.any(|pair| token.ends_with(&run_together(pair)));
+            assert!(found, "{token} in {file} is in no study");
         }
     }
 }
@@ -155,20 +164,4 @@ fn published_ratios_follow_from_the_figures() {
     let redis = |condition| value("moby-11911-redis", condition);
     near(redis("default bridge, published port") / redis("native"), 0.446);
     near(redis("host network") / redis("native"), 0.987);
-}
-
-#[test]
-fn the_lists_of_numbers_are_those_of_the_texts() {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let beside = manifest.ancestors().map(|folder| folder.join("shared/seeds")).find(|folder| folder.is_dir());
-    let Some(folder) = std::env::var_os("LASTHOP_SEEDS").map(PathBuf::from).or(beside) else { return };
-    let mut checked = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        let Some(seed) = path.file_name().and_then(|name| name.to_str()?.get(..3)) else { continue };
-        let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
-        assert_eq!(numbers(&text), kept(seed), "seed {seed}");
-        checked += 1;
-    }
-    assert_eq!(checked, 5, "{}", folder.display());
 }

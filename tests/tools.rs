@@ -130,3 +130,30 @@ fn doctor_and_setup_know_the_tools() {
     let shown = lasthop.run(["setup", "--tools", "--dry-run"]);
     assert_eq!(shown.code, Some(0), "{}", shown.stderr);
 }
+
+/// Every user of the machine can read the arguments of a process.
+#[test]
+fn a_password_is_no_argument_of_a_tool() {
+    if !have("postgres") || !have("pgbench") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let cases = ["--only=work=connect", "--only=auth=password-scram", "--only=transport=tcp"];
+    let short = ["--driver=pgbench", "--budget=30s", "--rounds=1", "--blocks=2", "-q"];
+    let mut child = lasthop.start(["run", "postgres"].iter().chain(&cases).chain(&short));
+    let mut seen = 0;
+    while child.try_wait().unwrap().is_none() {
+        for process in lasthop.processes() {
+            let (pid, command) = process.split_once(' ').unwrap();
+            if command.split(' ').next().is_some_and(|program| program.ends_with("/pgbench")) {
+                assert!(!command.contains("password"), "{command}");
+                let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                seen += usize::from(String::from_utf8_lossy(&environment).contains("PGPASSWORD="));
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(seen > 0, "it got its password");
+    lasthop.assert_nothing_left();
+}

@@ -2,12 +2,15 @@
 //! placement: servers on the first CPU, clients on the second, in short runs that take turns in random order.
 //!
 //! What is compared is requests per CPU second of the client: its user and system time as the kernel charges the whole
-//! process, start-up included, for every tool alike. Prints Markdown: docs/performance.md explains it.
+//! process, start-up included, for every tool alike. Prints Markdown; `--save` keeps the figures as data and renders
+//! docs/performance.md, which explains them.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers, whose output is its purpose")]
 
 mod disturbance;
 mod paced;
+mod page;
+mod record;
 mod roundtrip;
 mod scenario;
 mod server;
@@ -19,6 +22,7 @@ mod uring;
 use std::{env, process::ExitCode};
 
 use lasthop_stats::random::Draws;
+use record::Record;
 use scenario::{Scenario, scenarios};
 use server::Servers;
 use tool::Tool;
@@ -34,6 +38,8 @@ struct Settings {
     floor: String,
     lasthop: String,
     seed: u64,
+    /// Keep the figures in `benches/record` and render the page.
+    save: bool,
 }
 
 impl Settings {
@@ -43,7 +49,10 @@ impl Settings {
     }
 }
 
-const USAGE: &str = "options: --quick | --rounds N, --seconds N, --seed N, --only TEXT (several), --floor PATH";
+/// What is measured besides the scenarios, by the names that `--only` takes.
+const SPECIAL: [&str; 4] = ["open", "sockperf", "held", "uring"];
+
+const USAGE: &str = "options: --quick | --rounds N, --seconds N, --seed N, --only TEXT (several), --floor PATH, --save";
 
 fn settings() -> Result<Settings, String> {
     let mut settings = Settings {
@@ -53,6 +62,7 @@ fn settings() -> Result<Settings, String> {
         floor: "target/floor".to_owned(),
         lasthop: env!("CARGO_BIN_EXE_lasthop").to_owned(),
         seed: 1,
+        save: false,
     };
     let mut arguments = env::args().skip(1);
     while let Some(word) = arguments.next() {
@@ -67,8 +77,13 @@ fn settings() -> Result<Settings, String> {
             "--seed" => settings.seed = number(value()?)?,
             "--only" => settings.only.push(value()?),
             "--floor" => settings.floor = value()?,
+            "--save" => settings.save = true,
             _ => return Err(format!("unknown option `{word}`; {USAGE}")),
         }
+    }
+    // A table is saved whole.
+    if settings.save && settings.only.iter().any(|only| !SPECIAL.contains(&only.as_str())) {
+        return Err(format!("--save keeps whole tables: leave out --only, or choose among {}", SPECIAL.join(", ")));
     }
     Ok(settings)
 }
@@ -87,31 +102,34 @@ fn run(settings: &Settings) -> Result<(), String> {
     let wanted = |name: &str| settings.is_wanted(name);
     let chosen: Vec<Scenario> = scenarios().into_iter().filter(|scenario| wanted(&scenario.name)).collect();
     let servers = Servers::start(settings, &chosen)?;
-    println!("{}\n", table::environment());
-    println!("{}", table::HEAD);
+    let mut saved = Record::new(settings)?;
     let mut draws = Draws::new(settings.seed);
-    let mut all = Vec::new();
+    let (mut costs, mut agreements) = (Vec::new(), Vec::new());
     for scenario in chosen {
         let tools: Vec<Tool> = scenario.tools.iter().copied().filter(|tool| tool.is_here()).collect();
         let rounds = measure(settings, &servers, &scenario, &tools, &mut draws)?;
-        print!("{}", table::rows(&scenario, &rounds));
-        all.push((scenario, rounds));
+        costs.extend(table::costs(&scenario, &rounds));
+        agreements.extend(table::agreement(&scenario, &rounds));
     }
-    println!("\n{}", table::agreement(&all));
+    saved.add(&costs)?;
+    saved.add(&agreements)?;
     // Only where it is asked for by name: it judges something that is not built.
     if settings.only.iter().any(|text| text == "uring") {
-        println!("{}", uring::beside_the_floor(settings, &servers, &mut draws)?);
+        saved.add(&uring::beside_the_floor(settings, &servers, &mut draws)?)?;
     }
     if wanted("open") {
-        println!("{}", paced::open_loop(settings, &servers, &mut draws)?);
+        println!("Time stolen from the virtual machine is read {}.\n", disturbance::source());
+        let (lags, peers) = paced::open_loop(settings, &servers, &mut draws)?;
+        saved.add(&lags)?;
+        saved.add(&peers)?;
     }
     if wanted("sockperf") {
-        println!("{}", roundtrip::beside_sockperf(settings, &servers)?);
+        saved.add(&roundtrip::beside_sockperf(settings, &servers)?)?;
     }
     if wanted("held") {
-        println!("{}", special::held(settings, &servers)?);
+        saved.add(&special::held(settings, &servers)?)?;
     }
-    Ok(())
+    saved.finish()
 }
 
 /// Every tool once in each round, in random order. A first run of each warms the servers up and is not counted.

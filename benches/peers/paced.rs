@@ -1,21 +1,19 @@
 //! The open loop: how late lasthop sends at half of the closed loop's throughput, and what others measure at that rate.
 
-use std::{fmt::Write as _, process::Command};
+use std::process::Command;
 
 use lasthop_stats::random::Draws;
 use serde_json::Value;
 
 use crate::{
     Settings,
-    disturbance::{self, Watch},
+    disturbance::Watch,
+    page,
     scenario::Server,
     server::Servers,
     special, table,
     tool::{self, find, time_after},
 };
-
-/// Most that the 99th percentile of the lag may be, in microseconds.
-const LAG_TARGET_US: f64 = 100.0;
 
 /// Short runs, so that most of them see no stall of the machine: a stall is in one run, not in all.
 const RUN_SECONDS: f64 = 0.2;
@@ -117,16 +115,12 @@ impl Schedule<'_> {
     }
 }
 
-pub fn open_loop(settings: &Settings, servers: &Servers, draws: &mut Draws) -> Result<String, String> {
-    let mut lag = format!(
-        "Pauses of server and generator (time stolen from the virtual machine: {}).\n\n\
-         | open loop at half of the closed loop's throughput | rate | | lag p50 | p99, all runs | undisturbed runs | their \
-         p99: median (greatest) | within | target | |\n|---|---|---|---|---|---|---|---|---|---|\n",
-        disturbance::source()
-    );
-    let mut peers =
-        "| the same rate, 10 connections, constant | from | p50 | p99 | of the rate reached |\n|---|---|---|---|---|\n"
-            .to_owned();
+pub fn open_loop(
+    settings: &Settings,
+    servers: &Servers,
+    draws: &mut Draws,
+) -> Result<(Vec<page::Lag>, Vec<page::AtRate>), String> {
+    let (mut lags, mut peers) = (Vec::new(), Vec::new());
     for (transport, url) in special::urls(servers) {
         let (closed, _) = special::load(settings, &url, &["-c", "10", "-d", "1s"])?;
         let rate = (closed["throughput"].as_f64().unwrap_or(0.0) / 2.0).round();
@@ -137,28 +131,30 @@ pub fn open_loop(settings: &Settings, servers: &Servers, draws: &mut Draws) -> R
             };
             let watch = Watch::over(servers.pid(Server::Http));
             let schedule = Schedule { settings, url: url.clone(), address, watch, rate, arrivals };
-            for ((way, _), lags) in WAYS.iter().zip(schedule.measure(draws)?) {
-                let _ = writeln!(lag, "| HTTP, {transport}, {arrivals} | {rate} /s | {way} | {}", row(&lags));
+            for ((way, _), measured) in WAYS.iter().zip(schedule.measure(draws)?) {
+                lags.push(row((transport, arrivals, rate, way), &measured));
             }
         }
-        peer_rows(settings, servers, transport, &url, rate, &mut peers)?;
+        peers.extend(at_rate(settings, servers, transport, &url, rate)?);
     }
-    Ok(format!("{lag}\n{peers}"))
+    Ok((lags, peers))
 }
 
 /// Lag at the median and in the tail, of all runs and of those that nothing disturbed.
-fn row(lags: &[Lag]) -> String {
+fn row((transport, arrivals, rate, way): (&str, &str, f64, &str), lags: &[Lag]) -> page::Lag {
     let quiet: Vec<f64> = lags.iter().filter(|lag| lag.is_undisturbed()).map(|lag| lag.p99).collect();
-    let (p50, p99) = (median(lags.iter().map(|lag| lag.p50)), median(lags.iter().map(|lag| lag.p99)));
-    let head = format!("{p50:.1} µs | {p99:.1} µs | {} of {}", quiet.len(), lags.len());
-    if quiet.is_empty() {
-        return format!("{head} | – | – | ≤ {LAG_TARGET_US:.0} µs | not to be seen |");
+    page::Lag {
+        transport: transport.to_owned(),
+        arrivals: arrivals.to_owned(),
+        rate,
+        way: way.to_owned(),
+        p50: median(lags.iter().map(|lag| lag.p50)),
+        p99: median(lags.iter().map(|lag| lag.p99)),
+        runs: lags.len(),
+        undisturbed: quiet.len(),
+        undisturbed_p99: table::median(&quiet),
+        undisturbed_p99_most: quiet.iter().copied().max_by(f64::total_cmp),
     }
-    let within = quiet.iter().filter(|p99| **p99 <= LAG_TARGET_US).count();
-    let greatest = quiet.iter().copied().fold(0.0, f64::max);
-    let of_quiet = median(quiet.into_iter());
-    let mark = if of_quiet <= LAG_TARGET_US { "reached" } else { "**missed**" };
-    format!("{head} | {of_quiet:.1} µs ({greatest:.1} µs) | {within} | ≤ {LAG_TARGET_US:.0} µs | {mark} |")
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -167,21 +163,25 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Response times from the scheduled start where a tool has such a thing: lasthop, wrk2, oha. vegeta has not: its latency
 /// counts from the actual send.
-fn peer_rows(
+fn at_rate(
     settings: &Settings,
     servers: &Servers,
     transport: &str,
     url: &str,
     rate: f64,
-    text: &mut String,
-) -> Result<(), String> {
-    let all: [(&str, &str, Run); 4] =
-        [("lasthop", "due", lasthop), ("wrk2", "due", wrk2), ("oha", "due", oha), ("vegeta", "actual send", vegeta)];
+) -> Result<Vec<page::AtRate>, String> {
+    let all: [(&str, &str, Run); 4] = [
+        ("lasthop", "schedule", lasthop),
+        ("wrk2", "schedule", wrk2),
+        ("oha", "schedule", oha),
+        ("vegeta", "actual send", vegeta),
+    ];
     let here = |(name, ..): &&(&str, &str, Run)| match *name {
         "lasthop" => true,
         "wrk2" => transport == "tcp" && find("wrk2").is_some(),
         other => find(other).is_some(),
     };
+    let mut rows = Vec::new();
     for (name, from, run) in all.iter().filter(here) {
         let mut found = Vec::new();
         for _ in 0..settings.rounds {
@@ -190,14 +190,17 @@ fn peer_rows(
             found.push(measured);
         }
         let median = |of: fn(&(f64, f64, f64)) -> f64| median(found.iter().map(of));
-        let (p50, p99, reached) = (median(|all| all.0), median(|all| all.1), median(|all| all.2));
-        let _ = writeln!(
-            text,
-            "| {name}, {transport}, {rate} /s | {from} | {p50:.0} µs | {p99:.0} µs | {:.0} % |",
-            100.0 * reached / rate
-        );
+        rows.push(page::AtRate {
+            tool: (*name).to_owned(),
+            transport: transport.to_owned(),
+            rate,
+            from: (*from).to_owned(),
+            p50: median(|all| all.0),
+            p99: median(|all| all.1),
+            reached: median(|all| all.2) / rate,
+        });
     }
-    Ok(())
+    Ok(rows)
 }
 
 /// Median and 99th percentile in microseconds, and the rate that was reached.

@@ -2,13 +2,13 @@
 //! is each with its own server, on the same CPUs.
 
 use std::{
-    fmt::Write as _,
     net::TcpListener,
     process::{Child, Command, Stdio},
 };
 
 use crate::{
     Settings,
+    page::RoundTrip,
     server::Servers,
     special, table,
     tool::{self, find, number_after},
@@ -23,9 +23,9 @@ impl Drop for Own {
     }
 }
 
-pub fn beside_sockperf(settings: &Settings, servers: &Servers) -> Result<String, String> {
-    let mut text = "| round trip of 64 B, tcp, median | lasthop | sockperf | ratio |\n|---|---|---|---|\n".to_owned();
-    let Some(program) = find("sockperf") else { return Ok(text) };
+pub fn beside_sockperf(settings: &Settings, servers: &Servers) -> Result<Vec<RoundTrip>, String> {
+    let Some(program) = find("sockperf") else { return Ok(Vec::new()) };
+    let mut rows = Vec::new();
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = free.map_err(|error| error.to_string())?.port().to_string();
     let address = ["-i", "127.0.0.1", "-p", port.as_str(), "--tcp"];
@@ -45,8 +45,8 @@ pub fn beside_sockperf(settings: &Settings, servers: &Servers) -> Result<String,
             let median = number_after(&ran.output, "percentile 50.000 =");
             theirs.push(median.ok_or_else(|| format!("sockperf: cannot read\n{}", ran.output))?);
         }
-        let [ours, theirs] = [ours, theirs].map(|values| table::median(&values).unwrap_or(f64::NAN));
-        let _ = writeln!(text, "| {place} | {ours:.1} µs | {theirs:.1} µs | {:.2} |", ours / theirs);
+        let [lasthop, sockperf] = [ours, theirs].map(|values| table::median(&values).unwrap_or(f64::NAN));
+        rows.push(RoundTrip { place: place.to_owned(), lasthop, sockperf });
     }
-    Ok(text)
+    Ok(rows)
 }

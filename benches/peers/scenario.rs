@@ -24,7 +24,7 @@ pub struct Scenario {
     pub targets: Vec<(Tool, f64)>,
 }
 
-/// Everything that issue 3 has a target for.
+/// Every scenario that has a target.
 pub fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     for same_core in [false, true] {

@@ -1,14 +1,12 @@
 //! Many held connections, and `lasthop load` by itself.
 
-use std::{fmt::Write as _, process::Command};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{Settings, scenario::Server, server::Servers, tool};
+use crate::{Settings, page::Held, scenario::Server, server::Servers, tool};
 
 const HELD: u32 = 10_000;
-/// Most bytes of a held connection.
-const HELD_TARGET: f64 = 4096.0;
 
 pub fn load(settings: &Settings, url: &str, options: &[&str]) -> Result<(Value, tool::Ran), String> {
     let mut command = Command::new(&settings.lasthop);
@@ -44,23 +42,15 @@ pub fn urls(servers: &Servers) -> [(&'static str, String); 2] {
 }
 
 /// Ten thousand connections in one process: what each costs it, and whether one fails.
-pub fn held(settings: &Settings, servers: &Servers) -> Result<String, String> {
-    let mut text = "| connections held by one process | errors | resident for each | target | |\n\
-                    |---|---|---|---|---|\n"
-        .to_owned();
+pub fn held(settings: &Settings, servers: &Servers) -> Result<Vec<Held>, String> {
+    let mut rows = Vec::new();
     for (transport, url) in urls(servers) {
         let many = HELD.to_string();
         let (_, few) = load(settings, &url, &["-c", "2", "-d", "1s"])?;
         let (figures, ran) = load(settings, &url, &["-c", many.as_str(), "-d", "2s"])?;
-        let errors: f64 = figures["errors"]
-            .as_object()
-            .map_or(0.0, |map| map.values().filter_map(Value::as_f64).fold(0.0, |sum, count| sum + count));
-        let each = (ran.resident - few.resident) as f64 * 1024.0 / f64::from(HELD - 2);
-        let mark = if errors == 0.0 && each <= HELD_TARGET { "reached" } else { "**missed**" };
-        let _ = writeln!(
-            text,
-            "| {HELD} on nginx, {transport} | {errors:.0} | {each:.0} B | ≤ {HELD_TARGET:.0} B, no error | {mark} |"
-        );
+        let errors = figures["errors"].as_object().map_or(0, |map| map.values().filter_map(Value::as_u64).sum());
+        let bytes = (ran.resident - few.resident) as f64 * 1024.0 / f64::from(HELD - 2);
+        rows.push(Held { transport: transport.to_owned(), connections: HELD, errors, bytes });
     }
-    Ok(text)
+    Ok(rows)
 }

@@ -1,17 +1,14 @@
-//! Ratios with intervals, as Markdown.
+//! Ratios with intervals over rounds.
 
-use std::{fmt::Write as _, fs};
+use std::fs;
 
 use lasthop_stats::{CONFIDENCE, Grouped, Interval, Resampling, mean};
 
 use crate::{
+    page::{Agreement, Cost},
     scenario::{Scenario, Server},
     tool::{Measured, Tool},
 };
-
-pub const HEAD: &str = "\
-| scenario | lasthop, thousand requests per CPU second (echo: round trips per second) | against | theirs | ratio (95 % interval) | target | |
-|---|---|---|---|---|---|---|";
 
 /// What a reader needs to judge the figures.
 pub fn environment() -> String {
@@ -28,29 +25,24 @@ pub fn environment() -> String {
 
 type Rounds = [Vec<(Tool, Measured)>];
 
-/// A line for each peer of a scenario.
-pub fn rows(scenario: &Scenario, rounds: &Rounds) -> String {
-    let mut text = String::new();
-    for (peer, target) in &scenario.targets {
-        let quantity = |measured: &Measured| compared(scenario, measured);
-        let Some(ratio) = ratio(rounds, (Tool::Lasthop, *peer), |measured| Some(quantity(measured))) else { continue };
-        let thousand = |tool| geometric_mean(rounds, tool, quantity) / 1e3;
-        let mark = match (ratio.estimate >= *target, ratio.high >= *target) {
-            (true, _) => "reached",
-            (false, true) => "within the interval",
-            (false, false) => "**missed**",
-        };
-        let _ = writeln!(
-            text,
-            "| {} | {:.1} | {} | {:.1} | {} | ≥ {target:.2} | {mark} |",
-            scenario.name,
-            thousand(Tool::Lasthop),
-            peer.name(),
-            thousand(*peer),
-            shown(&ratio),
-        );
-    }
-    text
+/// What every peer of a scenario costs, against lasthop.
+pub fn costs(scenario: &Scenario, rounds: &Rounds) -> Vec<Cost> {
+    let quantity = |measured: &Measured| compared(scenario, measured);
+    let cost = |(peer, target): &(Tool, f64)| {
+        let ratio = ratio(rounds, (Tool::Lasthop, *peer), |measured| Some(quantity(measured)))?;
+        Some(Cost {
+            scenario: scenario.name.clone(),
+            peer: peer.name().to_owned(),
+            lasthop: geometric_mean(rounds, Tool::Lasthop, quantity),
+            theirs: geometric_mean(rounds, *peer, quantity),
+            ratio: ratio.estimate,
+            low: ratio.low,
+            high: ratio.high,
+            target: *target,
+            rounds: rounds.len(),
+        })
+    };
+    scenario.targets.iter().filter_map(cost).collect()
 }
 
 /// What each tool measured, round by round.
@@ -63,43 +55,39 @@ fn compared(scenario: &Scenario, measured: &Measured) -> f64 {
 
 /// Throughput and median of lasthop against each peer: both measure the same server, so they should agree where the
 /// server is what limits them.
-pub fn agreement(all: &[(Scenario, Series)]) -> String {
-    let mut text = "| scenario | against | throughput, ratio | median, ratio | in flight by the clocks: lasthop | theirs |\n|---|---|---|---|---|---|\n".to_owned();
-    for (scenario, rounds) in all {
-        for (peer, _) in &scenario.targets {
-            let Some(throughput) = ratio(rounds, (Tool::Lasthop, *peer), |measured| Some(measured.throughput)) else {
-                continue;
-            };
-            let median = ratio(rounds, (Tool::Lasthop, *peer), |measured| measured.median_us);
-            let median = median.map_or_else(|| "–".to_owned(), |ratio| shown(&ratio));
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {median} | {} | {} |",
-                scenario.name,
-                peer.name(),
-                shown(&throughput),
-                in_flight(scenario, rounds, Tool::Lasthop),
-                in_flight(scenario, rounds, *peer)
-            );
-        }
-    }
-    text
+pub fn agreement(scenario: &Scenario, rounds: &Rounds) -> Vec<Agreement> {
+    let agreement = |(peer, _): &(Tool, f64)| {
+        let throughput = ratio(rounds, (Tool::Lasthop, *peer), |measured| Some(measured.throughput))?;
+        let median = ratio(rounds, (Tool::Lasthop, *peer), |measured| measured.median_us);
+        let in_flight_theirs = in_flight(scenario, rounds, *peer);
+        Some(Agreement {
+            scenario: scenario.name.clone(),
+            peer: peer.name().to_owned(),
+            throughput: throughput.estimate,
+            throughput_low: throughput.low,
+            throughput_high: throughput.high,
+            median: median.map(|ratio| ratio.estimate),
+            median_low: median.map(|ratio| ratio.low),
+            median_high: median.map(|ratio| ratio.high),
+            in_flight: in_flight(scenario, rounds, Tool::Lasthop),
+            in_flight_theirs,
+            rounds: rounds.len(),
+        })
+    };
+    // The floor keeps no time of a reply.
+    scenario.targets.iter().filter(|(peer, _)| *peer != Tool::Floor).filter_map(agreement).collect()
 }
 
 /// Little's law: mean latency × throughput is the number of requests that are on their way, which a closed loop keeps at
 /// connections × pipeline. What is missing from 1 is time that a tool's clocks do not see.
-fn in_flight(scenario: &Scenario, rounds: &Rounds, tool: Tool) -> String {
+fn in_flight(scenario: &Scenario, rounds: &Rounds, tool: Tool) -> Option<f64> {
     let asked = f64::from(scenario.connections * scenario.pipeline);
     let share = |round: &Vec<(Tool, Measured)>| {
         let measured = of(round, tool)?;
         Some(measured.mean_us? / 1e6 * measured.throughput / asked)
     };
     let shares: Vec<f64> = rounds.iter().filter_map(share).collect();
-    median(&shares).map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"))
-}
-
-pub fn shown(ratio: &Interval) -> String {
-    format!("{:.2} ({:.2}–{:.2})", ratio.estimate, ratio.low, ratio.high)
+    median(&shares)
 }
 
 fn of(round: &[(Tool, Measured)], tool: Tool) -> Option<Measured> {

@@ -1,21 +1,20 @@
-//! Each case by itself.
+//! The metrics of each case.
 
 use indexmap::IndexMap;
 use lasthop_load::{Histogram, TrialResult, result::Offered};
+use lasthop_model::{
+    observation::CgroupUsage,
+    record::{CasePlan, CaseProof, MeasuredTrial},
+};
 use lasthop_stats::{
-    Estimate, Grouped,
-    quantile::{self, Bins},
+    Estimate, Grouped, quantile,
     totals::{self, Totals},
 };
 
 use super::{
     run_delay,
     summary::{CaseSummary, CpuPerRequest, Measured, Metrics, OpenLoop, ProofSummary, Throttled},
-    trials::{self, Trials, grouped},
-};
-use crate::{
-    observe::cgroup::CgroupUsage,
-    record::schema::{CasePlan, CaseProof, MeasuredTrial},
+    trials::{self, Latencies, Trials, grouped},
 };
 
 /// Standard error of reading a value from a bin of a histogram with three significant digits: the bins are at most
@@ -48,7 +47,7 @@ fn summarise(trials: &Trials, plan: &CasePlan) -> CaseSummary {
     }
 }
 
-/// By service, where a CPU limit stopped it at least once.
+/// By service, if a CPU limit throttled it at least once.
 pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
     let wall: u64 = trials.of(case).map(|trial| trial.observations.machine.wall_ns).sum();
     let of_role = |name: &str| {
@@ -66,8 +65,8 @@ pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
     roles(trials, case).into_iter().filter_map(|name| Some((name.to_owned(), of_role(name)?))).collect()
 }
 
-/// What the load reached against a server that does nothing, divided by what it reached here, in all trials, or by what an
-/// open loop was asked for.
+/// The throughput against a server that does nothing, divided by the throughput over all trials here, or by the rate of
+/// an open loop.
 pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     let case = plan.case.as_str();
     let null = trials.data.rounds().find_map(|round| round.headroom.get(case).copied())?;
@@ -80,7 +79,7 @@ pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     (requests > 0).then(|| null * nanoseconds as f64 / 1e9 / requests as f64)
 }
 
-/// Errors by class, of trials without a right answer too.
+/// Errors by class, including trials without a right answer.
 pub fn errors(trials: &Trials, case: &str) -> IndexMap<String, u64> {
     let mut errors = std::collections::BTreeMap::new();
     for (class, error) in trials.every().filter(|trial| trial.case == case).flat_map(|trial| &trial.result.errors) {
@@ -89,12 +88,12 @@ pub fn errors(trials: &Trials, case: &str) -> IndexMap<String, u64> {
     errors.into_iter().map(|(class, count)| (class_name(class), count)).collect()
 }
 
-/// The name of an error class as records and JSON spell it.
+/// The name of an error class, as in records and JSON.
 pub fn class_name(class: lasthop_load::result::ErrorClass) -> String {
     serde_json::to_value(class).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Told by the first round that came up.
+/// From the first round that came up.
 fn path(trials: &Trials, case: &str) -> Vec<String> {
     trials.proofs(case).find(|seen| !seen.path.is_empty()).map(|seen| seen.path.clone()).unwrap_or_default()
 }
@@ -146,17 +145,16 @@ fn open_loop(trials: &Trials, plan: &CasePlan) -> Option<OpenLoop> {
     })
 }
 
-/// What was to be sent in all trials of an open loop, and what was; `None` for a closed one. Trials without a single answer
-/// count: that is what an overload may look like.
+/// What an open loop should have sent in all trials, and what it did send; `None` for a closed loop. Trials without any
+/// answer count too, because that is what an overload may look like.
 pub fn offered(trials: &Trials, case: &str) -> Option<Offered> {
     let all = trials.every().filter(|trial| trial.case == case).filter_map(|trial| trial.result.offered);
     all.reduce(|sum, next| Offered { scheduled: sum.scheduled + next.scheduled, sent: sum.sent + next.sent, ..sum })
 }
 
-/// All latencies of one kind; `None` where there is none.
+/// All latencies of one kind; `None` if there are none.
 pub fn merged(trials: &Trials, case: &str, pick: impl Fn(&TrialResult) -> Option<&Histogram>) -> Option<Histogram> {
-    let mut all = Histogram::new();
-    trials.of(case).filter_map(|trial| pick(&trial.result)).for_each(|one| all.merge(one));
+    let all: Histogram = trials.of(case).filter_map(|trial| pick(&trial.result)).collect();
     Some(all).filter(|all| !all.is_empty())
 }
 
@@ -166,22 +164,28 @@ fn throughput(trials: &Trials, case: &str) -> Option<Measured> {
     measured("1/s", estimate, totals::point(&blocks), trials.confidence(), 1.0)
 }
 
-pub fn latencies(trials: &Trials, case: &str) -> Option<Grouped<Bins>> {
+pub fn latencies<'a>(trials: &Trials<'a>, case: &str) -> Option<Grouped<Latencies<'a>>> {
     grouped(trials.of(case).filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))
 }
 
 /// Logarithm of a quantile, in nanoseconds; `name` names its draws.
-pub fn log_latency(trials: &Trials, case: &str, blocks: &Grouped<Bins>, share: f64, name: &str) -> Option<Estimate> {
+pub fn log_latency(
+    trials: &Trials,
+    case: &str,
+    blocks: &Grouped<Latencies>,
+    share: f64,
+    name: &str,
+) -> Option<Estimate> {
     let estimate = quantile::log_quantile(blocks, share, trials.quantile_resampling(case, name))?;
     Some(estimate.with_rounding(BIN_ERROR))
 }
 
-fn latency(trials: &Trials, case: &str, blocks: &Grouped<Bins>, share: f64, name: &str) -> Option<Measured> {
+fn latency(trials: &Trials, case: &str, blocks: &Grouped<Latencies>, share: f64, name: &str) -> Option<Measured> {
     let estimate = log_latency(trials, case, blocks, share, name);
     measured("us", estimate, quantile::point(blocks, share), trials.confidence(), 1e-3)
 }
 
-/// One block gives no interval: `low` and `high` then repeat the estimate, and the check `no-interval` says so.
+/// One block gives no interval. Then `low` and `high` repeat the estimate, and the check `no-interval` fires.
 fn measured(unit: &str, log: Option<Estimate>, point: Option<f64>, confidence: f64, factor: f64) -> Option<Measured> {
     let (estimate, low, high) = match (log, point) {
         (Some(log), _) => {
@@ -258,7 +262,7 @@ fn switches(trials: &Trials, case: &str) -> IndexMap<String, f64> {
     std::iter::once(("driver".to_owned(), per(trials, case, driver, answered))).chain(services).collect()
 }
 
-/// The time that the driver's threads waited for a CPU, as a share of the trials' time; `None` where nobody counted it.
+/// The time that the driver's threads waited for a CPU, as a share of the trials' time; `None` if it was not measured.
 pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     let delays: Option<Vec<u64>> = trials.of(&plan.case).map(|trial| trial.result.cost.run_delay_ns).collect();
     let time: u64 = trials.of(&plan.case).map(|trial| trial.result.elapsed_ns).sum();

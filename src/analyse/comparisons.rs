@@ -1,10 +1,11 @@
 //! Each case against its reference, within blocks.
 //!
-//! The throughput of a closed loop, and the median response time of an open one, is the comparison that was declared
-//! beforehand and that verdict sentences speak of ([`Metric::primary`]); the other metrics describe. Each interval is at 95 %
-//! for its own comparison; the check `multiplicity` names verdicts that do not outlast Holm's adjustment over these
-//! comparisons of the run.
+//! The metric declared in advance is the throughput of a closed loop, or the median response time of an open one.
+//! Verdict sentences are about this metric ([`Metric::primary`]); the others are descriptive. Each interval covers 95 %
+//! for its own comparison. The check `multiplicity` names verdicts that do not survive Holm's adjustment over these
+//! comparisons.
 
+use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_stats::{
     Better, Estimate, Grouped, Interval, mean,
     quantile::{self, PairedBins},
@@ -17,9 +18,8 @@ use super::{
     cases::{BIN_ERROR, MEDIAN},
     materiality, run_delay,
     summary::{Comparison, Metric, Verdict},
-    trials::{self, Place, Trials, grouped},
+    trials::{self, Latencies, Place, Trials, grouped},
 };
-use crate::record::schema::{CasePlan, MeasuredTrial};
 
 /// Trials of a case and of its reference in the same blocks.
 pub struct Pairs<'a> {
@@ -28,7 +28,7 @@ pub struct Pairs<'a> {
     pub blocks: Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)>,
 }
 
-/// A comparison, and the logarithm of its ratio with its scatter.
+/// A comparison, and the logarithm of its ratio with its standard error.
 pub struct Compared {
     pub comparison: Comparison,
     pub log_ratio: Estimate,
@@ -46,7 +46,7 @@ impl<'a> Pairs<'a> {
         self.blocks.chunk_by(|a, b| a.0.0 == b.0.0).count()
     }
 
-    /// Ratios of what the two are compared by, block by block, each with the trial of the case.
+    /// Ratios of the declared metric, block by block, each with the trial of the case.
     pub fn ratios(&self) -> impl Iterator<Item = (&'a MeasuredTrial, f64)> + '_ {
         let ratio = |ours, theirs| Some(trials::primary(ours)? / trials::primary(theirs)?);
         self.blocks.iter().filter_map(move |&(_, ours, theirs)| Some((ours, ratio(ours, theirs)?)))
@@ -66,14 +66,15 @@ impl<'a> Pairs<'a> {
         grouped(self.blocks.iter().map(|&(place, ours, theirs)| (place.0, pair(ours, theirs))))
     }
 
-    pub fn latencies(&self) -> Option<Grouped<PairedBins>> {
-        let pair =
-            |ours, theirs| Some(PairedBins { case: trials::latencies(ours)?, reference: trials::latencies(theirs)? });
+    pub fn latencies(&self) -> Option<Grouped<PairedBins<Latencies<'a>>>> {
+        let pair = |ours: &'a _, theirs: &'a _| {
+            Some(PairedBins { case: trials::latencies(ours)?, reference: trials::latencies(theirs)? })
+        };
         grouped(self.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?))))
     }
 }
 
-/// All comparisons that two or more blocks speak of, in the order of cases, then metrics.
+/// All comparisons with at least two blocks, ordered by case, then by metric.
 pub fn compare_all(trials: &Trials) -> Vec<Compared> {
     let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan));
     pairs.flat_map(|pairs| compare(trials, &pairs)).collect()
@@ -83,7 +84,7 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let case = &pairs.case.case;
     let latencies = pairs.latencies();
     let latency = |share, name| latency(trials, pairs, latencies.as_ref()?, share, name);
-    // The throughput of an open loop is what was asked for.
+    // The throughput of an open loop was asked for, so comparing it makes no sense.
     let throughput = Some(pairs).filter(|pairs| !pairs.case.load.is_open()).and_then(|pairs| throughput(trials, pairs));
     let cpu = || totals::log_ratio(&pairs.totals(trials::cpu, trials::cpu)?, trials.resampling(case, "cpu"));
     let found = [
@@ -108,7 +109,7 @@ pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
 fn latency(
     trials: &Trials,
     pairs: &Pairs,
-    latencies: &Grouped<PairedBins>,
+    latencies: &Grouped<PairedBins<Latencies>>,
     share: f64,
     name: &str,
 ) -> Option<Estimate> {

@@ -1,11 +1,11 @@
-//! Quantities that follow from several cases: what a study got by subtracting, by fitting a line, by looking where two
-//! curves meet.
+//! Quantities that follow from several cases: differences, slopes, and crossovers of two curves.
 //!
-//! All are taken within blocks, from mean times of a request, and get their interval as everything else does: by the
-//! bootstrap over rounds. Every block has the same cases, so the slope of all points is the mean of the blocks' slopes.
+//! All are computed within blocks, from mean times of a request. Their intervals come from the bootstrap over rounds,
+//! like all others. Every block has the same cases, so the slope over all points is the mean of the blocks' slopes.
 
 use std::collections::BTreeMap;
 
+use lasthop_model::record::{CasePlan, Derivation, DerivedPlan, MeasuredTrial};
 use lasthop_stats::{
     Estimate, Grouped,
     crossing::{self, Crossing, Effects},
@@ -17,7 +17,6 @@ use super::{
     summary::{Derived, Measured, Outside},
     trials::{Place, Trials, grouped},
 };
-use crate::record::schema::{CasePlan, Derivation, DerivedPlan, MeasuredTrial};
 
 type ByBlock<T> = BTreeMap<Place, T>;
 
@@ -62,7 +61,7 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
     Some(derived)
 }
 
-/// Whether a quantity rests on an open loop: the time of a request is not connections by throughput there.
+/// Whether a quantity rests on an open loop, where the time of a request is not connections divided by throughput.
 pub fn is_at_a_rate(trials: &Trials, from: &Derivation) -> bool {
     let names: Vec<&String> = match from {
         Derivation::Difference { of, minus } => vec![of, minus],
@@ -73,7 +72,7 @@ pub fn is_at_a_rate(trials: &Trials, from: &Derivation) -> bool {
     trials.cases().iter().any(|plan| plan.load.is_open() && names.contains(&&plan.case))
 }
 
-/// The case that stands for a quantity: the one that something is taken from, or the first of a series.
+/// The case that represents a quantity: the minuend of a difference, or the first of a series.
 fn main_case<'a>(trials: &Trials<'a>, from: &Derivation) -> Option<&'a CasePlan> {
     let name = match from {
         Derivation::Difference { of, .. } => of,
@@ -88,8 +87,8 @@ fn is_reference(trials: &Trials, plan: &DerivedPlan, other: &DerivedPlan, case: 
     is_time && other.quantity == plan.quantity && case.reference.is_some() && theirs() == case.reference.as_ref()
 }
 
-/// Microseconds of a request in each block: the time of all connections by right answers. Where a connection carries
-/// several requests and is closed, of that unit.
+/// Microseconds per request in each block: the time of all connections divided by right answers. If a connection
+/// carries several requests before it is closed, the unit is all of them.
 fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
     let load = trials.plan(name).map(|case| &case.load);
     let requests =
@@ -98,7 +97,7 @@ fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
     trials.of(name).map(|trial| ((trial.round, trial.block), time(trial))).collect()
 }
 
-/// Points of the blocks that have every case.
+/// Points of the blocks that contain every case.
 fn in_all<T>(series: &[(f64, ByBlock<T>)]) -> impl Iterator<Item = (Place, Vec<(f64, &T)>)> {
     let places = series.first().into_iter().flat_map(|(_, first)| first.keys());
     places.filter_map(|place| {
@@ -111,7 +110,7 @@ fn series_of_times(trials: &Trials, points: &[(f64, String)]) -> Vec<(f64, ByBlo
     points.iter().map(|(at, name)| (*at, times(trials, name))).collect()
 }
 
-/// The quantity in each block that has all its cases.
+/// The quantity in each block that contains all its cases.
 fn time_values(trials: &Trials, from: &Derivation) -> ByBlock<f64> {
     match from {
         Derivation::Difference { of, minus } => {
@@ -168,7 +167,7 @@ fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Opti
     crossing::crossing(&levels, &blocks, threshold, trials.resampling(&case.case, "crossover"))
 }
 
-/// A level from its logarithm; the interval ends with the levels that were run.
+/// A level from its logarithm. The interval is cut at the levels that were run.
 fn level(trials: &Trials, over: &str, points: &[(f64, String)], log: &Estimate) -> Measured {
     let found = log.exponential(trials.confidence());
     let (least, most) = (points[0].0, points[points.len() - 1].0);
@@ -177,7 +176,7 @@ fn level(trials: &Trials, over: &str, points: &[(f64, String)], log: &Estimate) 
     Measured { unit: over.to_owned(), estimate: found.estimate, low, high }
 }
 
-/// The difference to the same quantity of the reference, block by block.
+/// The difference from the same quantity of the reference, block by block.
 fn against(trials: &Trials, plan: &DerivedPlan, reference: &DerivedPlan, case: &CasePlan) -> Option<Measured> {
     let theirs = time_values(trials, &reference.from);
     let ours = time_values(trials, &plan.from).into_iter();
@@ -275,7 +274,7 @@ mod tests {
     fn a_case_without_results_has_no_quantity() {
         let mut data = run(&[TCP, UNIX], 3, 3);
         data.records.retain(
-            |record| !matches!(record, crate::record::schema::TrialRecord::Trial(trial) if trial.case == "unix"),
+            |record| !matches!(record, lasthop_model::record::TrialRecord::Trial(trial) if trial.case == "unix"),
         );
         let from = Derivation::Difference { of: "tcp".into(), minus: "unix".into() };
         let [found] = &with(data, vec![from])[..] else { panic!() };

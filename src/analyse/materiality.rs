@@ -1,5 +1,6 @@
-//! Whether a difference matters: microseconds of a request, and cores.
+//! Whether a difference matters, in microseconds per request and in cores.
 
+use lasthop_model::record::MeasuredTrial;
 use lasthop_stats::{Estimate, quantile, totals};
 
 use super::{
@@ -7,9 +8,9 @@ use super::{
     summary::{Materiality, Metric},
     trials::{self, Trials},
 };
-use crate::record::schema::MeasuredTrial;
 
-/// For the throughput by mean times, for the median latency by medians (an open loop has no other); `None` for other metrics.
+/// Uses mean times for the throughput, and medians for the median latency (an open loop has nothing else). `None` for
+/// other metrics.
 pub fn of(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<Materiality> {
     let (faster_by, response_us) = match metric {
         Metric::Throughput => mean_times(trials, pairs)?,
@@ -47,13 +48,13 @@ fn medians(trials: &Trials, pairs: &Pairs) -> Option<(Estimate, f64)> {
     Some((difference, quantile::point(&trials::grouped(theirs)?, 0.5)? / 1e3))
 }
 
-/// Length of a handler, beside what was measured, from which on the saved time is less than the margin of a response:
-/// saved = margin · (handler + response). 0 when it is so already. With a margin of 0 every difference matters.
+/// The length of a handler, in addition to what was measured, at which the saved time is the margin of a response:
+/// saved = margin · (handler + response). 0 if it is less already. With a margin of 0, every difference matters.
 fn break_even_us(saved: f64, response: f64, margin: f64) -> f64 {
     if margin > 0.0 { (saved / margin - response).max(0.0) } else { f64::MAX }
 }
 
-/// Cores, at 1,000 requests a second, that the reference needs more than the case.
+/// How many more cores than the case the reference needs at 1,000 requests per second.
 fn cores_saved(pairs: &Pairs) -> f64 {
     let cpu_us = |pick: fn(&Pairs) -> Vec<(u32, totals::Totals)>| {
         trials::grouped(pick(pairs)).and_then(|blocks| totals::point(&blocks)).unwrap_or(0.0)

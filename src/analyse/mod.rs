@@ -1,8 +1,8 @@
 //! ANALYSE: from a run record to estimates, comparisons, checks and verdicts.
 //!
 //! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
-//! - [`progress`], [`precision_reached`]: the ratios that verdicts are about, so far, for the progress line and the precision stop.
-//! - [`checks`]: what speaks against the result.
+//! - [`look`]: the ratios so far that verdicts are about, for the progress line and for stopping at a precision.
+//! - [`checks`]: reasons to doubt the result.
 
 mod cases;
 pub mod checks;
@@ -16,20 +16,18 @@ pub mod summary;
 mod testing;
 mod trials;
 
-pub use cases::class_name;
-pub use progress::{ProgressLine, precision_reached, progress};
-
 use indexmap::IndexMap;
+use lasthop_model::record::{Resumption, RunHeader, Stopped};
 
 use self::{
     comparisons::Compared,
     summary::{LinkEnds, Resumed, SCHEMA, SettingsSummary, Summary, Verdict},
     trials::Trials,
 };
-use crate::record::{
-    data::RunData,
-    schema::{Resumption, RunHeader, Stopped},
-};
+use crate::record::data::RunData;
+
+pub use cases::class_name;
+pub use progress::{Look, ProgressLine, is_due, look};
 
 /// What a run amounts to so far.
 #[must_use]
@@ -54,6 +52,7 @@ pub fn summarise(data: &RunData) -> Summary {
         seed: header.settings.seed,
         stopped: data.end.as_ref().map_or(Stopped::Interrupted, |end| end.stopped),
         complete: data.end.is_some(),
+        running: false,
         resumed: data.resumptions().map(resumed).collect(),
         aa: header.settings.aa,
         settings: settings(data),
@@ -93,7 +92,7 @@ fn settings(data: &RunData) -> SettingsSummary {
 
 fn factors(header: &RunHeader) -> IndexMap<String, Vec<String>> {
     let levels =
-        |factor: &crate::record::schema::FactorSummary| factor.levels.iter().map(ToString::to_string).collect();
+        |factor: &lasthop_model::record::FactorSummary| factor.levels.iter().map(ToString::to_string).collect();
     header.factors.iter().map(|(name, factor)| (name.clone(), levels(factor))).collect()
 }
 

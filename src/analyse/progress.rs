@@ -1,6 +1,7 @@
-//! The ratios that verdicts are about, so far: of throughputs, or of median response times in an open loop. Called between
-//! rounds, while nothing is measured.
+//! The ratios so far that verdicts are about: of throughputs, or in an open loop of median response times. Called
+//! between rounds, while nothing is measured.
 
+use lasthop_model::record::CasePlan;
 use lasthop_stats::{Estimate, Interval, stopping::precise_enough, totals};
 
 use super::{
@@ -9,66 +10,74 @@ use super::{
     summary::Metric,
     trials::{self, Trials, grouped},
 };
-use crate::record::{data::RunData, schema::CasePlan};
+use crate::record::data::RunData;
 
-/// A comparison as far as it is known.
+/// A comparison so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgressLine {
     pub case: String,
     pub reference: String,
-    /// What the two are compared by.
+    /// The metric by which the two are compared.
     pub metric: Metric,
-    /// Case by reference; `None` before the second common block. At the level that decides about stopping
-    /// ([`LOOKS_CONFIDENCE`](lasthop_stats::stopping::LOOKS_CONFIDENCE)), so somewhat wider than the report of a run that ends with its budget.
+    /// Case divided by reference; `None` before the second common block. At the confidence level that decides about
+    /// stopping ([`LOOKS_CONFIDENCE`](lasthop_stats::stopping::LOOKS_CONFIDENCE)), so somewhat wider than in the report
+    /// of a run that ends with its budget.
     pub ratio: Option<Interval>,
     pub rounds: usize,
     pub blocks: usize,
 }
 
-/// One line for each case that has a reference.
-#[must_use]
-pub fn progress(data: &RunData) -> Vec<ProgressLine> {
-    let trials = Trials::new(data);
-    let line = |pairs: Pairs| ProgressLine {
-        case: pairs.case.case.clone(),
-        reference: pairs.reference.case.clone(),
-        metric: Metric::primary(&pairs.case.load),
-        ratio: comparisons::primary(&trials, &pairs).map(|log| log.exponential(trials.looks_confidence())),
-        rounds: pairs.rounds(),
-        blocks: pairs.blocks.len(),
-    };
-    trials.cases().iter().filter_map(|plan| Pairs::of(&trials, plan)).map(line).collect()
+/// The state of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// One for each case that has a reference.
+    pub lines: Vec<ProgressLine>,
+    /// Whether every such ratio has the precision asked for. In a run without comparisons, whether every case's own
+    /// figure has. Cases that never worked do not count.
+    pub precise: bool,
 }
 
-/// Whether every such ratio is known to the precision asked for; in a run without a comparison, what would be compared.
-/// Cases that never worked are not waited for.
+/// Whether to look at a run after this many rounds. A look takes time proportional to the number of trials, so there is
+/// one after each round up to the 200th, and then one after each 1 % more. This keeps the total cost linear instead of
+/// quadratic.
 #[must_use]
-pub fn precision_reached(data: &RunData) -> bool {
+pub fn is_due(rounds: u32) -> bool {
+    rounds.is_multiple_of((rounds / 100).max(1))
+}
+
+/// Looks at a run.
+#[must_use]
+pub fn look(data: &RunData) -> Look {
     let trials = Trials::new(data);
-    let mut looks = ratios(&trials);
-    if looks.is_empty() {
-        looks = values(&trials);
+    let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(&trials, plan));
+    let pairs: Vec<_> = pairs.map(|pairs| (comparisons::primary(&trials, &pairs), pairs)).collect();
+    let with_data = pairs.iter().filter(|(_, pairs)| !pairs.blocks.is_empty());
+    let mut known: Vec<Known> = with_data.map(|(log, pairs)| (pairs.rounds(), *log)).collect();
+    if known.is_empty() {
+        known = trials.cases().iter().filter_map(|plan| value(&trials, plan)).collect();
     }
     let precision = data.header.settings.precision;
     let precise =
-        |look: &Look| look.1.is_some_and(|log| precise_enough(&log, look.0, precision, trials.looks_confidence()));
-    !looks.is_empty() && looks.iter().all(precise)
+        |one: &Known| one.1.is_some_and(|log| precise_enough(&log, one.0, precision, trials.looks_confidence()));
+    let precise = !known.is_empty() && known.iter().all(precise);
+    Look { lines: pairs.into_iter().map(|(log, pairs)| line(&trials, &pairs, log)).collect(), precise }
+}
+
+fn line(trials: &Trials, pairs: &Pairs, log: Option<Estimate>) -> ProgressLine {
+    ProgressLine {
+        case: pairs.case.case.clone(),
+        reference: pairs.reference.case.clone(),
+        metric: Metric::primary(&pairs.case.load),
+        ratio: log.map(|log| log.exponential(trials.looks_confidence())),
+        rounds: pairs.rounds(),
+        blocks: pairs.blocks.len(),
+    }
 }
 
 /// Rounds, and what is known of the logarithm.
-type Look = (usize, Option<Estimate>);
+type Known = (usize, Option<Estimate>);
 
-fn ratios(trials: &Trials) -> Vec<Look> {
-    let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan));
-    let with_data = pairs.filter(|pairs| !pairs.blocks.is_empty());
-    with_data.map(|pairs| (pairs.rounds(), comparisons::primary(trials, &pairs))).collect()
-}
-
-fn values(trials: &Trials) -> Vec<Look> {
-    trials.cases().iter().filter_map(|plan| value(trials, plan)).collect()
-}
-
-fn value(trials: &Trials, plan: &CasePlan) -> Option<Look> {
+fn value(trials: &Trials, plan: &CasePlan) -> Option<Known> {
     let case = plan.case.as_str();
     if plan.load.is_open() {
         let blocks = cases::latencies(trials, case)?;

@@ -1,9 +1,10 @@
-//! Run delay: how long the threads of each role were ready to run and had no CPU.
+//! Run delay: how long the threads of each role were runnable but not running.
 //!
-//! Per right answer, as CPU time is: the driver's in the measure phase, the services' in the whole trial. Trials in which
-//! nobody counted it say nothing about it.
+//! Per right answer, like CPU time: the driver's in the measure phase, the services' in the whole trial. Trials in
+//! which it was not measured are left out.
 
 use indexmap::IndexMap;
+use lasthop_model::record::MeasuredTrial;
 use lasthop_stats::totals::{self, Fraction, PairedTotals, Totals};
 
 use super::{
@@ -12,12 +13,11 @@ use super::{
     summary::{Measured, Metric, RunDelay, RunDelaySaved},
     trials::{self, Trials, grouped},
 };
-use crate::record::schema::MeasuredTrial;
 
-/// The role that counts its own cost.
+/// The role that measures its own cost.
 const DRIVER: &str = "driver";
 
-/// What was counted of one role in one or more trials.
+/// What was measured for one role in one or more trials.
 #[derive(Clone, Copy, Default)]
 struct Waited {
     delay_ns: u64,
@@ -26,7 +26,7 @@ struct Waited {
 }
 
 impl Waited {
-    /// `None` where nobody counted it.
+    /// `None` if it was not measured.
     fn of(trial: &MeasuredTrial, role: &str) -> Option<Self> {
         if role == DRIVER {
             let cost = &trial.result.cost;
@@ -48,7 +48,7 @@ impl Waited {
         }
     }
 
-    /// Microseconds by requests.
+    /// Microseconds per request.
     fn fraction(self) -> Fraction {
         Fraction { numerator: self.delay_ns as f64 / 1e3, denominator: self.requests }
     }
@@ -59,7 +59,7 @@ fn roles<'a>(trials: &Trials<'a>, case: &str) -> impl Iterator<Item = &'a str> +
     std::iter::once(DRIVER).chain(cases::roles(trials, case))
 }
 
-/// Of the roles that were counted at least once.
+/// For the roles that were measured at least once.
 pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
     let of_role = |role: &str| {
         let sum = trials.of(case).filter_map(|trial| Waited::of(trial, role)).reduce(Waited::and)?;
@@ -72,7 +72,7 @@ pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
     roles(trials, case).filter_map(|role| Some((role.to_owned(), of_role(role)?))).collect()
 }
 
-/// With the metric that the verdict is about; `None` for the others, and where less than two blocks know it of both.
+/// Only with the metric that the verdict is about. `None` for the others, or if fewer than two blocks have it for both.
 pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelaySaved> {
     if metric != Metric::primary(&pairs.case.load) {
         return None;
@@ -88,7 +88,7 @@ pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelayS
     (saved.all.is_some() || !saved.roles.is_empty()).then_some(saved)
 }
 
-/// Of all roles in a trial, the same that [`trials::cpu`] adds up; `None` where it is not known of each that ran.
+/// For all roles in a trial that [`trials::cpu`] adds up; `None` unless it is known for each that ran.
 fn all(trial: &MeasuredTrial) -> Option<Totals> {
     let services = trial.observations.roles.values();
     let ran = services.filter(|usage| usage.cpu_ns > 0 || usage.run_delay_ns.is_some());
@@ -102,7 +102,7 @@ fn all(trial: &MeasuredTrial) -> Option<Totals> {
     Some(Totals(driver.into_iter().chain([services]).map(Waited::fraction).collect()))
 }
 
-/// The reference's less the case's, in microseconds per request, over the blocks that have both.
+/// The reference's minus the case's, in microseconds per request, over the blocks that contain both.
 fn difference(
     trials: &Trials,
     pairs: &Pairs,
@@ -119,6 +119,8 @@ fn difference(
 
 #[cfg(test)]
 mod tests {
+    use lasthop_model::observation::RoleUsage;
+
     use super::*;
     use crate::{
         analyse::{
@@ -126,7 +128,6 @@ mod tests {
             summary::{CaseSummary, Summary},
             testing::{at_rate, comparison, each_trial, healthy},
         },
-        observe::RoleUsage,
         record::data::RunData,
     };
 

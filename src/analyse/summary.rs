@@ -1,13 +1,12 @@
-//! What a run amounts to: the content of every report, and with serde the JSON that machines read.
+//! The result of a run: the content of every report and, through serde, the JSON for programs.
 //!
-//! Keys are stable. More may be added; none is renamed or removed without a new [`SCHEMA`].
+//! Keys are stable. New ones may be added, but none is renamed or removed without a new [`SCHEMA`].
 
 use indexmap::IndexMap;
 use lasthop_load::spec::Transport;
+use lasthop_model::record::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::record::schema::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped};
 
 pub const SCHEMA: &str = "lasthop/1";
 
@@ -24,19 +23,22 @@ pub struct Summary {
     pub link: LinkEnds,
     /// Name of the run.
     pub run: String,
-    /// Version of lasthop that made the record.
+    /// Version of lasthop that wrote the record.
     pub lasthop: String,
-    /// Command line that made it.
+    /// Command line that started it.
     pub command: Vec<String>,
     /// When it began, RFC 3339.
     pub started: String,
-    /// Seconds that the run took, pauses left out.
+    /// Seconds that the run took, without pauses.
     pub seconds: f64,
     pub seed: u64,
     pub stopped: Stopped,
-    /// Whether the record has its end; false when the run was killed.
+    /// Whether the record is complete; false if the run was killed or is still running.
     pub complete: bool,
-    /// Where the run had ended and was taken up again, in order.
+    /// Whether the run was still running when this summary was made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub running: bool,
+    /// Where the run was resumed, in order.
     #[serde(default)]
     pub resumed: Vec<Resumed>,
     /// Whether this run compares each reference with itself.
@@ -46,7 +48,7 @@ pub struct Summary {
     /// Blocks over all rounds.
     pub blocks: u32,
     pub factors: IndexMap<String, Vec<String>>,
-    /// `None` when the run died before the first round was up.
+    /// `None` if the run died before the first round was up.
     pub environment: Option<Environment>,
     pub cases: Vec<CaseSummary>,
     pub comparisons: Vec<Comparison>,
@@ -77,7 +79,7 @@ pub struct LinkEnds {
     pub to: String,
 }
 
-/// A run that goes on after a pause.
+/// A run that was resumed after a pause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Resumed {
     /// When, RFC 3339.
@@ -86,7 +88,7 @@ pub struct Resumed {
     pub after_seconds: f64,
     /// Seconds in which nothing ran.
     pub pause_seconds: f64,
-    /// How it had ended; absent when it was killed.
+    /// How it had ended; absent if it was killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Stopped>,
 }
@@ -111,7 +113,7 @@ pub struct CaseSummary {
     /// Level of each factor that applies.
     pub levels: IndexMap<String, String>,
     pub transport: Transport,
-    /// Whether others are compared with it.
+    /// Whether other cases are compared with it.
     pub reference: bool,
     pub load: LoadSummary,
     pub trials: u32,
@@ -120,21 +122,23 @@ pub struct CaseSummary {
     pub requests: u64,
     /// Errors by class, over all trials.
     pub errors: IndexMap<String, u64>,
-    /// `None` when no trial succeeded.
+    /// `None` if no trial succeeded.
     pub metrics: Option<Metrics>,
-    /// What the live connections were proven to be; `None` when the case never worked.
+    /// What the live connections turned out to be; `None` if the case never worked.
     pub proof: Option<ProofSummary>,
-    /// How many times more the load generator could have done at least: what the same load reached against a server that
-    /// does nothing (always in a closed loop), divided by the throughput, or by the rate of an open loop. `None` where it
-    /// was not calibrated.
+    /// The load generator can generate at least this many times the load: the throughput against a server that does
+    /// nothing (always in a closed loop), divided by the throughput of the case, or by the rate of an open loop. `None`
+    /// if it was not calibrated.
     #[serde(default)]
     pub headroom: Option<f64>,
-    /// By service: what its container's CPU limit kept it from, over all trials; only those that it stopped.
+    /// How much its container's CPU limit throttled each service, over all trials. Services that were not throttled are
+    /// absent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub throttled: IndexMap<String, Throttled>,
 }
 
-/// How a CPU limit acted: a container that has used up its share of a period (100 ms as a rule) waits for the next.
+/// The effect of a CPU limit: a container that has used up its share of a period (usually 100 ms) waits for the next
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throttled {
     /// Periods in which it had to wait.
@@ -155,9 +159,9 @@ pub struct ProofSummary {
     pub tls_cipher: Option<String>,
     /// Whether the driver's connection was kept between requests.
     pub reused: bool,
-    /// The link behind the target, where the application can tell.
+    /// The link behind the target, if the application can tell.
     pub link: Option<LinkObserved>,
-    /// Hops from a client on this machine to the link's server, where the run has containers.
+    /// Hops from a client on this machine to the link's server, if the run has containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<String>,
 }
@@ -168,8 +172,8 @@ pub struct Metrics {
     pub throughput: Measured,
     /// Bytes of payload per second, for protocols that move bulk.
     pub bandwidth: Option<Measured>,
-    /// Closed loop: service time, from the send of a request. Open loop: response time, from when it was due. `None` when
-    /// the driver has no latencies.
+    /// Closed loop: service time, from when a request was sent. Open loop: response time, from when it was due. `None`
+    /// if the driver has no latencies.
     pub latency_p50: Option<Measured>,
     pub latency_p99: Option<Measured>,
     pub latency_max: Option<f64>,
@@ -180,14 +184,14 @@ pub struct Metrics {
     pub cpu_per_byte: Option<f64>,
     /// Context switches per request, by role; the driver is `driver`.
     pub switches_per_request: IndexMap<String, f64>,
-    /// Run delay by role: how long its threads were ready to run and had no CPU. The driver is `driver`; roles of which nobody
-    /// counted it are absent.
+    /// Run delay by role: how long its threads were runnable but not running. The driver is `driver`. Roles for which
+    /// it was not measured are absent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub run_delay: IndexMap<String, RunDelay>,
-    /// System calls per request that the driver made by its own count.
+    /// System calls per request of the driver, as it counts them itself.
     pub driver_system_calls_per_request: f64,
-    /// The driver's CPU time as a share of one core per thread, 0 to 1, over all trials; in an open loop with the time that
-    /// it waits awake.
+    /// The driver's CPU time as a share of one core per thread, 0 to 1, over all trials. In an open loop this includes
+    /// busy-waiting.
     pub driver_load: f64,
     /// Whether the schedule was kept; absent for a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,15 +199,15 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// CPU time per request of all roles together, in microseconds. The driver of an open loop waits awake for what is due
-    /// next: that is no cost of a request, and left out.
+    /// CPU time per request of all roles together, in microseconds. The driver of an open loop busy-waits, which is not
+    /// a cost of a request, so it is left out.
     #[must_use]
     pub fn cpu_total(&self) -> f64 {
         let services: f64 = self.cpu_per_request.roles.values().sum();
         services + if self.open_loop.is_some() { 0.0 } else { self.cpu_per_request.driver }
     }
 
-    /// Run delay per request of the same roles together, in microseconds; `None` where it is not known of each that ran.
+    /// Run delay per request of the same roles together, in microseconds; `None` unless it is known for each that ran.
     #[must_use]
     pub fn run_delay_total(&self) -> Option<f64> {
         let of = |role: &str| self.run_delay.get(role).map(|delay| delay.us_per_request);
@@ -215,25 +219,26 @@ impl Metrics {
     }
 }
 
-/// How long the threads of a role were ready to run and had no CPU.
+/// How long the threads of a role were runnable but not running.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunDelay {
     /// Microseconds per right answer, all threads added up.
     pub us_per_request: f64,
-    /// Run delay divided by run delay and CPU time, 0 to 1: of the time in which there was work to do, the part without a CPU.
+    /// Run delay divided by the sum of run delay and CPU time, 0 to 1: the share of its work time that it waited for a
+    /// CPU.
     pub share: f64,
 }
 
-/// What an open loop was to send over all trials, and how well it did.
+/// What an open loop should have sent over all trials, and what it did send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenLoop {
     /// Requests that were due in the measured time.
     pub scheduled: u64,
-    /// Those of them that were sent in it.
+    /// How many of them were sent in that time.
     pub sent: u64,
-    /// Whether at least 99 % of them were.
+    /// Whether at least 99 % of them were sent.
     pub reached: bool,
-    /// By how much requests were sent later than they were due, in microseconds; part of the response time.
+    /// How long after they were due requests were sent, in microseconds. Part of the response time.
     pub lag_p50_us: Option<f64>,
     pub lag_p99_us: Option<f64>,
 }
@@ -262,9 +267,10 @@ pub struct CpuPerRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// More is better. What verdicts of closed loops speak of; open loops are not compared by it, as it was asked for.
+    /// More is better. Verdicts of closed loops are about it. Open loops are not compared by it, because it was asked
+    /// for.
     Throughput,
-    /// Less is better. What verdicts of open loops speak of.
+    /// Less is better. Verdicts of open loops are about it.
     LatencyP50,
     /// Less is better.
     LatencyP99,
@@ -273,7 +279,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// The one that was declared beforehand for a load, and that sentences speak of.
+    /// The metric declared in advance for a load, which verdict sentences are about.
     #[must_use]
     pub fn primary(load: &LoadSummary) -> Self {
         if load.is_open() { Self::LatencyP50 } else { Self::Throughput }
@@ -291,21 +297,21 @@ pub struct Comparison {
     pub low: f64,
     pub high: f64,
     pub verdict: Verdict,
-    /// True when a check says that the driver or the machine hides a part of the difference: the ratio is then nearer
-    /// to 1 than the truth.
+    /// True if a check found that the driver or the machine hides part of the difference. The ratio is then closer to 1
+    /// than the truth.
     pub lower_bound: bool,
-    /// Blocks that have both cases.
+    /// Blocks that contain both cases.
     pub blocks: u32,
-    /// For `undecided`: estimated further seconds of this run until it is decided.
+    /// For `undecided`: estimate of how many more seconds of this run would decide it.
     pub more_seconds: Option<f64>,
     /// What the difference means for a request (metric `latency_p50` and `throughput` only).
     pub materiality: Option<Materiality>,
-    /// How much less the case waits for CPUs (the metric that the verdict is about only); absent where nobody counted it.
+    /// How much less the case waits for CPUs. Only with the metric that the verdict is about; absent if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_saved: Option<RunDelaySaved>,
 }
 
-/// In the sense of the metric: `faster` is better, also where less is better.
+/// In the sense of the metric: `faster` is better, even if less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -319,23 +325,23 @@ pub enum Verdict {
 /// Whether the difference matters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Materiality {
-    /// Time that the case saves against its reference, in microseconds of a request; negative when it costs.
+    /// Time per request that the case saves compared with its reference, in microseconds; negative if it costs time.
     pub saved_us: f64,
     pub saved_us_low: f64,
     pub saved_us_high: f64,
-    /// A handler that takes longer than this (ms) makes the saved time less than the margin of the response.
+    /// If a handler takes longer than this (ms), the saved time is less than the margin of the response.
     pub break_even_ms: f64,
-    /// CPU cores saved at 1,000 requests/s, driver and services together (services alone in an open loop); negative when it
-    /// costs.
+    /// CPU cores saved at 1,000 requests/s, driver and services together (services alone in an open loop); negative if
+    /// it costs cores.
     pub cores_saved_at_1000_per_second: f64,
 }
 
-/// Run delay per request that a case saves against its reference, in microseconds; negative where it waits longer.
+/// Run delay per request that a case saves compared with its reference, in microseconds; negative if it waits longer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunDelaySaved {
-    /// Driver and services together (services alone in an open loop); `None` where it is not known of each that ran.
+    /// Driver and services together (services alone in an open loop); `None` unless it is known for each that ran.
     pub all: Option<Measured>,
-    /// By role, where it is known of both; the driver is `driver`.
+    /// By role, if it is known for both cases; the driver is `driver`.
     pub roles: IndexMap<String, Measured>,
 }
 
@@ -353,9 +359,10 @@ pub struct Derived {
     pub value: Option<Measured>,
     /// Of a slope: the time at 0, `us`.
     pub intercept: Option<Measured>,
-    /// The value less that of the reference transport, from the same blocks; `None` for the reference and for a crossover.
+    /// The value minus that of the reference transport, from the same blocks; `None` for the reference and for a
+    /// crossover.
     pub against_reference: Option<Measured>,
-    /// Of a crossover that lies outside of the levels that were run: where.
+    /// For a crossover outside the levels that were run: on which side.
     pub outside: Option<Outside>,
 }
 
@@ -369,7 +376,7 @@ pub enum Outside {
     Beyond,
 }
 
-/// A test of trust.
+/// A finding that affects trust in the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// Stable name, for example `driver-saturated`.
@@ -379,7 +386,7 @@ pub struct Check {
     pub case: Option<String>,
     /// What was seen, with figures.
     pub evidence: String,
-    /// What it does to the result.
+    /// Its effect on the result.
     pub effect: String,
 }
 
@@ -390,6 +397,6 @@ pub enum Severity {
     Note,
     /// The result is weaker than it looks.
     Doubt,
-    /// The result must not be used for what it says.
+    /// The result must not be used.
     Invalid,
 }

@@ -3,8 +3,17 @@
 use indexmap::IndexMap;
 use lasthop_load::{
     Histogram, Spec, TrialResult,
+    protocol::{Protocol, echo::Echo},
     result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
-    spec::{Address, Arrivals, Echo, Endpoint, Engine, Protocol, Tls, Transport},
+    spec::{Address, Arrivals, Endpoint, Engine, Tls, Transport},
+};
+use lasthop_model::{
+    level::Level,
+    observation::{MachineUsage, NetworkCounters, Observations, RoleUsage},
+    record::{
+        CasePlan, CaseProof, Environment, ExperimentSummary, FactorSummary, Failure, LoadSummary, MeasuredTrial,
+        Placement, RoundRecord, RunEnd, RunHeader, Settings, Stopped, TrialRecord, VERSION,
+    },
 };
 use lasthop_stats::random::Draws;
 
@@ -12,17 +21,7 @@ use super::{
     summarise,
     summary::{Check, Comparison, Metric, Summary},
 };
-use crate::{
-    experiment::model::Level,
-    observe::{MachineUsage, NetworkCounters, Observations, RoleUsage},
-    record::{
-        data::RunData,
-        schema::{
-            CasePlan, CaseProof, Environment, ExperimentSummary, FactorSummary, Failure, LoadSummary, MeasuredTrial,
-            Placement, RoundRecord, RunEnd, RunHeader, Settings, Stopped, TrialRecord, VERSION,
-        },
-    },
-};
+use crate::record::data::RunData;
 
 const TRIAL_NS: u64 = 100_000_000;
 
@@ -59,7 +58,7 @@ pub fn counting_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64) -> Ru
     let mut records = Vec::new();
     let mut at_ns = 0;
     for round in 0..rounds {
-        records.push(TrialRecord::Round(round_record(&cases, round, at_ns)));
+        records.push(TrialRecord::Round(Box::new(round_record(&cases, round, at_ns))));
         let luck: Vec<f64> = truths.iter().map(|_| noise(&mut draws, 0.005)).collect();
         for block in 0..blocks {
             let neighbours = noise(&mut draws, 0.05);
@@ -211,7 +210,7 @@ fn environment() -> Environment {
 }
 
 fn round_record(cases: &[CasePlan], round: u32, at_ns: u64) -> RoundRecord {
-    let cases = cases.iter().map(|case| (case.case.clone(), proof(case.transport))).collect();
+    let cases = cases.iter().map(|case| (case.case.clone(), proof(case.transport).into())).collect();
     RoundRecord { round, at_ns, start_ns: 1_000_000, cases, headroom: IndexMap::new() }
 }
 
@@ -219,13 +218,14 @@ fn proof(transport: Transport) -> CaseProof {
     let tls = transport.is_tls().then(|| Tls { authority: None, server_name: "s".to_owned(), resumption: false });
     let address =
         if transport.is_unix() { Address::Unix("/run/s".into()) } else { Address::Tcp("127.0.0.1:9".parse().unwrap()) };
-    let spec = Spec::new(Endpoint { address, tls }, Protocol::Echo(Echo { size: 64 }));
+    let spec = Spec::new(Endpoint { address, tls }, Protocol::from(Echo { size: 64 }));
     let driver = Proof {
         family: if transport.is_unix() { "unix" } else { "inet" }.to_owned(),
         peer: "peer".to_owned(),
         tls_version: transport.is_tls().then(|| "TLSv1.3".to_owned()),
         tls_cipher: transport.is_tls().then(|| "TLS13_AES_256_GCM_SHA384".to_owned()),
         reused: true,
+        password_asked: None,
         nodelay: (!transport.is_unix()).then_some(true),
         send_buffer: None,
         receive_buffer: None,
@@ -292,14 +292,14 @@ pub fn each_trial(data: &mut RunData, case: &str, mut change: impl FnMut(&mut Me
 /// Every round, to be changed.
 pub fn each_round(data: &mut RunData) -> impl Iterator<Item = &mut RoundRecord> {
     data.records.iter_mut().filter_map(|record| match record {
-        TrialRecord::Round(round) => Some(round),
+        TrialRecord::Round(round) => Some(&mut **round),
         _ => None,
     })
 }
 
 /// Changes what every round saw of a case.
-pub fn each_proof(data: &mut RunData, case: &str, change: impl FnMut(&mut CaseProof)) {
-    each_round(data).filter_map(|round| round.cases.get_mut(case)).for_each(change);
+pub fn each_proof(data: &mut RunData, case: &str, mut change: impl FnMut(&mut CaseProof)) {
+    each_round(data).filter_map(|round| round.cases.get_mut(case)).for_each(|seen| change(seen));
 }
 
 /// Replaces each trial of a case for which `when` holds by a failure.
@@ -316,7 +316,7 @@ pub fn fail(data: &mut RunData, case: &str, when: impl Fn(&MeasuredTrial) -> boo
             },
             _ => continue,
         };
-        *record = TrialRecord::Failure(failure);
+        *record = TrialRecord::Failure(Box::new(failure));
     }
 }
 

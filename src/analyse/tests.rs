@@ -1,15 +1,13 @@
 use lasthop_load::spec::Transport;
+use lasthop_model::record::{Stopped, TrialRecord};
 use lasthop_stats::stopping::LEAST_ROUNDS;
 
 use super::{
-    precision_reached, progress, summarise,
+    is_due, look, summarise,
     summary::{Metric, Summary, Verdict},
     testing::{TCP, Truth, UNIX, at_rate, comparison, counting_run, each_trial, fail, healthy, run},
 };
-use crate::record::{
-    data::RunData,
-    schema::{Stopped, TrialRecord},
-};
+use crate::record::data::RunData;
 
 fn known(summary: &Summary, metric: Metric) -> (f64, f64, f64) {
     let found = comparison(summary, "unix", metric).unwrap();
@@ -215,34 +213,34 @@ fn after(data: &RunData, rounds: u32) -> RunData {
 #[test]
 fn the_stop_waits_for_rounds_and_for_width() {
     let mut data = run(&[TCP, UNIX], 12, 5);
-    assert!(precision_reached(&data));
-    assert!(!precision_reached(&after(&data, LEAST_ROUNDS as u32 - 1)), "too few rounds, however narrow");
-    let line = &progress(&data)[0];
+    assert!(look(&data).precise);
+    assert!(!look(&after(&data, LEAST_ROUNDS as u32 - 1)).precise, "too few rounds, however narrow");
+    let line = &look(&data).lines[0];
     let width = line.ratio.unwrap().log_half_width().exp_m1();
     data.header.settings.precision = width * 1.01;
-    assert!(precision_reached(&data));
+    assert!(look(&data).precise);
     data.header.settings.precision = width * 0.99;
-    assert!(!precision_reached(&data));
+    assert!(!look(&data).precise);
 }
 
 #[test]
 fn the_stop_does_not_wait_for_a_case_that_never_worked() {
     let mut data = run(&[TCP, UNIX, Truth { transport: Transport::Tls, ..TCP }], 12, 5);
     fail(&mut data, "tls", |_| true);
-    assert!(precision_reached(&data));
+    assert!(look(&data).precise);
     fail(&mut data, "unix", |_| true);
-    assert_eq!(precision_reached(&data), precision_reached(&run(&[TCP], 12, 5)), "then the throughput alone decides");
+    assert_eq!(look(&data).precise, look(&run(&[TCP], 12, 5)).precise, "then the throughput alone decides");
     fail(&mut data, "tcp", |_| true);
-    assert!(!precision_reached(&data));
+    assert!(!look(&data).precise);
 }
 
 #[test]
 fn progress_narrows_from_nothing() {
     let data = run(&[TCP, UNIX], 10, 5);
-    assert_eq!(progress(&after(&data, 0))[0].ratio, None);
-    let width = |rounds| progress(&after(&data, rounds))[0].ratio.unwrap().log_half_width();
+    assert_eq!(look(&after(&data, 0)).lines[0].ratio, None);
+    let width = |rounds| look(&after(&data, rounds)).lines[0].ratio.unwrap().log_half_width();
     assert!(width(10) < width(4));
-    let last = &progress(&data)[0];
+    let last = &look(&data).lines[0];
     assert_eq!((last.rounds, last.blocks, last.case.as_str(), last.reference.as_str()), (10, 50, "unix", "tcp"));
 }
 
@@ -294,20 +292,20 @@ fn an_open_loop_is_compared_by_its_response_time() {
 #[test]
 fn an_open_loop_stops_at_its_response_time() {
     let mut data = at_rate(run(&[TCP, UNIX], 12, 5), 2_000.0);
-    let line = &progress(&data)[0];
+    let line = &look(&data).lines[0];
     assert_eq!(line.metric, Metric::LatencyP50);
     let width = line.ratio.unwrap().log_half_width().exp_m1();
     data.header.settings.precision = width * 1.01;
-    assert!(precision_reached(&data));
+    assert!(look(&data).precise);
     data.header.settings.precision = width * 0.99;
-    assert!(!precision_reached(&data));
+    assert!(!look(&data).precise);
     // One case alone stops at its own median.
     let alone = at_rate(run(&[TCP], 12, 5), 2_000.0);
-    assert!(precision_reached(&alone));
+    assert!(look(&alone).precise);
     let narrower = |share| {
         let mut data = alone.clone();
         data.header.settings.precision = share;
-        precision_reached(&data)
+        look(&data).precise
     };
     assert!(!narrower(1e-5));
 }
@@ -315,7 +313,7 @@ fn an_open_loop_stops_at_its_response_time() {
 #[test]
 fn an_open_loop_that_slows_down_drifts() {
     let mut data = at_rate(run(&[TCP, UNIX], 8, 5), 2_000.0);
-    let slower = |trial: &mut crate::record::schema::MeasuredTrial, share: f64| {
+    let slower = |trial: &mut lasthop_model::record::MeasuredTrial, share: f64| {
         let mut response = lasthop_load::Histogram::new();
         let times = 1.0 + share * trial.at_ns as f64 / 1e10;
         response.record_n((50_000.0 * times) as u64, 200);
@@ -327,4 +325,14 @@ fn an_open_loop_that_slows_down_drifts() {
     let text = |case: &str| &drifts.iter().find(|check| check.case.as_deref() == Some(case)).unwrap().evidence;
     assert!(text("tcp").starts_with("its median response time rises"), "{}", text("tcp"));
     assert!(text("unix").starts_with("the ratio to tcp rises"), "{}", text("unix"));
+}
+
+#[test]
+fn looks_become_rare_in_a_long_run() {
+    assert!((1..=199).all(is_due), "as often as ever in a run of usual length");
+    let of_an_hour = (1..=4_000).filter(|rounds| is_due(*rounds)).count();
+    assert!((400..700).contains(&of_an_hour), "{of_an_hour}");
+    for rounds in 200..4_000_u32 {
+        assert!((rounds..=rounds + rounds / 100 + 1).any(is_due), "none within 1 % of {rounds}");
+    }
 }

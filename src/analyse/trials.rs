@@ -2,24 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use lasthop_load::Histogram;
+use lasthop_model::record::{CasePlan, CaseProof, MeasuredTrial, Stopped};
 use lasthop_stats::{
     Grouped, Resampling,
     grouped::BlockValue,
-    quantile::Bins,
+    quantile::Histogram as Bins,
     random,
     stopping::{LOOKS_CONFIDENCE, after_reports},
     totals::{Fraction, Totals},
 };
 
-use crate::record::{
-    data::RunData,
-    schema::{CasePlan, CaseProof, MeasuredTrial, Stopped},
-};
+use crate::record::data::RunData;
 
 /// Round and block.
 pub type Place = (u32, u32);
 
-/// Trials of one case that yielded a number, in order.
+/// Trials of one case that have a result, in order.
 pub type CaseTrials<'a> = BTreeMap<Place, &'a MeasuredTrial>;
 
 /// Resamples for percentiles, each of which merges histograms.
@@ -64,26 +63,26 @@ impl<'a> Trials<'a> {
         self.usable.get(case).map_or(0, BTreeMap::len)
     }
 
-    /// All trials, also those without a right answer.
+    /// All trials, including those without a right answer.
     pub fn every(&self) -> impl Iterator<Item = &'a MeasuredTrial> + use<'a> {
         self.data.trials()
     }
 
-    /// Blocks in which both cases have a number.
+    /// Blocks in which both cases have a result.
     pub fn pairs(&self, case: &str, reference: &str) -> Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)> {
         let (Some(ours), Some(theirs)) = (self.usable.get(case), self.usable.get(reference)) else { return vec![] };
         ours.iter().filter_map(|(place, trial)| Some((*place, *trial, *theirs.get(place)?))).collect()
     }
 
-    /// Trials and starts of a case that yielded no number.
+    /// Failed trials and failed starts of a case.
     pub fn failed(&self, case: &str) -> u32 {
         let recorded = self.data.failures().filter(|failure| failure.case == case).count();
         u32::try_from(recorded).unwrap_or(u32::MAX) + self.empty.get(case).copied().unwrap_or(0)
     }
 
-    /// What each round's verification saw of a case.
+    /// The proofs of a case, one per round.
     pub fn proofs<'b>(&self, case: &'b str) -> impl Iterator<Item = &'a CaseProof> + use<'a, 'b> {
-        self.data.rounds().filter_map(move |round| round.cases.get(case))
+        self.data.rounds().filter_map(move |round| round.cases.get(case).map(|seen| &**seen))
     }
 
     pub fn rounds(&self) -> u32 {
@@ -97,13 +96,13 @@ impl<'a> Trials<'a> {
         u32::try_from(seen.len()).unwrap_or(u32::MAX)
     }
 
-    /// Seconds that the run took, or has taken up to its last trial, pauses left out.
+    /// Seconds that the run took, or has taken up to its last trial, without pauses.
     pub fn seconds(&self) -> f64 {
         self.data.took_ns() as f64 / 1e9
     }
 
-    /// The level at which intervals are computed: higher for a run that stopped at its own intervals, so that they cover
-    /// the truth in 95 % of runs all the same; and for one that had been reported before it was resumed.
+    /// The confidence level of intervals. It is higher for a run that stopped because its intervals were narrow enough,
+    /// and for one that was reported before it was resumed, so that intervals still cover the truth in 95 % of runs.
     pub fn confidence(&self) -> f64 {
         after_reports(
             match &self.data.end {
@@ -119,7 +118,7 @@ impl<'a> Trials<'a> {
         after_reports(LOOKS_CONFIDENCE, self.data.reports())
     }
 
-    /// Draws of its own for each case and quantity.
+    /// Separate random draws for each case and quantity.
     pub fn resampling(&self, case: &str, quantity: &str) -> Resampling {
         Resampling::new(random::seed_for(self.data.header.settings.seed, &[case, quantity]))
     }
@@ -129,7 +128,7 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Values by round; `None` when there is none or one is not usable.
+/// Values by round; `None` if there are none or if one cannot be used.
 pub fn grouped<T: BlockValue>(values: impl IntoIterator<Item = (u32, T)>) -> Option<Grouped<T>> {
     let mut rounds: BTreeMap<u32, Vec<T>> = BTreeMap::new();
     for (round, value) in values {
@@ -138,12 +137,13 @@ pub fn grouped<T: BlockValue>(values: impl IntoIterator<Item = (u32, T)>) -> Opt
     Grouped::new(rounds.into_values().collect()).ok()
 }
 
-/// Right answers by seconds.
+/// Right answers per second.
 pub fn rate(trial: &MeasuredTrial) -> Totals {
     Totals::of(trial.result.requests as f64, trial.result.elapsed_ns as f64 / 1e9)
 }
 
-/// What a trial is compared by: right answers per second, or for an open loop its median response time in nanoseconds.
+/// The metric by which trials are compared: right answers per second, or in an open loop the median response time in
+/// nanoseconds.
 pub fn primary(trial: &MeasuredTrial) -> Option<f64> {
     let result = &trial.result;
     match result.offered {
@@ -154,12 +154,12 @@ pub fn primary(trial: &MeasuredTrial) -> Option<f64> {
     }
 }
 
-/// What [`primary`] is, in words.
+/// The name of [`primary`].
 pub fn primary_name(plan: &CasePlan) -> &'static str {
     if plan.load.is_open() { "median response time" } else { "throughput" }
 }
 
-/// Microseconds that a request took, on average: the time of all connections by right answers.
+/// Mean microseconds per request: the time of all connections divided by right answers.
 pub fn mean_time(trial: &MeasuredTrial, connections: u32) -> Totals {
     let microseconds = trial.result.elapsed_ns as f64 / 1e3 * f64::from(connections.max(1));
     Totals::of(microseconds, trial.result.requests as f64)
@@ -170,8 +170,8 @@ pub fn served(trial: &MeasuredTrial) -> f64 {
     trial.result.requests_total.max(trial.result.requests) as f64
 }
 
-/// Microseconds of CPU time per request: the driver's in the measure phase, the services' in the whole trial. Without the
-/// driver's for an open loop, where it is mostly the time that it waits awake.
+/// Microseconds of CPU time per request: the driver's in the measure phase, the services' in the whole trial. In an
+/// open loop without the driver's, which is mostly busy-waiting.
 pub fn cpu(trial: &MeasuredTrial) -> Totals {
     let services: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
     let part = |cpu_ns: u64, denominator: f64| Fraction { numerator: cpu_ns as f64 / 1e3, denominator };
@@ -180,9 +180,18 @@ pub fn cpu(trial: &MeasuredTrial) -> Totals {
     Totals(driver.into_iter().chain([part(services, served(trial))]).collect())
 }
 
-/// The latencies, in nanoseconds: response times of an open loop, else service times; `None` when the driver has none.
-pub fn latencies(trial: &MeasuredTrial) -> Option<Bins> {
-    let histogram = trial.result.latency().filter(|histogram| !histogram.is_empty())?;
-    // The lowest bin's middle may be 0 ns.
-    Some(Bins(histogram.bins().map(|(value, count)| (value.max(1), count)).collect()))
+/// The latencies of a trial, in nanoseconds.
+#[derive(Clone, Copy)]
+pub struct Latencies<'a>(&'a Histogram);
+
+impl Bins for Latencies<'_> {
+    /// The lowest bin's middle may be 0 ns.
+    fn bins(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.bins().map(|(value, count)| (value.max(1), count))
+    }
+}
+
+/// Response times of an open loop, otherwise service times; `None` if the driver has none.
+pub fn latencies(trial: &MeasuredTrial) -> Option<Latencies<'_>> {
+    trial.result.latency().filter(|histogram| !histogram.is_empty()).map(Latencies)
 }

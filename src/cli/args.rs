@@ -2,34 +2,37 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use clap_complete::Shell;
+use lasthop_model::{
+    driver::{DriverAt, Remote, ToolChoice},
+    engine::{EngineKind, Images},
+    rate::Rate,
+    selection::Choice,
+};
 
-use super::{load::ArrivalsArg, values::program};
+use super::values::{ArrivalsArg, program};
 use crate::{
-    experiment::{
-        cases::Choice,
-        pace::Rate,
-        quantity::{duration, share},
-    },
+    experiment::quantity::{duration, share},
     report::Format,
-    run::away::{DriverAt, Remote},
-    service::container::{engine::Kind, image::Images},
-    tool::ToolChoice,
+    tool,
 };
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done
-  1    a case failed, or a program is missing: the output says which
-  2    wrong use: an unknown word, a file with errors
-  130  interrupted; what was measured so far is recorded and reported";
+  0    success
+  1    a case failed or a program is missing; the output says which
+  2    wrong usage: an unknown name, or a file with errors
+  130  interrupted; the results so far are recorded and reported";
 
 /// Measures how two processes on one machine should talk
 ///
-/// Starts the real servers of a stack, drives them over every local transport in turn, and says which transport is
-/// faster, by how much, with what confidence, why, and whether it matters. Without a command it runs the embedded
-/// default, `lasthop run sockets`.
+/// lasthop starts the real servers of a stack and drives them over every local transport in turn. It tells you which
+/// transport is faster, by how much, with what confidence, why, and whether it matters. Without a command it runs
+/// `lasthop run sockets`, which needs nothing installed.
 #[derive(Debug, Parser)]
 #[command(name = "lasthop", version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -44,35 +47,35 @@ pub enum Command {
     /// Run an experiment and report its result
     #[command(after_help = EXIT_CODES)]
     Run(Run),
-    /// Go on with a run that was interrupted, killed, or ended by its budget
+    /// Continue a run that was interrupted or killed, or that used up its budget
     #[command(after_help = EXIT_CODES)]
     Resume(Resume),
     /// List the experiments
     List,
     /// Show an experiment: its question, services, factors and cases
     Show(Show),
-    /// Put load on one endpoint and print its figures
+    /// Load a single endpoint and print its figures
     Load(super::load::LoadArgs),
-    /// Report a recorded run again, in any format
+    /// Print the report of a recorded run, in any format
     Report(Report),
     /// List the recorded runs
     Runs,
-    /// Repeat what others published: their method beside lasthop's, and why the figures differ
+    /// Repeat published studies by their own method and by lasthop's, and explain why the figures differ
     #[command(after_help = EXIT_CODES)]
     Repro(Repro),
-    /// Write the winner's configuration for copying, and what must be true for it
+    /// Print the winner's configuration to copy, and the conditions under which it holds
     Export(Export),
-    /// Say what this machine can run, what is missing, and what makes it noisy
+    /// Check what this machine can run, what is missing, and what makes it noisy
     Doctor(Doctor),
     /// Install what an experiment needs (shows the commands first)
     Setup(Setup),
-    /// Start an experiment of your own: a folder of data that runs as it is
+    /// Create your own experiment: a folder of data that runs as it is
     New(New),
     /// Remove what a killed run left behind
     Clean,
-    /// Say over which hops a server on this machine is reached: proxies, DNAT, bridges, namespaces
+    /// Show the hops on the way to a server on this machine: proxies, DNAT, bridges, namespaces
     Path(PathArgs),
-    /// Write a completion script for a shell to standard output
+    /// Print a completion script for your shell
     Completions { shell: Shell },
     /// The load generator as a process: JSON lines in, JSON lines out
     #[command(hide = true)]
@@ -86,29 +89,26 @@ pub enum Command {
     /// Run a command in a network namespace
     #[command(hide = true)]
     Enter(EnterArgs),
-    /// A server that says one reply for every request, and does nothing else
+    /// A server that sends one fixed reply to every request
     #[command(hide = true)]
     Null,
-    /// lasthop's own server of the experiment `sockets`
+    /// The server of the experiment `sockets`
     #[command(hide = true)]
     Serve(super::serve::ServeArgs),
-    /// Write man page, completions and schemas into a folder
-    #[command(hide = true)]
-    Generate { directory: PathBuf },
 }
 
-/// Which tool is run in the place of the load generator; not for people.
+/// The tool to run instead of the load generator. Internal.
 #[derive(Debug, Args)]
 pub struct DriveArgs {
     /// A tool as JSON: choice, program, version, scratch
     #[arg(long, value_name = "JSON")]
     pub foreign: Option<String>,
-    /// End at once when nobody can ask any more
+    /// Exit as soon as standard input closes
     #[arg(long)]
     pub hang_up: bool,
 }
 
-/// Which network namespace a command is to run in; not for people.
+/// The network namespace to run a command in. Internal.
 #[derive(Debug, Args)]
 pub struct EnterArgs {
     pub namespace: PathBuf,
@@ -116,7 +116,7 @@ pub struct EnterArgs {
     pub command: Vec<std::ffi::OsString>,
 }
 
-/// What lasthop tells its guard; not for people.
+/// What lasthop passes to its guard. Internal.
 #[derive(Debug, Args)]
 pub struct GuardArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -125,7 +125,7 @@ pub struct GuardArgs {
 
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Name of an experiment (see `lasthop list`), or the folder of your own
+    /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
     #[arg(default_value = "sockets")]
     pub experiment: String,
     #[command(flatten)]
@@ -151,99 +151,100 @@ pub struct RunOptions {
 }
 
 #[derive(Debug, Args, Clone)]
-#[command(next_help_heading = "Which cases")]
+#[command(next_help_heading = "Cases")]
 pub struct Select {
-    /// Keep only these levels of a factor
+    /// Run only these of a factor's default levels
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
     pub only: Vec<Choice>,
-    /// Run a factor at these levels, also at such that are not run by default
+    /// Run these levels of a factor, including levels that are off by default
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
     pub set: Vec<Choice>,
-    /// Compare each reference case with itself: the spread is what this machine can resolve
+    /// Compare each reference case with itself, to see the smallest difference that this machine can resolve
     #[arg(long)]
     pub aa: bool,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "How long and how exactly")]
+#[command(next_help_heading = "Duration and precision")]
 pub struct ScheduleOptions {
-    /// Stop when every interval is this narrow: half its width as a share of the ratio
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    /// Stop once every interval is this narrow: half its width, as a share of the ratio
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub precision: Option<f64>,
-    /// Time for the whole run, starts included (`60s`, `5m`)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// Time for the whole run, including the starts of services (`60s`, `5m`)
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
-    /// Differences within this share count as none
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    /// Treat cases that differ by less than this share as equivalent
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub margin: Option<f64>,
     /// Length of one trial
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub trial: Option<Duration>,
-    /// Blocks between two restarts of the services
+    /// Blocks per round; services restart after each round
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub blocks: Option<u32>,
-    /// Seed of the order of cases and of the bootstrap; drawn and recorded if not given
+    /// Seed for the order of cases and for the bootstrap [default: random, and recorded]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Do not calibrate the load generator against a server that does nothing
+    /// Skip the calibration of the load generator against a server that does nothing
     #[arg(long)]
     pub no_headroom: bool,
-    /// Stop after so many rounds (starts of all services)
+    /// Stop after this many rounds; each round starts all services afresh
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Which CPUs driver and services may use
+    /// CPUs that the driver and the services may use
     #[arg(long, value_enum, default_value_t = PlacementChoice::Auto)]
     pub placement: PlacementChoice,
 }
 
 #[derive(Debug, Args, Clone)]
-#[command(next_help_heading = "At which rate")]
+#[command(next_help_heading = "Rate")]
 pub struct Pace {
-    /// Every case at this rate, in requests per second over all its connections, whether or not replies came (open loop):
-    /// response times are compared then, and not throughput. 0: a closed loop, the next request after the reply
+    /// Open loop: send this many requests per second in total to each case, and compare response times instead of
+    /// throughput. 0 restores the closed loop
     #[arg(long, value_name = "PER_SECOND", allow_negative_numbers = true)]
     pub rate: Option<Rate>,
-    /// How the requests of an open loop are spread over time; `constant` if neither this nor the experiment says
+    /// Spacing of an open loop's requests [default: the experiment's, else constant]
     #[arg(long, value_enum, requires = "rate")]
     pub arrivals: Option<ArrivalsArg>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PlacementChoice {
-    /// Apart where there is a CPU for each process of the case, else free
+    /// Apart if there is a CPU for each process of the case, otherwise free
     Auto,
-    /// The driver on a CPU of its own, the services on the others
+    /// The driver on its own CPU, the services on the others
     Apart,
     /// Driver and services on one CPU
     Same,
-    /// The scheduler decides
+    /// Any CPU, as the scheduler decides
     Free,
 }
 
 #[derive(Debug, Args, Clone, Default)]
-#[command(next_help_heading = "Who drives")]
+#[command(next_help_heading = "Driver")]
 pub struct Drivers {
-    /// Make the load with a classic tool: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark, with flags of its own
-    /// if they are given (`'wrk -t2 -c10 -d5s'`). Its trials last whole seconds
-    #[arg(long, value_name = "TOOL")]
+    /// Drive with a classic tool instead: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark. You can add flags for
+    /// the tool (`'wrk -t2 -c10 -d5s'`). Trials then last whole seconds
+    #[arg(long, value_name = "TOOL", value_parser = tool::choice)]
     pub driver: Option<ToolChoice>,
-    /// Let a classic tool take its turn beside lasthop's load generator, and say whether they agree
-    #[arg(long, value_name = "TOOL", conflicts_with = "driver")]
+    /// Measure every case with this classic tool too, and report whether it agrees with lasthop's load generator
+    #[arg(long, value_name = "TOOL", value_parser = tool::choice, conflicts_with = "driver")]
     pub cross_check: Vec<ToolChoice>,
-    /// Put the driver elsewhere: `netns:new` (a network namespace of lasthop's own making), `netns:NAME`, or
-    /// `ssh:[USER@]HOST[:PORT]` (lasthop is copied there, and removed again)
+    /// Run the driver elsewhere: `netns:new` (a network namespace that lasthop creates), `netns:NAME`, or
+    /// `ssh:[USER@]HOST[:PORT]` (lasthop copies itself there and removes the copy afterwards)
     #[arg(long, value_name = "PLACE")]
     pub driver_at: Option<DriverAt>,
-    /// An option of ssh (`-o`), such as `IdentityFile=…`
+    /// Option for ssh (`-o`), such as `IdentityFile=…`
     #[arg(long, value_name = "KEY=VALUE")]
     pub ssh_option: Vec<String>,
-    /// Configuration file of ssh (`-F`)
+    /// Configuration file for ssh (`-F`)
     #[arg(long, value_name = "FILE")]
     pub ssh_config: Option<PathBuf>,
-    /// lasthop on the other host, in the place of a copy: the same version, for another architecture
+    /// Path to lasthop on the remote host, used instead of copying this executable. It must be the same version; needed
+    /// for another architecture
     #[arg(long, value_name = "PATH")]
     pub driver_program: Option<String>,
-    /// Address of this machine at which services listen for a driver on another host
+    /// Address of this machine on which services listen for a driver on another host
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<IpAddr>,
 }
@@ -261,44 +262,44 @@ impl Drivers {
 }
 
 #[derive(Debug, Default, Args, Clone)]
-#[command(next_help_heading = "Which programs")]
+#[command(next_help_heading = "Programs")]
 pub struct Programs {
     /// Use this executable for a recipe
     #[arg(long = "program", value_name = "RECIPE=PATH", value_parser = program)]
     pub programs: Vec<(String, PathBuf)>,
-    /// Run containers with this engine; the first that can be used if not given
-    #[arg(long, value_enum)]
-    pub engine: Option<Kind>,
-    /// How the images of containers are made
-    #[arg(long, value_enum, default_value_t)]
+    /// Container engine [default: the first that works]
+    #[arg(long, value_parser = engine())]
+    pub engine: Option<EngineKind>,
+    /// How to build container images
+    #[arg(long, value_parser = images(), default_value = "auto")]
     pub images: Images,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What comes out")]
+#[command(next_help_heading = "Output")]
 pub struct OutputOptions {
-    /// Form of the report
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
-    /// Write the report into a file instead of standard output
+    /// Write the report to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// What is said on the way.
+/// What a run prints while it goes on.
 #[derive(Debug, Args)]
 pub struct TalkOptions {
-    /// Do not show progress; warnings stay
+    /// Show warnings but no progress
     #[arg(short, long)]
     pub quiet: bool,
-    /// Show no progress line even on a terminal
+    /// Print one line per round instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Name of an experiment, or the folder of your own
+    /// Name of an experiment, or the folder of your own experiment
     pub experiment: String,
     #[command(flatten)]
     pub select: Select,
@@ -306,7 +307,7 @@ pub struct Show {
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// A run: its name or a part of it, its directory, or `last`
+    /// A run: its name or part of its name, its directory, or `last`
     #[arg(default_value = "last")]
     pub run: String,
     #[command(flatten)]
@@ -315,12 +316,16 @@ pub struct Report {
 
 #[derive(Debug, Args)]
 pub struct Resume {
-    /// A run: its name or a part of it, its directory, or `last`
+    /// A run: its name or part of its name, its directory, or `last`
     #[arg(default_value = "last")]
     pub run: String,
-    /// Further time that it may take, starts included; what is left of its own if not given
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// More time for the run, including the starts of services [default: the rest of its budget]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
+    /// Execute what the record names (hosts, ssh commands, programs, its experiment's folder) without asking, even if
+    /// the record is not one of your own
+    #[arg(long)]
+    pub trust_record: bool,
     #[command(flatten)]
     pub output: OutputOptions,
     #[command(flatten)]
@@ -329,50 +334,53 @@ pub struct Resume {
 
 #[derive(Debug, Args)]
 pub struct Repro {
-    /// Name of a study; without it the studies are listed
+    /// Name of a study; leave it out to list the studies
     pub study: Option<String>,
-    /// Every study, as a book: one Markdown file and one JSON file. Finished studies are not repeated
+    /// Repeat every study that is not finished, and write a book of all of them as Markdown and JSON
     #[arg(long, conflicts_with = "study")]
     pub all: bool,
-    /// Repeat finished studies, too
+    /// Repeat finished studies too
     #[arg(long, requires = "all")]
     pub again: bool,
-    /// Time for lasthop's own design of a study, shared by its parts, of which each has one whole round even where that takes
-    /// longer; the study's own method is shortened to take about as long at most
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// Time to measure a study by lasthop's method. The study's parts share it, and each gets at least one whole round.
+    /// The study's own method is shortened to take about as long at most
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
-    /// Let the study's tool take its turn beside lasthop's load generator (pgbench for psql), and say whether they agree within
-    /// 5 %; takes as long again as lasthop's own design
+    /// Measure with the study's tool too (pgbench for psql), and report whether it agrees with lasthop's load generator
+    /// within 5 %. Adds the time of one more measurement by lasthop's method
     #[arg(long)]
     pub cross_check: bool,
-    /// Folder for records, results and the book; lasthop's data folder if not given
+    /// Folder for records, results and the book [default: lasthop's data folder]
     #[arg(long, value_name = "FOLDER")]
     pub into: Option<PathBuf>,
-    /// Seed of the order of cases and of the bootstrap
+    /// Seed for the order of cases and for the bootstrap
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Form of the table of one study
+    /// Format of the table of one study
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
     #[command(flatten)]
     pub programs: Programs,
-    /// Do not show progress; warnings stay
+    /// Show warnings but no progress
     #[arg(short, long)]
     pub quiet: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct Export {
-    /// A run (its name or a part of it, its directory, or `last`), or an experiment: its last run
+    /// A run (its name or part of its name, its directory, or `last`), or an experiment, for its last run
     #[arg(default_value = "last")]
     pub run: String,
-    /// This case instead of the winner
+    /// Export this case instead of the winner
     #[arg(long)]
     pub case: Option<String>,
-    /// Write files into a folder instead of standard output
+    /// Write files to a folder instead of standard output
     #[arg(long, value_name = "FOLDER")]
     pub into: Option<PathBuf>,
-    /// Write the Pod of a case whose services all ran in containers, as YAML for `podman kube play` and Kubernetes
+    /// Overwrite existing files
+    #[arg(long, requires = "into")]
+    pub force: bool,
+    /// Export a Pod as YAML for `podman kube play` and Kubernetes. All services of the case must have run in containers
     #[arg(long)]
     pub kubernetes: bool,
 }
@@ -385,7 +393,7 @@ pub struct PathArgs {
 
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Only what this experiment needs
+    /// Check only what this experiment needs
     pub experiment: Option<String>,
     #[command(flatten)]
     pub programs: Programs,
@@ -393,13 +401,13 @@ pub struct Doctor {
 
 #[derive(Debug, Args)]
 pub struct Setup {
-    /// Name of an experiment, or the folder of your own
+    /// Name of an experiment, or the folder of your own experiment
     #[arg(required_unless_present_any = ["all", "tools"])]
     pub experiment: Option<String>,
-    /// Every built-in experiment, and the classic tools
+    /// Install what the built-in experiments need, and the classic tools
     #[arg(long, conflicts_with = "experiment")]
     pub all: bool,
-    /// The classic tools that can drive: wrk, ab, httperf, h2load, psql, pgbench, redis-benchmark
+    /// Install the classic tools: wrk, ab, httperf, h2load, psql, pgbench, redis-benchmark
     #[arg(long)]
     pub tools: bool,
     /// Run the commands without asking
@@ -412,6 +420,112 @@ pub struct Setup {
 
 #[derive(Debug, Args)]
 pub struct New {
-    /// Name of the experiment and of the folder that is made
+    /// Name of the experiment, and of the folder to create
     pub name: String,
+}
+
+fn engine() -> impl TypedValueParser<Value = EngineKind> {
+    named(EngineKind::ALL.map(|kind| (kind, kind.name(), "")))
+}
+
+fn images() -> impl TypedValueParser<Value = Images> {
+    named([
+        (
+            Images::Auto,
+            "auto",
+            "From the experiment's Containerfile, or from this machine's packages if its base image cannot be pulled",
+        ),
+        (Images::Containerfile, "containerfile", "Only from the experiment's Containerfile"),
+        (Images::Packages, "packages", "From this machine's Debian packages, without a registry"),
+    ])
+}
+
+/// Reads one of these values by its name; each has its help. Value types know nothing of the command line.
+fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    values: [(T, &'static str, &'static str); N],
+) -> impl TypedValueParser<Value = T> {
+    let shown = values.map(|(_, name, help)| {
+        let value = PossibleValue::new(name);
+        if help.is_empty() { value } else { value.help(help) }
+    });
+    PossibleValuesParser::new(shown)
+        .map(move |word| values.iter().find(|(_, name, _)| *name == word).expect("the parser takes no other word").0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+    use crate::experiment::quantity::advised;
+
+    /// The command lines in the code blocks of a document.
+    fn command_lines(text: &str) -> Vec<String> {
+        let of_lasthop = regex::Regex::new(r"^(?:\$ )?(lasthop .*)$").unwrap();
+        let blocks = text.split("```").skip(1).step_by(2);
+        blocks.flat_map(str::lines).filter_map(|line| Some(of_lasthop.captures(line)?[1].to_owned())).collect()
+    }
+
+    fn documents(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                documents(&path, found);
+            } else if name.ends_with(".md") || name.ends_with(".toml") {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_line_in_the_documents_is_accepted() {
+        let mut paths = Vec::new();
+        documents(Path::new(env!("CARGO_MANIFEST_DIR")), &mut paths);
+        let (mut lines, mut timed) = (0, 0);
+        for path in paths {
+            let text = fs::read_to_string(&path).unwrap();
+            timed += advised(&text).len();
+            for line in command_lines(&text) {
+                let words = shlex::split(&line).unwrap_or_else(|| panic!("{}: {line}", path.display()));
+                let parsed = Cli::try_parse_from(words);
+                assert!(parsed.is_ok(), "{}: {line}\n{}", path.display(), parsed.unwrap_err());
+                lines += 1;
+            }
+        }
+        assert!(lines >= 30 && timed >= 10, "only {lines} command lines and {timed} times were found");
+    }
+
+    #[test]
+    fn every_time_in_the_help_is_accepted() {
+        let mut command = <Cli as clap::CommandFactory>::command();
+        command.build();
+        let example = regex::Regex::new(r"\b([0-9.]+(?:h|m|min|s|ms|us|ns))\b").unwrap();
+        let mut examples = 0;
+        for argument in command.get_subcommands().flat_map(clap::Command::get_arguments) {
+            let Some("TIME") = argument.get_value_names().and_then(|names| names.first()).map(|name| name.as_str())
+            else {
+                continue;
+            };
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            for found in example.captures_iter(&help) {
+                assert!(duration(&found[1]).is_ok(), "{}: {help}", argument.get_id());
+                examples += 1;
+            }
+        }
+        assert!(examples >= 2, "the help of `--budget` has examples");
+    }
+
+    #[test]
+    fn a_time_or_share_that_is_refused_says_why() {
+        let refused = |arguments: &[&str]| Cli::try_parse_from(arguments).unwrap_err().to_string();
+        assert!(
+            refused(&["lasthop", "run", "--budget", "-5s"])
+                .contains("`-5s` is out of range: it must be more than zero")
+        );
+        assert!(refused(&["lasthop", "run", "--precision", "150%"]).contains("`150%` is more than 100%"));
+        assert!(refused(&["lasthop", "load", "http://x/", "-d", "0s"]).contains("must be more than zero"));
+        assert!(refused(&["lasthop", "resume", "--budget", "60"]).contains("write 60s, 60m"));
+        assert!(Cli::try_parse_from(["lasthop", "load", "http://x/", "--spin", "0", "-d", "5m"]).is_ok());
+    }
 }

@@ -1,8 +1,10 @@
 //! `lasthop export`
 
-use std::{fs, path::Path};
-
-use super::{CliError, args, catalog, home, print, talk};
+use super::{
+    args,
+    context::{catalog, home},
+    output::{CliError, print, talk},
+};
 use crate::{
     analyse,
     export::{self, Exported},
@@ -23,7 +25,11 @@ pub fn export(arguments: &args::Export) -> Result<(), CliError> {
     let exported = exported.map_err(CliError::failed)?;
     match &arguments.into {
         None => print(shown(&exported).as_bytes()),
-        Some(folder) => write(folder, &exported),
+        Some(folder) => {
+            let written = export::write(folder, &exported, arguments.force).map_err(CliError::failed)?;
+            written.iter().for_each(|path| talk(&format!("wrote {}", path.display())));
+            Ok(())
+        }
     }
 }
 
@@ -37,26 +43,15 @@ fn find(wanted: &str) -> Result<std::path::PathBuf, CliError> {
     let of = |path: &&std::path::PathBuf| store::header(path).is_ok_and(|header| header.experiment.name == wanted);
     let last = all.iter().rev().find(of).cloned();
     last.ok_or_else(|| {
-        CliError::usage(format!("no run of `{wanted}` is recorded; make one with `lasthop run {wanted}`"))
+        CliError::usage(format!("no run of `{wanted}` is recorded; start one with `lasthop run {wanted}`"))
     })
 }
 
-/// The reading first, then each file under its name.
+/// The explanation first, then each file under its name.
 fn shown(exported: &[Exported]) -> String {
     let text = |one: &Exported| match one.name.as_str() {
         "README.md" | "pod.yaml" => one.text.clone(),
         name => format!("\n## {name}\n\n{}", one.text),
     };
     exported.iter().map(text).collect()
-}
-
-fn write(folder: &Path, exported: &[Exported]) -> Result<(), CliError> {
-    for one in exported {
-        let path = folder.join(&one.name);
-        fs::create_dir_all(path.parent().unwrap_or(folder))
-            .and_then(|()| fs::write(&path, &one.text))
-            .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))?;
-        talk(&format!("wrote {}", path.display()));
-    }
-    Ok(())
 }

@@ -1,27 +1,26 @@
 //! `lasthop doctor` and `lasthop setup`
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write as _,
-    io::{self, BufRead, IsTerminal},
-    process::ExitCode,
-};
+use std::{collections::BTreeSet, process::ExitCode};
 
-use super::{CliError, FAILED, args, catalog, home, locator, print, talk, terminal};
+use super::{
+    args,
+    context::{catalog, home, locator},
+    output::{CliError, FAILED, agreed, can_ask, print, talk, terminal},
+};
 use crate::{
+    doctor::{self, Finding, Severity},
     experiment::model::Experiment,
-    observe::{
-        doctor::{self, Finding, Severity},
-        facts::Facts,
-    },
+    report::{self, Page},
     service::{
         locate::Locator,
         setup::{self, Need, SetupStep, System},
     },
-    tool::Tool,
+    system::facts::Facts,
+    text,
+    tool::{TOOLS, Tool},
 };
 
-/// What this machine can run, what is missing, what makes it noisy. Exits with 1 when something is missing.
+/// Prints what this machine can run, what is missing, and what makes it noisy. Exits with 1 if something is missing.
 pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     let home = home()?;
     let facts = Facts::here();
@@ -33,7 +32,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     }
     if arguments.experiment.is_none() {
         let locator = locator(&home, "--tools", &arguments.programs);
-        let found = Tool::ALL.iter().map(|tool| doctor::tool(*tool, &locator));
+        let found = TOOLS.iter().map(|tool| doctor::tool(tool, &locator));
         sections.push(("Classic tools (for --driver, --cross-check and repro)".to_owned(), found.collect()));
     }
     let mut machine = vec![doctor::home(&home)];
@@ -42,15 +41,14 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     sections.push(("Containers".to_owned(), doctor::engines()));
     sections.push(("Noise".to_owned(), doctor::noise(&facts)));
     let missing = sections.iter().flat_map(|(_, findings)| findings).any(|one| one.severity == Severity::Missing);
-    print(page(&sections).as_bytes())?;
+    print(&page(&sections))?;
     Ok(if missing { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-fn page(sections: &[(String, Vec<Finding>)]) -> String {
-    let width = terminal().width;
-    let mut text = String::new();
+fn page(sections: &[(String, Vec<Finding>)]) -> Vec<u8> {
+    let mut page = Page::new(&report::Options { color: false, ..terminal() });
     for (title, findings) in sections.iter().filter(|(_, findings)| !findings.is_empty()) {
-        let _ = writeln!(text, "{title}");
+        page.wrapped(&title.into(), 0, 2);
         for finding in findings {
             let mark = match finding.severity {
                 Severity::Good => "ok      ",
@@ -58,21 +56,17 @@ fn page(sections: &[(String, Vec<Finding>)]) -> String {
                 Severity::Warning => "warning ",
                 Severity::Missing => "MISSING ",
             };
-            let first = format!("  {mark}");
-            let options = textwrap::Options::new(width).initial_indent(&first).subsequent_indent("          ");
-            let _ = writeln!(text, "{}", textwrap::fill(&finding.text, options));
+            page.wrapped(&format!("{mark}{}", finding.text).into(), 2, 10);
             if let Some(remedy) = &finding.remedy {
-                let options =
-                    textwrap::Options::new(width).initial_indent("          → ").subsequent_indent("            ");
-                let _ = writeln!(text, "{}", textwrap::fill(remedy, options));
+                page.wrapped(&format!("→ {remedy}").into(), 10, 12);
             }
         }
-        text.push('\n');
+        page.blank();
     }
-    text
+    page.finish()
 }
 
-/// The experiment of that name, or all that can be loaded.
+/// The experiment of this name, or all experiments that can be loaded.
 fn experiments(name: Option<&str>) -> Result<Vec<Experiment>, CliError> {
     let catalog = catalog()?;
     match name {
@@ -97,11 +91,11 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     }
     if arguments.all || arguments.tools {
         let locator = locator(&home, "--tools", &args::Programs::default());
-        let needs: Vec<Need> = Tool::ALL.iter().map(|tool| tool_need(*tool, &locator)).collect();
+        let needs: Vec<Need> = TOOLS.iter().map(|tool| tool_need(tool, &locator)).collect();
         let planned = setup::plan("tools", &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
         steps.extend(planned.into_iter().filter(|step| !step.satisfied));
     }
-    // Two experiments may need the same packages, and the lists are read once.
+    // Two experiments may need the same packages, and one `apt-get update` is enough.
     let mut seen = Vec::new();
     steps.retain(|step| {
         !seen.contains(&step.command) && {
@@ -110,37 +104,36 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
         }
     });
     left.iter().for_each(|what| talk(&format!("cannot be installed by lasthop: {what}")));
-    // Whoever asked for everything wants the rest all the same.
+    // If you asked for everything, the rest is still worth having.
     let done = if left.is_empty() || arguments.experiment.is_none() { ExitCode::SUCCESS } else { FAILED.into() };
     if steps.is_empty() {
         if left.is_empty() {
-            talk("everything that is needed is there");
+            talk("nothing to install");
         }
         return Ok(done);
     }
     print(commands(&steps).as_bytes())?;
-    if arguments.dry_run || !(arguments.yes || agreed()) {
+    if arguments.dry_run {
         return Ok(ExitCode::SUCCESS);
+    }
+    if !arguments.yes {
+        confirm()?;
     }
     home.writable("").map_err(CliError::failed)?;
     let mut started = |step: &SetupStep| talk(&format!("$ {}", step.shown()));
-    setup::execute(&steps, &mut started, &mut |line| talk(line)).map_err(CliError::failed)?;
+    setup::execute(&steps, &mut started, &mut |line| talk(&format!("  {line}"))).map_err(CliError::failed)?;
     Ok(done)
 }
 
-/// What is missing and no package manager has: how to get it.
+/// How to get what is missing and in no package.
 fn by_hand(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     let recipes = experiment.recipes.iter().filter(|(_, recipe)| recipe.program.obtain.is_some());
     recipes.filter_map(|(name, recipe)| Some(locator.locate(name, &recipe.program).err()?.to_string())).collect()
 }
 
-fn tool_need(tool: Tool, locator: &Locator) -> Need {
+fn tool_need(tool: &Tool, locator: &Locator) -> Need {
     let program = tool.program();
-    Need {
-        of: tool.name().to_owned(),
-        located: locator.locate(tool.name(), &program).is_ok(),
-        packages: program.packages,
-    }
+    Need { of: tool.name.to_owned(), located: locator.locate(tool.name, &program).is_ok(), packages: program.packages }
 }
 
 fn needs(experiment: &Experiment, locator: &Locator) -> Vec<Need> {
@@ -158,16 +151,13 @@ fn needs(experiment: &Experiment, locator: &Locator) -> Vec<Need> {
 }
 
 fn commands(steps: &[SetupStep]) -> String {
-    steps.iter().map(|step| format!("# {}\n{}\n", step.why, step.shown())).collect()
+    steps.iter().map(|step| format!("# {}\n{}\n", text::line(&step.why), text::line(&step.shown()))).collect()
 }
 
-/// Without a terminal there is nobody to ask: then the commands are only shown.
-fn agreed() -> bool {
-    if !io::stdin().is_terminal() {
-        talk("these commands were not run; run them with --yes");
-        return false;
+/// Asks for consent. Anything but a yes is an error, so that `lasthop setup X && lasthop run X` stops here.
+fn confirm() -> Result<(), CliError> {
+    if !can_ask() {
+        return Err(CliError::failed("nothing was installed, because there is no terminal to ask on; add --yes"));
     }
-    talk("Run these commands? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    if agreed("Run these commands? [y/N] ") { Ok(()) } else { Err(CliError::failed("nothing was installed")) }
 }

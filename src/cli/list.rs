@@ -1,21 +1,30 @@
 //! `lasthop list`, `lasthop show`, `lasthop runs`
 
-use std::{fmt::Write as _, path::Path};
+use std::path::Path;
 
-use super::{CliError, args, catalog, home, locator, print, run::selection, summarise, talk, terminal};
+use lasthop_model::{
+    record::{RunEnd, Stopped},
+    selection::compared,
+};
+
+use super::{
+    args,
+    context::{catalog, home, locator},
+    output::{CliError, print, talk, terminal},
+    run::selection,
+};
 use crate::{
     experiment::{
-        cases,
         catalog::Entry,
         model::{Experiment, Factor},
         plan::Plan,
+        quantity::written,
     },
     record::{
         Store,
-        schema::Stopped,
         store::{self, State},
     },
-    report::{self, ExperimentEntry, RunEntry, RunState, units::rate_text},
+    report::{self, ExperimentEntry, Page, RunEntry, RunState, units::rate_text},
     service::{home::Home, locate::Locator},
 };
 
@@ -36,8 +45,7 @@ pub fn experiments() -> Result<(), CliError> {
 fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
     let experiment = entry.experiment.as_ref().ok()?;
     let locator = locator(home, &entry.name, &args::Programs::default());
-    let transports =
-        experiment.factors[cases::compared(&experiment.factors)].levels.iter().map(ToString::to_string).collect();
+    let transports = experiment.factors[compared(&experiment.factors)].levels.iter().map(ToString::to_string).collect();
     Some(ExperimentEntry {
         name: entry.name.clone(),
         question: experiment.question.clone(),
@@ -47,7 +55,7 @@ fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
     })
 }
 
-/// Programs of the default cases that cannot be found, a sentence each.
+/// The recipes of the default cases whose program cannot be found.
 pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     let Ok(plan) = Plan::new(experiment.clone(), &Default::default()) else { return Vec::new() };
     let mut recipes: Vec<&str> =
@@ -64,55 +72,61 @@ pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
 pub fn show(arguments: &args::Show) -> Result<(), CliError> {
     let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
     let plan = Plan::new(experiment, &selection(&arguments.select)).map_err(CliError::usage)?;
-    print(describe(&plan).as_bytes())
+    print(&describe(&plan))
 }
 
-fn describe(plan: &Plan) -> String {
+fn describe(plan: &Plan) -> Vec<u8> {
     let experiment = &plan.experiment;
-    let mut text = format!("{}: {}\n", experiment.name, experiment.title);
-    let _ = writeln!(text, "  {}", experiment.question);
-    let _ = writeln!(text, "\nLink under test: {} → {}", experiment.link.from, experiment.link.to);
-    text.push_str("\nServices, in start order\n");
+    let mut page = Page::new(&report::Options { color: false, ..terminal() });
+    let mut say = |line: String| page.line(&line.into());
+    say(format!("{}: {}", experiment.name, experiment.title));
+    say(format!("  {}", experiment.question));
+    say(String::new());
+    say(format!("Link under test: {} → {}", experiment.link.from, experiment.link.to));
+    say(String::new());
+    say("Services, in start order".to_owned());
     for (name, recipe) in &plan.summary().services {
-        let _ = writeln!(text, "  {name} (recipe {recipe})");
+        say(format!("  {name} (recipe {recipe})"));
     }
-    text.push_str("\nFactors (* runs now)\n");
+    say(String::new());
+    say("Factors (* = selected)".to_owned());
     for (name, factor) in &experiment.factors {
-        describe_factor(&mut text, name, factor, plan);
+        say(format!("  {name}: {}", levels(name, factor, plan)));
+        say(format!("      {}", factor.help));
     }
-    let _ = writeln!(text, "\nCases: {}, on {} stacks of services", plan.cases.len(), plan.stacks.len());
+    say(String::new());
+    say(format!("Cases: {}, on {} stacks of services", plan.cases.len(), plan.stacks.len()));
     for case in &plan.cases {
         let against =
             case.reference.as_ref().map_or("reference".to_owned(), |reference| format!("against {reference}"));
         let at = case.load.rate.map_or(String::new(), |rate| format!(", at {} requests/s", rate_text(rate)));
-        let _ = writeln!(text, "  {:<40} {against}{at}", case.case);
+        say(format!("  {:<40} {against}{at}", case.case));
     }
     let defaults = &experiment.defaults;
-    let _ = writeln!(
-        text,
-        "\nTrials of {:?}, {} blocks a round, at most {:?}, until ±{} % is reached",
-        defaults.trial,
+    say(String::new());
+    say(format!(
+        "Trials of {}, {} blocks per round, until every interval is within ±{} % or {} have passed",
+        written(defaults.trial),
         defaults.blocks,
-        defaults.budget,
-        (defaults.precision * 1e4).round() / 1e2
-    );
-    text
+        (defaults.precision * 1e4).round() / 1e2,
+        written(defaults.budget)
+    ));
+    page.finish()
 }
 
-fn describe_factor(text: &mut String, name: &str, factor: &Factor, plan: &Plan) {
+fn levels(name: &str, factor: &Factor, plan: &Plan) -> String {
     let chosen = plan.factors.get(name).map(|chosen| &chosen.levels[..]).unwrap_or_default();
     let level = |level| format!("{level}{}", if chosen.contains(level) { "*" } else { "" });
     let mut levels: Vec<String> = factor.levels.iter().map(level).collect();
     levels.extend(chosen.iter().filter(|level| !factor.levels.contains(level)).map(|level| format!("{level}*")));
     let range = factor.range.map_or(String::new(), |(low, high)| format!("; any from {low} to {high} with --set"));
-    let _ = writeln!(text, "  {name}: {}{range}", levels.join(" "));
-    let _ = writeln!(text, "      {}", factor.help);
+    format!("{}{range}", levels.join(" "))
 }
 
 pub fn runs() -> Result<(), CliError> {
     let directories = Store::new(home()?.runs()).list().map_err(CliError::failed)?;
     if directories.is_empty() {
-        talk("no run is recorded yet; make one with `lasthop run`");
+        talk("no run is recorded yet; start one with `lasthop run`");
         return Ok(());
     }
     let entries: Vec<RunEntry> = directories.iter().map(|directory| run_entry(directory)).collect();
@@ -123,9 +137,9 @@ fn run_entry(directory: &Path) -> RunEntry {
     let run = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match store::header(directory) {
         Ok(header) => {
-            let (state, headline) = outcome(directory);
             let when = header.started.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string();
-            RunEntry { run, experiment: header.experiment.name, when, state, headline }
+            let headline = store::headline(directory).unwrap_or_default();
+            RunEntry { run, experiment: header.experiment.name, when, state: outcome(directory), headline }
         }
         Err(error) => RunEntry {
             run,
@@ -137,18 +151,13 @@ fn run_entry(directory: &Path) -> RunEntry {
     }
 }
 
-fn outcome(directory: &Path) -> (RunState, String) {
-    match summarise(directory) {
-        Ok(summary) => {
-            let state = match (store::state(directory), summary.stopped) {
-                (State::Running, _) => RunState::Running,
-                (State::CutOff, _) => RunState::CutOff,
-                (State::Complete, Stopped::Interrupted) => RunState::Interrupted,
-                (State::Complete, Stopped::Failed) => RunState::Failed,
-                (State::Complete, _) => RunState::Complete,
-            };
-            (state, report::headline(&summary))
-        }
-        Err(error) => (RunState::Unreadable(error.text), String::new()),
+fn outcome(directory: &Path) -> RunState {
+    match store::end(directory) {
+        Err(error) => RunState::Unreadable(error.to_string()),
+        Ok(None) if store::state(directory) == State::Running => RunState::Running,
+        Ok(None) => RunState::CutOff,
+        Ok(Some(RunEnd { stopped: Stopped::Interrupted, .. })) => RunState::Interrupted,
+        Ok(Some(RunEnd { stopped: Stopped::Failed, .. })) => RunState::Failed,
+        Ok(Some(_)) => RunState::Complete,
     }
 }

@@ -1,5 +1,8 @@
-//! `lasthop load`: puts load on one endpoint and prints its figures. Also `lasthop null`, which it calibrates against.
+//! `lasthop load` loads a single endpoint and prints its figures; `lasthop null` is the server that it calibrates
+//! against.
 
+use super::output::terminal;
+use super::{signals::watch_signals, values::ArrivalsArg};
 use std::{
     fs,
     io::{self, IsTerminal as _},
@@ -14,95 +17,99 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lasthop_load::{
     engine::CaseError,
     null::{NullServer, NullSpec},
+    protocol::{LoadOptions, PROTOCOLS, Protocol},
     result::ErrorClass,
-    spec::{
-        Arrivals, Endpoint, Engine, Http, HttpVersion, Model, OpenLoop, Postgres, PostgresExpect, Protocol, QueryMode,
-        Redis, RedisExpect, Reuse, SocketOptions, Spec, Timeouts,
-    },
+    spec::{Endpoint, Engine, Model, OpenLoop, Reuse, SocketOptions, Spec, Timeouts},
     url::{self, UrlOptions},
     wire::{Stage, TrialPhases},
 };
 
-use super::{CliError, FAILED, INTERRUPTED, print};
+use super::output::{CliError, FAILED, INTERRUPTED, print};
 use crate::{
     experiment::quantity::{duration, duration_or_none},
     load::{self, Figures, Job},
+    report,
     service::null::LISTENING,
 };
 
-const URLS: &str = "\
-URLs:
-  http://127.0.0.1:8000/uri          HTTP over TCP; https:// with TLS
-  http+unix:/run/app.sock:/uri       HTTP over a Unix socket; @name is an abstract one
-  http+unix://%2Frun%2Fapp.sock/uri  the same, percent-encoded
-  postgres://user@127.0.0.1/db       PostgreSQL; ?sslmode=require for TLS, then
-                                     channel_binding=disable|prefer|require as in libpq
-  postgres:///db?host=/run/postgresql&user=me
-                                     PostgreSQL over the socket in a directory
-  redis://127.0.0.1:6379/0           Redis; rediss:// with TLS
-  redis+unix:/run/redis.sock?db=2    Redis over a Unix socket; also user= and password=
-  echo://127.0.0.1:9000, echo+unix:/run/echo.sock
-                                     lasthop's own server (`lasthop serve`); also hello and stream, +tls for TLS
+const NOTES: &str = "\
+Every user of the machine can read the arguments of a command, and so a password in a URL. Put it in PGPASSWORD or
+REDISCLI_AUTH instead, as for psql and redis-cli. Put secret headers in a file, for -H @FILE.
 
-Without --expect the first two replies say what is right: a reply that differs from what they have in common is an error.
+Without --expect, the parts that the first two replies have in common become the expected reply. A reply that differs
+in them is an error.
 
 Exit codes:
-  0  every reply was right, and an open loop kept its rate
-  1  errors, a rate that was not reached, or no connection
-  2  wrong use
-  130  ended early by Ctrl-C; the figures are those of the time until then";
+  0    every reply was right, and an open loop kept its rate
+  1    errors, a rate that was not reached, or no connection
+  2    wrong usage
+  130  interrupted; the figures cover the time until then";
+
+/// The end of the help: the URLs of every protocol, and notes on them.
+fn notes() -> String {
+    let mut text = "URLs:\n".to_owned();
+    for (form, meaning) in PROTOCOLS.iter().flat_map(|kind| kind.urls) {
+        let gap = if form.len() > FORM { format!("\n{:FORM$}    ", "") } else { "  ".to_owned() };
+        let meaning = meaning.replace('\n', &format!("\n{:FORM$}    ", ""));
+        text.push_str(&format!("  {form:FORM$}{gap}{meaning}\n"));
+    }
+    text + "\n" + NOTES
+}
+
+/// Width of the URLs that have their meaning beside them.
+const FORM: usize = 34;
 
 /// Options of `lasthop load`.
 #[derive(Debug, Args)]
-#[command(after_help = URLS, group = ArgGroup::new("mode").multiple(false))]
+#[command(after_help = notes(), group = ArgGroup::new("mode").multiple(false))]
 pub struct LoadArgs {
-    /// What to drive; the forms are listed below
+    /// Endpoint to load; see URLs below
     pub url: String,
-    /// Connections held at the same time
+    /// Number of concurrent connections
     #[arg(short, long, default_value_t = 1, value_name = "N")]
     connections: u32,
-    /// Length of the measure phase
-    #[arg(short, long, default_value = "5s", value_parser = duration, value_name = "TIME")]
+    /// Length of the measurement
+    #[arg(short, long, default_value = "5s", value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     duration: Duration,
-    /// Load before it that is not counted
-    #[arg(long, default_value = "500ms", value_parser = duration, value_name = "TIME")]
+    /// Length of the warm-up before it, which is not counted
+    #[arg(long, default_value = "500ms", value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     warm_up: Duration,
-    /// Threads of the generator
+    /// Number of threads of the load generator
     #[arg(short, long, default_value_t = 1, value_name = "N")]
     threads: u32,
-    /// Open loop: requests per second over all connections, due at scheduled times whether or not replies came
+    /// Open loop: send this many requests per second in total, on schedule, without waiting for replies
     #[arg(short = 'R', long, value_name = "PER SECOND")]
     rate: Option<f64>,
-    /// How the requests of an open loop are spread over time
+    /// Spacing of an open loop's requests
     #[arg(long, value_enum, default_value_t = ArrivalsArg::Constant, requires = "rate")]
     arrivals: ArrivalsArg,
-    /// Seed of Poisson arrivals
+    /// Seed for Poisson arrivals
     #[arg(long, default_value_t = 1, requires = "rate", value_name = "N")]
     seed: u64,
-    /// Requests sent at once on a connection before their replies are awaited
+    /// Requests to send at once on a connection before waiting for their replies
     #[arg(short = 'P', long, default_value_t = 1, value_name = "DEPTH")]
     pipeline: u32,
-    /// With `--reuse per-request`: requests that a connection carries one after the other before it is closed; they
-    /// are timed together, with their connect
+    /// With `--reuse per-request`: requests to send one after the other on a connection before closing it. They are
+    /// timed together, including the connect
     #[arg(long, default_value_t = 1, value_name = "N")]
     requests_per_connection: u32,
-    /// What becomes of a connection after a reply
+    /// What to do with a connection after a reply
     #[arg(long, value_enum, default_value_t = ReuseArg::KeepAlive)]
     reuse: ReuseArg,
-    /// The way to wait for sockets; blocking takes one connection per thread
+    /// How to wait for sockets; blocking needs one thread per connection
     #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
     engine: EngineArg,
-    /// Ask for events for so long before going to sleep, `0` for not at all [default: 50us before an open loop's request
-    /// is due, else 0]
-    #[arg(long, value_parser = duration_or_none, value_name = "TIME")]
+    /// Busy-poll for this long before sleeping; 0 never does [default: 50us before an open loop's request is due, else
+    /// 0]
+    #[arg(long, value_parser = duration_or_none, value_name = "TIME", allow_hyphen_values = true)]
     spin: Option<Duration>,
-    /// The longest that connecting, a TLS handshake, authentication and a reply may take, each
-    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
+    /// Timeout for each of: connect, TLS handshake, authentication, reply
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     timeout: Duration,
-    /// The longest that connecting and a TLS handshake may take, each, if it is not the same
-    #[arg(long, value_parser = duration, value_name = "TIME")]
+    /// Timeout for each of: connect, TLS handshake [default: the value of --timeout]
+    #[arg(long, value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     connect_timeout: Option<Duration>,
-    /// Also measure a server that does nothing: how many times more the generator could have done
+    /// Also load a server that does nothing, to show how many times more requests the generator can send
     #[arg(long)]
     headroom: bool,
     #[command(flatten)]
@@ -113,18 +120,18 @@ pub struct LoadArgs {
     database: DatabaseArgs,
     #[command(flatten)]
     own: OwnArgs,
-    /// Form of the figures
-    #[arg(long, value_enum, default_value_t = LoadFormat::Terminal, help_heading = "What comes out")]
+    /// Format of the figures
+    #[arg(long, value_enum, default_value_t = LoadFormat::Terminal, help_heading = "Output")]
     format: LoadFormat,
-    /// Write the figures into a file instead of standard output
-    #[arg(short, long, value_name = "FILE", help_heading = "What comes out")]
+    /// Write the figures to a file instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sockets and TLS")]
 struct SocketArgs {
-    /// TCP_NODELAY
+    /// Set TCP_NODELAY
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     nodelay: bool,
     /// SO_SNDBUF in bytes
@@ -133,10 +140,10 @@ struct SocketArgs {
     /// SO_RCVBUF in bytes
     #[arg(long, value_name = "BYTES")]
     receive_buffer: Option<u32>,
-    /// PEM file with the certificate authorities to trust, instead of the system's own
+    /// PEM file with the certificate authorities to trust, instead of the system's
     #[arg(long, value_name = "FILE")]
     authority: Option<PathBuf>,
-    /// Name that the server's certificate must carry, instead of the URL's host
+    /// Name that the server's certificate must have, instead of the URL's host
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
     /// Offer TLS session resumption on later connections
@@ -150,13 +157,14 @@ struct HttpArgs {
     /// Request method
     #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
-    /// A further header, `Name: value`
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
-    headers: Vec<(String, String)>,
+    /// Header to add, `Name: value`. `@FILE` reads headers from a file, one per line, so that no other user can see them;
+    /// `@-` reads them from standard input
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE", value_parser = headers)]
+    headers: Vec<Headers>,
     /// Body of the request
     #[arg(long, value_name = "TEXT")]
     body: Option<String>,
-    /// Status that a right reply has [default: 200]
+    /// Expected status [default: 200]
     #[arg(long, value_name = "STATUS")]
     expect_status: Option<u16>,
     /// Speak HTTP/1.0
@@ -165,12 +173,12 @@ struct HttpArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Redis and PostgreSQL")]
+#[command(next_help_heading = "Redis, memcached and PostgreSQL")]
 struct DatabaseArgs {
-    /// Redis: the command, for example "GET key" [default: PING]
+    /// Redis and memcached: command, for example "GET key" [default: PING; get lasthop]
     #[arg(long, value_name = "WORDS", value_parser = words)]
     command: Option<Words>,
-    /// PostgreSQL: the query [default: select 1]
+    /// PostgreSQL: query [default: select 1]
     #[arg(long, value_name = "SQL")]
     query: Option<String>,
     /// PostgreSQL: simple query protocol (the default)
@@ -179,7 +187,7 @@ struct DatabaseArgs {
     /// PostgreSQL: parse, bind and execute with every request
     #[arg(long, group = "mode")]
     extended: bool,
-    /// PostgreSQL: parse once for each connection, bind and execute with every request
+    /// PostgreSQL: parse once per connection, bind and execute with every request
     #[arg(long, group = "mode")]
     prepared: bool,
     /// PostgreSQL: value of $1, $2, …
@@ -188,47 +196,30 @@ struct DatabaseArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "lasthop's own server, and expectations")]
+#[command(next_help_heading = "Expected replies, and lasthop's own server")]
 struct OwnArgs {
-    /// Bytes of an echo's message, or of a stream's transfer [default: 64]
+    /// echo: bytes per message; stream: bytes per transfer [default: 64]
     #[arg(long, value_name = "BYTES")]
     size: Option<u32>,
-    /// HTTP: the body that every reply has; Redis: the value; PostgreSQL: the first column of the first row
+    /// Expected reply. HTTP: the body; Redis and memcached: the value; PostgreSQL: the first column of the first row
     #[arg(long, value_name = "TEXT")]
     expect: Option<String>,
-    /// Do not hold replies against the first one: check form and status only
+    /// Check only the form and status of replies; do not compare them with the first one
     #[arg(long, conflicts_with = "expect")]
     no_reference: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ArrivalsArg {
-    /// The same gap between any two
-    Constant,
-    /// Independent of each other
-    Poisson,
-}
-
-impl From<ArrivalsArg> for Arrivals {
-    fn from(chosen: ArrivalsArg) -> Self {
-        match chosen {
-            ArrivalsArg::Constant => Self::Constant,
-            ArrivalsArg::Poisson => Self::Poisson,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
 enum ReuseArg {
-    /// It is used again
+    /// Keep it open for the next request
     KeepAlive,
-    /// Each request has a connection of its own
+    /// Close it; each request opens a new one
     PerRequest,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum EngineArg {
-    /// Blocking for one connection per thread, else epoll
+    /// Blocking if there is one connection per thread, otherwise epoll
     Auto,
     Blocking,
     Epoll,
@@ -240,7 +231,7 @@ enum LoadFormat {
     Json,
 }
 
-/// The words of a command; a type of its own, so that clap takes them as one value.
+/// The words of a command. A newtype, so that clap takes them as one value.
 #[derive(Clone, Debug)]
 struct Words(Vec<String>);
 
@@ -248,36 +239,61 @@ fn words(text: &str) -> Result<Words, String> {
     match shlex::split(text) {
         Some(words) if !words.is_empty() => Ok(Words(words)),
         Some(_) => Err("the command is empty".to_owned()),
-        None => Err("a quotation mark is open".to_owned()),
+        None => Err("a quotation mark is not closed".to_owned()),
     }
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.trim().to_owned())),
-        _ => Err("expected `Name: value`".to_owned()),
+/// The headers of one option; a type of its own, so that clap takes them as one value.
+#[derive(Clone, Debug)]
+struct Headers(Vec<(String, String)>);
+
+fn headers(text: &str) -> Result<Headers, String> {
+    let Some(name) = text.strip_prefix('@') else {
+        return header(text).map(|one| Headers(vec![one])).ok_or_else(|| "expected `Name: value`".to_owned());
+    };
+    let read = if name == "-" { io::read_to_string(io::stdin()) } else { fs::read_to_string(name) };
+    let text = read.map_err(|error| format!("cannot read the headers: {error}"))?;
+    let mut all = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        // What a line holds may be a secret.
+        all.push(header(line).ok_or_else(|| format!("line {number} of the file: expected `Name: value`"))?);
     }
+    Ok(Headers(all))
+}
+
+fn header(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once(':')?;
+    (!name.is_empty()).then(|| (name.to_owned(), value.trim().to_owned()))
 }
 
 pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
     let job = job(arguments)?;
-    let interrupt = super::run::watch_signals()?;
+    let interrupt = watch_signals()?;
     let mut progress = Progress::new(&job);
-    let done = load::execute(&job, || {
-        progress.show();
-        !interrupt.load(Ordering::Relaxed)
+    let interrupted = || interrupt.load(Ordering::Relaxed);
+    let done = load::execute(&job, |stage| {
+        progress.show(stage);
+        !interrupted()
     });
     progress.end();
     let figures = match done {
         Ok(outcome) => Figures::new(&job, &outcome),
-        Err(error) if error.stage != Stage::Spec && matches!(arguments.format, LoadFormat::Json) => {
-            Figures::failed(&job, &error)
+        Err(error) if error.stage == Stage::Spec => return Err(CliError::usage(format!("{}: {error}", job.url))),
+        Err(error) => {
+            let early = CaseError::new(error.stage, "interrupted before the load began; nothing was measured");
+            let error = if interrupted() { early } else { error };
+            match arguments.format {
+                LoadFormat::Json => Figures { cut_short: interrupted(), ..Figures::failed(&job, &error) },
+                LoadFormat::Terminal if interrupted() => {
+                    return Err(CliError::interrupted(format!("{}: {error}", job.url)));
+                }
+                LoadFormat::Terminal => return Err(failed(&job.url, &error)),
+            }
         }
-        Err(error) => return Err(failed(&arguments.url, &error)),
     };
-    let color = arguments.output.is_none() && super::terminal().color;
     let bytes = match arguments.format {
-        LoadFormat::Terminal => load::render(&figures, load::Style { color }),
+        LoadFormat::Terminal if arguments.output.is_none() => load::render(&figures, &terminal()),
+        LoadFormat::Terminal => load::render(&figures, &report::Options::default()),
         LoadFormat::Json => figures.json(),
     };
     match &arguments.output {
@@ -286,17 +302,17 @@ pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
             .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))?,
     }
     Ok(match () {
-        () if figures.cut_short => ExitCode::from(INTERRUPTED),
+        () if interrupted() => ExitCode::from(INTERRUPTED),
         () if figures.is_clean() => ExitCode::SUCCESS,
         () => ExitCode::from(FAILED),
     })
 }
 
-/// How far the load is, as one line that is rewritten; only where somebody looks.
+/// Progress of the load, as one line that is rewritten. Shown on a terminal only.
 struct Progress {
     bar: ProgressBar,
     length: Duration,
-    /// The first look: connections stand by then.
+    /// When the first trial stage was seen.
     began: Option<Instant>,
 }
 
@@ -313,11 +329,14 @@ impl Progress {
         Self { bar, length, began: None }
     }
 
-    fn show(&mut self) {
+    fn show(&mut self, stage: Stage) {
+        if stage != Stage::Trial {
+            return self.bar.set_message("waiting for the first replies; press Ctrl-C to stop");
+        }
         let elapsed = self.began.get_or_insert_with(Instant::now).elapsed().min(self.length);
         self.bar.set_position(elapsed.as_millis() as u64);
         let (elapsed, length) = (elapsed.as_secs_f64(), self.length.as_secs_f64());
-        self.bar.set_message(format!("{elapsed:.1} of {length:.1} s; Ctrl-C ends it and shows what was measured"));
+        self.bar.set_message(format!("{elapsed:.1} of {length:.1} s; press Ctrl-C to stop and see the figures so far"));
     }
 
     fn end(&self) {
@@ -326,26 +345,21 @@ impl Progress {
 }
 
 fn failed(url: &str, error: &CaseError) -> CliError {
-    match (error.stage, error.class.and_then(advice)) {
-        (Stage::Spec, _) => CliError::usage(format!("{url}: {error}")),
-        (_, Some(advice)) => CliError::failed(format!("{url}: {error}\n  {advice}")),
-        (_, None) => CliError::failed(format!("{url}: {error}")),
+    match error.class.and_then(advice) {
+        Some(advice) => CliError::failed(format!("{url}: {error}\n  {advice}")),
+        None => CliError::failed(format!("{url}: {error}")),
     }
 }
 
-/// What to do about an error that came before the load, where one thing is likely.
+/// Advice on an error before the load began, if it has one likely cause.
 fn advice(class: ErrorClass) -> Option<&'static str> {
     match class {
-        ErrorClass::Refused => Some("nothing listens there: start the server, or correct the address"),
-        ErrorClass::BacklogFull => {
-            Some("its accept queue is full: give it a longer backlog, or ask for fewer connections")
-        }
-        ErrorClass::NoPort => {
-            Some("all local ports are in use: wait a minute, or widen `net.ipv4.ip_local_port_range`")
-        }
-        ErrorClass::Timeout => Some("`--timeout` and `--connect-timeout` allow more"),
+        ErrorClass::Refused => Some("nothing listens there: start the server or correct the address"),
+        ErrorClass::BacklogFull => Some("its accept queue is full: give it a longer backlog or use fewer connections"),
+        ErrorClass::NoPort => Some("all local ports are in use: wait a minute or widen `net.ipv4.ip_local_port_range`"),
+        ErrorClass::Timeout => Some("raise `--timeout` or `--connect-timeout`"),
         ErrorClass::Tls => {
-            Some("`--authority FILE` names who signed its certificate, `--server-name` whom it is made out to")
+            Some("name who signed its certificate (`--authority`) and the host it was issued for (`--server-name`)")
         }
         _ => None,
     }
@@ -384,7 +398,7 @@ fn job(arguments: &LoadArgs) -> Result<Job, CliError> {
         spin_ns: arguments.spin.map(nanoseconds),
     };
     let learn = !arguments.own.no_reference && arguments.own.expect.is_none();
-    Ok(Job { url: arguments.url.clone(), spec, phases, learn, headroom: arguments.headroom })
+    Ok(Job { url: url::redacted(&arguments.url), spec, phases, learn, headroom: arguments.headroom })
 }
 
 fn model(arguments: &LoadArgs) -> Model {
@@ -404,96 +418,50 @@ fn endpoint(arguments: &LoadArgs) -> Result<(Endpoint, Protocol), CliError> {
     if let Some(tls) = &mut endpoint.tls {
         tls.resumption = arguments.socket.resumption;
     }
-    if let Some(option) = arguments.foreign_option(&protocol) {
-        return Err(CliError::usage(format!("{option} does not go with {}", arguments.url)));
+    let mut options = arguments.protocol_options();
+    protocol.apply(&mut options).map_err(CliError::usage)?;
+    let pointless = arguments.own.no_reference && protocol.kind().own;
+    if let Some(option) = options.left().or_else(|| pointless.then(|| "--no-reference".to_owned())) {
+        return Err(CliError::usage(format!("{option} cannot be used with {}", url::redacted(&arguments.url))));
     }
-    match &mut protocol {
-        Protocol::Http(http) => arguments.http.apply(http, arguments.own.expect.as_ref()),
-        Protocol::Redis(redis) => arguments.database.apply_redis(redis, arguments.own.expect.as_ref()),
-        Protocol::Postgres(postgres) => arguments.database.apply_postgres(postgres, arguments.own.expect.as_ref()),
-        Protocol::Hello(_) | Protocol::Echo(_) | Protocol::Stream(_) => {}
+    if let Some(variable) = protocol.kind().password_variable {
+        protocol.password().map_or(Ok(()), |given| password(given, variable))?;
     }
     Ok((endpoint, protocol))
 }
 
+/// Reads a password that is not in the URL from the variable that the server's own client uses.
+fn password(given: &mut Option<String>, variable: &str) -> Result<(), CliError> {
+    let Some(value) = std::env::var_os(variable).filter(|value| given.is_none() && !value.is_empty()) else {
+        return Ok(());
+    };
+    let text = value.into_string().map_err(|_| CliError::usage(format!("{variable} is not UTF-8")))?;
+    *given = Some(text);
+    Ok(())
+}
+
 impl LoadArgs {
-    /// An option that was given and means nothing to the protocol.
-    fn foreign_option(&self, protocol: &Protocol) -> Option<&'static str> {
+    /// The options that only some protocols understand.
+    fn protocol_options(&self) -> LoadOptions {
         let (http, database, own) = (&self.http, &self.database, &self.own);
-        let is = |name| match protocol {
-            Protocol::Http(_) => name == "http",
-            Protocol::Redis(_) => name == "redis",
-            Protocol::Postgres(_) => name == "postgres",
-            Protocol::Echo(_) | Protocol::Stream(_) => name == "sized",
-            Protocol::Hello(_) => false,
-        };
-        let judged = is("http") || is("redis") || is("postgres");
-        [
-            ("--method", http.method.is_some(), is("http")),
-            ("--header", !http.headers.is_empty(), is("http")),
-            ("--body", http.body.is_some(), is("http")),
-            ("--expect-status", http.expect_status.is_some(), is("http")),
-            ("--http1.0", http.http10, is("http")),
-            ("--command", database.command.is_some(), is("redis")),
-            ("--query", database.query.is_some(), is("postgres")),
-            ("--parameter", !database.parameters.is_empty(), is("postgres")),
-            ("--simple", database.simple, is("postgres")),
-            ("--extended", database.extended, is("postgres")),
-            ("--prepared", database.prepared, is("postgres")),
-            ("--size", own.size.is_some(), is("sized")),
-            ("--expect", own.expect.is_some(), judged),
-            ("--no-reference", own.no_reference, judged),
-        ]
-        .into_iter()
-        .find_map(|(name, given, fits)| (given && !fits).then_some(name))
+        let modes = [("simple", database.simple), ("extended", database.extended), ("prepared", database.prepared)];
+        LoadOptions {
+            method: http.method.clone(),
+            headers: http.headers.iter().flat_map(|Headers(headers)| headers.clone()).collect(),
+            body: http.body.clone(),
+            expect_status: http.expect_status,
+            http10: http.http10,
+            command: database.command.clone().map(|Words(words)| words),
+            query: database.query.clone(),
+            parameters: database.parameters.clone(),
+            mode: modes.into_iter().find_map(|(mode, given)| given.then_some(mode)),
+            size: own.size,
+            expect: own.expect.clone(),
+        }
     }
 }
 
-impl HttpArgs {
-    fn apply(&self, http: &mut Http, expect: Option<&String>) {
-        if let Some(method) = &self.method {
-            http.method.clone_from(method);
-        }
-        http.headers.clone_from(&self.headers);
-        if let Some(at) = http.headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            http.host = http.headers.remove(at).1;
-        }
-        http.body = self.body.clone().unwrap_or_default();
-        http.version = if self.http10 { HttpVersion::V10 } else { HttpVersion::V11 };
-        http.expect.status = self.expect_status.unwrap_or(http.expect.status);
-        http.expect.body = expect.cloned();
-    }
-}
-
-impl DatabaseArgs {
-    fn apply_redis(&self, redis: &mut Redis, expect: Option<&String>) {
-        if let Some(Words(words)) = &self.command {
-            redis.command.clone_from(words);
-            redis.expect = RedisExpect::Success;
-        }
-        if let Some(value) = expect {
-            redis.expect = RedisExpect::Bulk(value.clone());
-        }
-    }
-
-    fn apply_postgres(&self, postgres: &mut Postgres, expect: Option<&String>) {
-        if let Some(query) = &self.query {
-            postgres.query.clone_from(query);
-            postgres.expect = PostgresExpect::default();
-        }
-        if let Some(value) = expect {
-            postgres.expect.first = Some(value.clone());
-        }
-        postgres.parameters.clone_from(&self.parameters);
-        postgres.mode = match (self.extended, self.prepared) {
-            (true, _) => QueryMode::Extended,
-            (_, true) => QueryMode::Prepared,
-            _ => QueryMode::Simple,
-        };
-    }
-}
-
-/// Serves one conversation over and over, as the first line of the input says, until it is ended.
+/// Serves the conversation that the first line of the input describes, over and over, until it is ended.
 pub fn null() -> Result<(), CliError> {
     let mut line = String::new();
     io::stdin().read_line(&mut line).map_err(CliError::failed)?;

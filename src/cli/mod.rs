@@ -3,86 +3,59 @@
 //! Results go to standard output, talk to standard error.
 
 mod args;
+mod context;
 mod export;
-mod generate;
 mod hang_up;
 mod install;
 
 mod list;
 mod load;
+mod output;
 mod progress;
 mod repro;
 mod resume;
 mod run;
 mod serve;
+mod signals;
 mod values;
 
 use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     os::fd::AsFd,
     path::Path,
     process::ExitCode,
 };
 
 use clap::{CommandFactory, Parser};
+use lasthop_model::engine::EngineKind;
 
-use self::args::{Cli, Command, OutputOptions, Programs, Run};
+use self::{
+    args::{Command, Run},
+    context::{catalog, deliver, home, summarise},
+    output::{CliError, FAILED, USAGE, is_styled, print, talk},
+};
 use crate::{
-    analyse::{self, summary::Summary},
-    experiment::catalog::Catalog,
     observe,
-    record::{Store, store},
-    report,
+    record::Store,
     service::{
         container::{
-            engine::{Engine, Kind},
+            engine::Engine,
             leftovers::{self, Removed},
         },
         guard,
-        home::Home,
-        locate::Locator,
-        namespace,
     },
+    system::namespace,
+    text,
 };
 
-/// A case failed or a program is missing.
-const FAILED: u8 = 1;
-/// Wrong use.
-const USAGE: u8 = 2;
-/// Ended by a signal, as shells count SIGINT.
-const INTERRUPTED: u8 = 130;
-/// What a terminal that does not tell its width gets, and what files get.
-const WIDTH: usize = 80;
+pub use self::args::Cli;
 
-/// What ends lasthop with another code than 0.
-#[derive(Debug)]
-pub struct CliError {
-    code: u8,
-    text: String,
-}
-
-impl CliError {
-    fn failed(cause: impl ToString) -> Self {
-        Self { code: FAILED, text: cause.to_string() }
-    }
-
-    fn usage(cause: impl ToString) -> Self {
-        Self { code: USAGE, text: cause.to_string() }
-    }
-}
-
-/// Parses the command line, does what it says, and yields the exit code.
+/// Parses the command line, runs the command, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        // Help and version are no errors; clap knows where each is printed.
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { USAGE } else { 0 });
-        }
+        Err(error) => return ExitCode::from(shown_by_clap(&error)),
     };
     match dispatch(cli) {
         Ok(code) => code,
@@ -91,6 +64,17 @@ pub fn main() -> ExitCode {
             ExitCode::from(error.code)
         }
     }
+}
+
+/// Help and version exit with 0, a wrong command line with [`USAGE`].
+fn shown_by_clap(error: &clap::Error) -> u8 {
+    let text = error.render();
+    let shown = |styled| if styled { text.ansi().to_string() } else { text.to_string() };
+    if error.use_stderr() {
+        let _ = io::stderr().write_all(text::screen(&shown(is_styled(&io::stderr()))).as_bytes());
+        return USAGE;
+    }
+    print(shown(is_styled(&io::stdout())).as_bytes()).map_or(FAILED, |()| 0)
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
@@ -113,14 +97,13 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::New(arguments) => new(&arguments.name).map(done),
         Command::Clean => clean().map(done),
         Command::Path(arguments) => path(&arguments.address).map(done),
-        Command::Completions { shell } => generate::completions(shell).map(done),
+        Command::Completions { shell } => completions(shell).map(done),
         Command::Drive(arguments) => drive(&arguments).map(done),
         Command::Hold => namespace::hold().map(done).map_err(CliError::failed),
         Command::Enter(arguments) => Err(CliError::failed(namespace::enter(&arguments.namespace, &arguments.command))),
         Command::Guard(_) => guard::serve().map(done).map_err(CliError::failed),
         Command::Null => load::null().map(done),
         Command::Serve(arguments) => serve::serve(arguments).map(done),
-        Command::Generate { directory } => generate::all(&directory).map(done),
     }
 }
 
@@ -140,49 +123,54 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
 
 fn new(name: &str) -> Result<(), CliError> {
     let folder = catalog()?.create(name, Path::new(".")).map_err(CliError::usage)?;
-    talk(&format!("made {}; it runs as it is: lasthop run ./{name}", folder.display()));
+    talk(&format!("created {}; try it: lasthop run ./{name}", folder.display()));
     Ok(())
 }
 
 /// `, 2 containers, 1 network`
-fn shown(removed: Removed) -> String {
-    let Removed { containers, networks, volumes } = removed;
+fn shown(removed: &Removed) -> String {
+    let Removed { containers, networks, volumes, left } = removed;
     let all = [(containers, "container"), (networks, "network"), (volumes, "volume")];
     let plural = |count| if count == 1 { "" } else { "s" };
-    all.iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!(", {count} {name}{}", plural(*count)))
-        .collect()
+    let gone = all.iter().filter(|(count, _)| **count > 0);
+    let gone: String = gone.map(|(count, name)| format!(", {count} {name}{}", plural(**count))).collect();
+    let left = if left.is_empty() { String::new() } else { format!("; not removed: {}", left.join(", ")) };
+    gone + &left
 }
 
 fn clean() -> Result<(), CliError> {
-    let swept = guard::sweep();
+    let guard::Sweep { swept, left } = guard::sweep();
     if swept.is_empty() {
-        talk("nothing is left of other runs");
+        talk("no run left anything behind");
+    }
+    for doubtful in left {
+        let (path, why) = (doubtful.path.display(), doubtful.why);
+        talk(&format!("not removed: {path} may be yours, because {why}"));
     }
     for one in swept {
         talk(&format!(
             "removed {} and ended {} processes{}",
             one.sandbox.display(),
             one.killed.len(),
-            shown(one.removed)
+            shown(&one.removed)
         ));
     }
-    for kind in Kind::ALL {
-        // An engine that does not answer has nothing that could be removed now.
+    for kind in EngineKind::ALL {
+        // Nothing can be removed from an engine that does not answer.
         let Ok(engine) = Engine::find(Some(kind)) else { continue };
         let removed = leftovers::remove_orphans(&engine);
         if !removed.is_empty() {
-            talk(&format!("{}: removed what runs without a sandbox had left{}", kind.name(), shown(removed)));
+            talk(&format!("{}: removed what runs without a sandbox left behind{}", kind.name(), shown(&removed)));
         }
     }
     Ok(())
 }
 
-/// The way to a server, hop by hop.
+/// Prints the path to a server, hop by hop.
 fn path(address: &str) -> Result<(), CliError> {
     let address = values::address(address).map_err(CliError::usage)?;
-    print(format!("{}\n", observe::path::shown(&observe::path::decode(&address))).as_bytes())
+    let shown = observe::path::shown(&observe::path::decode(&address));
+    print(format!("{}\n", text::line(&shown)).as_bytes())
 }
 
 fn report_again(arguments: &args::Report) -> Result<(), CliError> {
@@ -191,65 +179,8 @@ fn report_again(arguments: &args::Report) -> Result<(), CliError> {
     deliver(&summarise(&directory)?, &arguments.output)
 }
 
-/// The result of a record on disk: what every report is made from.
-fn summarise(directory: &Path) -> Result<Summary, CliError> {
-    let data = store::read(directory).map_err(CliError::failed)?;
-    Ok(analyse::summarise(&data))
-}
-
-/// Renders a result and puts it where it is wanted.
-fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError> {
-    let Some(path) = &output.output else {
-        return print(&report::render(summary, output.format, &terminal()));
-    };
-    let plain = report::Options { color: false, width: WIDTH };
-    let bytes = report::render(summary, output.format, &plain);
-    fs::write(path, bytes).map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
-}
-
-/// Colours and width of standard output.
-fn terminal() -> report::Options {
-    let color = anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never;
-    report::Options { color, width: width() }
-}
-
-/// Columns of the terminal, at least 60 so that tables have room, at most 100 so that lines can be read.
-fn width() -> usize {
-    if !io::stdout().is_terminal() {
-        return WIDTH;
-    }
-    rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| usize::from(size.ws_col)).clamp(60, 100)
-}
-
-/// Writes to standard output. A reader who has seen enough (`| head`) is no error.
-fn print(bytes: &[u8]) -> Result<(), CliError> {
-    let mut output = io::stdout().lock();
-    match output.write_all(bytes).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CliError::failed(format!("cannot write the result: {error}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes a line to standard error. Nothing is left to do when that is closed.
-fn talk(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
-fn home() -> Result<Home, CliError> {
-    Home::find().map_err(CliError::failed)
-}
-
-fn catalog() -> Result<Catalog, CliError> {
-    Ok(Catalog::new(Some(home()?.path().to_owned())))
-}
-
-fn locator(home: &Home, experiment: &str, programs: &Programs) -> Locator {
-    Locator::new(home, experiment, programs.programs.iter().cloned().collect::<BTreeMap<_, _>>())
-}
-
-/// The command line as clap sees it, for generated references.
-fn command() -> clap::Command {
-    Cli::command()
+fn completions(shell: clap_complete::Shell) -> Result<(), CliError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "lasthop", &mut script);
+    print(&script)
 }

@@ -1,22 +1,30 @@
 //! What a run shows while it goes on: one line on a terminal, sentences where something fails.
 
 use std::{
-    io::{IsTerminal, Write},
+    io::IsTerminal,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    thread,
     time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::{analyse::ProgressLine, run::event::Event};
+use super::output::talk;
+use crate::{analyse::ProgressLine, run::event::Event, system::interrupt, text};
 
-/// How much is said on standard error.
+/// After an interrupt, a wait that lasts this long is named.
+const AWAITED: Duration = Duration::from_secs(1);
+/// A wait is named again after this many [`AWAITED`].
+const AGAIN: u32 = 10;
+
+/// How much is printed to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Talk {
-    /// A line that is rewritten.
+    /// One line that is rewritten.
     Line,
-    /// A sentence a round, for logs.
+    /// A sentence per round, for logs.
     Sentences,
-    /// Only what fails.
+    /// Only failures.
     Warnings,
 }
 
@@ -39,6 +47,13 @@ pub struct Progress {
     elapsed: Duration,
     so_far: String,
     shown: Vec<String>,
+    awaited: Arc<Awaited>,
+}
+
+/// What the run is waiting for, in words: shown after Ctrl-C.
+struct Awaited {
+    bar: ProgressBar,
+    what: Mutex<String>,
 }
 
 impl Progress {
@@ -48,7 +63,18 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(1), target);
         let style = ProgressStyle::with_template("{bar:16} {msg}").expect("the template is a constant");
         bar.set_style(style.progress_chars("━╸ "));
-        Self { talk, bar, budget: Duration::ZERO, elapsed: Duration::ZERO, so_far: String::new(), shown: Vec::new() }
+        let awaited =
+            Arc::new(Awaited { bar: bar.clone(), what: Mutex::new("programs to report their versions".to_owned()) });
+        Awaited::watch(Arc::downgrade(&awaited));
+        Self {
+            talk,
+            bar,
+            budget: Duration::ZERO,
+            elapsed: Duration::ZERO,
+            so_far: String::new(),
+            shown: Vec::new(),
+            awaited,
+        }
     }
 
     pub fn show(&mut self, event: &Event<'_>) {
@@ -66,24 +92,29 @@ impl Progress {
                 let pause = seconds(Duration::from_nanos(resumption.pause_ns));
                 self.say(&format!("{run}: resumed after {pause}, {} of {} used", seconds(used), seconds(budget)));
             }
+            Event::Containing => self.awaited.set("the container engine to create image and network".to_owned()),
             Event::Starting { round, services } => {
-                let servers = if *services == 1 { "1 service".to_owned() } else { format!("{services} services") };
-                self.bar.set_message(line(
-                    *round,
-                    &format!("starting {servers}"),
-                    self.elapsed,
-                    self.budget,
-                    &self.so_far,
-                ));
+                let starting = format!("starting {}", counted(*services));
+                self.awaited.set(format!("{} to finish starting", counted(*services)));
+                self.bar.set_message(line(*round, &starting, self.elapsed, self.budget, &self.so_far));
             }
+            Event::Stopping { services } => self.awaited.set(format!("{} to stop", counted(*services))),
+            Event::Clearing { guard } => self
+                .awaited
+                .set(format!("lasthop's guard (process {guard}) to end what still runs and remove the sandbox")),
+            Event::GuardFailed(error) => self.bar.suspend(|| talk(&format!("warning: {error}"))),
             Event::Trial { round, case, elapsed, .. } => {
+                self.awaited.set(format!("the trial of {case} to end"));
                 self.elapsed = *elapsed;
                 self.bar.set_position(milliseconds(*elapsed));
                 self.bar.set_message(line(*round, case, *elapsed, self.budget, &self.so_far));
             }
+            Event::Paused { case } => self.bar.suspend(|| {
+                talk(&format!("discarded a trial of {case}: lasthop was suspended during it, or the machine slept"));
+            }),
             Event::Instead { because } => self.bar.suspend(|| {
-                write(&format!(
-                    "images: {because}\n  an image of this machine's own packages is used (--images packages)"
+                talk(&format!(
+                    "images: {because}\n  building the image from this machine's packages instead (--images packages)"
                 ));
             }),
             Event::CaseFailed(failure) => self.warn(&failure.case, &failure.stage, &failure.cause),
@@ -93,37 +124,73 @@ impl Progress {
             }
             Event::Ended { elapsed, .. } => {
                 self.bar.finish_and_clear();
+                self.awaited.set("the report".to_owned());
                 self.say(&format!("ended after {}", seconds(*elapsed)));
             }
         }
     }
 
-    /// Each cause once: a service that does not start fails every case and every round.
+    /// Shows each cause once, because a service that does not start fails every case in every round.
     fn warn(&mut self, case: &str, stage: &str, cause: &str) {
         if !self.shown.iter().any(|shown| shown == cause) {
             self.shown.push(cause.to_owned());
-            self.bar.suspend(|| write(&format!("warning: {case} failed ({stage}): {cause}")));
+            self.bar.suspend(|| talk(&format!("warning: {case} failed ({stage}): {cause}")));
         }
     }
 
     fn say(&self, text: &str) {
         if self.talk == Talk::Sentences {
-            write(text);
+            talk(text);
         }
     }
 }
 
-fn write(text: &str) {
-    // Nothing is left to do when standard error is closed.
-    let _ = writeln!(std::io::stderr(), "{text}");
+impl Awaited {
+    fn lock(&self) -> MutexGuard<'_, String> {
+        self.what.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, what: String) {
+        *self.lock() = what;
+    }
+
+    /// Runs in its own thread, because the run may be stuck in what hangs.
+    fn watch(run: Weak<Self>) {
+        // If there is no thread, the interrupt still works; only the messages are missing.
+        let _ = thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
+            interrupt::wait();
+            say(&run, "interrupted: stopping the servers; press Ctrl-C again to stop at once");
+            let (mut named, mut times) = (String::new(), 0);
+            loop {
+                thread::sleep(AWAITED);
+                let Some(what) = run.upgrade().map(|run| run.lock().clone()) else { return };
+                times = if named == what { times + 1 } else { 0 };
+                if times % AGAIN == 0 {
+                    say(&run, &format!("{} for {what}", if times == 0 { "waiting" } else { "still waiting" }));
+                }
+                named = what;
+            }
+        });
+    }
+}
+
+fn say(run: &Weak<Awaited>, text: &str) {
+    if let Some(run) = run.upgrade() {
+        run.bar.suspend(|| talk(text));
+    }
+}
+
+fn counted(services: usize) -> String {
+    if services == 1 { "1 service".to_owned() } else { format!("{services} services") }
 }
 
 fn line(round: u32, case: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String {
     let time = format!("{:.0}/{:.0} s", elapsed.as_secs_f64(), budget.as_secs_f64());
-    if so_far.is_empty() { format!("{time}  round {}  {case}", round + 1) } else { format!("{time}  {so_far}") }
+    let what = if so_far.is_empty() { format!("round {}  {case}", round + 1) } else { so_far.to_owned() };
+    format!("{time}  {}", text::line(&what))
 }
 
-/// The widest interval leads: it decides when the run may stop.
+/// Shows the widest interval, because it decides when the run may stop.
 fn narrowing(comparisons: &[ProgressLine]) -> String {
     let known = comparisons.iter().filter_map(|line| Some((&line.case, line.ratio?)));
     let Some((case, ratio)) = known.max_by(|a, b| a.1.log_half_width().total_cmp(&b.1.log_half_width())) else {
@@ -131,7 +198,8 @@ fn narrowing(comparisons: &[ProgressLine]) -> String {
     };
     let others = match comparisons.len() - 1 {
         0 => String::new(),
-        more => format!(", {more} more narrower"),
+        1 => ", the other is narrower".to_owned(),
+        more => format!(", {more} others are narrower"),
     };
     format!("{case} {:.3} ±{:.1} %{others}", ratio.estimate, ratio.log_half_width() * 100.0)
 }
@@ -165,7 +233,7 @@ mod tests {
     #[test]
     fn the_widest_interval_leads() {
         let text = narrowing(&[comparison("unix", 1.8, 1.9, 2.0), comparison("tls", 0.69, 0.70, 0.71)]);
-        assert_eq!(text, "unix 1.900 ±5.3 %, 1 more narrower");
+        assert_eq!(text, "unix 1.900 ±5.3 %, the other is narrower");
         assert_eq!(narrowing(&[]), "nothing to compare yet");
     }
 

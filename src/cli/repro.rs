@@ -1,12 +1,15 @@
 //! `lasthop repro`
 
-use std::{process::ExitCode, sync::Arc, sync::atomic::Ordering, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 use super::{
-    CliError, FAILED, INTERRUPTED, args, catalog, home, list, locator, print,
+    args,
+    context::{catalog, command_line, home, locator},
+    list,
+    output::{CliError, FAILED, INTERRUPTED, print, talk, terminal},
     progress::{Progress, Talk},
-    run::{sweep, watch_signals},
-    talk, terminal,
+    run::{absolute, sweep},
+    signals::watch_signals,
 };
 use crate::{
     experiment::{catalog::LoadError, model::Experiment},
@@ -14,9 +17,11 @@ use crate::{
     repro::{self, Options, book::Book, outcome::Repetition, page},
     service::home::Home,
     study::{catalog as studies, model::Study},
+    system::interrupt,
+    text,
 };
 
-/// Time for lasthop's own design of a study, unless told otherwise.
+/// Default time to measure a study by lasthop's method.
 const BUDGET: Duration = Duration::from_secs(120);
 
 pub fn repro(arguments: &args::Repro) -> Result<ExitCode, CliError> {
@@ -34,8 +39,8 @@ fn table() -> Result<(), CliError> {
     let (catalog, home) = (catalog()?, home()?);
     let state = |study: &Study| {
         let missing = study.runs.iter().find_map(|run| match catalog.load(&run.experiment) {
-            Err(LoadError::Unknown { .. }) => Some(format!("`{}` is not there yet", run.experiment)),
-            Err(error) => Some(error.to_string()),
+            Err(LoadError::Unknown { .. }) => Some(format!("there is no experiment `{}`", run.experiment)),
+            Err(error) => Some(error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")),
             Ok(experiment) => run.because.clone().or_else(|| lacking(study, &experiment, &home)),
         });
         missing.unwrap_or_else(|| "can be repeated".to_owned())
@@ -57,31 +62,26 @@ fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String
         return Some(format!("needs {} (lasthop setup {})", missing.join(", "), experiment.name));
     }
     let tool = study.method.tool?;
-    let found = locator.locate(tool.name(), &tool.program());
-    found.is_err().then(|| format!("needs {tool} (lasthop setup --tools)"))
+    let found = locator.locate(tool.name, &tool.program());
+    found.is_err().then(|| format!("needs {} (lasthop setup --tools)", tool.name))
 }
 
 fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let book = book(arguments)?;
     let result = repeat(study, &book, arguments)?;
     let bytes = match arguments.format {
-        Format::Json => {
-            let mut text = serde_json::to_vec_pretty(&result).expect("plain data with text keys");
-            text.push(b'\n');
-            text
-        }
+        Format::Json => text::json(&result),
         Format::Markdown => report::document_markdown(&page::document(&result)),
         Format::Terminal => report::document_terminal(&page::document(&result), &terminal()),
-        Format::Csv => return Err(CliError::usage("a study has no CSV form; use terminal, markdown or json")),
+        Format::Csv => return Err(CliError::usage("a study cannot be written as CSV; use terminal, markdown or json")),
     };
     print(&bytes)?;
-    Ok(code_of_one(&result))
+    Ok(if interrupt::heard() { ExitCode::from(INTERRUPTED) } else { code_of_one(&result) })
 }
 
 fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let book = book(arguments)?;
     let mut results = Vec::new();
-    let mut interrupted = false;
     for name in studies::names() {
         let study = studies::load(&name).map_err(CliError::failed)?;
         let finished = book.finished(&name).filter(|found| {
@@ -90,15 +90,13 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
         });
         let result = match finished {
             Some(result) => {
-                talk(&format!("{name}: finished before (--again repeats it)"));
+                talk(&format!("{name}: already finished (--again repeats it)"));
                 result
             }
-            None if interrupted => continue,
+            None if interrupt::heard() => continue,
             None => {
                 talk(&format!("{name}: {}", study.question));
-                let result = repeat(&study, &book, arguments)?;
-                interrupted = was_interrupted(&result);
-                result
+                repeat(&study, &book, arguments)?
             }
         };
         results.push(result);
@@ -106,12 +104,12 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
     }
     let [markdown, json] = book.write(&results).map_err(CliError::failed)?;
     print(format!("{}\n{}\n", markdown.display(), json.display()).as_bytes())?;
-    Ok(if interrupted { ExitCode::from(INTERRUPTED) } else { code(&results) })
+    Ok(if interrupt::heard() { ExitCode::from(INTERRUPTED) } else { code(&results) })
 }
 
 fn book(arguments: &args::Repro) -> Result<Book, CliError> {
     let folder = match &arguments.into {
-        Some(folder) => std::path::absolute(folder).map_err(CliError::usage)?,
+        Some(folder) => absolute(folder)?,
         None => home()?.writable("repro").map_err(CliError::failed)?,
     };
     Ok(Book::at(folder))
@@ -120,7 +118,7 @@ fn book(arguments: &args::Repro) -> Result<Book, CliError> {
 fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetition, CliError> {
     sweep();
     let (home, catalog) = (home()?, catalog()?);
-    let interrupt = watch_signals()?;
+    watch_signals()?;
     let mut progress = Progress::new(Talk::choose(arguments.quiet, false));
     let options = Options {
         catalog: &catalog,
@@ -129,26 +127,20 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         programs: arguments.programs.programs.iter().cloned().collect(),
         budget: arguments.budget.unwrap_or(BUDGET),
         seed: arguments.seed,
-        command: std::env::args().collect(),
-        interrupt: &interrupt,
+        command: command_line(),
         engine: arguments.programs.engine,
         images: arguments.programs.images,
         cross_check: arguments.cross_check,
     };
     let result = repro::repeat(study, &options, &mut |event| progress.show(event));
-    // What was cut short is repeated the next time.
-    if !Arc::as_ref(&interrupt).load(Ordering::Relaxed) {
+    // An interrupted study is repeated next time.
+    if !interrupt::heard() {
         book.keep(&result).map_err(CliError::failed)?;
     }
     Ok(result)
 }
 
-fn was_interrupted(result: &Repetition) -> bool {
-    let cut = |text: &String| text == "interrupted";
-    result.parts.iter().any(|part| part.skipped.as_ref().is_some_and(cut) || part.failures.iter().any(cut))
-}
-
-/// A program that is missing keeps a study from being repeated; in a book it is said, and is no reason to fail.
+/// Fails if programs are missing and nothing could be repeated. In a book, that is reported and is not a failure.
 fn code_of_one(result: &Repetition) -> ExitCode {
     let nothing = result.parts.iter().all(|part| part.skipped.is_some());
     if nothing && is_missing(result) { ExitCode::from(FAILED) } else { code(std::slice::from_ref(result)) }
@@ -158,7 +150,7 @@ fn is_missing(result: &Repetition) -> bool {
     result.parts.iter().any(|part| part.missing)
 }
 
-/// A part that is not there is no failure; one that failed is.
+/// Fails if a part failed. A skipped part is not a failure.
 fn code(results: &[Repetition]) -> ExitCode {
     let failed = results.iter().flat_map(|result| &result.parts).any(|part| !part.failures.is_empty());
     if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }

@@ -3,15 +3,28 @@
 use std::process::ExitCode;
 
 use super::{
-    CliError, args, catalog, home, locator,
+    args,
+    context::{catalog, command_line, home, locator},
+    output::{CliError, agreed, can_ask, talk},
     progress::{Progress, Talk},
-    run::{conclude, sweep, watch_signals},
+    run::{conclude, not_run, sweep},
+    signals::watch_signals,
 };
+use crate::run::Job;
 use crate::{
     experiment::plan::Plan,
     record::Store,
-    run::{self, Job, RunError, resume::Unfinished},
+    run::{self, consent::Consent, resume::Unfinished},
 };
+
+/// Asks for consent to execute what a record names.
+fn confirm(consent: &Consent) -> Result<(), CliError> {
+    if !can_ask() {
+        return Err(CliError::usage(format!("{consent}\nCheck these, then run the command again with --trust-record")));
+    }
+    talk(&consent.to_string());
+    if agreed("Execute these? [y/N] ") { Ok(()) } else { Err(CliError::usage("nothing was executed")) }
+}
 
 pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
     let home = home()?;
@@ -22,6 +35,9 @@ pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
     unfinished.same_experiment(&experiment).map_err(CliError::usage)?;
     let plan = Plan::new(experiment, &origin.selection).map_err(CliError::usage)?;
     unfinished.same_plan(&plan).map_err(CliError::usage)?;
+    if let Some(consent) = unfinished.to_confirm(&home.runs(), &plan.experiment).filter(|_| !arguments.trust_record) {
+        confirm(&consent)?;
+    }
     let settings = unfinished.settings(arguments.budget).map_err(CliError::usage)?;
     let programs = args::Programs {
         programs: origin.programs.clone().into_iter().collect(),
@@ -30,7 +46,7 @@ pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
     };
     let locator = locator(&home, &plan.experiment.name, &programs);
     sweep();
-    let interrupt = watch_signals()?;
+    watch_signals()?;
     let mut progress = Progress::new(Talk::choose(arguments.talk.quiet, arguments.talk.no_progress));
     let job = Job {
         plan: &plan,
@@ -41,13 +57,9 @@ pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
         whole_round: false,
         remote: origin.remote.clone(),
         home: &home,
-        command: std::env::args().collect(),
-        interrupt: &interrupt,
+        command: command_line(),
         origin: Some(origin),
     };
-    let outcome = run::resume(&job, unfinished, &mut |event| progress.show(event)).map_err(|error| match error {
-        RunError::Changed(changed) => CliError::usage(changed),
-        other => CliError::failed(other),
-    })?;
+    let outcome = run::resume(&job, unfinished, &mut |event| progress.show(event)).map_err(not_run)?;
     conclude(&outcome, &arguments.output)
 }

@@ -1,32 +1,32 @@
 //! `lasthop run`
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
 };
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use lasthop_model::{
+    driver::{DriverAt, Remote},
+    record::{Digests, Origin, Placement, Settings, Stopped},
+    selection::{OWN_DRIVER, Selection},
+};
 
 use super::{
-    CliError, FAILED, INTERRUPTED, args, catalog, deliver, home, locator,
+    args,
+    context::{catalog, command_line, deliver, home, locator, summarise},
+    output::{CliError, FAILED, INTERRUPTED, talk},
     progress::{Progress, Talk},
-    summarise, talk,
+    signals::watch_signals,
 };
 use crate::{
     experiment::{
-        cases::{OWN_DRIVER, Selection},
-        digest::{self, Digests},
+        digest,
         model::{Defaults, Source},
         plan::Plan,
     },
-    record::schema::{Origin, Placement, Settings, Stopped},
+    record, report,
     run::{
-        self, Job, Outcome,
-        away::{DriverAt, Remote},
+        self, Job, Outcome, RunError,
         placement::{self, Wish},
     },
     service::guard,
@@ -47,7 +47,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     let locator = locator(&home, &plan.experiment.name, &options.programs);
     let origin = origin(&plan, wanted, options)?;
     sweep();
-    let interrupt = watch_signals()?;
+    watch_signals()?;
     let mut progress = Progress::new(Talk::choose(options.talk.quiet, options.talk.no_progress));
     let job = Job {
         plan: &plan,
@@ -57,51 +57,79 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         images: options.programs.images,
         remote: options.drivers.remote(),
         home: &home,
-        command: std::env::args().collect(),
+        command: command_line(),
         whole_round: false,
-        interrupt: &interrupt,
         origin: Some(origin),
     };
-    let outcome = run::execute(&job, &mut |event| progress.show(event)).map_err(CliError::failed)?;
+    let outcome = run::execute(&job, &mut |event| progress.show(event)).map_err(not_run)?;
     conclude(&outcome, &options.output)
 }
 
-/// Ends what lasthop processes that were killed have left.
+/// Removes what killed lasthop processes left behind.
 pub fn sweep() {
-    for swept in guard::sweep() {
-        talk(&format!("a killed run had left {}; it is removed", swept.sandbox.display()));
+    let guard::Sweep { swept, left } = guard::sweep();
+    for swept in swept {
+        talk(&format!("removed {}, left behind by a killed run", swept.sandbox.display()));
+    }
+    if !left.is_empty() {
+        const SHOWN: usize = 3;
+        let paths: Vec<String> = left.iter().take(SHOWN).map(|one| one.path.display().to_string()).collect();
+        let more = left.len().checked_sub(SHOWN + 1).map_or_else(String::new, |more| format!(" and {} more", more + 1));
+        talk(&format!(
+            "not removed, because it may not be lasthop's: {}{more} (`lasthop clean` explains)",
+            paths.join(", ")
+        ));
     }
 }
 
-/// Reports a run that has just ended, and says how in the exit code.
+/// The error and exit code of a run that did not start.
+pub fn not_run(error: RunError) -> CliError {
+    match error {
+        RunError::Interrupted => CliError::interrupted(error),
+        RunError::Changed(changed) => CliError::usage(changed),
+        other => CliError::failed(other),
+    }
+}
+
+/// Reports a run that has just ended, and chooses the exit code.
 pub fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode, CliError> {
     let summary = summarise(&outcome.record)?;
+    record::keep_headline(&outcome.record, &report::headline(&summary)).map_err(CliError::failed)?;
     deliver(&summary, output)?;
     Ok(match outcome.stopped {
         Stopped::Interrupted => {
-            talk(&format!("`lasthop resume {}` goes on with this run", summary.run));
+            talk(&format!("to continue this run: lasthop resume {}", summary.run));
             ExitCode::from(INTERRUPTED)
         }
-        _ if summary.failures.is_empty() => ExitCode::SUCCESS,
+        _ if summary.failures.is_empty() && summary.cases.iter().any(|case| case.metrics.is_some()) => {
+            ExitCode::SUCCESS
+        }
         _ => ExitCode::from(FAILED),
     })
 }
 
-/// What another lasthop needs to go on with the run. Paths are absolute: it may be started elsewhere.
+/// A path for the record: absolute, because the run may be resumed from another directory, and UTF-8.
+pub fn absolute(path: &Path) -> Result<PathBuf, CliError> {
+    let whole = std::path::absolute(path).map_err(CliError::usage)?;
+    let no_text =
+        || CliError::usage(format!("the path {} is not UTF-8, so the record cannot hold it", whole.display()));
+    if whole.to_str().is_some() { Ok(whole) } else { Err(no_text()) }
+}
+
+/// What another lasthop needs to resume the run. Paths are absolute, because it may start in another directory.
 fn origin(plan: &Plan, selection: Selection, options: &args::RunOptions) -> Result<Origin, CliError> {
-    let absolute = |path: &PathBuf| std::path::absolute(path).map_err(CliError::usage);
     let programs = options.programs.programs.iter().map(|(recipe, path)| Ok((recipe.clone(), absolute(path)?)));
     let remote = options.drivers.remote();
     Ok(Origin {
         experiment: match &plan.experiment.source {
             Source::BuiltIn => plan.experiment.name.clone(),
-            Source::Folder(path) => path.display().to_string(),
+            Source::Folder(path) => absolute(path)?.display().to_string(),
         },
         selection,
         programs: programs.collect::<Result<_, CliError>>()?,
         engine: options.programs.engine,
         images: options.programs.images,
-        remote: Remote { config: remote.config.as_ref().map(absolute).transpose()?, ..remote },
+        remote: Remote { config: remote.config.as_deref().map(absolute).transpose()?, ..remote },
         files: digest::of_experiment(&plan.experiment),
         executables: Digests::new(),
     })
@@ -111,24 +139,24 @@ pub fn selection(select: &args::Select) -> Selection {
     Selection { only: select.only.clone(), set: select.set.clone(), aa: select.aa, ..Selection::default() }
 }
 
-/// Levels of the factor `driver`; none where lasthop alone drives.
+/// Levels of the factor `driver`; none if only lasthop drives.
 fn driver_levels(drivers: &args::Drivers) -> Vec<String> {
     if let Some(choice) = &drivers.driver {
-        return vec![choice.tool.name().to_owned()];
+        return vec![choice.tool.clone()];
     }
     let mut levels: Vec<String> = Vec::new();
     if !drivers.cross_check.is_empty() {
         levels.push(OWN_DRIVER.to_owned());
     }
     for choice in &drivers.cross_check {
-        if !levels.iter().any(|level| level == choice.tool.name()) {
-            levels.push(choice.tool.name().to_owned());
+        if !levels.contains(&choice.tool) {
+            levels.push(choice.tool.clone());
         }
     }
     levels
 }
 
-/// What was asked for, the experiment's defaults, and a seed.
+/// The settings from the command line, completed by the experiment's defaults and a seed.
 fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliError> {
     let Defaults { trial, budget, precision, margin, blocks } = plan.experiment.defaults.clone();
     let schedule = &options.schedule;
@@ -143,7 +171,7 @@ fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliErro
         budget_ns: budget.as_nanos() as u64,
         margin: schedule.margin.unwrap_or(margin),
         trial_ns: trial.as_nanos() as u64,
-        // Long enough for caches and the scheduler to settle on the case after another one's turn.
+        // Long enough for caches and the scheduler to settle after another case's turn.
         warm_up_ns: (trial / 10).as_nanos() as u64,
         blocks: schedule.blocks.unwrap_or(blocks),
         aa: options.select.aa,
@@ -155,7 +183,7 @@ fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliErro
     })
 }
 
-/// On another host there are other CPUs: those here are the services' alone.
+/// A driver on another host uses that host's CPUs, so the services may have all of this machine's.
 fn placement(options: &args::RunOptions, services: usize) -> Result<Placement, CliError> {
     let choice = options.schedule.placement;
     if !matches!(options.drivers.driver_at, Some(DriverAt::Host(_))) {
@@ -163,7 +191,7 @@ fn placement(options: &args::RunOptions, services: usize) -> Result<Placement, C
     }
     match choice {
         args::PlacementChoice::Auto | args::PlacementChoice::Free => Ok(Placement::Free),
-        _ => Err(CliError::usage("a driver on another host has the CPUs there: leave --placement out")),
+        _ => Err(CliError::usage("--placement cannot be used with a driver on another host, which has its own CPUs")),
     }
 }
 
@@ -176,20 +204,8 @@ fn wish(choice: args::PlacementChoice) -> Wish {
     }
 }
 
-/// Any number will do, as long as it is recorded; short ones are easier to type again.
+/// Any number will do, as long as it is recorded. Short ones are easier to type again.
 fn drawn_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish() % 1_000_000
-}
-
-/// The first signal asks for an end in order, the second ends lasthop at once: its guard ends everything else.
-pub fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
-    let interrupt = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&interrupt))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt)))
-            .map_err(|error| CliError::failed(format!("cannot watch for signals: {error}")))?;
-    }
-    debug_assert!(!interrupt.load(Ordering::Relaxed));
-    Ok(interrupt)
 }

@@ -8,7 +8,7 @@ use lasthop_load::{
     spec::Address,
 };
 
-use super::CliError;
+use super::output::CliError;
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("address").required(true))]
@@ -24,7 +24,7 @@ pub struct ServeArgs {
     /// Address and port
     #[arg(long, group = "address", value_name = "ADDRESS:PORT")]
     tcp: Option<SocketAddr>,
-    /// PEM file; with it the server speaks TLS
+    /// PEM file of the certificate; makes the server speak TLS
     #[arg(long, requires = "key")]
     certificate: Option<PathBuf>,
     #[arg(long, requires = "certificate")]
@@ -54,13 +54,13 @@ impl From<PatternArg> for Pattern {
     }
 }
 
-/// Serves until it is ended.
+/// Serves until it is killed.
 pub fn serve(arguments: ServeArgs) -> Result<(), CliError> {
     let address = match (arguments.unix, arguments.abstract_name, arguments.tcp) {
         (Some(path), _, _) => Address::Unix(path),
         (_, Some(name), _) => Address::Abstract(name),
         (_, _, Some(address)) => Address::Tcp(address),
-        _ => return Err(CliError::usage("one of --unix, --abstract and --tcp is needed")),
+        _ => return Err(CliError::usage("one of --unix, --abstract or --tcp is required")),
     };
     let tls = arguments.certificate.zip(arguments.key).map(|(certificate, key)| ServeTls { certificate, key });
     let spec = ServeSpec {

@@ -1,8 +1,26 @@
-//! Values of options that are nobody else's business.
+//! Parsers for values of options.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::path::PathBuf;
 
-use lasthop_load::spec::Address;
+use clap::ValueEnum;
+use lasthop_load::spec::{Address, Arrivals};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ArrivalsArg {
+    /// The same gap between any two requests
+    Constant,
+    /// Random and independent, as if from many users
+    Poisson,
+}
+
+impl From<ArrivalsArg> for Arrivals {
+    fn from(chosen: ArrivalsArg) -> Self {
+        match chosen {
+            ArrivalsArg::Constant => Self::Constant,
+            ArrivalsArg::Poisson => Self::Poisson,
+        }
+    }
+}
 
 /// `RECIPE=PATH`
 pub fn program(text: &str) -> Result<(String, PathBuf), String> {
@@ -12,20 +30,18 @@ pub fn program(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// A server's address: `HOST:PORT`, a port of this machine, a URL, `unix:/path` or `unix:@name`.
+/// A server's address: `HOST:PORT`, a local port, a URL, `unix:/path` or `unix:@name`.
 pub fn address(text: &str) -> Result<Address, String> {
     let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
-    let socket = bare.strip_prefix("unix:").or_else(|| bare.starts_with('/').then_some(bare));
-    if let Some(path) = socket {
-        return Ok(match path.strip_prefix('@') {
-            Some(name) => Address::Abstract(name.to_owned()),
-            None => Address::Unix(path.into()),
-        });
+    if bare.starts_with('/') {
+        return Ok(Address::Unix(bare.into()));
     }
     let host = bare.split('/').next().unwrap_or_default().replace("localhost", "127.0.0.1");
-    let with_port = host.parse().or_else(|_| format!("127.0.0.1:{host}").parse::<SocketAddr>());
-    with_port.map(Address::Tcp).map_err(|_| {
-        format!("`{text}` is no address: write 127.0.0.1:8080, 8080, http://127.0.0.1:8080/, unix:/path or unix:@name")
+    let with_port = || format!("127.0.0.1:{host}").parse();
+    bare.parse().or_else(|_| host.parse()).or_else(|_| with_port()).map_err(|_| {
+        format!(
+            "`{text}` is not an address: write 127.0.0.1:8080, 8080, http://127.0.0.1:8080/, unix:/path or unix:@name"
+        )
     })
 }
 

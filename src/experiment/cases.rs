@@ -1,99 +1,41 @@
-//! Which levels are chosen, and the cases that they make.
+//! The chosen levels, and the cases that follow from them.
 
-use std::{collections::BTreeSet, str::FromStr};
+use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Arrivals, Transport};
+use lasthop_load::spec::Transport;
+use lasthop_model::{
+    level::{Level, Levels},
+    selection::{AGAIN, Selection, TRANSPORT, compared},
+};
 use minijinja::value::Value;
-use serde::{Deserialize, Serialize};
 
 use super::{
     diagnostics::suggest,
-    model::{Experiment, Factor, Level, Levels, Link},
-    pace::Rate,
+    model::{Experiment, Factor, Link},
     template::{self, TemplateError},
 };
-
-/// The factor that experiments compare, unless they have a [`PATH`].
-pub const TRANSPORT: &str = "transport";
-/// The factor that takes the place of `transport` where containers decide how the link's bytes travel: published port,
-/// bridge, host network, shared volume. Which transport each path has says `link.transport`.
-pub const PATH: &str = "path";
-
-/// Name of the factor under comparison: an experiment has exactly one of the two.
-#[must_use]
-pub fn compared<T>(factors: &IndexMap<String, T>) -> &'static str {
-    if factors.contains_key(PATH) { PATH } else { TRANSPORT }
-}
-/// The factor of a run with classic tools: who makes the load.
-pub const DRIVER: &str = "driver";
-/// The level of [`DRIVER`] that is not a tool: what the experiment's load says, lasthop's own load generator as a rule.
-pub const OWN_DRIVER: &str = "lasthop";
-/// What the second name of a case ends with when it is compared with itself.
-pub const AGAIN: &str = "-again";
-
-/// What a run chooses among the factors of an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Selection {
-    /// Keep these of all listed levels.
-    pub only: Vec<Choice>,
-    /// Use these levels; whole numbers within the factor's range need not be listed.
-    pub set: Vec<Choice>,
-    /// Run each reference case twice under two names, and nothing else.
-    pub aa: bool,
-    /// Who drives: levels of the factor [`DRIVER`]. Empty is lasthop, without such a factor.
-    pub drivers: Vec<String>,
-    /// Every case at this rate, whatever the experiment says: an open loop, or with 0 a closed one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// How the requests of open loops are spread over time, whatever the experiment says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arrivals: Option<Arrivals>,
-}
-
-/// `factor=level,level`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Choice {
-    pub factor: String,
-    pub levels: Vec<String>,
-}
-
-impl FromStr for Choice {
-    type Err = SelectionError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || SelectionError::Form(text.to_owned());
-        let (factor, levels) = text.split_once('=').ok_or_else(wrong)?;
-        let levels: Vec<String> = levels.split(',').map(|level| level.trim().to_owned()).collect();
-        if factor.trim().is_empty() || levels.iter().any(String::is_empty) {
-            return Err(wrong());
-        }
-        Ok(Self { factor: factor.trim().to_owned(), levels })
-    }
-}
 
 /// A choice that the experiment does not offer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    #[error("`{0}` does not choose levels: write factor=level,level, for example transport=unix,tcp")]
+    #[error("`{0}` does not select levels: write factor=level,level, for example transport=unix,tcp")]
     Form(String),
     #[error("there is no factor `{factor}`; {help}")]
     Factor { factor: String, help: String },
     #[error("factor `{factor}` has no level `{level}`; {help}")]
     Level { factor: String, level: String, help: String },
-    #[error("factor `{0}` is chosen twice")]
+    #[error("factor `{0}` is selected twice")]
     Twice(String),
 }
 
 /// The levels of each factor that a run uses.
 pub type Chosen = IndexMap<String, Vec<Level>>;
 
-/// Levels that a selection leaves, in the order of the factors. Without a choice a factor has its default levels.
+/// The selected levels, in the order of the factors. A factor without a selection has its default levels.
 ///
 /// # Errors
-/// When a factor or a level is not known, or a factor is chosen twice.
+/// A factor or a level is unknown, or a factor is selected twice.
 pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, SelectionError> {
     let mut chosen: Chosen =
         experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.default.clone())).collect();
@@ -135,7 +77,7 @@ fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, S
     let known: Vec<String> = factor.levels.iter().map(Level::to_string).collect();
     let mut help = suggest(text, known.iter().map(String::as_str)).unwrap_or_default();
     if let Some((low, high)) = factor.range {
-        help.push_str(&format!(" (--set takes any whole number from {low} to {high})"));
+        help.push_str(&format!(" (--set accepts any whole number from {low} to {high})"));
     }
     Err(SelectionError::Level { factor: name.to_owned(), level: text.to_owned(), help })
 }
@@ -147,10 +89,10 @@ pub struct Excluded {
     pub because: String,
 }
 
-/// Every combination of the chosen levels, each with the factors that apply to it; and those that make no sense.
+/// Every combination of the selected levels, each with the factors that apply to it, and the combinations left out.
 ///
 /// # Errors
-/// When an expression cannot be evaluated.
+/// An expression cannot be evaluated.
 pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
     let mut all = vec![Levels::new()];
     for (name, levels) in chosen {
@@ -205,9 +147,9 @@ pub struct NamedCase {
 
 /// Names the combinations and finds the reference of each.
 ///
-/// The reference of a case has the reference's transport and the same level of every factor that both have. Where the
-/// reference's transport was not chosen, or that combination is left out, the first transport that is there takes its
-/// place.
+/// The reference of a case has the reference transport and the same level of every factor that both have. If the
+/// reference transport was not selected, or that combination is left out, the first remaining transport becomes the
+/// reference.
 #[must_use]
 pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Levels]) -> Vec<NamedCase> {
     let compared = compared(&experiment.factors);
@@ -227,7 +169,7 @@ pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Leve
     combinations.iter().zip(&references).map(name).collect()
 }
 
-/// Keeps the references and puts a second case of the same levels beside each.
+/// Keeps the references, and adds to each a second case with the same levels.
 #[must_use]
 pub fn against_themselves(cases: Vec<NamedCase>) -> Vec<NamedCase> {
     let twins = cases.into_iter().filter(|case| case.reference.is_none()).flat_map(|case| {
@@ -269,7 +211,7 @@ fn references(combinations: &[Levels], compared: &str, preference: &[Level]) -> 
     references
 }
 
-/// Whether two combinations have the same level of every factor that both have, the compared one aside.
+/// Whether two combinations have the same level of every factor that both have, except the compared one.
 fn agree(compared: &str, one: &Levels, other: &Levels) -> bool {
     one.iter().all(|(name, level)| name == compared || other.get(name).is_none_or(|theirs| theirs == level))
 }
@@ -277,8 +219,7 @@ fn agree(compared: &str, one: &Levels, other: &Levels) -> bool {
 /// The transport of the link in a combination.
 ///
 /// # Errors
-/// When `link.transport` cannot be rendered or is not the name of a transport; a valid experiment has no such
-/// combination.
+/// `link.transport` cannot be rendered or is not the name of a transport. A valid experiment has no such combination.
 pub fn transport(link: &Link, levels: &Levels) -> Result<Transport, TemplateError> {
     let place = "link.transport";
     let name = match &link.transport {

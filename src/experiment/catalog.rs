@@ -1,8 +1,8 @@
-//! Which experiments and recipes there are, and where they are read from.
+//! Finds and loads experiments and recipes.
 //!
-//! An experiment is looked for by name in `<data>/experiments`, then among those in the binary; by path where the name has
-//! a slash or is a folder with an `experiment.toml`. A recipe is looked for in the experiment's own `services` folder,
-//! then in `<data>/services`, then in the binary.
+//! An experiment is looked up by name in `<data>/experiments`, then in the binary. It is looked up by path if the name
+//! has a slash or is a folder with an `experiment.toml`. A recipe is looked up in the experiment's own `services`
+//! folder, then in `<data>/services`, then in the binary.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,8 +14,9 @@ use include_dir::{Dir, include_dir};
 
 use super::{
     diagnostics::{Diagnostic, Diagnostics, closest},
+    files::Files,
     model::{Experiment, Recipe, Source},
-    validate::{self, Files, Recipes},
+    validate::{self, Recipes},
 };
 
 static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/experiments");
@@ -41,6 +42,9 @@ pub enum LoadError {
     UnknownRecipe { name: String, known: Vec<String> },
     #[error("cannot read {}: {cause}", .path.display())]
     Read { path: PathBuf, cause: io::Error },
+    /// Its content would be copied into the record, which may be shared.
+    #[error("{} is a link to {}, outside its folder; copy the file into the folder instead", .path.display(), .to.display())]
+    Outside { path: PathBuf, to: PathBuf },
     #[error("{0}")]
     Invalid(Diagnostics),
 }
@@ -52,15 +56,15 @@ fn did_you_mean(name: &str, known: &[String]) -> String {
 /// An experiment that cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    #[error("`{0}` cannot be the name of an experiment: use lower-case words, digits and `-`")]
+    #[error("`{0}` cannot be the name of an experiment: use lower-case letters, digits and `-`")]
     Name(String),
-    #[error("{} is there already; nothing was written", .0.display())]
+    #[error("{} already exists; nothing was written", .0.display())]
     Exists(PathBuf),
     #[error("cannot write {}: {cause}", .path.display())]
     Write { path: PathBuf, cause: io::Error },
 }
 
-/// An experiment as a list shows it.
+/// An entry in the list of experiments.
 #[derive(Debug)]
 pub struct Entry {
     pub name: String,
@@ -83,7 +87,7 @@ impl Catalog {
         Self { data }
     }
 
-    /// Names of all experiments, sorted: the user's own and those in the binary.
+    /// Names of all experiments, sorted: your own and the built-in ones.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names = embedded_names(&EXPERIMENTS, EXPERIMENT_FILE);
@@ -91,7 +95,7 @@ impl Catalog {
         names.into_iter().collect()
     }
 
-    /// All experiments by name, also those that cannot be loaded.
+    /// All experiments by name, including those that cannot be loaded.
     #[must_use]
     pub fn list(&self) -> Vec<Entry> {
         let entry = |name: String| Entry {
@@ -105,7 +109,7 @@ impl Catalog {
     /// Loads an experiment by name or by path.
     ///
     /// # Errors
-    /// When there is none, its folder cannot be read, or its files are not valid: then with all that is wrong.
+    /// There is none, its folder cannot be read, or its files have errors, which are all reported.
     pub fn load(&self, name: &str) -> Result<Experiment, LoadError> {
         if name.contains('/') {
             return self.load_folder(Path::new(name));
@@ -134,7 +138,11 @@ impl Catalog {
         self.check(&name, &shown, Source::Folder(absolute), &files)
     }
 
-    fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
+    /// An experiment of these files, by their path in its folder, which messages call `shown`.
+    ///
+    /// # Errors
+    /// [`LoadError::Invalid`], with all errors.
+    pub fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
         let recipes = RecipeSearch { catalog: self, shown, files };
         validate::experiment(name, shown, source, files, &recipes).map_err(LoadError::Invalid)
     }
@@ -150,7 +158,7 @@ impl Catalog {
     /// Loads a recipe of the user's own or of the binary by name.
     ///
     /// # Errors
-    /// When there is none, or it is not valid.
+    /// There is none, or it has errors.
     pub fn recipe(&self, name: &str) -> Result<Recipe, LoadError> {
         let found = self.find_recipe(name);
         let unknown = || LoadError::UnknownRecipe { name: name.to_owned(), known: self.recipe_names() };
@@ -181,10 +189,10 @@ impl Catalog {
         names.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| is_listed(name)).collect()
     }
 
-    /// Writes a new experiment that loads and runs as it is into `parent/name`.
+    /// Writes a new experiment, which runs as it is, to `parent/name`.
     ///
     /// # Errors
-    /// When the name cannot be one, the folder is there already, or it cannot be written.
+    /// The name is not allowed, the folder exists already, or it cannot be written.
     pub fn create(&self, name: &str, parent: &Path) -> Result<PathBuf, CreateError> {
         let is_word = |word: &str| {
             !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
@@ -252,12 +260,12 @@ impl Recipes for RecipeSearch<'_> {
     }
 }
 
-/// A folder whose name begins with `_` is there to be copied, one with `.` is not meant to be seen.
+/// Skips folders whose names begin with `_` (templates) or `.` (hidden).
 fn is_listed(name: &str) -> bool {
     !name.starts_with(['_', '.'])
 }
 
-/// What a build or an editor leaves beside the files of an experiment.
+/// Files that a build or an editor leaves among those of an experiment.
 fn is_part(name: &str) -> bool {
     !name.starts_with('.') && name != "__pycache__" && !name.ends_with('~')
 }
@@ -287,11 +295,12 @@ fn collect_embedded(folder: &Dir<'static>, base: &Path, files: &mut Files) {
 
 fn read_folder(folder: &Path) -> Result<Files, LoadError> {
     let mut files = Files::new();
-    collect_folder(folder, folder, &mut files)?;
+    let base = folder.canonicalize().map_err(|cause| LoadError::Read { path: folder.to_owned(), cause })?;
+    collect_folder(&base, &base, &mut files)?;
     Ok(files)
 }
 
-/// Links to folders are not followed: they may lead in a circle.
+/// Links to folders are not followed, because they may form a circle.
 fn collect_folder(folder: &Path, base: &Path, files: &mut Files) -> Result<(), LoadError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -305,6 +314,7 @@ fn collect_folder(folder: &Path, base: &Path, files: &mut Files) -> Result<(), L
         if path.is_dir() && !path.is_symlink() {
             collect_folder(&path, base, files)?;
         } else if path.is_file() {
+            stays_inside(&path, base)?;
             let content = fs::read(&path).map_err(failed(&path))?;
             files.insert(path.strip_prefix(base).unwrap_or(&path).to_owned(), content);
         }
@@ -312,10 +322,36 @@ fn collect_folder(folder: &Path, base: &Path, files: &mut Files) -> Result<(), L
     Ok(())
 }
 
+fn stays_inside(path: &Path, base: &Path) -> Result<(), LoadError> {
+    let to = path.canonicalize().map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
+    if to.starts_with(base) { Ok(()) } else { Err(LoadError::Outside { path: path.to_owned(), to }) }
+}
+
 #[cfg(test)]
 mod tests {
+    use lasthop_model::selection::Selection;
+
     use super::*;
-    use crate::experiment::{cases::Selection, plan::Plan};
+    use crate::experiment::plan::Plan;
+
+    #[test]
+    fn a_link_out_of_the_folder_is_refused_by_name() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (inside, outside) = (folder.path().join("experiment"), folder.path().join("secret"));
+        fs::create_dir_all(inside.join("app")).unwrap();
+        fs::write(inside.join("experiment.toml"), "").unwrap();
+        fs::write(&outside, "root:x").unwrap();
+        let link = |to: &str| {
+            let _ = fs::remove_file(inside.join("app/x"));
+            std::os::unix::fs::symlink(to, inside.join("app/x")).unwrap();
+            read_folder(&inside)
+        };
+        assert_eq!(link("../experiment.toml").unwrap().len(), 2, "within it a link is a file like any other");
+        for to in ["../../secret", outside.to_str().unwrap()] {
+            let error = link(to).unwrap_err().to_string();
+            assert!(error.contains("app/x is a link to ") && error.contains("secret"), "{error}");
+        }
+    }
 
     fn write(folder: &Path, files: &[(&str, &str)]) {
         for (path, text) in files {
@@ -372,13 +408,15 @@ mod tests {
             let text = format!("{redis}\n[derive.q]\nhelp = \"what\"\nof = \"true\"\n{derive}\n");
             errors(&[("experiment.toml", &text)])
         };
-        let exactly = "it has exactly one of `minus`, `per` and `crossover`";
+        let exactly = "exactly one of `minus`, `per` and `crossover` is needed";
         assert!(wrong("").contains(exactly));
         assert!(wrong("per = \"bytes\"\ncrossover = \"bytes\"").contains(exactly));
         let error = wrong("per = \"byte\"");
         assert!(error.contains("there is no factor `byte`") && error.contains("did you mean `bytes`?"), "{error}");
-        assert!(wrong("crossover = \"command\"").contains("the levels of `command` are not whole numbers from 1"));
-        assert!(wrong("minus = \"comand == 'GET'\"").contains("nothing is called `comand` here"));
+        assert!(
+            wrong("crossover = \"command\"").contains("the levels of `command` are not all whole numbers of 1 or more")
+        );
+        assert!(wrong("minus = \"comand == 'GET'\"").contains("there is no `comand` here"));
     }
 
     /// `redis` with these lines in its `[load]`, and without some of its own.
@@ -408,8 +446,8 @@ mod tests {
             ("rate = -1", "`-1` is not a rate: write requests per second from 0.001 to 100,000,000"),
             ("rate = \"fast\"", "requests per second such as 2000"),
             ("rate = \"{{ 3 * connections }} or so\"", "or so` is not a rate"),
-            ("rate = \"{{ rates }}\"", "nothing is called `rates` here"),
-            ("arrivals = \"poisson\"", "`arrivals` are those of an open loop, and there is no `rate`"),
+            ("rate = \"{{ rates }}\"", "there is no `rates` here"),
+            ("arrivals = \"poisson\"", "`arrivals` needs an open loop, but there is no `rate`"),
             ("rate = 5\narrivals = \"poison\"", "did you mean `poisson`?"),
             (
                 "rate = \"{{ pipeline }}\"\narrivals = \"{{ command }}\"",
@@ -453,7 +491,7 @@ mod tests {
             (
                 "rate = 100\nrequests_per_connection = \"{{ connections }}\"",
                 "a load at 100 requests/s: 7 requests for each connection: ",
-                "exclude the combination ([[exclude]]), or make `rate` 0 there: a closed loop",
+                "exclude the combination ([[exclude]]), or set `rate` to 0 there",
             ),
             ("rate = \"{{ 100 if connections < 2 else [].a.b }}\"", "template: undefined value", ""),
         ] {
@@ -495,8 +533,11 @@ mod tests {
         let unknown = wrong(target, "{{ 'haproxi' if front == 'haproxy' else 'nginx' }}");
         assert!(unknown.contains("there is no service `haproxi`") && unknown.contains("`haproxy`?"), "{unknown}");
         let absent = wrong(target, "{{ 'haproxy' if front == 'none' else 'nginx' }}");
-        assert!(absent.contains("the driver talks to `haproxy` where its `count` is 0: it must be 1"), "{absent}");
-        assert!(wrong(target, "{{ nginx.address }}").contains("nothing is called `nginx` here"));
+        assert!(
+            absent.contains("the driver talks to `haproxy`, whose `count` is 0 in some case: it must be 1"),
+            "{absent}"
+        );
+        assert!(wrong(target, "{{ nginx.address }}").contains("there is no `nginx` here"));
         assert!(wrong("from = \"nginx\"", "from = \"driver\"").contains("the driver must talk over the link"));
     }
 

@@ -1,8 +1,7 @@
-//! How a service runs in a container: the path that bytes take to it, and its limits.
-
-use std::fmt::Write as _;
+//! How a service runs in a container: the path that its bytes take, and its limits.
 
 use indexmap::IndexMap;
+use lasthop_model::container::{Network, Publish, RenderedContainer};
 use minijinja::value::Value;
 
 use super::{
@@ -11,63 +10,9 @@ use super::{
     template::{self, TemplateError},
 };
 
-/// A container with everything filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RenderedContainer {
-    pub network: Network,
-    pub publish: Option<Publish>,
-    /// Name of the engine's volume that has its Unix socket; nothing where that is in a folder of the run.
-    pub volume: Option<String>,
-    /// CPUs that it may use up, as the engine takes them.
-    pub cpus: Option<String>,
-    /// Memory, as the engine takes it.
-    pub memory: Option<String>,
-    /// Kernel settings of its network namespace.
-    pub sysctls: IndexMap<String, String>,
-}
-
 const EXPECTED: &str = "bridge, host, none, service:NAME or inside:NAME";
 
-/// Which network namespace a container has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Network {
-    /// Its own, with a veth pair to a bridge of the run.
-    Bridge,
-    /// The host's.
-    Host,
-    /// Its own, with nothing but loopback.
-    None,
-    /// That of another service's container, as in a Pod.
-    Service(String),
-    /// No container of its own: a supervisor starts it in its container.
-    Inside(String),
-}
-
-/// Where a container's port is published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Publish {
-    /// 127.0.0.1
-    Loopback,
-    /// The host's address on the bridge.
-    Gateway,
-}
-
-impl RenderedContainer {
-    /// What must be equal in a comparison, as text; `None` where nothing is limited. Settings of the network namespace belong to
-    /// the path: not every path has a namespace of its own.
-    #[must_use]
-    pub fn limits(&self) -> Option<String> {
-        let mut text = String::new();
-        for (name, limit) in [("cpus", &self.cpus), ("memory", &self.memory)] {
-            if let Some(limit) = limit {
-                let _ = writeln!(text, "{name} {limit}");
-            }
-        }
-        (!text.is_empty()).then_some(text)
-    }
-}
-
-/// Fills in the templates of a container; `None` where the service runs without one.
+/// Renders the templates of a container; `None` if the service runs without one.
 pub(super) fn render(
     service: &str,
     container: &Container,
@@ -87,7 +32,7 @@ pub(super) fn render(
     let network = network_of(&network).ok_or_else(|| wrong("network", network, EXPECTED))?;
     let publish = match text("publish", &container.publish)? {
         Some(_) if network != Network::Bridge => {
-            return Err(wrong("publish", container.publish.clone(), "nothing where the network is not `bridge`"));
+            return Err(wrong("publish", container.publish.clone(), "nothing unless the network is `bridge`"));
         }
         Some(place) => Some(publish_of(&place).ok_or_else(|| wrong("publish", place, "loopback or gateway"))?),
         None => None,
@@ -110,19 +55,19 @@ pub(super) fn render(
         return Err(wrong(
             "network",
             limit,
-            "no limits, sysctls or volume beside `inside:NAME`: that container has them",
+            "no limits, sysctls or volume with `inside:NAME`, whose container has them",
         ));
     }
     Ok(Some(RenderedContainer { network, publish, volume, cpus, memory, sysctls }))
 }
 
-/// It becomes a part of the path of a socket, which has little room.
+/// It becomes part of a socket's path, which must be short.
 fn is_volume(name: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     name.len() <= 16 && name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(plain)
 }
 
-/// A socket on a volume is seen by those containers only that have the volume.
+/// Only containers with the volume see a socket on it.
 pub(super) fn check_volumes(
     from: &str,
     to: &str,
@@ -199,7 +144,7 @@ mod tests {
         };
         assert!(wrong("bridged", "", "").contains("expected bridge, host, none, service:NAME or inside:NAME"));
         assert!(wrong("bridge", "everywhere", "").contains("loopback or gateway"));
-        assert!(wrong("host", "loopback", "").contains("nothing where the network is not `bridge`"));
+        assert!(wrong("host", "loopback", "").contains("nothing unless the network is `bridge`"));
         assert!(wrong("bridge", "", "-1").contains("a number of CPUs above 0"));
         let volume = |name: &str, network: &str| {
             let container = Container { network: network.into(), volume: name.into(), ..Container::default() };
@@ -209,7 +154,7 @@ mod tests {
         for name in ["/run/app", "Run", "-run", "a-name-that-is-too-long"] {
             assert!(volume(name, "none").unwrap_err().contains("at most 16 lower-case letters"), "{name}");
         }
-        assert!(volume("run", "inside:supervisor").unwrap_err().contains("no limits, sysctls or volume beside"));
+        assert!(volume("run", "inside:supervisor").unwrap_err().contains("no limits, sysctls or volume with"));
     }
 
     #[test]

@@ -1,18 +1,22 @@
-//! The files as they are written. Private to this stage: everything else sees the types of `model`.
+//! The files as you write them. Private to this stage: everything else uses the types of `model`.
 //!
-//! The doc comments are part of the product: they become the descriptions in the JSON schemas, and `x-expected` becomes
+//! Doc comments here are part of the product: they become descriptions in the JSON schemas, and `x-expected` becomes
 //! the text of an error message.
 
 use std::{borrow::Cow, fmt};
 
 use indexmap::IndexMap;
+use lasthop_model::level::Level;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize,
     de::{Deserializer, Error, Visitor},
 };
 
-use super::model::Level;
+use lasthop_load::protocol::PROTOCOLS;
+use serde_json::{Map, Value as Json};
+
+use super::templated::{TEMPLATE, or_templates};
 
 /// An experiment: a question, the services, the link under test, the load, and what is varied.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -29,7 +33,7 @@ pub(super) struct ExperimentFile {
     /// Combinations of levels that make no sense.
     #[serde(default)]
     pub exclude: Vec<ExcludeFile>,
-    /// The servers that are started, by name. The name is how templates refer to them: `{{ NAME.address }}`.
+    /// The servers to start, by name. Templates refer to them by this name: `{{ NAME.address }}`.
     pub services: IndexMap<String, ServiceFile>,
     pub load: LoadFile,
     /// Quantities that follow from several cases, by name.
@@ -45,14 +49,15 @@ pub(super) struct ExperimentFile {
 pub(super) struct DeriveFile {
     /// What it is, in a few words.
     pub help: String,
-    /// Expression over the factors: the cases that it is about.
+    /// Expression over the factors that selects the cases.
     pub of: String,
-    /// Expression over the factors: of the time of each of those cases, the time of the case of this kind is taken away which
-    /// has the same level of every factor that neither expression mentions.
+    /// Expression over the factors that selects the cases to subtract. From the time of each case, lasthop subtracts
+    /// the time of the selected case that has the same level of every factor that neither expression mentions.
     pub minus: Option<String>,
-    /// A factor of whole numbers: the slope of the time over its levels, that is the time for one more.
+    /// A factor of whole numbers. The quantity is the slope of the time over its levels: the time for one more.
     pub per: Option<String>,
-    /// A factor of whole numbers: the level from which on a case differs from its reference by no more than the margin.
+    /// A factor of whole numbers. The quantity is the level at and above which a case differs from its reference by no
+    /// more than the margin.
     pub crossover: Option<String>,
 }
 
@@ -64,17 +69,17 @@ pub(super) struct LinkFile {
     pub from: String,
     /// The service that listens.
     pub to: String,
-    /// Transport of the link where the factor `path` takes the place of `transport`. May be a template over the factors.
+    /// Transport of the link if the factor `path` replaces `transport`. May be a template over the factors.
     pub transport: Option<String>,
     pub proof: Option<ProofFile>,
 }
 
-/// How to ask the application over which connection a request reached it, to prove transport and reuse of the live link.
+/// How to ask the application which connection a request came over, to prove transport and reuse of the live link.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProofFile {
-    /// HTTP path whose answer is `FAMILY IDENTITY`: the address family of the accepted socket (`unix`, `inet` or `inet6`),
-    /// a space, and anything that is different for every connection.
+    /// HTTP path that returns `FAMILY IDENTITY`: the address family of the accepted socket (`unix`, `inet` or `inet6`),
+    /// a space, and anything that differs between connections.
     #[schemars(extend("pattern" = "^/", "x-expected" = "a path that begins with `/`"))]
     pub path: String,
     /// What the link should do: `per-request` or `keep-alive`. May be a template.
@@ -90,13 +95,13 @@ pub(super) struct FactorFile {
     /// All levels, in order of presentation.
     #[schemars(length(min = 1))]
     pub levels: Vec<Scalar>,
-    /// Levels of a run that chooses none. All levels where it is missing.
+    /// Levels that run by default; all levels if it is missing.
     pub default: Option<Vec<Scalar>>,
-    /// The level that others are compared with. Belongs to `transport`.
+    /// The level that others are compared with. Only for `transport` or `path`.
     pub reference: Option<Scalar>,
-    /// Expression over the factors above this one; where it is false, this factor does not apply.
+    /// Expression over the factors above this one. If it is false, this factor does not apply.
     pub when: Option<String>,
-    /// Lowest and highest whole number that may be set beside the listed levels.
+    /// Lowest and highest whole number that `--set` accepts in addition to the listed levels.
     pub range: Option<[i64; 2]>,
 }
 
@@ -104,7 +109,7 @@ pub(super) struct FactorFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExcludeFile {
-    /// Expression over the factors; a combination for which it is true is left out.
+    /// Expression over the factors. Combinations for which it is true are left out.
     pub when: String,
     /// The reason, shown to the user.
     pub because: String,
@@ -116,10 +121,10 @@ pub(super) struct ExcludeFile {
 pub(super) struct ServiceFile {
     /// Name of the recipe. May be a template.
     pub recipe: String,
-    /// Transport that it listens on. Left out for the service that the link goes to: there the case decides.
+    /// Transport that it listens on. Leave it out for the service that the link goes to, where the case decides.
     pub listen: Option<TransportName>,
-    /// How many such servers are started, 0 (the case does without) to 64, each with an address of its own: `{{ NAME.all }}` is the list, `{{ NAME }}`
-    /// the first.
+    /// How many of these servers to start, 0 (the case does not use it) to 64, each with its own address. `{{ NAME.all
+    /// }}` is the list, `{{ NAME }}` the first.
     #[serde(default = "one")]
     pub count: WholeNumber,
     /// Services that must be ready before it starts.
@@ -131,35 +136,35 @@ pub(super) struct ServiceFile {
     /// Configuration files: path in the service's directory = template file in the experiment's folder.
     #[serde(default)]
     pub config: IndexMap<String, String>,
-    /// Folder of the experiment that is copied to `app` in the service's directory.
+    /// Folder of the experiment to copy to `app` in the service's directory.
     pub app: Option<String>,
     #[serde(default)]
     pub packages: PackagesFile,
     pub container: Option<ContainerFile>,
 }
 
-/// Runs the service in a container: podman or Docker, whichever is there. Every value may be a template over the factors;
-/// what renders to nothing is not set.
+/// Runs the service in a container, with podman or Docker. Every value may be a template over the factors. A value that
+/// renders to nothing is not set.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ContainerFile {
-    /// Its network: `bridge` (a network of the run's own), `host`, `none`, `service:NAME` (the namespace of another service), or
-    /// `inside:NAME`: no container of its own, but that of the service NAME, a supervisor. Where it renders to nothing, the service
-    /// runs without a container.
+    /// Its network: `bridge` (the run's private network), `host`, `none`, `service:NAME` (the network namespace of
+    /// another service), or `inside:NAME` (in the container of the service NAME, which is a supervisor). If it renders
+    /// to nothing, the service runs without a container.
     pub network: String,
     /// Where its port is published, with the network `bridge`: `loopback` (127.0.0.1) or `gateway` (the host's address on
-    /// the bridge). Where it renders to nothing, clients connect to the container's own address.
+    /// the bridge). If it renders to nothing, clients connect to the container's own address.
     #[serde(default)]
     pub publish: String,
-    /// A volume of the engine, by a name of the experiment's own: containers with the same name share it, and whoever of them listens
-    /// on a Unix socket has the socket in it. Processes of the host reach it where the engine keeps it. Where it renders to
-    /// nothing, the socket is in a folder of the run that all containers have.
+    /// Name of a volume of the engine. Containers with the same name share it, and those that listen on a Unix socket
+    /// have the socket on it. Processes on the host reach it where the engine keeps it. If it renders to nothing, the
+    /// socket is in a folder of the run that all containers share.
     #[serde(default)]
     pub volume: String,
-    /// CPUs that it may use up: 0.25 is a quarter of one.
+    /// CPU limit: 0.25 is a quarter of a CPU.
     #[serde(default)]
     pub cpus: CpuShare,
-    /// Memory that it may use, with a unit: `256m`.
+    /// Memory limit, with a unit: `256m`.
     #[serde(default)]
     pub memory: String,
     /// Kernel settings of its network namespace, by name.
@@ -172,7 +177,7 @@ pub(super) struct ContainerFile {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PackagesFile {
     /// Debian packages.
-    pub debian: Vec<String>,
+    pub debian: Vec<DebianPackage>,
     /// Python packages with their version, `name==1.2.3`.
     pub python: Vec<PinnedPython>,
     /// Ruby gems with their version, `name:1.2.3`.
@@ -181,212 +186,81 @@ pub(super) struct PackagesFile {
 
 /// The load and what a right answer is. Every value may be a template over the factors.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "protocols are read from the checked tree, so that templates keep their type")]
+#[schemars(extend("additionalProperties" = false))]
 pub(super) struct LoadFile {
-    /// The service that the driver talks to, a single server. May be a template over the factors: a load balancer in front is one.
+    /// The service that the driver talks to, a single server. May be a template over the factors, for example to put a
+    /// load balancer in front.
     pub target: String,
-    /// What is said: `hello`, `echo`, `stream`, `http`, `redis` or `postgres`. May be a template.
+    /// What is said: the name of a protocol, whose parameters are in the table of that name. May be a template.
     pub protocol: String,
-    /// Connections held at the same time.
+    /// Number of concurrent connections.
     #[serde(default = "one")]
     pub connections: WholeNumber,
     /// Threads of the driver.
     #[serde(default = "one")]
     pub threads: WholeNumber,
-    /// What becomes of a connection after a reply: `keep-alive` or `per-request`. May be a template.
+    /// What to do with a connection after a reply: `keep-alive` or `per-request`. May be a template.
     #[serde(default = "keep_alive")]
     pub reuse: String,
-    /// Requests sent at once on a connection, before any of their replies is awaited: 1 to 1,024.
+    /// Requests to send at once on a connection before waiting for their replies, 1 to 1,024.
     #[serde(default = "one")]
     pub pipeline: WholeNumber,
-    /// With `reuse` per request: requests that a connection carries one after the other before it is closed, 1 to 10
-    /// million. They are timed as one unit, connect and authentication included; slopes over it are of that unit.
+    /// With `reuse = "per-request"`: requests to send one after the other on a connection before closing it, 1 to 10
+    /// million. They are timed as one unit, including connect and authentication. Slopes over it refer to that unit.
     #[serde(default = "one")]
     pub requests_per_connection: WholeNumber,
-    /// Open loop: requests per second over all connections, 0.001 to 100 million, due at scheduled times whatever became
-    /// of earlier ones. Where it is missing, nothing or 0 the loop is closed: the next request follows the reply.
+    /// Open loop: requests per second over all connections, 0.001 to 100 million, sent on schedule without waiting for
+    /// replies. If it is missing, empty or 0, the loop is closed: the next request follows the reply.
     #[serde(default)]
     pub rate: RequestRate,
-    /// Open loop: `constant` (the same gap between any two requests) or `poisson` (independent requests, gaps distributed
-    /// exponentially). May be a template.
+    /// Open loop: `constant` (the same gap between any two requests) or `poisson` (independent requests with
+    /// exponential gaps). May be a template.
     pub arrivals: Option<String>,
-    /// Whether the driver sets `TCP_NODELAY` on its sockets. Means nothing on Unix sockets.
+    /// Whether the driver sets `TCP_NODELAY` on its sockets. Has no effect on Unix sockets.
     #[serde(default = "yes")]
     pub nodelay: YesNo,
-    /// Command of a driver of the experiment's own, which speaks the lines of `lasthop drive`. Where its first word
-    /// renders to nothing, lasthop drives.
+    /// Command of the experiment's own driver, which speaks the protocol of `lasthop drive`. If its first word renders
+    /// to nothing, lasthop drives.
     #[serde(default)]
     pub driver: Vec<String>,
-    pub hello: Option<HelloFile>,
-    pub echo: Option<EchoFile>,
-    pub stream: Option<StreamFile>,
-    pub http: Option<HttpFile>,
-    pub redis: Option<RedisFile>,
-    pub postgres: Option<PostgresFile>,
+    #[serde(flatten)]
+    pub parameters: ParameterTables,
 }
 
-/// The server speaks first; then the connection is closed.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) struct HelloFile {
-    /// The bytes that must arrive.
-    pub expect: String,
+/// Parameters of protocols, by protocol, as they are written: what a template renders to has a type of its own.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct ParameterTables(pub IndexMap<String, Json>);
+
+impl JsonSchema for ParameterTables {
+    fn schema_name() -> Cow<'static, str> {
+        "ParameterTables".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut properties = Map::new();
+        for kind in PROTOCOLS {
+            let mut schema = (kind.schema)(generator);
+            or_templates(&mut schema);
+            properties.insert(kind.name.to_owned(), schema.to_value());
+        }
+        json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })
+    }
 }
 
-/// The same bytes must come back.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) struct EchoFile {
-    /// Bytes of one message, 8 to 16 MiB.
-    pub size: WholeNumber,
-}
-
-/// One way: the time stops when the last byte was received.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) struct StreamFile {
-    /// Bytes of one transfer, 1 to 1 GiB. Many times the socket buffers, or they are what is measured.
-    pub size: WholeNumber,
-    /// Bytes that the server hands to each `send`, 1 to 16 MiB.
-    pub chunk: WholeNumber,
-}
-
-/// HTTP/1.0 or 1.1.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) struct HttpFile {
-    /// `GET` where it is missing.
-    pub method: Option<String>,
-    /// Request target, begins with `/`.
-    pub path: String,
-    /// Value of the `Host` header; `localhost` where it is missing, whatever the transport.
-    pub host: Option<String>,
-    /// Further headers, in order.
-    #[serde(default)]
-    pub headers: IndexMap<String, String>,
-    /// Body of the request.
-    pub body: Option<String>,
-    /// `1.1` where it is missing.
-    pub version: Option<HttpVersionName>,
-    pub expect: HttpExpectFile,
-}
-
-/// What a right answer looks like. Every given field must hold for every reply.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) struct HttpExpectFile {
-    /// Status code of a final reply, 200 to 599.
-    #[schemars(range(min = 200, max = 599))]
-    pub status: u16,
-    /// The whole body, byte for byte.
-    pub body: Option<String>,
-    /// Texts that the body contains.
-    #[serde(default)]
-    pub contains: Vec<String>,
-    /// Length of the body in bytes.
-    pub length: Option<WholeNumber>,
-}
-
-/// Redis: one command over and over.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) struct RedisFile {
-    /// Words of the command, such as `["GET", "key"]`; or a template that renders to such a list.
-    pub command: Words,
-    /// `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`, `{ integer = 1 }` or
-    /// `{ length = 64 }` (a text of so many bytes); or a template that renders to one of them.
-    pub expect: RedisExpectFile,
-    /// With a password: the user; the default user where it is missing.
-    pub username: Option<String>,
-    /// Said with `AUTH` on every connection.
-    pub password: Option<String>,
-    /// Number of the database.
-    pub database: Option<WholeNumber>,
-}
-
-/// Texts, or a template that renders to a list of them.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) enum Words {
-    List(Vec<String>),
-    Template(String),
-}
-
-/// What a right reply of Redis is.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) enum RedisExpectFile {
-    Word(String),
-    Value(IndexMap<String, Scalar>),
-}
-
-/// PostgreSQL: one query over and over. With `reuse = "per-request"` each query has a connection of its own, and a request
-/// is all of it: connect, TLS, authentication, query.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) struct PostgresFile {
-    /// Role that clients are.
-    pub user: String,
-    /// Database that they connect to.
-    pub database: String,
-    /// Used if the server asks for one.
-    pub password: Option<String>,
-    /// One statement.
-    pub query: String,
-    /// `simple`, `extended` (parsed each time) or `prepared` (parsed once a connection); `simple` where it is missing.
-    pub mode: Option<String>,
-    /// Values of `$1`, `$2`, …
-    #[serde(default)]
-    pub parameters: Vec<String>,
-    #[serde(default)]
-    pub expect: PostgresExpectFile,
-}
-
-/// What a right result is. Every given field must hold; an error never is right.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[allow(dead_code, reason = "read from the checked tree, so that templates keep their type")]
-pub(super) struct PostgresExpectFile {
-    /// Number of rows.
-    pub rows: Option<WholeNumber>,
-    /// First column of the first row, as text.
-    pub first: Option<String>,
-    /// The command tag, such as `SELECT 1`.
-    pub tag: Option<String>,
-}
-
-/// HTTP version.
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(super) enum HttpVersionName {
-    #[serde(rename = "1.0")]
-    V10,
-    #[serde(rename = "1.1")]
-    V11,
-}
-
-/// What a run does unless told otherwise on the command line.
+/// Defaults for the options of a run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct DefaultsFile {
-    /// Length of the measured part of a trial; `100ms` where it is missing.
+    /// Length of the measured part of a trial [default: `100ms`].
     pub trial: Option<DurationText>,
-    /// Time that a whole run may take, starts included; `30s` where it is missing.
+    /// Time for a whole run, including starts of services [default: `30s`].
     pub budget: Option<DurationText>,
-    /// Half width of the interval at which a run may stop; `2%` where it is missing.
+    /// Half width of the interval at which a run may stop [default: `2%`].
     pub precision: Option<PercentText>,
-    /// Differences within this share count as none; `2%` where it is missing.
+    /// Cases that differ by less than this share count as equivalent [default: `2%`].
     pub margin: Option<PercentText>,
-    /// Blocks between two restarts of the services, 2 or more; 10 where it is missing.
+    /// Blocks per round, 2 or more; services restart after each round [default: 10].
     #[schemars(range(min = 2, max = 10000))]
     pub blocks: Option<u32>,
 }
@@ -399,14 +273,14 @@ pub(super) struct RecipeFile {
     /// What it is, in a few words.
     pub summary: String,
     pub program: ProgramFile,
-    /// How it is told where to listen, by transport. A transport that is missing cannot be served.
+    /// How to tell it where to listen, by transport. It cannot serve transports that are missing.
     pub listen: ListenTable,
     /// Values that an experiment may set, by name.
     #[serde(default)]
     pub settings: IndexMap<String, SettingFile>,
     pub start: StartFile,
-    /// Configuration files: path in the service's directory = template file in the recipe's folder. A file of the
-    /// experiment with the same path replaces it.
+    /// Configuration files: path in the service's directory = template file in the recipe's folder. An experiment's
+    /// file with the same path replaces it.
     #[serde(default)]
     pub config: IndexMap<String, String>,
     #[serde(default)]
@@ -419,19 +293,20 @@ pub(super) struct RecipeFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProgramFile {
-    /// True for lasthop's own executable; then `names`, `folders` and `version` are left out.
+    /// True for lasthop's own executable. Then leave out `names`, `folders` and `version`.
     #[serde(default)]
     pub lasthop: bool,
-    /// Names of the executable; the first that is found in lasthop's own environments, on `PATH` or in `folders` is used.
+    /// Names of the executable. lasthop uses the first that it finds in its own environments, on `PATH` or in
+    /// `folders`.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Folders that are searched after `PATH`, such as `/usr/sbin`.
+    /// Folders to search after `PATH`, such as `/usr/sbin`.
     #[serde(default)]
     pub folders: Vec<String>,
     pub version: Option<VersionFile>,
     #[serde(default)]
     pub packages: PackagesFile,
-    /// Where no package manager has it: what to download, and where to put it. Shown when it is missing.
+    /// If no package manager has it: what to download, and where to put it. Shown if it is missing.
     pub obtain: Option<String>,
 }
 
@@ -448,46 +323,54 @@ pub(super) struct VersionFile {
 }
 
 /// Where to listen, by transport.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct ListenTable {
-    /// A Unix stream socket with a path.
-    pub unix: Option<ListenFile>,
-    /// A Unix stream socket in the abstract namespace.
-    pub r#abstract: Option<ListenFile>,
-    /// TCP over IPv4.
-    pub tcp: Option<ListenFile>,
-    /// TCP over IPv6.
-    pub tcp6: Option<ListenFile>,
-    /// TLS over TCP.
-    pub tls: Option<ListenFile>,
-    /// TLS over a Unix stream socket.
-    pub tls_unix: Option<ListenFile>,
-}
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct ListenTable(IndexMap<TransportName, ListenFile>);
 
 impl ListenTable {
+    /// In the order of the transports, whatever that of the file.
     pub(super) fn given(&self) -> impl Iterator<Item = (TransportName, &ListenFile)> {
-        let Self { unix, r#abstract, tcp, tcp6, tls, tls_unix } = self;
-        let all = [unix, r#abstract, tcp, tcp6, tls, tls_unix];
-        TransportName::ALL.into_iter().zip(all).filter_map(|(transport, file)| Some((transport, file.as_ref()?)))
+        TransportName::ALL.into_iter().filter_map(|transport| Some((transport, self.0.get(&transport)?)))
     }
 }
 
-/// Where to listen, said in the server's own way.
+impl JsonSchema for ListenTable {
+    fn schema_name() -> Cow<'static, str> {
+        "ListenTable".into()
+    }
+
+    /// A key for each transport, with the description that the transport has.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let listen = generator.subschema_for::<ListenFile>();
+        let mut table = json_schema!({ "type": "object", "additionalProperties": false });
+        for transport in
+            generator.subschema_for::<TransportName>().pointer("/oneOf").and_then(Json::as_array).into_iter().flatten()
+        {
+            let name = transport["const"].as_str().expect("each transport is a constant");
+            let mut listen = listen.clone();
+            listen.insert("description".to_owned(), transport["description"].clone());
+            table.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}))[name] =
+                listen.to_value();
+        }
+        table
+    }
+}
+
+/// Where to listen, in the server's own syntax.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListenFile {
-    /// Arguments that take the place of the argument `{{ listen }}`. May be templates.
+    /// Arguments that replace the argument `{{ listen }}`. May be templates.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// Text that takes the place of `{{ listen }}` in configuration files. May be a template.
+    /// Text that replaces `{{ listen }}` in configuration files. May be a template.
     #[serde(default)]
     pub config: String,
-    /// For Unix sockets: the file name that the server gives its socket, where it does not let one choose.
+    /// For Unix sockets: the file name of the socket, if the server does not let you choose it.
     #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]
     pub file: Option<String>,
-    /// For TLS: what clients trust, a path below `runtime`, where the server brings certificates of its own instead of those
-    /// of the run.
+    /// For TLS: path below `runtime` of what clients should trust, if the server has its own certificates instead of
+    /// the run's.
     pub authority: Option<String>,
 }
 
@@ -497,7 +380,7 @@ pub(super) struct ListenFile {
 pub(super) struct SettingFile {
     /// What it means, with its unit.
     pub help: String,
-    /// Value where the experiment sets none. Without it the experiment must.
+    /// Default value. Without one, the experiment must set a value.
     pub default: Option<Scalar>,
 }
 
@@ -505,32 +388,30 @@ pub(super) struct SettingFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StartFile {
-    /// Arguments, one each. `{{ listen }}` alone stands for the arguments of `listen`; one that renders to nothing is
-    /// left out.
+    /// Arguments, one per item. `{{ listen }}` alone stands for the arguments of `listen`. An argument that renders to
+    /// nothing is left out.
     pub arguments: Vec<String>,
-    /// Environment variables beside those that lasthop passes on. May be templates.
+    /// Environment variables in addition to those that lasthop passes on. May be templates.
     #[serde(default)]
     pub environment: IndexMap<String, String>,
-    /// Commands that prepare the service's directory, each run to its end before the start.
+    /// Commands that prepare the service's directory. Each runs to its end before the server starts.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
-    /// The longest that each of these commands may take; `120s` where it is missing.
+    /// The longest that each of these commands may take [default: `120s`].
     pub prepare_timeout: Option<DurationText>,
-    /// `unprivileged` for a server that refuses to run as root: where lasthop is root, the server and its preparation run
-    /// as the account `nobody`.
-    #[serde(default)]
-    pub run_as: RunAsName,
+    /// Whose rights the server and its preparation have where lasthop is root. Without it these are those of `nobody`, except
+    /// in a stack with containers, where the engine decides.
+    pub run_as: Option<RunAsName>,
 }
 
-/// Whose rights a server has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+/// Whose rights a server has where lasthop is root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum RunAsName {
-    /// Those of lasthop.
-    #[default]
+    /// Those of lasthop, for a server that cannot do without them.
     #[serde(rename = "self")]
     Own,
-    /// Those of lasthop unless it is root.
+    /// Those of `nobody` in containers, too, for a server that refuses to run as root.
     Unprivileged,
 }
 
@@ -538,43 +419,43 @@ pub(super) enum RunAsName {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ReadyFile {
-    /// `connect` where it is missing.
+    /// Kind of check [default: `connect`].
     pub check: Option<ReadyName>,
-    /// For `http`: the path that is asked for.
+    /// For `http`: the path to request.
     pub path: Option<String>,
-    /// For `http`: the status that is expected; 200 where it is missing.
+    /// For `http`: the expected status [default: 200].
     #[schemars(range(min = 100, max = 599))]
     pub status: Option<u16>,
-    /// For `command`: the command; it is ready when this ends with 0. May be templates.
+    /// For `command`: the command. The server is ready when it exits with 0. May be templates.
     pub command: Option<Vec<String>>,
-    /// The longest that it may take; `10s` where it is missing.
+    /// The longest that it may take [default: `10s`].
     pub timeout: Option<DurationText>,
 }
 
-/// A way to see that a server is ready.
+/// How to check that a server is ready.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ReadyName {
     /// Its endpoint accepts a connection.
     #[default]
     Connect,
-    /// Its endpoint answers a GET with a status.
+    /// Its endpoint answers a GET request with the expected status.
     Http,
-    /// A command ends with 0.
+    /// A command exits with 0.
     Command,
 }
 
-/// How to end the server in order.
+/// How to stop the server in order.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct StopFile {
-    /// Signal for an orderly end; `TERM` where it is missing.
+    /// Signal to stop it in order [default: `TERM`].
     pub signal: Option<SignalName>,
-    /// After this the whole process group is killed; `5s` where it is missing.
+    /// After this time the whole process group is killed [default: `5s`].
     pub timeout: Option<DurationText>,
 }
 
-/// A signal that servers take as a request to end.
+/// A signal that tells servers to end.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum SignalName {
@@ -611,9 +492,6 @@ fn yes() -> YesNo {
 fn keep_alive() -> String {
     "keep-alive".to_owned()
 }
-
-/// Text with at least one minijinja expression.
-const TEMPLATE: &str = r"\{\{.*\}\}";
 
 /// Defines a type that is text once read, written as text or as a bare value of the named JSON types.
 macro_rules! written_value {
@@ -667,23 +545,29 @@ written_value!(
 );
 written_value!(
     /// A duration with its unit.
-    DurationText, ["string"], r"^[0-9]+(\.[0-9]+)?(us|ms|s|min|h)$",
-    "a duration such as \"100ms\", \"30s\" or \"2min\""
+    DurationText, ["string"], "",
+    "a duration such as \"100ms\", \"30s\" or \"5m\""
 );
 written_value!(
     /// A share in per cent.
-    PercentText, ["string"], r"^[0-9]+(\.[0-9]+)?%$",
+    PercentText, ["string"], "",
     "a share such as \"2%\""
 );
 
 written_value!(
+    /// The name of a Debian package, as in Debian's policy. apt-get accepts more: options, files, `name-` for a
+    /// removal.
+    DebianPackage, ["string"], r"^[a-z0-9][a-z0-9.+-]*[a-z0-9.+]$",
+    "the name of a Debian package such as \"python3-venv\""
+);
+written_value!(
     /// A Python requirement with its version.
-    PinnedPython, ["string"], r"^[A-Za-z0-9._\[\]-]+==[^=\s]+$",
+    PinnedPython, ["string"], r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*$",
     "a requirement with its version such as \"flask==3.1.3\""
 );
 written_value!(
     /// A Ruby gem with its version.
-    PinnedGem, ["string"], r"^[A-Za-z0-9._-]+:[^:\s]+$",
+    PinnedGem, ["string"], r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9][A-Za-z0-9.-]*$",
     "a gem with its version such as \"thin:2.0.1\""
 );
 

@@ -1,19 +1,22 @@
-//! Which cases the quantities of `[derive.…]` follow from.
+//! Finds the cases that the quantities of `[derive.…]` follow from.
 
 use std::collections::BTreeSet;
 
+use lasthop_model::{
+    level::{Level, Levels},
+    record::{CasePlan, Derivation, DerivedPlan},
+};
 use minijinja::value::Value;
 
 use super::{
-    model::{Derive, DeriveKind, Experiment, Level, Levels},
+    model::{Derive, DeriveKind, Experiment},
     template::{self, TemplateError},
 };
-use crate::record::schema::{CasePlan, Derivation, DerivedPlan};
 
-/// The quantities of a run. One whose cases were not chosen is left out.
+/// The quantities of a run. A quantity whose cases were not selected is left out.
 ///
 /// # Errors
-/// When an expression cannot be evaluated.
+/// An expression cannot be evaluated.
 pub fn derive(experiment: &Experiment, cases: &[CasePlan]) -> Result<Vec<DerivedPlan>, TemplateError> {
     let mut all = Vec::new();
     for (name, quantity) in &experiment.derive {
@@ -48,7 +51,7 @@ fn holding<'a>(name: &str, expression: &str, cases: &'a [CasePlan]) -> Result<Ve
     Ok(kept)
 }
 
-/// Factors that tell the two kinds of cases of a difference apart.
+/// Factors that distinguish the two kinds of cases of a difference.
 fn mentioned(quantity: &Derive) -> BTreeSet<String> {
     let minus = if let DeriveKind::Minus(minus) = &quantity.kind { minus } else { "" };
     [&quantity.of, minus].into_iter().filter_map(|text| template::expression_names(text).ok()).flatten().collect()
@@ -68,7 +71,7 @@ fn differences(of: &[&CasePlan], minus: &[&CasePlan], mentioned: &BTreeSet<Strin
     of.iter().filter_map(pair).collect()
 }
 
-/// Cases that differ in the factor alone, in its order; at least two belong together.
+/// Groups of two or more cases that differ only in this factor, in its order.
 fn series(cases: &[&CasePlan], factor: &str) -> Vec<(Levels, Vec<(f64, String)>)> {
     let mut all: Vec<(Levels, Vec<(f64, String)>)> = Vec::new();
     for case in cases {

@@ -1,28 +1,13 @@
-//! Digests of what a run is made from: how `lasthop resume` knows that it is still the same.
+//! Digests of what a run is made from, by which `lasthop resume` checks that nothing has changed.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::path::Path;
 
-use super::{model::Experiment, validate::Files};
+use lasthop_model::record::Digests;
 
-/// Digests by what they are of.
-pub type Digests = BTreeMap<String, String>;
+use super::{files::Files, model::Experiment};
+use crate::system::digest::of_bytes;
 
-/// Of some bytes: SHA-256 in hexadecimal digits.
-#[must_use]
-pub fn of_bytes(bytes: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Of a file's content, links followed.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn of_file(path: &Path) -> io::Result<String> {
-    fs::read(path).map(|bytes| of_bytes(&bytes))
-}
-
-/// Of the files of a folder, by path. What people read changes nothing that is measured.
+/// Digests of the files of a folder, by path, without files for people, which do not affect a measurement.
 pub(super) fn of_files(files: &Files) -> Digests {
     let part = |path: &Path| path != Path::new("README.md");
     let digest = |(path, bytes): (&std::path::PathBuf, &Vec<u8>)| (path.display().to_string(), of_bytes(bytes));
@@ -44,12 +29,6 @@ pub fn of_experiment(experiment: &Experiment) -> Digests {
 mod tests {
     use super::*;
     use crate::experiment::catalog::Catalog;
-
-    #[test]
-    fn a_digest_is_the_usual_one() {
-        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(of_bytes(b"abc"), abc);
-    }
 
     #[test]
     fn every_file_that_decides_has_one() {

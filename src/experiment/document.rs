@@ -1,27 +1,34 @@
-//! A TOML file with the place of everything in it, checked against the schema of its kind.
+//! A TOML file that knows the place of everything in it, checked against its schema.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, HashSet},
+    ops::Range,
+};
 
-use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::{Map, Value};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-use super::diagnostics::{Diagnostic, Diagnostics, closest, suggest};
+use super::{
+    diagnostics::{Diagnostic, Diagnostics, closest, suggest},
+    shape::{self, Kind, Violation},
+};
 
-/// A file that was read, and where its parts are.
+/// A parsed file, and the places of its parts.
 pub(crate) struct Document {
-    /// The file as the user knows it.
+    /// The file, by the name that the user knows.
     pub name: String,
     pub text: String,
     /// The content; keys in the order of the file.
     pub tree: Value,
+    /// Where its lines begin.
+    lines: Vec<usize>,
     /// By JSON pointer.
     places: BTreeMap<String, Place>,
-    /// Where values were wrong or missing, and the tree holds another or none.
-    replaced: Vec<String>,
+    /// Where values were wrong or missing, so that the tree has a placeholder or nothing; and their parents.
+    replaced: HashSet<String>,
 }
 
 /// Byte ranges of a value and its key.
@@ -32,29 +39,36 @@ struct Place {
 }
 
 impl Document {
-    /// Reads what can be read and reports every syntax error.
+    /// Reads what can be read, and reports every syntax error.
     pub(crate) fn parse(name: &str, text: &str, found: &mut Diagnostics) -> Self {
         let (table, errors) = DeTable::parse_recoverable(text);
-        for error in &errors {
-            let range = error.span().unwrap_or(0..0);
-            found.push(Diagnostic::new(name, text, range, error.message().replace('\n', "; ")));
-        }
         let mut places = BTreeMap::new();
         places.insert(String::new(), Place { key: None, value: 0..0 });
         let tree = read_table(table.get_ref(), "", &mut places);
-        Self { name: name.to_owned(), text: text.to_owned(), tree, places, replaced: Vec::new() }
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let (name, text) = (name.to_owned(), text.to_owned());
+        let document = Self { name, text, tree, lines, places, replaced: HashSet::new() };
+        for error in &errors {
+            found.push(document.at(error.span().unwrap_or(0..0), error.message().replace('\n', "; ")));
+        }
+        document
+    }
+
+    fn at(&self, range: Range<usize>, message: impl Into<String>) -> Diagnostic {
+        let line = self.lines.partition_point(|begin| *begin <= range.start);
+        Diagnostic::on_line(line, &self.name, &self.text, range, message)
     }
 
     /// An error at the value that the pointer leads to, or at its nearest ancestor that was written.
     pub(crate) fn at_value(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(&self.name, &self.text, self.place(pointer).value.clone(), message)
+        self.at(self.place(pointer).value.clone(), message)
     }
 
     /// An error at the key of that value.
     pub(crate) fn at_key(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
         let place = self.place(pointer);
         let range = place.key.clone().unwrap_or_else(|| place.value.clone());
-        Diagnostic::new(&self.name, &self.text, range, message)
+        self.at(range, message)
     }
 
     fn place(&self, pointer: &str) -> &Place {
@@ -67,62 +81,71 @@ impl Document {
         }
     }
 
-    /// Checks the tree against a schema and reports every error. What is wrong is then taken out of the tree, and a key is
-    /// renamed when it is plain what was meant, so that further checks see the rest.
+    /// Checks the tree against a schema and reports every error. Then removes what is wrong from the tree, and renames
+    /// a key if its meaning is clear, so that later checks see the rest.
     pub(crate) fn check(&mut self, schema: &Value, broken: bool, found: &mut Diagnostics) {
-        let validator = jsonschema::validator_for(schema).expect("a generated schema is a schema");
-        self.mend_keys(schema, &validator, found);
+        self.mend_keys(schema, found);
         let mut repairs = Vec::new();
-        for error in validator.iter_errors(&self.tree) {
-            found.extend(self.explain(schema, &error, broken));
-            repairs.extend(repair(schema, &error));
+        for violation in shape::violations(schema, &self.tree) {
+            found.extend(self.explain(&violation, broken));
+            repairs.extend(repair(&violation));
         }
-        repairs.into_iter().for_each(|(pointer, value)| self.replace(&pointer, value));
+        let mut gone = BTreeMap::new();
+        repairs.into_iter().for_each(|(pointer, value)| self.replace(&pointer, value, &mut gone));
+        self.remove(&gone);
     }
 
-    /// Whether a finding at this pointer may only be the echo of a value that was wrong and is gone.
+    /// Removes keys from tables, all keys of a table at once, because one by one would take quadratic time.
+    fn remove(&mut self, gone: &BTreeMap<String, HashSet<String>>) {
+        for (parent, keys) in gone {
+            if let Some(table) = self.tree.pointer_mut(parent).and_then(Value::as_object_mut) {
+                table.retain(|key, _| !keys.contains(key));
+            }
+        }
+    }
+
+    /// Whether an error at this pointer may only be the consequence of a wrong value that was removed.
     pub(crate) fn is_echo(&self, pointer: &str) -> bool {
-        self.replaced.iter().any(|wrong| wrong == pointer || wrong[..wrong.rfind('/').unwrap_or(0)] == *pointer)
+        self.replaced.contains(pointer)
     }
 
-    /// Puts another value, or none, in the place of a wrong one; of a list the whole is removed, because the places of its
-    /// other items would shift.
-    fn replace(&mut self, pointer: &str, value: Option<Value>) {
+    /// Replaces a wrong value, or marks it for removal. A list is removed as a whole, because the places of its other
+    /// items would shift.
+    fn replace(&mut self, pointer: &str, value: Option<Value>, gone: &mut BTreeMap<String, HashSet<String>>) {
         let Some(at) = pointer.rfind('/') else { return };
         let (parent, key) = (&pointer[..at], unescape(&pointer[at + 1..]));
         match (self.tree.pointer_mut(parent), value) {
             (Some(Value::Object(table)), Some(value)) => drop(table.insert(key, value)),
-            (Some(Value::Object(table)), None) => drop(table.shift_remove(&key)),
-            (Some(Value::Array(_)), _) => return self.replace(parent, None),
+            (Some(Value::Object(_)), None) => drop(gone.entry(parent.to_owned()).or_default().insert(key)),
+            (Some(Value::Array(_)), _) => return self.replace(parent, None, gone),
             _ => return,
         }
-        self.replaced.push(pointer.to_owned());
+        self.replaced.extend([pointer, parent].map(str::to_owned));
     }
 
     /// Reports unknown keys, renames or removes them.
-    fn mend_keys(&mut self, schema: &Value, validator: &jsonschema::Validator, found: &mut Diagnostics) {
+    fn mend_keys(&mut self, schema: &Value, found: &mut Diagnostics) {
         let mut mends = Vec::new();
-        for error in validator.iter_errors(&self.tree) {
-            let Kind::AdditionalProperties { unexpected } = error.kind() else { continue };
-            let known = known_keys(schema, error.schema_path().as_str());
-            for key in unexpected {
-                let parent = error.instance_path().as_str().to_owned();
-                let pointer = join(&parent, key);
-                let diagnostic = self.at_key(&pointer, format!("unknown key `{key}`"));
-                found.push(diagnostic.with_help(suggest(key, known.iter().map(String::as_str))));
-                let meant = closest(key, known.iter().map(String::as_str)).map(str::to_owned);
-                mends.push((parent, key.clone(), meant));
-            }
+        for Violation { pointer: parent, wanted, kind, .. } in shape::violations(schema, &self.tree) {
+            let Kind::Unknown(key) = kind else { continue };
+            let known = known_keys(wanted);
+            let diagnostic = self.at_key(&join(&parent, key), format!("unknown key `{key}`"));
+            found.push(diagnostic.with_help(suggest(key, known.clone())));
+            mends.push((parent, key.to_owned(), closest(key, known).map(str::to_owned)));
         }
+        let mut gone = BTreeMap::<_, HashSet<_>>::new();
         for (parent, key, meant) in mends {
             self.mend(&parent, &key, meant);
+            gone.entry(parent).or_default().insert(key);
         }
+        self.remove(&gone);
     }
 
+    /// Moves the value of an unknown key to the key that was meant, unless that exists.
     fn mend(&mut self, parent: &str, key: &str, meant: Option<String>) {
         let Some(table) = self.tree.pointer_mut(parent).and_then(Value::as_object_mut) else { return };
-        let Some(value) = table.shift_remove(key) else { return };
         let Some(meant) = meant.filter(|meant| !table.contains_key(meant)) else { return };
+        let Some(value) = table.get(key).cloned() else { return };
         table.insert(meant.clone(), value);
         let (old, new) = (join(parent, key), join(parent, &meant));
         let moved: Vec<_> = self
@@ -133,29 +156,29 @@ impl Document {
         self.places.extend(moved);
     }
 
-    /// An error of the schema in words. With `broken` syntax, what is missing may only have been unreadable.
-    fn explain(&self, schema: &Value, error: &jsonschema::ValidationError<'_>, broken: bool) -> Option<Diagnostic> {
-        let pointer = error.instance_path().as_str();
-        let expected = || expectation(schema, error.schema_path().as_str());
-        let diagnostic = match error.kind() {
-            Kind::Required { .. } if broken => return None,
-            Kind::AdditionalProperties { .. } => return None,
-            Kind::Required { property } => {
-                let key = property.as_str().unwrap_or_default();
-                let help = description(schema, error.schema_path().as_str(), key);
-                self.at_key(pointer, format!("`{key}` is missing{}", within(pointer))).with_help(help)
-            }
-            Kind::Enum { .. } | Kind::OneOfNotValid { .. } => {
-                let known = options(schema, error.schema_path().as_str());
-                let written = plain(error.instance());
+    /// What is wrong in words. With `broken` syntax, what is missing may only have been unreadable.
+    fn explain(&self, violation: &Violation<'_>, broken: bool) -> Option<Diagnostic> {
+        let Violation { pointer, value, wanted, kind, .. } = violation;
+        let diagnostic = match kind {
+            Kind::Missing(_) if broken => return None,
+            Kind::Unknown(_) => return None,
+            Kind::Missing(key) => self
+                .at_key(pointer, format!("`{key}` is missing{}", within(pointer)))
+                .with_help(description(wanted, key)),
+            Kind::Choice => {
+                let known = options(wanted);
+                let written = plain(value);
                 let near = closest(&written, known.iter().map(String::as_str));
                 self.at_value(pointer, format!("`{written}` is not one of {}", known.join(", ")))
                     .with_help(near.map(|near| format!("did you mean `{near}`?")))
             }
-            Kind::Type { .. } | Kind::Pattern { .. } => {
-                self.at_value(pointer, format!("expected {}, found {}", expected(), kind_of(error.instance())))
+            Kind::Type | Kind::Pattern | Kind::Alternatives => {
+                self.at_value(pointer, format!("expected {}, found {}", expectation(wanted), kind_of(value)))
             }
-            _ => self.at_value(pointer, error.to_string()),
+            Kind::Minimum(limit) => self.at_value(pointer, format!("{value} is less than the minimum of {limit}")),
+            Kind::Maximum(limit) => self.at_value(pointer, format!("{value} is greater than the maximum of {limit}")),
+            Kind::MinItems(least) => self.at_value(pointer, format!("expected a list of {least} or more")),
+            Kind::MaxItems(most) => self.at_value(pointer, format!("expected a list of {most} or fewer")),
         };
         Some(diagnostic)
     }
@@ -199,31 +222,19 @@ pub(crate) fn join(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Keys whose text only people read: further checks can do without it.
+/// Keys whose text is only for people, so later checks do not need it.
 const PROSE: [&str; 5] = ["title", "question", "help", "because", "summary"];
 
-/// What to put in the place of a value that the schema refuses, so that the rest can be checked: the pointer, and a value
-/// of the right kind where the key must be there.
-fn repair(schema: &Value, error: &jsonschema::ValidationError<'_>) -> Option<(String, Option<Value>)> {
-    let pointer = error.instance_path().as_str();
-    match error.kind() {
-        Kind::AdditionalProperties { .. } => None,
-        Kind::Required { property } => {
-            let key = property.as_str().filter(|key| PROSE.contains(key))?;
-            Some((join(pointer, key), Some(Value::from(""))))
-        }
-        Kind::Maximum { limit } | Kind::Minimum { limit } => Some((pointer.to_owned(), Some(limit.clone()))),
-        _ => {
-            let path = error.schema_path().as_str();
-            let key = unescape(&pointer[pointer.rfind('/')? + 1..]);
-            // …/properties/KEY/KEYWORD
-            let mut steps = path.rmatch_indices('/');
-            let table = steps.nth(2).and_then(|(at, _)| schema.pointer(&path[..at]));
-            let required = table.and_then(|table| table.get("required")).and_then(Value::as_array);
-            let required = required.is_some_and(|keys| keys.contains(&Value::from(key)));
-            let value = required.then(|| holder(schema, path).and_then(neutral)).flatten();
-            Some((pointer.to_owned(), value))
-        }
+/// A replacement for a value that the schema refuses, so that the rest can be checked: the pointer, and a value of the right
+/// type if the key is required.
+fn repair(violation: &Violation<'_>) -> Option<(String, Option<Value>)> {
+    let pointer = violation.pointer.clone();
+    match violation.kind {
+        Kind::Unknown(_) => None,
+        Kind::Missing(key) => PROSE.contains(&key).then(|| (join(&pointer, key), Some(Value::from("")))),
+        Kind::Maximum(limit) | Kind::Minimum(limit) => Some((pointer, Some(limit.clone()))),
+        _ if violation.required => Some((pointer, neutral(violation.wanted))),
+        _ => Some((pointer, None)),
     }
 }
 
@@ -248,37 +259,31 @@ fn rebase(pointer: &str, old: &str, new: &str) -> Option<String> {
     (rest.is_empty() || rest.starts_with('/')).then(|| format!("{new}{rest}"))
 }
 
-/// The part of the schema that holds the keyword which a schema path leads to.
-fn holder<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
-    schema.pointer(&path[..path.rfind('/')?])
+fn known_keys(schema: &Value) -> impl Iterator<Item = &str> + Clone {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
 }
 
-fn known_keys(schema: &Value, path: &str) -> Vec<String> {
-    let properties = holder(schema, path).and_then(|holder| holder.get("properties")).and_then(Value::as_object);
-    properties.map(|map| map.keys().cloned().collect()).unwrap_or_default()
+/// The words allowed at a place: an `enum`, or a `oneOf` of constants with descriptions.
+fn options(schema: &Value) -> Vec<String> {
+    let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten().chain(schema.get("const"));
+    let choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    listed.map(plain).chain(choices.flat_map(options)).collect()
 }
 
-/// The words that may stand at a place: an `enum`, or a `oneOf` of constants where each has a description.
-fn options(schema: &Value, path: &str) -> Vec<String> {
-    fn words(holder: &Value) -> Vec<String> {
-        let listed = holder.get("enum").and_then(Value::as_array).into_iter().flatten().chain(holder.get("const"));
-        let choices = holder.get("oneOf").and_then(Value::as_array).into_iter().flatten();
-        listed.map(plain).chain(choices.flat_map(words)).collect()
-    }
-    holder(schema, path).map(words).unwrap_or_default()
-}
-
-/// What the schema says of a key that is missing: the first sentence of its description.
-fn description(schema: &Value, path: &str, key: &str) -> Option<String> {
-    let text = holder(schema, path)?.get("properties")?.get(key)?.get("description")?.as_str()?;
+/// What the schema says about a missing key: the first sentence of its description.
+fn description(schema: &Value, key: &str) -> Option<String> {
+    let text = schema.get("properties")?.get(key)?.get("description")?.as_str()?;
     let sentence = text.split_once(". ").map_or(text, |(first, _)| first);
     Some(sentence.trim_end_matches('.').replace('\n', " "))
 }
 
-fn expectation(schema: &Value, path: &str) -> String {
-    let holder = holder(schema, path);
-    if let Some(words) = holder.and_then(|holder| holder.get("x-expected")).and_then(Value::as_str) {
+fn expectation(schema: &Value) -> String {
+    if let Some(words) = schema.get("x-expected").and_then(Value::as_str) {
         return words.to_owned();
+    }
+    if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
+        return alternatives.iter().map(expectation).collect::<Vec<_>>().join(" or ");
     }
     let name = |name: &Value| match name.as_str() {
         Some("object") => "a table",
@@ -288,7 +293,7 @@ fn expectation(schema: &Value, path: &str) -> String {
         Some("boolean") => "true or false",
         _ => "a number",
     };
-    match holder.and_then(|holder| holder.get("type")) {
+    match schema.get("type") {
         Some(Value::Array(names)) => names.iter().map(name).collect::<Vec<_>>().join(" or "),
         Some(single) => name(single).to_owned(),
         None => "something else".to_owned(),

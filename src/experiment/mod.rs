@@ -1,19 +1,21 @@
-//! PLAN: from the files of an experiment to cases and a schedule.
+//! PLAN: turns the files of an experiment into cases and a schedule.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `definition` | the files as written |
 //! | [`schema`] | their JSON schemas, made from `definition` |
+//! | `templated` | schemas of tables whose values may be templates |
 //! | `document`, [`diagnostics`] | reading a file so that every error has its place |
+//! | `files` | folders as they were read |
 //! | `validate` | from written to valid |
 //! | [`model`] | the valid types |
-//! | [`catalog`] | which experiments and recipes there are |
-//! | [`cases`] | which levels are chosen, and the cases that they make |
-//! | `template`, [`render`] | services and load with everything filled in |
-//! | [`pace`] | closed loop, or open at which rate |
-//! | [`plan`] | cases, the stacks that they run on, and what differs beside the transport |
-//! | [`digest`] | how a run that goes on later knows that nothing was changed |
-//! | `derive` | from which cases further quantities follow |
+//! | [`catalog`] | finds and loads experiments and recipes |
+//! | [`cases`] | the selected levels, and the cases that follow from them |
+//! | `template`, [`render`] | renders services and load |
+//! | [`pace`] | closed loop, or open loop at a rate |
+//! | [`plan`] | cases, the stacks that they run on, and what differs besides the transport |
+//! | [`digest`] | digests by which a resumed run checks that nothing has changed |
+//! | `derive` | the cases that derived quantities follow from |
 //! | [`schedule`] | the order of the cases in each block |
 
 pub mod cases;
@@ -24,6 +26,7 @@ mod derive;
 pub mod diagnostics;
 pub mod digest;
 pub(crate) mod document;
+mod files;
 pub mod model;
 pub mod pace;
 pub mod plan;
@@ -31,5 +34,9 @@ pub mod quantity;
 pub mod render;
 pub mod schedule;
 pub mod schema;
+mod shape;
 pub mod template;
+mod templated;
 mod validate;
+
+pub(crate) use files::stays_inside;

@@ -1,33 +1,38 @@
-//! The plan of a run: its cases, the stacks of services that they run on, and what differs beside the transport.
+//! The plan of a run: its cases, the stacks of services that they run on, and what differs besides the transport.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Model, OpenLoop, Protocol, RedisExpect, Reuse, Spec, Transport};
+use lasthop_load::spec::{Model, OpenLoop, Reuse, Spec, Transport};
+use lasthop_model::{
+    binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
+    container::{Network, RenderedContainer},
+    level::{Level, Levels},
+    rate::arrivals_name,
+    record::{CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, LoadSummary},
+    selection::{DRIVER, OWN_DRIVER, Selection},
+    service::RenderedService,
+};
 use serde_json::Value;
 use similar::TextDiff;
 
 use super::{
-    cases::{self, Chosen, DRIVER, Excluded, NamedCase, OWN_DRIVER, Selection, SelectionError},
-    container::{self, Network, RenderedContainer},
+    cases::{self, Chosen, Excluded, NamedCase, SelectionError},
+    container,
     derive::derive,
-    model::{Experiment, Factor, Level, Levels, Recipe, RenderedService, Source},
+    model::{Experiment, Factor, Recipe, Source},
     pace::{self, LEAST_IN_A_TRIAL, Place},
-    render::{RenderError, RenderedLoad, RenderedProof, Renderer, address_text, url_text},
+    quantity::written,
+    render::{RenderError, RenderedLoad, RenderedProof, Renderer, url_text},
     template::TemplateError,
 };
-use crate::{
-    record::schema::{CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, LoadSummary},
-    service::bindings::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
-    tool::Tool,
-};
+use crate::tool::{self, Tool};
 
-/// What a run will do, before any service is started.
+/// What a run will do, decided before any service starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub experiment: Experiment,
@@ -35,15 +40,15 @@ pub struct Plan {
     pub factors: IndexMap<String, FactorSummary>,
     pub cases: Vec<CasePlan>,
     pub stacks: Vec<Stack>,
-    /// Combinations of the chosen levels that make no sense.
+    /// Combinations of the selected levels that are left out.
     pub excluded: Vec<Excluded>,
-    /// What differs between a case and its reference beside the link.
+    /// What differs between a case and its reference besides the link.
     pub differences: Vec<Difference>,
     /// Quantities that follow from several cases.
     pub derived: Vec<DerivedPlan>,
 }
 
-/// All cases of a run take turns in every block: more than this cannot be a comparison.
+/// The most cases of a run, because all of them take turns in every block.
 const MOST_CASES: u128 = 1000;
 
 /// The services of one or more cases.
@@ -58,13 +63,13 @@ pub struct Stack {
     pub services: IndexMap<String, StackService>,
 }
 
-/// What is known of a service before it has an address.
+/// What is known about a service before it has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackService {
     pub recipe: String,
     /// Transport that it listens on.
     pub transport: Transport,
-    /// Where it runs in a container.
+    /// Its container, if it runs in one.
     pub container: Option<RenderedContainer>,
 }
 
@@ -77,30 +82,30 @@ pub enum PlanError {
     Template(#[from] TemplateError),
     #[error("case {case}: {cause}")]
     Render { case: String, cause: RenderError },
-    #[error("{tool} drives a closed loop only: leave out the rate, or --driver and --cross-check")]
-    ToolAtRate { tool: Tool },
+    #[error("{tool} can drive only a closed loop: leave out the rate, or --driver and --cross-check")]
+    ToolAtRate { tool: &'static str },
     #[error(
-        "the rate of this experiment is its factor `{factor}`: choose levels of that instead of --rate, \
+        "this experiment sets its rate by the factor `{factor}`: select levels of that instead of --rate, \
          for example --only {factor}={level}"
     )]
     RateIsFactor { factor: String, level: Level },
     #[error(
-        "case {case} has {} and its reference {reference} {}: cases can be compared at the same rate only, \
-         so let the rate depend on other factors than the one that is compared",
+        "case {case} has {} and its reference {reference} {}: only cases with the same rate can be compared, \
+         so the rate must not depend on the compared factor",
         pace_text(*.rate), pace_text(*.theirs)
     )]
     Rates { case: String, rate: Option<f64>, reference: String, theirs: Option<f64> },
     #[error(
-        "case {case}: {rate} requests/s are {} in a trial of {trial:?}, fewer than {LEAST_IN_A_TRIAL}: make trials longer \
-         (--trial {:?})",
-        rate * trial.as_secs_f64(), pace::shortest_trial(*.rate)
+        "case {case}: {rate} requests/s make {} in a trial of {}, fewer than {LEAST_IN_A_TRIAL}: use longer trials \
+         (--trial {})",
+        rate * trial.as_secs_f64(), written(*.trial), written(pace::shortest_trial(*.rate))
     )]
     ShortTrial { case: String, rate: f64, trial: Duration },
     #[error("{tool} does not speak {protocol}, the protocol of this experiment")]
-    Driver { tool: Tool, protocol: String },
-    #[error("the chosen levels leave no case{}", reasons(.0))]
+    Driver { tool: &'static str, protocol: String },
+    #[error("no case is left with the selected levels{}", reasons(.0))]
     Nothing(Vec<Excluded>),
-    #[error("the chosen levels make up to {0} cases, more than {MOST_CASES}: choose fewer with --only factor=level")]
+    #[error("the selected levels make up to {0} cases, more than {MOST_CASES}: select fewer with --only factor=level")]
     TooMany(u128),
 }
 
@@ -118,8 +123,8 @@ impl Plan {
     /// Plans a run of an experiment.
     ///
     /// # Errors
-    /// When the selection names what the experiment does not have, nothing is left of it, or a template of a case
-    /// cannot be rendered.
+    /// The selection names something that the experiment does not have, no case is left, or a template cannot be
+    /// rendered.
     pub fn new(mut experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
         add_drivers(&mut experiment, &selection.drivers);
         set_pace(&mut experiment, selection)?;
@@ -132,12 +137,12 @@ impl Plan {
             let Portrayed { portrait, load, services } =
                 portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
             if let Some(tool) = tool_of(&case.levels)
-                && !tool.speaks(&load.spec.protocol)
+                && !(tool.speaks)(&load.spec.protocol)
             {
-                return Err(PlanError::Driver { tool, protocol: load.protocol });
+                return Err(PlanError::Driver { tool: tool.name, protocol: load.protocol });
             }
             if let (Some(tool), Model::Open(_)) = (tool_of(&case.levels), load.spec.model) {
-                return Err(PlanError::ToolAtRate { tool });
+                return Err(PlanError::ToolAtRate { tool: tool.name });
             }
             let stack = stack_for(&mut stacks, case, &portrait, services);
             plans.push(case_plan(case, stack, &load));
@@ -151,10 +156,10 @@ impl Plan {
         Ok(Self { factors, experiment, cases: plans, stacks, excluded, differences, derived })
     }
 
-    /// Whether trials of this length have enough requests in every open loop.
+    /// Checks that trials of this length have enough requests in every open loop.
     ///
     /// # Errors
-    /// [`PlanError::ShortTrial`] for the first that has not.
+    /// [`PlanError::ShortTrial`] for the first case that does not.
     pub fn check_trial(&self, trial: Duration) -> Result<(), PlanError> {
         let short = |case: &CasePlan| {
             let rate = case.load.rate.filter(|rate| rate * trial.as_secs_f64() < LEAST_IN_A_TRIAL)?;
@@ -179,7 +184,7 @@ impl Plan {
         self.renderer(&case.levels, bindings).load()
     }
 
-    /// What the link of a case must be proven to be; `None` where the experiment has no way to ask.
+    /// What the link of a case must turn out to be; `None` if the experiment has no way to ask.
     ///
     /// # Errors
     /// When a template cannot be rendered.
@@ -191,7 +196,7 @@ impl Plan {
         Renderer { experiment: &self.experiment, levels, bindings, symbolic: false }
     }
 
-    /// The experiment as the record keeps it.
+    /// The experiment, for the record.
     #[must_use]
     pub fn summary(&self) -> ExperimentSummary {
         let experiment = &self.experiment;
@@ -219,13 +224,13 @@ impl Plan {
     }
 }
 
-/// The cases of a run, and the combinations that make no sense.
+/// The cases of a run, and the combinations left out.
 fn named_cases(
     experiment: &Experiment,
     chosen: &Chosen,
     aa: bool,
 ) -> Result<(Vec<NamedCase>, Vec<Excluded>), PlanError> {
-    // Most of them may be excluded, but to find that out each is looked at.
+    // Most of them may be excluded, but finding that out takes looking at each.
     let most = chosen.values().map(|levels| levels.len() as u128).product();
     if most > MOST_CASES * 10 {
         return Err(PlanError::TooMany(most));
@@ -250,10 +255,10 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// The tool that drives a case; `None` where its load says who does.
+/// The classic tool that drives a case; `None` if its own load does.
 #[must_use]
-pub fn tool_of(levels: &Levels) -> Option<Tool> {
-    levels.get(DRIVER).and_then(|level| level.to_string().parse().ok())
+pub fn tool_of(levels: &Levels) -> Option<&'static Tool> {
+    levels.get(DRIVER).and_then(|level| tool::named(&level.to_string()).ok())
 }
 
 fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
@@ -261,12 +266,12 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
         return;
     }
     let levels: Vec<Level> = drivers.iter().cloned().map(Level::Text).collect();
-    let help = "who makes the load: lasthop, or a classic tool".to_owned();
+    let help = "load generator: lasthop, or a classic tool".to_owned();
     let factor = Factor { help, default: levels.clone(), levels, reference: None, when: None, range: None };
     experiment.factors.insert(DRIVER.to_owned(), factor);
 }
 
-/// Puts the rate that a run chose in the place of the experiment's.
+/// Replaces the experiment's rate by the rate that the run asks for.
 fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), PlanError> {
     if let Some(rate) = selection.rate {
         let named = experiment.load.rate.trim().trim_start_matches("{{").trim_end_matches("}}").trim();
@@ -277,14 +282,14 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), Pl
         experiment.load.rate_at = Place::Option(format!("--rate {rate}"));
     }
     if let Some(arrivals) = selection.arrivals {
-        let name = pace::arrivals_name(arrivals);
+        let name = arrivals_name(arrivals);
         experiment.load.arrivals = name.to_owned();
         experiment.load.arrivals_at = Place::Option(format!("--arrivals {name}"));
     }
     Ok(())
 }
 
-/// What is compared is latency at a rate: it must be one rate.
+/// Cases are compared by latency at a rate, so the rate must be the same.
 fn same_rates(plans: &[CasePlan]) -> Result<(), PlanError> {
     let differs = |case: &CasePlan| {
         let reference = plans.iter().find(|other| Some(&other.case) == case.reference.as_ref())?;
@@ -323,9 +328,9 @@ fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
             requests_per_connection: load.spec.requests_per_connection,
             rate: open_loop(&load.spec).map(|open| open.rate),
             arrivals: open_loop(&load.spec).map(|open| open.arrivals),
-            bytes: reply_bytes(&load.spec.protocol),
+            bytes: load.spec.protocol.payload(),
             driver: match (tool_of(&case.levels), &load.driver) {
-                (Some(tool), _) => tool.name().to_owned(),
+                (Some(tool), _) => tool.name.to_owned(),
                 (None, Some(words)) => driver_name(words),
                 (None, None) => OWN_DRIVER.to_owned(),
             },
@@ -344,22 +349,6 @@ fn open_loop(spec: &Spec) -> Option<OpenLoop> {
 fn driver_name(words: &[String]) -> String {
     let short = |word: &String| word.rsplit('/').next().unwrap_or(word).to_owned();
     words.iter().map(short).collect::<Vec<_>>().join(" ")
-}
-
-/// Payload bytes of a reply, where the protocol fixes them.
-fn reply_bytes(protocol: &Protocol) -> Option<u64> {
-    match protocol {
-        Protocol::Hello(hello) => Some(hello.expect.len() as u64),
-        Protocol::Echo(echo) => Some(u64::from(echo.size)),
-        Protocol::Stream(stream) => Some(stream.size),
-        Protocol::Http(http) => http.expect.length.or_else(|| Some(http.expect.body.as_ref()?.len() as u64)),
-        Protocol::Redis(redis) => match &redis.expect {
-            RedisExpect::Length(length) => Some(*length),
-            RedisExpect::Bulk(text) => Some(text.len() as u64),
-            _ => None,
-        },
-        Protocol::Postgres(_) => None,
-    }
 }
 
 /// A case's services and load as text by place, with the same symbol wherever the link's endpoint stands.
@@ -464,18 +453,21 @@ fn draw_load(load: &RenderedLoad) -> String {
 
 /// Every way in which a configuration names the link's endpoint, the longest first.
 fn link_forms(binding: &ServiceBinding) -> Vec<String> {
-    let address = address_text(&binding.address);
-    let bare = match &binding.address {
-        Address::Unix(path) => path.display().to_string(),
-        Address::Abstract(name) => name.clone(),
-        Address::Tcp(address) => address.port().to_string(),
-    };
-    vec![url_text(binding.transport, &binding.address), format!("http://{address}"), address, bare]
+    let address = binding.address.to_string();
+    let url = url_text(binding.transport, &binding.address);
+    vec![url, format!("http://{address}"), address, binding.address.bare()]
 }
 
 /// Bindings that no run has, the same for every case but for the link's address.
 fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, RenderError> {
-    let none = Bindings { round: 0, stack: 0, services: IndexMap::new(), account: account(), cpus: Vec::new() };
+    let none = Bindings {
+        round: 0,
+        stack: 0,
+        services: IndexMap::new(),
+        account: account(),
+        secret: "@secret@".to_owned(),
+        cpus: Vec::new(),
+    };
     let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
     let mut services = IndexMap::new();
     let mut next = 60001_u16;
@@ -500,13 +492,8 @@ fn account() -> Account {
 fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> ServiceBinding {
     let runtime = PathBuf::from("/@run@").join(name);
     let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
-    let address = match transport {
-        Transport::Unix | Transport::TlsUnix => Address::Unix(runtime.join(file.unwrap_or(SOCKET))),
-        // Ends in what no name has: it stands in texts, and `app` is not to be found in `app-2`.
-        Transport::Abstract => Address::Abstract(format!("@run@-{name}@")),
-        Transport::Tcp | Transport::Tls => Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-        Transport::Tcp6 => Address::Tcp(SocketAddr::from((Ipv6Addr::LOCALHOST, port))),
-    };
+    // The name ends in what no name has: it stands in texts, and `app` is not to be found in `app-2`.
+    let address = transport.address().at(runtime.join(file.unwrap_or(SOCKET)), format!("@run@-{name}@"), port);
     let file = |name: &str| PathBuf::from("/@run@/tls").join(name);
     let tls = transport.is_tls().then(|| TlsFiles {
         authority: file("authority.pem"),
@@ -518,6 +505,7 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
         directory: PathBuf::from("/@record@").join(name),
         record: PathBuf::from("/@record@").join(name),
         account: None,
+        needed: Vec::new(),
         cache: PathBuf::from("/@cache@").join(&recipe.name),
         runtime,
         transport,
@@ -576,12 +564,10 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
 #[cfg(test)]
 mod tests {
     use lasthop_load::spec::Arrivals;
+    use lasthop_model::record::Derivation;
 
     use super::*;
-    use crate::{
-        experiment::{catalog::Catalog, model::ConfigFile},
-        record::schema::Derivation,
-    };
+    use crate::experiment::{catalog::Catalog, model::ConfigFile, quantity::advised};
 
     fn selection(only: &[&str], set: &[&str]) -> Selection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
@@ -668,7 +654,7 @@ mod tests {
     fn a_server_that_names_its_socket_itself_gets_that_name() {
         let plan = plan("postgres", &selection(&["work=query", "transport=unix"], &[]));
         let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
-        let Address::Unix(path) = &bindings.services["postgres"].address else { panic!() };
+        let path = bindings.services["postgres"].address.path().unwrap();
         assert!(path.ends_with(".s.PGSQL.5432"), "{}", path.display());
     }
 
@@ -792,9 +778,9 @@ mod tests {
         assert!(error(&[], &["connections=0"]).contains("no level `0`"));
         assert_eq!(error(&["transprot=tcp"], &[]), "there is no factor `transprot`; did you mean `transport`?");
         assert_eq!(error(&["transport=tpc"], &[]), "factor `transport` has no level `tpc`; did you mean `tcp`?");
-        assert_eq!(error(&["transport=tcp"], &["transport=unix"]), "factor `transport` is chosen twice");
-        assert!("transport".parse::<cases::Choice>().is_err());
-        assert!("transport=a,,b".parse::<cases::Choice>().is_err());
+        assert_eq!(error(&["transport=tcp"], &["transport=unix"]), "factor `transport` is selected twice");
+        assert!("transport".parse::<lasthop_model::selection::Choice>().is_err());
+        assert!("transport=a,,b".parse::<lasthop_model::selection::Choice>().is_err());
     }
 
     /// An experiment whose proxy configuration is `template`.
@@ -857,8 +843,9 @@ mod tests {
         let error = planned.check_trial(Duration::from_millis(4)).unwrap_err().to_string();
         assert_eq!(
             error,
-            "case unix: 2000 requests/s are 8 in a trial of 4ms, fewer than 10: make trials longer (--trial 10ms)"
+            "case unix: 2000 requests/s make 8 in a trial of 4ms, fewer than 10: use longer trials (--trial 10ms)"
         );
+        assert_eq!(advised(&error), [Duration::from_millis(10)]);
         assert!(closed.check_trial(Duration::from_nanos(1)).is_ok());
     }
 
@@ -885,7 +872,7 @@ mod tests {
         assert_eq!(plan.cases[1].load.rate, Some(2000.0));
         assert_eq!(plan.stacks.len(), 2, "a rate is a matter of the driver");
         let error = Plan::new(with_rates("{{ rate }}"), &at("100")).unwrap_err().to_string();
-        assert!(error.contains("its factor `rate`") && error.contains("--only rate=500"), "{error}");
+        assert!(error.contains("the factor `rate`") && error.contains("--only rate=500"), "{error}");
         let unfair = "{{ rate if transport == 'unix' else rate * 2 }}";
         let error = Plan::new(with_rates(unfair), &chosen).unwrap_err().to_string();
         assert!(
@@ -901,12 +888,12 @@ mod tests {
         };
         let rate = Some("2000".parse().unwrap());
         let python = Selection { rate, ..selection(&["implementation=python"], &[]) };
-        assert!(error("sockets", python).contains("the driver `python3` is not lasthop's own and has no open loop"));
+        assert!(error("sockets", python).contains("the driver `python3` is not lasthop's own, and only that has"));
         let pipelined = Selection { rate, ..selection(&[], &["pipeline=16"]) };
         assert_eq!(
             error("redis", pipelined),
             "case unix/command=GET: --rate 2000: a load at 2000 requests/s: 16 requests in a pipeline: an open loop releases \
-             requests one by one; leave such cases out (--only), or --rate"
+             requests one by one; leave such cases out with --only, or do not use --rate"
         );
         let unit = Selection { rate, ..selection(&["work=queries"], &["queries=5"]) };
         assert!(
@@ -914,7 +901,7 @@ mod tests {
                 .contains("5 requests for each connection: an open loop releases requests one by one")
         );
         let wrk = Selection { rate, drivers: vec!["wrk".to_owned()], ..Selection::default() };
-        assert!(error("nginx-gunicorn", wrk).starts_with("wrk drives a closed loop only"));
+        assert!(error("nginx-gunicorn", wrk).starts_with("wrk can drive only a closed loop"));
     }
 
     #[test]

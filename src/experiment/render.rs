@@ -1,28 +1,36 @@
-//! Services and load of a case with everything filled in.
+//! Renders the services and the load of a case.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Protocol, Reuse, SocketOptions, Spec, Transport};
+use lasthop_load::{
+    protocol::{self, Protocol},
+    spec::{Address, Reuse, SocketOptions, Spec, Transport},
+};
+use lasthop_model::{
+    binding::{Bindings, ServiceBinding, server_name, service_of},
+    container::{Network, RenderedContainer},
+    level::{Level, Levels},
+    service::{Ready, ReadyCheck, RenderedService},
+};
 use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
-    container::{self, Network, RenderedContainer},
-    model::{ConfigFile, Experiment, Level, Levels, Ready, ReadyCheck, Recipe, RenderedService, Service, Template},
+    container,
+    model::{ConfigFile, Experiment, GivesUpRoot, Recipe, Service, Template},
     pace::{self, PaceError},
     template::{self, Named, TemplateError},
 };
-use crate::service::bindings::{Bindings, ServiceBinding, server_name, service_of};
 
-/// A service or a load that cannot be filled in.
+/// A service or a load cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     #[error(transparent)]
     Template(#[from] TemplateError),
     #[error("service {service}: there is no recipe `{recipe}` (known: {known})")]
     Recipe { service: String, recipe: String, known: String },
-    #[error("service {service}: recipe {recipe} cannot listen on {transport} (it can on: {known})")]
+    #[error("service {service}: recipe {recipe} cannot listen on {transport} (it can listen on: {known})")]
     Listen { service: String, recipe: String, transport: Transport, known: String },
     #[error("service {service}: recipe {recipe} needs the setting `{setting}`")]
     Setting { service: String, recipe: String, setting: String },
@@ -46,8 +54,8 @@ pub enum RenderError {
     Load { key: &'static str, text: String, expected: &'static str },
     #[error(transparent)]
     Pace(#[from] PaceError),
-    #[error("load: the parameters of protocol {protocol} are wrong: {cause}")]
-    Protocol { protocol: String, cause: String },
+    #[error("{key}: {cause}")]
+    Parameter { key: String, cause: String },
 }
 
 /// What a driver is told for one case.
@@ -58,11 +66,11 @@ pub struct RenderedLoad {
     pub spec: Spec,
     /// Name of the protocol.
     pub protocol: String,
-    /// Command of a driver of the experiment's own; `None` where lasthop drives.
+    /// Command of the experiment's own driver; `None` if lasthop drives.
     pub driver: Option<Vec<String>>,
 }
 
-/// What the link of a case must be proven to be.
+/// What the link of a case must turn out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedProof {
     /// HTTP path, asked through the target.
@@ -70,20 +78,20 @@ pub struct RenderedProof {
     pub reuse: Reuse,
 }
 
-/// Fills in the templates of one combination of levels.
+/// Renders the templates for one combination of levels.
 pub(super) struct Renderer<'a> {
     pub experiment: &'a Experiment,
     pub levels: &'a Levels,
     pub bindings: &'a Bindings,
-    /// Put the same symbol in the place of how the link's server is told to listen, whatever the transport: for the
-    /// comparison of cases.
+    /// Render the same symbol wherever the link's server is told where to listen, for any transport, so that cases can
+    /// be compared.
     pub symbolic: bool,
 }
 
 /// The most servers of one service.
 const MOST_SERVERS: usize = 64;
 
-/// Takes the place of the listening end of the link in a symbolic rendering.
+/// Stands for the listening end of the link in a symbolic rendering.
 pub(super) const LISTEN: &str = "@listen@";
 
 impl Renderer<'_> {
@@ -98,7 +106,7 @@ impl Renderer<'_> {
         Ok(all)
     }
 
-    /// How many servers a service has in this case; 0 where the case does without it.
+    /// How many servers a service has in this case; 0 if the case does not use it.
     pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, RenderError> {
         let context = Value::from(template::levels_context(self.levels));
         let text = template::render(&format!("services.{name}.count"), &service.count, &context)?;
@@ -133,7 +141,7 @@ impl Renderer<'_> {
         })
     }
 
-    /// How each service runs in a container, where it does.
+    /// How each service runs in a container, if it does.
     pub(super) fn containers(&self) -> Result<IndexMap<String, Option<RenderedContainer>>, RenderError> {
         let context = Value::from(template::levels_context(self.levels));
         let render = |(name, service): (&String, &Service)| {
@@ -146,7 +154,7 @@ impl Renderer<'_> {
         self.experiment.services.iter().map(render).collect()
     }
 
-    /// A supervisor starts what is inside its container as its own user.
+    /// A supervisor starts everything in its container as its own user.
     fn may_be_supervised(
         &self,
         name: &str,
@@ -155,13 +163,13 @@ impl Renderer<'_> {
     ) -> Result<(), RenderError> {
         let Some(Network::Inside(holder)) = container.map(|container| &container.network) else { return Ok(()) };
         let recipe = self.recipe(name, service)?;
-        match recipe.unprivileged {
-            true => Err(RenderError::Supervised {
+        match recipe.gives_up_root {
+            GivesUpRoot::Everywhere => Err(RenderError::Supervised {
                 service: name.to_owned(),
                 recipe: recipe.name.clone(),
                 holder: holder.clone(),
             }),
-            false => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -183,18 +191,19 @@ impl Renderer<'_> {
         })
     }
 
-    /// Levels and the addresses of all services.
+    /// Levels, the addresses of all services, and the secret of the run.
     fn context(&self) -> BTreeMap<String, Value> {
         let mut context = template::levels_context(self.levels);
+        context.insert(SECRET.to_owned(), self.bindings.secret.as_str().into());
         for name in self.experiment.services.keys() {
             let servers: Vec<&ServiceBinding> =
                 (0..).map_while(|index| self.bindings.services.get(&server_name(name, index))).collect();
             let value =
-                |binding: &&ServiceBinding| address_value(binding, &binding.address, address_text(&binding.address));
+                |binding: &&ServiceBinding| address_value(binding, &binding.address, binding.address.to_string());
             if let Some(first) = servers.first() {
                 let mut attributes = address_attributes(first, &first.address);
                 attributes.insert("all", servers.iter().map(value).collect());
-                let text = address_text(&first.address);
+                let text = first.address.to_string();
                 context.insert(name.clone(), Value::from_object(Named { text, attributes }));
             }
         }
@@ -215,7 +224,7 @@ impl Renderer<'_> {
         context.insert("runtime".to_owned(), binding.runtime.display().to_string().into());
         context.insert("run_cache".to_owned(), binding.cache.display().to_string().into());
         context.insert("program".to_owned(), binding.program.display().to_string().into());
-        // A link may lead to it: its companions are where it is itself.
+        // The path may be a link: other programs of the same package are next to its target.
         let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
         let bin = program.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
         context.insert("program_folder".to_owned(), bin.into());
@@ -243,7 +252,7 @@ impl Renderer<'_> {
         let outer = Value::from(context.clone());
         let value = |key: &str, level: &Level| match level {
             Level::Text(text) => template::typed(&format!("services.{name}.settings.{key}"), text, &outer),
-            plain => Ok(Value::from(plain)),
+            plain => Ok(template::value_of(plain)),
         };
         for (key, setting) in &recipe.settings {
             let Some(level) = service.settings.get(key).or(setting.default.as_ref()) else {
@@ -279,7 +288,7 @@ impl Renderer<'_> {
             return Ok(LISTEN.to_owned());
         }
         let mut context = context.clone();
-        context.insert("listen".to_owned(), address_value(binding, &binding.listen, address_text(&binding.listen)));
+        context.insert("listen".to_owned(), address_value(binding, &binding.listen, binding.listen.to_string()));
         let place = format!("{name}: listen.{} of recipe {}", binding.transport, recipe.name);
         Ok(template::render(&place, &listen.config, &Value::from(context))?)
     }
@@ -306,7 +315,7 @@ impl Renderer<'_> {
         Ok(arguments)
     }
 
-    /// Renders each item; what renders to nothing is left out.
+    /// Renders each item, and leaves out those that render to nothing.
     fn list(&self, place: &str, items: &[Template], context: &Value) -> Result<Vec<String>, RenderError> {
         let mut words = Vec::new();
         for item in items {
@@ -318,7 +327,7 @@ impl Renderer<'_> {
         Ok(words)
     }
 
-    /// Configuration files, the experiment's before the recipe's, and the application.
+    /// Configuration files (the experiment's override the recipe's) and the application.
     fn files(
         &self,
         service: &Service,
@@ -369,19 +378,16 @@ impl Renderer<'_> {
         })?;
         let target = self.target()?;
         // What the experiment does not say has the load generator's own defaults.
-        let spec = serde_json::json!({
-            "endpoint": self.binding(&target)?.endpoint(),
-            "protocol": self.protocol(&protocol, &context)?,
-            "socket": SocketOptions { nodelay, ..SocketOptions::default() },
-            "reuse": reuse("reuse", &text("reuse", &load.reuse)?)?,
-            "connections": number("connections", &load.connections)?,
-            "threads": number("threads", &load.threads)?,
-            "pipeline": number("pipeline", &load.pipeline)?,
-            "requests_per_connection": number("requests_per_connection", &load.requests_per_connection)?,
-            "model": pace::of_case(load, &context)?,
-        });
-        let spec: Spec = serde_json::from_value(spec)
-            .map_err(|error| RenderError::Protocol { protocol: protocol.clone(), cause: error.to_string() })?;
+        let spec = Spec {
+            socket: SocketOptions { nodelay, ..SocketOptions::default() },
+            reuse: reuse("reuse", &text("reuse", &load.reuse)?)?,
+            connections: number("connections", &load.connections)?,
+            threads: number("threads", &load.threads)?,
+            pipeline: number("pipeline", &load.pipeline)?,
+            requests_per_connection: number("requests_per_connection", &load.requests_per_connection)?,
+            model: pace::of_case(load, &context)?,
+            ..Spec::new(self.binding(&target)?.endpoint(), self.protocol(&protocol, &context)?)
+        };
         let driver = self.driver(&context)?;
         Ok(RenderedLoad { target, spec, protocol, driver })
     }
@@ -402,14 +408,18 @@ impl Renderer<'_> {
     }
 
     fn protocol(&self, name: &str, context: &Value) -> Result<Protocol, RenderError> {
-        let wrong = |cause: String| RenderError::Protocol { protocol: name.to_owned(), cause };
-        let parameters = self.experiment.load.parameters.get(name);
-        let parameters = parameters.ok_or_else(|| wrong(format!("there is no `[load.{name}]`")))?;
-        let rendered = render_json(&format!("load.{name}"), parameters, context)?;
-        serde_json::from_value(serde_json::json!({ name: rendered })).map_err(|error| wrong(error.to_string()))
+        let table = format!("load.{name}");
+        let (Some(kind), Some(parameters)) = (protocol::kind(name), self.experiment.load.parameters.get(name)) else {
+            return Err(RenderError::Parameter { key: table, cause: "there is no such table".to_owned() });
+        };
+        let rendered = render_json(&table, parameters, context)?;
+        (kind.read)(&rendered).map_err(|error| {
+            let within = if error.path().iter().len() > 0 { format!(".{}", error.path()) } else { String::new() };
+            RenderError::Parameter { key: table + &within, cause: error.inner().to_string() }
+        })
     }
 
-    /// What the live link must turn out to be.
+    /// What the live link must turn out to be, rendered.
     pub(super) fn proof(&self) -> Result<Option<RenderedProof>, RenderError> {
         let Some(proof) = &self.experiment.link.proof else { return Ok(None) };
         let context = Value::from(self.context());
@@ -446,19 +456,10 @@ fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, Rende
     })
 }
 
-/// An address in the form that nginx and gunicorn take: `127.0.0.1:8000`, `[::1]:8000`, `unix:/path`, `unix:@name`.
-pub(super) fn address_text(address: &Address) -> String {
-    match address {
-        Address::Unix(path) => format!("unix:{}", path.display()),
-        Address::Abstract(name) => format!("unix:@{name}"),
-        Address::Tcp(address) => address.to_string(),
-    }
-}
-
 /// The URL in the form that nginx takes: `http://127.0.0.1:8000`, `https://…`, `http://unix:/path`.
 pub(super) fn url_text(transport: Transport, address: &Address) -> String {
     let scheme = if transport.is_tls() { "https" } else { "http" };
-    format!("{scheme}://{}", address_text(address))
+    format!("{scheme}://{address}")
 }
 
 /// Attributes of a service's address in templates.
@@ -471,7 +472,7 @@ fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> V
 
 fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&'static str, Value> {
     let mut attributes = BTreeMap::from([
-        ("address", Value::from(address_text(address))),
+        ("address", Value::from(address.to_string())),
         ("url", Value::from(url_text(binding.transport, address))),
         ("transport", Value::from(binding.transport.name())),
         ("directory", Value::from(binding.directory.display().to_string())),
@@ -506,8 +507,11 @@ fn tls_value(binding: &ServiceBinding) -> Option<Value> {
     Some(Value::from_object(Named { text: files.certificate.display().to_string(), attributes }))
 }
 
-/// Names that the templates of a service find beside factors, services and settings.
-pub(super) const SERVICE_NAMES: [&str; 12] = [
+/// Name of the run's password in the templates of services and of the load.
+pub(super) const SECRET: &str = "secret";
+
+/// Names for the templates of a service besides factors, services and settings.
+pub(super) const SERVICE_NAMES: [&str; 13] = [
     "listen",
     "directory",
     "runtime",
@@ -520,4 +524,5 @@ pub(super) const SERVICE_NAMES: [&str; 12] = [
     "cpus",
     "spare_port",
     "tls",
+    SECRET,
 ];

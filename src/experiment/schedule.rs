@@ -1,13 +1,13 @@
-//! The order in which cases take their turns.
+//! The order in which cases take turns.
 
 use lasthop_stats::random::{Draws, seed_for};
 
-/// A random order for every block, decided by the seed, the round and the block alone: a run that goes on later, or on
-/// another machine, makes the same orders.
+/// A random order for every block. It depends only on the seed, the round and the block, so a resumed run, or a run on
+/// another machine, has the same orders.
 ///
-/// Blocks come in pairs, the second in the reverse order of the first (ABBA). Within a pair every case then has the same
-/// mean position and follows each neighbour as often as it precedes it, so that neither a linear drift nor what the
-/// case before left behind favours one of them.
+/// Blocks come in pairs, the second in the reverse order of the first (ABBA). Within a pair, every case has the same
+/// mean position and follows each neighbour as often as it precedes it. So neither a linear drift nor the after-effects
+/// of the previous case favour any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     seed: u64,

@@ -1,4 +1,4 @@
-//! JSON schemas of the two kinds of files, made from the types that read them.
+//! JSON schemas of the two kinds of files, generated from the types that read them.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ pub fn recipe_schema() -> &'static Value {
     &RECIPE
 }
 
-/// Everything is inlined: the place of an error in the schema then leads straight to what was expected there.
+/// Inlines everything, so that the place of an error in the schema leads straight to what was expected there.
 pub(crate) fn generate<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
@@ -30,8 +30,8 @@ pub(crate) fn generate<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// TOML has no null: an optional value is there or not.
-fn without_null(schema: &mut Schema) {
+/// TOML has no null. An optional value is there or not.
+pub(super) fn without_null(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
     if object.get("default") == Some(&Value::Null) {
         object.remove("default");

@@ -1,18 +1,22 @@
-//! Templates: minijinja, where a name that is not defined is an error as soon as it is printed.
+//! Templates: minijinja, where printing an undefined name is an error.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    fmt, io,
     ops::Range,
     sync::{Arc, LazyLock},
 };
 
+use lasthop_model::level::{Level, Levels};
 use minijinja::{
-    AutoEscape, Environment, Error, UndefinedBehavior, escape_formatter,
+    AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, escape_formatter,
     value::{Object, ObjectRepr, Value, ValueKind},
 };
 
-use super::model::{Level, Levels};
+/// Step limit of a template, to stop unintended loops.
+const MOST_STEPS: u64 = 1_000_000;
+/// The longest output of a template in bytes.
+const MOST_BYTES: usize = 16 << 20;
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
@@ -22,8 +26,9 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.set_debug(true);
+    environment.set_fuel(Some(MOST_STEPS));
     environment.set_formatter(|output, state, value| match bool::try_from(value.clone()) {
-        // Configuration files and options want `true`; minijinja writes Python's `True`.
+        // Configuration files and options need `true`, but minijinja writes Python's `True`.
         Ok(truth) if value.kind() == ValueKind::Bool => {
             output.write_str(if truth { "true" } else { "false" }).map_err(Into::into)
         }
@@ -32,7 +37,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
-/// For conditions: a factor that does not apply equals nothing. Names are checked before.
+/// For conditions, where a factor that does not apply equals nothing. Names have been checked before.
 static CONDITIONS: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = ENVIRONMENT.clone();
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
@@ -67,16 +72,18 @@ fn flaw(error: &Error, text: &str) -> Flaw {
 }
 
 fn words(error: &Error) -> String {
-    match error.detail() {
-        Some(detail) => detail.to_owned(),
-        None => error.kind().to_string(),
+    match (error.kind(), error.detail()) {
+        (ErrorKind::OutOfFuel, _) => format!("it takes more than {MOST_STEPS} steps"),
+        (ErrorKind::WriteFailure, _) => format!("it renders to more than {} MiB", MOST_BYTES >> 20),
+        (_, Some(detail)) => detail.to_owned(),
+        (kind, None) => kind.to_string(),
     }
 }
 
 /// Names that a template takes from its context, with the attributes that it asks for: `nginx.address`.
 ///
 /// # Errors
-/// When the template's syntax is wrong.
+/// The template's syntax is wrong.
 pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let environment: &Environment<'_> = &ENVIRONMENT;
     let template = environment.template_from_str(text).map_err(|error| flaw(&error, text))?;
@@ -86,7 +93,7 @@ pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
 /// The same for an expression.
 ///
 /// # Errors
-/// When the expression's syntax is wrong.
+/// The expression's syntax is wrong.
 pub(super) fn expression_names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let expression = ENVIRONMENT.compile_expression_owned(text.to_owned()).map_err(|error| flaw(&error, text))?;
     Ok(own_names(expression.undeclared_variables(true)))
@@ -99,15 +106,37 @@ fn own_names(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
 /// Renders a template. `place` is the file or key that it came from.
 ///
 /// # Errors
-/// When the syntax is wrong, or a name is not defined; the message names the line.
-pub(super) fn render(place: &str, text: &str, context: &Value) -> Result<String, TemplateError> {
-    ENVIRONMENT.render_named_str(place, text, context).map_err(|error| {
+/// The syntax is wrong, a name is not defined, or a limit is exceeded. The message names the line.
+pub fn render(place: &str, text: &str, context: &Value) -> Result<String, TemplateError> {
+    let failed = |error: Error| {
         let place = match (text.contains('\n'), error.line()) {
             (true, Some(line)) => format!("{place}:{line}"),
             _ => place.to_owned(),
         };
         TemplateError { place, message: describe(&error, text) }
-    })
+    };
+    let mut output = Bounded::default();
+    let template = ENVIRONMENT.template_from_named_str(place, text).map_err(failed)?;
+    template.render_captured_to(context, &mut output).map_err(failed)?;
+    Ok(String::from_utf8_lossy(&output.0).into_owned())
+}
+
+/// Collects the output, up to the limit.
+#[derive(Default)]
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn describe(error: &Error, text: &str) -> String {
@@ -121,7 +150,7 @@ fn describe(error: &Error, text: &str) -> String {
 /// Whether an expression over factors holds.
 ///
 /// # Errors
-/// When it cannot be evaluated.
+/// It cannot be evaluated.
 pub(super) fn holds(place: &str, expression: &str, context: &Value) -> Result<bool, TemplateError> {
     evaluate(&CONDITIONS, place, expression, context).map(|value| value.is_true())
 }
@@ -136,7 +165,7 @@ fn evaluate(
     environment.compile_expression_owned(expression.to_owned()).map_err(failed)?.eval(context).map_err(failed)
 }
 
-/// Renders a value: text that is one expression and nothing else keeps the expression's type.
+/// Renders a value. Text that is exactly one expression keeps the expression's type.
 ///
 /// # Errors
 /// As [`render`].
@@ -144,7 +173,7 @@ pub(super) fn typed(place: &str, text: &str, context: &Value) -> Result<Value, T
     let Some(expression) = only_expression(text) else { return render(place, text, context).map(Value::from) };
     let value = evaluate(&ENVIRONMENT, place, expression, context)?;
     if value.is_undefined() {
-        // Rendering says what is not defined.
+        // Rendering reports what is not defined.
         return render(place, text, context).map(Value::from);
     }
     Ok(value)
@@ -160,19 +189,18 @@ pub(super) fn is_listen(text: &str) -> bool {
     only_expression(text) == Some("listen")
 }
 
-impl From<&Level> for Value {
-    fn from(level: &Level) -> Self {
-        match level {
-            Level::Bool(value) => Value::from(*value),
-            Level::Int(value) => Value::from(*value),
-            Level::Text(value) => Value::from(value.as_str()),
-        }
+/// What a template sees of a level.
+pub(super) fn value_of(level: &Level) -> Value {
+    match level {
+        Level::Bool(value) => Value::from(*value),
+        Level::Int(value) => Value::from(*value),
+        Level::Text(value) => Value::from(value.as_str()),
     }
 }
 
-/// What templates see of a case: the level of each factor that applies.
+/// What templates see of a case: its level of each factor that applies.
 pub(super) fn levels_context(levels: &Levels) -> BTreeMap<String, Value> {
-    levels.iter().map(|(name, level)| (name.clone(), Value::from(level))).collect()
+    levels.iter().map(|(name, level)| (name.clone(), value_of(level))).collect()
 }
 
 /// Something with attributes that also prints as a text: `{{ gunicorn }}` and `{{ gunicorn.port }}`.
@@ -234,6 +262,21 @@ mod tests {
     #[test]
     fn text_is_not_escaped() {
         assert_eq!(render("x.html", "{{ a }}", &context! { a => "<&>" }).unwrap(), "<&>");
+    }
+
+    #[test]
+    fn a_template_without_end_is_an_error() {
+        let turns = "{% for a in range(100000) %}";
+        let nested = |inner: &str| format!("{}{inner}{}", turns.repeat(3), "{% endfor %}".repeat(3));
+        for (text, why) in [
+            (nested(""), "more than 1000000 steps"),
+            (nested(&"x".repeat(100_000)), "more than 16 MiB"),
+            ("{{ 'x' * 100000000000 }}".to_owned(), "too large"),
+        ] {
+            let error = render("x", &text, &context! {}).unwrap_err();
+            assert!(error.message.contains(why), "{error}");
+        }
+        assert!(holds("x", "range(100000)|map('string')|list|length > 0", &context! {}).is_ok());
     }
 
     #[test]

@@ -1,13 +1,10 @@
-//! What must be true on a machine for an exported configuration to work, and to be worth what was measured.
+//! The conditions under which an exported configuration works and gives what was measured.
 
 use lasthop_load::spec::{Address, Transport};
+use lasthop_model::record::{CasePlan, CaseProof};
 
 use super::Served;
-use crate::{
-    analyse::summary::Summary,
-    record::schema::{CasePlan, CaseProof},
-    report::units::rate_text,
-};
+use crate::{analyse::summary::Summary, report::units::rate_text};
 
 /// Each condition in a sentence.
 pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Vec<String> {
@@ -19,37 +16,38 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
         found.extend(backlog(summary, link));
     }
     if plan.transport.is_tls() {
-        found.push("certificate and key are your own: those of the run were made for it and are gone".to_owned());
+        found.push("you use your own certificate and key; those of the run no longer exist".to_owned());
     }
     if let Some(link) = &proof.link {
         let text = match link.wanted.as_str() {
             "keep-alive" => {
-                "it was measured with connections kept between requests; keep them, or it is another comparison"
+                "connections are kept between requests, as in the measurement; otherwise the result does not apply"
             }
-            _ => "it was measured with a connection for each request; with kept connections the difference is smaller",
+            _ => {
+                "each request has its own connection, as in the measurement; with keep-alive the difference is smaller"
+            }
         };
         found.push(text.to_owned());
     }
     if let Some(rate) = plan.load.rate {
         found.push(format!(
-            "it was measured at {} requests/s; at another rate requests wait for each other less or more, and the difference \
-             is another",
+            "the rate is {} requests/s, as in the measurement; at another rate requests wait for each other less or \
+             more, and the difference changes",
             rate_text(rate)
         ));
     }
     if served.iter().any(|one| one.recipe == "postgres") {
-        let text = "only where PostgreSQL listens is for copying: the run's cluster was made for it, without fsync, with roles and a \
-                    pg_hba.conf of its own. Yours decides who may connect: a line `local` for the socket, `hostssl` for TLS";
+        let text = "copy only where PostgreSQL listens: the run's cluster was temporary, without fsync, with its own \
+                roles and pg_hba.conf. Your pg_hba.conf decides who may connect: a line `local` for the socket, `hostssl` for TLS";
         found.push(text.to_owned());
-        found.push(
-            "a change of listen_addresses, port or unix_socket_directories needs a restart of PostgreSQL".to_owned(),
-        );
+        found
+            .push("PostgreSQL restarts after a change of listen_addresses, port or unix_socket_directories".to_owned());
     }
     if served.iter().any(|one| one.recipe == "nginx") {
-        found.push("nginx takes it over without a lost request: `nginx -t && nginx -s reload`".to_owned());
+        found.push("nginx reloads its configuration, which loses no request: `nginx -t && nginx -s reload`".to_owned());
     }
     found.push(format!(
-        "folders and ports stand for yours: the run had private ones ({})",
+        "folders and ports are placeholders for yours; the run had private ones ({})",
         served.iter().map(|one| format!("/srv/{0}, /run/{0}", one.name)).collect::<Vec<_>>().join("; ")
     ));
     found
@@ -65,23 +63,23 @@ fn address(plan: &CasePlan, link: &Served, from: &str) -> Vec<String> {
                     "{from} and {to} run on the same host; in containers, with the folder {folder} as a shared volume"
                 ),
                 format!(
-                    "the account of {from} may enter {folder} and write to the socket: a common group and mode 0660, or the \
-                     umask of {to}; systemd makes the folder at boot with RuntimeDirectory={to}"
+                    "the account of {from} may enter {folder} and write to the socket, by a common group and mode \
+                     0660, or by the umask of {to}; with RuntimeDirectory={to}, systemd creates the folder at boot"
                 ),
                 "the path of the socket has at most 107 bytes".to_owned(),
-                format!(
-                    "a socket file that a crash of {to} leaves is removed at its next start, by {to} itself or before it"
-                ),
+                format!("if {to} crashes, its socket file is removed before its next start, or by {to} itself"),
             ]
         }
         (Address::Abstract(_), _) => vec![
-            format!("{from} and {to} share a network namespace: abstract names are not seen from another container"),
-            "every local user may connect: there are no permissions on an abstract name".to_owned(),
+            format!(
+                "{from} and {to} share a network namespace, because abstract names cannot be reached from another container"
+            ),
+            "every local user may connect, because abstract names have no permissions".to_owned(),
         ],
         (Address::Tcp(_), Transport::Tcp6) => vec![format!("{from} and {to} share IPv6 loopback")],
         (Address::Tcp(_), _) => vec![
             format!("{from} and {to} share the loopback interface; every local user may connect"),
-            "with a connection for each request, local ports and TIME_WAIT bound the rate".to_owned(),
+            "with a connection per request, local ports and TIME_WAIT limit the rate".to_owned(),
         ],
     }
 }
@@ -94,8 +92,8 @@ fn backlog(summary: &Summary, link: &Served) -> Option<String> {
     let asked = pattern.captures(&everything)?.get(1)?.as_str().to_owned();
     let limit = summary.environment.as_ref()?.sysctl.get("net.core.somaxconn")?;
     Some(format!(
-        "{} asks for an accept queue of {asked}, and net.core.somaxconn must allow it (it was {limit} here): a full queue is an \
-         error at once on a Unix socket, and a second's delay on TCP",
+        "net.core.somaxconn allows the accept queue of {asked} that {} asks for (it was {limit} here); a full queue is \
+             an immediate error on a Unix socket, and a delay of a second with TCP",
         link.name
     ))
 }

@@ -1,33 +1,36 @@
-//! The configuration of a case for copying: from the files and commands that its servers were really started with, with the
-//! private folders and ports of the run replaced by such as a machine has, and with what must be true for it to work.
+//! The configuration of a case, to copy. It comes from the files and commands with which its servers were started.
+//! Private folders and ports of the run are replaced by usual ones. The conditions under which it works are listed.
 
 mod conditions;
 mod nginx;
 mod pod;
 mod postgres;
 mod winner;
+mod write;
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use lasthop_load::spec::{Address, Endpoint, Protocol};
+use lasthop_load::spec::Address;
+use lasthop_model::{
+    binding::{SOCKET, service_of},
+    record::{CasePlan, CaseProof},
+};
+
+use crate::{
+    analyse::summary::Summary,
+    experiment::stays_inside,
+    record::RunData,
+    service::place::{PLACE, Place},
+    text,
+};
 
 pub use self::{
     pod::pod,
     winner::{Winner, winner},
-};
-use crate::{
-    analyse::summary::Summary,
-    record::{
-        RunData,
-        schema::{CasePlan, CaseProof},
-    },
-    service::{
-        bindings::{SOCKET, service_of},
-        place::{PLACE, Place},
-    },
+    write::{WriteError, write},
 };
 
 /// Nothing can be exported.
@@ -35,26 +38,26 @@ use crate::{
 pub enum ExportError {
     #[error("the run has no case `{case}`; its cases: {known}")]
     Unknown { case: String, known: String },
-    #[error("no case of the run yielded a number, so none has won; name one with --case")]
+    #[error("no case of the run has a result, so there is no winner; choose a case with --case")]
     NoWinner,
-    #[error("case `{0}` never worked in that run: there is no configuration of it")]
+    #[error("case `{0}` never worked in that run, so there is no configuration")]
     NeverWorked(String),
-    #[error("{path} is missing or cannot be read ({cause}): the record was made by an older lasthop, or is not whole")]
+    #[error("{path} is missing or cannot be read ({cause}): the record was made by an older lasthop, or is incomplete")]
     Record { path: PathBuf, cause: String },
     #[error(
-        "case `{case}` did not run all of its services in containers ({outside} ran outside), so there is no Pod of it; name \
-         another with --case"
+        "case `{case}` did not run all of its services in containers ({outside} ran outside), so it cannot be a Pod; \
+         choose another case with --case"
     )]
     NoContainers { case: String, outside: String },
     #[error(
-        "case {0} has several services in one container, a Pod has a container for each; choose another with --case"
+        "case {0} has several services in one container, but a Pod has one container per service; choose another case with --case"
     )]
     OneContainer(String),
     #[error(
-        "case `{0}` has one container on the host's network and another that is not: a Pod has one network for all"
+        "case `{0}` has one container on the host's network and another that is not, but a Pod has one network for all"
     )]
     MixedNetworks(String),
-    #[error("{0} is no text or has a name that a ConfigMap cannot hold: put it into the image by hand")]
+    #[error("{0} is not text or has a name that a ConfigMap cannot hold: add it to the image yourself")]
     NotText(PathBuf),
 }
 
@@ -74,10 +77,10 @@ struct Served {
     folder: PathBuf,
 }
 
-/// The configuration of `case`, or of the winner.
+/// Exports the configuration of `case`, or of the winner.
 ///
 /// # Errors
-/// There is no such case, it never worked, or the record lacks what is needed.
+/// There is no such case, it never worked, or the record is incomplete.
 pub fn export(
     record: &Path,
     data: &RunData,
@@ -119,7 +122,7 @@ fn choose<'a>(
         case: name.clone(),
         known: cases.iter().map(|plan| plan.case.as_str()).collect::<Vec<_>>().join(", "),
     })?;
-    let up = data.rounds().filter_map(|round| Some((round.round, round.cases.get(&name)?))).last();
+    let up = data.rounds().filter_map(|round| Some((round.round, &**round.cases.get(&name)?))).last();
     let (round, proof) = up.ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
     let folder = record.join("services").join(round.to_string()).join(plan.stack.to_string());
     Ok(Chosen { plan, proof, served: served(data, &folder)? })
@@ -141,6 +144,9 @@ fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {
             let failed = |cause: String| ExportError::Record { path: path.clone(), cause };
             let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
             let place: Place = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+            if let Some(outside) = place.files.iter().find(|file| !stays_inside(file)) {
+                return Err(failed(format!("`{}` is outside the record", outside.display())));
+            }
             let own = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             served.push(Served { name: own, recipe: recipe.clone(), place, folder });
         }
@@ -244,56 +250,20 @@ fn command(place: &Place) -> String {
 /// How clients name the server, where they reach it over the link itself.
 fn dsn(proof: &CaseProof, data: &RunData, plan: &CasePlan, replaced: &Replacements) -> Option<Exported> {
     (data.header.experiment.from == "driver").then_some(())?;
-    let text = match &proof.spec.protocol {
-        Protocol::Postgres(postgres) => {
-            let mut spec = proof.spec.clone();
-            let mut postgres = postgres.clone();
-            postgres.password = None;
-            // Written once: the client of the tools builds the same string.
-            spec.protocol = Protocol::Postgres(postgres.clone());
-            crate::tool::connection_string(&spec, &postgres)
-        }
-        Protocol::Redis(_) => redis_url(&proof.spec.endpoint),
-        Protocol::Http(http) => http_url(&proof.spec.endpoint, &http.path),
-        _ => address(&proof.spec.endpoint),
-    };
+    let text = proof.spec.protocol.data_source(&proof.spec.endpoint);
     Some(Exported { name: format!("{}.dsn", plan.load.target), text: format!("{}\n", replaced.apply(&text)) })
-}
-
-fn address(endpoint: &Endpoint) -> String {
-    match &endpoint.address {
-        Address::Unix(path) => format!("unix:{}", path.display()),
-        Address::Abstract(name) => format!("unix:@{name}"),
-        Address::Tcp(address) => address.to_string(),
-    }
-}
-
-fn redis_url(endpoint: &Endpoint) -> String {
-    match (&endpoint.address, &endpoint.tls) {
-        (Address::Unix(path), _) => format!("unix://{}", path.display()),
-        (_, Some(_)) => format!("rediss://{}", address(endpoint)),
-        _ => format!("redis://{}", address(endpoint)),
-    }
-}
-
-fn http_url(endpoint: &Endpoint, path: &str) -> String {
-    let scheme = if endpoint.tls.is_some() { "https" } else { "http" };
-    match &endpoint.address {
-        Address::Tcp(address) => format!("{scheme}://{address}{path}"),
-        _ => format!("{scheme}+{}:{path}", address(endpoint)),
-    }
 }
 
 /// What was found, and what must be true.
 fn readme(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Served], won: Option<&Winner>) -> String {
-    let mut text = format!("# {}: {}\n\n", summary.experiment, plan.case);
+    let mut text = format!("# {}\n\n", text::line(&format!("{}: {}", summary.experiment, plan.case)));
     match won.filter(|won| won.case == plan.case) {
-        Some(won) => text.push_str(&won.sentence),
-        None => text.push_str("This case was asked for; it is not the winner of the run."),
+        Some(won) => text.push_str(&text::line(&won.sentence)),
+        None => text.push_str("You chose this case; it is not the winner of the run."),
     }
     text.push_str(&format!("\n\nFrom run {} of {}.\n\nWhat must be true:\n\n", summary.run, summary.started));
     for condition in conditions::all(summary, plan, proof, served) {
-        text.push_str(&format!("- {condition}\n"));
+        text.push_str(&format!("- {}\n", text::line(&condition)));
     }
     text
 }

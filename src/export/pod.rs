@@ -1,7 +1,8 @@
-//! The Pod of a layout whose services all ran in containers, as YAML that `podman kube play` and Kubernetes take.
+//! Exports a case whose services all ran in containers as a Pod: YAML for `podman kube play` and Kubernetes.
 //!
-//! In a Pod all containers share one network: a bridge or a published port between two of them becomes loopback, which the
-//! comment says. A Unix socket is in an `emptyDir` that all have; rendered files and the application are ConfigMaps.
+//! All containers of a Pod share one network, so a bridge or a published port between two of them becomes loopback, as
+//! the comment in the YAML says. A Unix socket is in an `emptyDir` that all share. Rendered files and the application
+//! are ConfigMaps.
 
 use std::{
     collections::BTreeMap,
@@ -77,8 +78,6 @@ fn replacements(served: &[Served], target: &str) -> Replacements {
     for (number, one) in served.iter().enumerate() {
         let (name, place) = (&one.name, &one.place);
         match &place.endpoint.address {
-            Address::Unix(path) => pairs.push((path.display().to_string(), format!("/run/{name}/{name}.sock"))),
-            Address::Abstract(given) => pairs.push((given.clone(), name.clone())),
             Address::Tcp(address) => {
                 let front = name == target;
                 let port = if front { FRONT } else { 9000 + number as u16 };
@@ -87,6 +86,8 @@ fn replacements(served: &[Served], target: &str) -> Replacements {
                 pairs.push((format!("0.0.0.0:{}", address.port()), format!("{host}:{port}")));
                 pairs.push((format!(":{}", address.port()), format!(":{port}")));
             }
+            Address::Unix(path) => pairs.push((path.display().to_string(), format!("/run/{name}/{name}.sock"))),
+            named => pairs.push((named.bare(), name.clone())),
         }
         for folder in [&place.directory, &one.folder] {
             pairs.push((folder.display().to_string(), format!("/srv/{name}")));
@@ -138,21 +139,29 @@ impl Pod<'_> {
     fn comment<'m>(&self, summary: &Summary, case: &str, maps: impl Iterator<Item = &'m String>) -> String {
         let maps = maps.map(String::as_str).collect::<Vec<_>>().join(" ");
         let mut lines = vec![
-            format!("{}: case {case} of run {}, as a Pod. Play it with `podman kube play FILE`,", summary.experiment, summary.run),
-            format!("end it with `podman kube down FILE`; podman 4 keeps the ConfigMaps' volumes: `podman volume rm {maps}`."),
+            format!(
+                "{}: case {case} of run {}, as a Pod. Play it with `podman kube play FILE`,",
+                summary.experiment, summary.run
+            ),
+            format!(
+                "end it with `podman kube down FILE`; podman 4 keeps the ConfigMaps' volumes: `podman volume rm {maps}`."
+            ),
             "What must be true:".to_owned(),
-            "- the images are the run's, which only this machine has: push your own and put their names here".to_owned(),
-            "- hostPath volumes are files that those images lack; an image that has them needs none".to_owned(),
-            "- all containers are in this one Pod: they share its network, and sockets by the emptyDir volumes".to_owned(),
-            "- a bridge or a published port between two of them has become loopback, so its cost is not the one measured"
+            "- the images are the run's, which exist only on this machine: push your own and put their names here"
                 .to_owned(),
-            "- whoever connects to a socket may write to it: the same user in both containers, or a common fsGroup".to_owned(),
-            "- podman 4 takes `medium: Memory` and keeps the volume on disk; a socket is as fast there".to_owned(),
+            "- hostPath volumes are for files that those images lack; images that contain them need none".to_owned(),
+            "- all containers are in this one Pod: they share its network, and sockets through the emptyDir volumes"
+                .to_owned(),
+            "- a bridge or a published port between two of them becomes loopback, so its cost is not the one measured"
+                .to_owned(),
+            "- clients may write to the socket: the same user in both containers, or a common fsGroup".to_owned(),
+            "- podman 4 accepts `medium: Memory` but keeps the volume on disk; a socket is just as fast there"
+                .to_owned(),
             "- podman 4 publishes a containerPort on all addresses of the host".to_owned(),
         ];
         if self.served.iter().any(|one| one.place.tls.is_some()) {
             lines.push(
-                "- certificate and key are your own: tls.crt and tls.key in the hostPath folder, or a Secret"
+                "- you use your own certificate and key: tls.crt and tls.key in the hostPath folder, or a Secret"
                     .to_owned(),
             );
         }
@@ -231,7 +240,7 @@ impl Pod<'_> {
         for (key, value) in &place.environment {
             let _ = write!(text, "        - name: {key}\n          value: {}\n", quoted(&self.replaced.apply(value)));
         }
-        if name == target && matches!(place.endpoint.address, Address::Tcp(_)) {
+        if name == target && place.endpoint.address.ip().is_some() {
             let _ = write!(text, "      ports:\n        - containerPort: {FRONT}\n");
         }
         limits(text, container);

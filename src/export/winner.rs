@@ -1,4 +1,4 @@
-//! Which case of a run to copy.
+//! Chooses the case of a run to copy.
 
 use crate::analyse::summary::{Comparison, Metric, Summary, Verdict};
 
@@ -9,9 +9,9 @@ pub struct Winner {
     pub sentence: String,
 }
 
-/// The case that gains most, by what was declared (throughput, or the median response time of an open loop), among those
-/// found faster than their reference; where there is none, the reference: a
-/// change that brings nothing is not worth its trouble. Of several references the one with most comparisons decided.
+/// The case with the largest gain by the declared metric (throughput, or the median response time of an open loop)
+/// among those found faster than their reference. If there is none, the reference, because a change without a gain is
+/// not worth the trouble. Of several references, the one with most decided comparisons.
 #[must_use]
 pub fn winner(summary: &Summary) -> Option<Winner> {
     let comparisons: Vec<&Comparison> = summary.cases.iter().filter_map(|case| summary.declared(case)).collect();
@@ -19,7 +19,7 @@ pub fn winner(summary: &Summary) -> Option<Winner> {
     if let Some(best) = faster.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
         let Comparison { case, reference, ratio, low, high, .. } = best;
         let claim = match best.metric {
-            Metric::Throughput => format!("{case} makes {ratio:.2} times as many requests/s as {reference}"),
+            Metric::Throughput => format!("{case} handles {ratio:.2} times as many requests/s as {reference}"),
             _ => format!("{case} responds in {ratio:.2} times the median time of {reference}"),
         };
         let sentence = format!("{claim} (95 % interval {low:.2} to {high:.2}).");
@@ -29,7 +29,7 @@ pub fn winner(summary: &Summary) -> Option<Winner> {
     let reference = summary.cases.iter().filter(works).find(|case| case.reference);
     let kept = reference.or_else(|| summary.cases.iter().find(works))?;
     let sentence = match comparisons.is_empty() {
-        true => format!("{} is the only case: nothing was compared.", kept.case),
+        true => format!("{} is the only case, so nothing was compared.", kept.case),
         false => format!("No case was found faster than the reference, so {} is kept.", kept.case),
     };
     Some(Winner { case: kept.case.clone(), sentence })
@@ -50,7 +50,7 @@ mod tests {
         let said = |summary| winner(&summary).map(|won| won.sentence);
         assert_eq!(
             said(fixtures::three_transports()).unwrap(),
-            "unix/pattern=echo/size=64 makes 1.87 times as many requests/s as tcp/pattern=echo/size=64 (95 % interval 1.83 to \
+            "unix/pattern=echo/size=64 handles 1.87 times as many requests/s as tcp/pattern=echo/size=64 (95 % interval 1.83 to \
              1.91)."
         );
         assert_eq!(

@@ -1,4 +1,5 @@
-//! The figures of a load as JSON: `lasthop load --format json` prints one such object. Keys stay; more may be added.
+//! The figures of a load as JSON. `lasthop load --format json` prints one such object. Keys are stable; more may be
+//! added.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Headroom, Job, Outcome};
+use crate::report::units::Bytes;
 
 /// Name and version of the form.
 const SCHEMA: &str = "lasthop-load/1";
@@ -21,6 +23,7 @@ const SCHEMA: &str = "lasthop-load/1";
 pub struct Figures {
     /// `lasthop-load/1`
     pub schema: String,
+    /// The URL, with `***` instead of a password.
     pub url: String,
     /// Length of the measure phase.
     pub seconds: f64,
@@ -43,35 +46,35 @@ pub struct Figures {
     /// Open loop: actual minus scheduled send.
     pub lag_ns: Option<Percentiles>,
     pub offered: Option<OfferedFigures>,
-    /// Parts of a request: `connect`, `tls`, `auth`, `first_byte`; absent where they did not occur.
+    /// Parts of a request: `connect`, `tls`, `auth`, `first_byte`. A part that did not occur is absent.
     pub phases_ns: BTreeMap<String, Percentiles>,
     /// CPU time of the generator in the measure phase.
     pub driver_cpu_seconds: f64,
     pub driver_cpu_ns_per_request: f64,
-    /// How long the generator's threads were ready to run while something else had their CPU, all added up; absent where
-    /// the kernel keeps no scheduler statistics.
+    /// How long the generator's threads were runnable but not running, added up over all threads. Absent if the kernel
+    /// keeps no scheduler statistics.
     pub driver_run_delay_seconds: Option<f64>,
-    /// Socket and wait calls of the generator's loop, by its own count.
+    /// Socket and wait calls of the generator's loop, as it counts them itself.
     pub system_calls_per_request: f64,
     pub connections: u32,
     pub threads: u32,
     pub pipeline: u32,
-    /// More than 1: what is timed is a connection with so many requests.
+    /// If more than 1, each time covers a connection with this many requests.
     pub requests_per_connection: u32,
     /// `blocking` or `epoll`.
     pub engine: Engine,
     pub reuse: Reuse,
-    /// Connections opened during the load, beyond those that stood at its begin.
+    /// Connections opened during the load, in addition to those open when it began.
     pub connections_opened: u64,
-    /// Absent where no connection stood.
+    /// Absent if no connection could be opened.
     pub proof: Option<ProofFigures>,
-    /// What every reply was held against.
+    /// What every reply was checked against.
     pub checked: String,
     /// With `--headroom`.
     pub headroom: Option<HeadroomFigures>,
-    /// Whether the load was ended before its time: the figures are those of the time until then.
+    /// Whether the load was interrupted. The figures then cover the time until the interruption.
     pub cut_short: bool,
-    /// Why there was no load at all; its error is in `errors`, too, where it has a class.
+    /// Why there was no load at all. If the error has a class, it is in `errors` too.
     pub failure: Option<FailureFigures>,
 }
 
@@ -105,7 +108,7 @@ pub struct OfferedFigures {
     pub reached: bool,
 }
 
-/// What the live connection was proven to be.
+/// What the live connection turned out to be.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProofFigures {
     /// `unix`, `inet` or `inet6`.
@@ -113,10 +116,10 @@ pub struct ProofFigures {
     pub peer: String,
     pub tls_version: Option<String>,
     pub tls_cipher: Option<String>,
-    /// Whether a second request went over the connection of the first.
+    /// Whether a second request went over the same connection as the first.
     pub reused: bool,
     pub nodelay: Option<bool>,
-    /// Bytes of `SO_SNDBUF` and `SO_RCVBUF` as read back, where they were asked for.
+    /// `SO_SNDBUF` and `SO_RCVBUF` in bytes as read back, if they were set.
     pub send_buffer: Option<u64>,
     pub receive_buffer: Option<u64>,
 }
@@ -125,9 +128,9 @@ pub struct ProofFigures {
 pub struct HeadroomFigures {
     /// Requests per second of the same load against a server that does nothing.
     pub null_throughput: Option<f64>,
-    /// That, divided by `throughput`: the generator could have done at least so many times more.
+    /// That, divided by `throughput`: the generator can generate at least this many times the load.
     pub times: Option<f64>,
-    /// Why it is not known.
+    /// Why it is unknown.
     pub unknown: Option<String>,
 }
 
@@ -141,7 +144,7 @@ impl Figures {
     #[must_use]
     pub fn new(job: &Job, outcome: &Outcome) -> Self {
         let (spec, result) = (&outcome.spec, &outcome.result);
-        // A cost without a request is that of nothing.
+        // Without requests there is no cost per request.
         let requests = result.requests.max(1) as f64;
         let (errors, first_errors) = errors(&result.errors);
         Self {
@@ -171,14 +174,14 @@ impl Figures {
             reuse: spec.reuse,
             connections_opened: result.connections_opened,
             proof: Some(proof(&outcome.proof)),
-            checked: super::terminal::checked(&spec.protocol),
+            checked: spec.protocol.checked(&|bytes| Bytes(bytes).to_string()),
             headroom: headroom(&outcome.headroom, result.throughput()),
             cut_short: outcome.cut_short,
             failure: None,
         }
     }
 
-    /// Of a load that could not begin.
+    /// The figures of a load that could not begin.
     #[must_use]
     pub fn failed(job: &Job, error: &CaseError) -> Self {
         let mut result = TrialResult::empty(job.spec.engine, 1);
@@ -191,6 +194,7 @@ impl Figures {
             tls_version: None,
             tls_cipher: None,
             reused: false,
+            password_asked: None,
             nodelay: None,
             send_buffer: None,
             receive_buffer: None,
@@ -202,7 +206,7 @@ impl Figures {
         Self { seconds: 0.0, proof: None, failure: Some(failure), ..Self::new(job, &outcome) }
     }
 
-    /// Whether there is nothing to object to: no error, and the rate reached.
+    /// Whether there was no error, and the rate was reached.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.failure.is_none()
@@ -214,9 +218,7 @@ impl Figures {
     /// One object, with line breaks.
     #[must_use]
     pub fn json(&self) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(self).expect("it holds no maps with keys other than text");
-        text.push(b'\n');
-        text
+        crate::text::json(self)
     }
 }
 

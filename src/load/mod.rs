@@ -1,4 +1,4 @@
-//! `lasthop load`: one endpoint, one slice of load, its figures. Without experiment, record or report.
+//! `lasthop load`: loads a single endpoint once and returns its figures. There is no experiment, record or report.
 
 mod figures;
 mod terminal;
@@ -14,81 +14,83 @@ use lasthop_load::{
 
 pub use self::{
     figures::{Figures, schema},
-    terminal::{Style, render},
+    terminal::render,
 };
 use crate::service::{guard::Guard, null, sandbox::Sandbox};
 
 /// Lengths of a calibration's phases.
 const CALIBRATION: TrialPhases = TrialPhases { warm_up_ns: 30_000_000, measure_ns: 170_000_000 };
 
-/// What is to be driven.
+/// The load to generate.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// As it was typed.
+    /// The URL as typed, without passwords.
     pub url: String,
     pub spec: Spec,
     pub phases: TrialPhases,
-    /// Take the first reply as the reference of all others, where nothing else is said of it.
+    /// Compare all replies with the first one, unless something else is expected.
     pub learn: bool,
     /// Calibrate against a null server.
     pub headroom: bool,
 }
 
-/// What came of it.
+/// The result of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// With what is expected of each reply filled in.
+    /// The load, with the expected reply filled in.
     pub spec: Spec,
     pub proof: Proof,
     pub result: TrialResult,
-    /// Whether the load was ended before its time.
+    /// Whether the load was interrupted.
     pub cut_short: bool,
     pub headroom: Headroom,
 }
 
-/// What the same load reached against a server that does nothing.
+/// What the same load achieved against a server that does nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Headroom {
     NotAsked,
-    /// Why it is not known.
+    /// Why it is unknown.
     Unknown(String),
     /// Requests per second.
     Reached(f64),
 }
 
-/// Drives the endpoint as long as `go_on` says yes, which is asked at least twice a second.
+/// Drives the endpoint as long as `go_on` returns true. It is called every 50 ms, with [`Stage::Trial`] once the load
+/// has begun and with [`Stage::Verify`] before.
 ///
 /// # Errors
-/// By stage: the specification, the connect, or the answers before the load.
-pub fn execute(job: &Job, mut go_on: impl FnMut() -> bool) -> Result<Outcome, CaseError> {
+/// By stage: the specification, the connect, or the replies before the load. If `go_on` returned false before the load
+/// began, the error has no meaning.
+pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcome, CaseError> {
     let mut spec = job.spec.clone();
     spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
     if job.learn {
-        let learnt = reference::learn(&spec);
+        let learnt = reference::learn(&spec, || go_on(Stage::Verify));
         spec.protocol = learnt.map_err(|failure| CaseError::failed(Stage::Verify, &failure))?;
     }
-    let mut case = Case::prepare(&spec)?;
+    let mut case = Case::watched_prepare(&spec, || go_on(Stage::Verify))?;
     let mut cut_short = false;
     let result = case.watched_trial(job.phases, || {
-        cut_short |= !go_on();
+        cut_short |= !go_on(Stage::Trial);
         !cut_short
     })?;
     let proof = case.proof().clone();
     drop(case);
     let headroom = match job.headroom && !cut_short && result.requests > 0 {
-        true => calibrate(&spec).map_or_else(Headroom::Unknown, Headroom::Reached),
+        true => calibrate(&spec, || go_on(Stage::Trial)).map_or_else(Headroom::Unknown, Headroom::Reached),
         false => Headroom::NotAsked,
     };
     Ok(Outcome { spec, proof, result, cut_short, headroom })
 }
 
 /// Requests per second of the same load, as a closed loop, against a null server on the same transport.
-fn calibrate(spec: &Spec) -> Result<f64, String> {
+fn calibrate(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<f64, String> {
     let sandbox = Sandbox::create().map_err(|error| error.to_string())?;
     let guard = Guard::launch(&sandbox).map_err(|error| error.to_string())?;
     let closed = Spec { model: Model::Closed, ..spec.clone() };
-    let server = null::start(&guard, &sandbox, &closed, &[])?;
-    let mut case = Case::prepare(&server.spec).map_err(|error| error.to_string())?;
+    let server = null::start(&guard, &sandbox, &closed, &[], &mut go_on)?;
+    let mut case = Case::watched_prepare(&server.spec, &mut go_on).map_err(|error| error.to_string())?;
     let result = case.trial(CALIBRATION).map_err(|error| error.to_string())?;
     Ok(result.throughput())
 }

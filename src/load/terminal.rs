@@ -1,35 +1,16 @@
 //! The figures of a load for people.
 
-use anstyle::{AnsiColor, Style as Ansi};
-use lasthop_load::spec::{Engine, HttpExpect, PostgresExpect, Protocol, RedisExpect, Reuse};
+use lasthop_load::spec::{Engine, Reuse};
 
 use super::{Figures, figures::Percentiles};
 use crate::report::{
+    Options, Page,
+    document::{Text, Tone},
     units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column},
     wording,
 };
 
-/// Whether colours are wanted.
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    pub color: bool,
-}
-
-impl Style {
-    fn paint(self, ansi: Ansi, text: &str) -> String {
-        if self.color { format!("{ansi}{text}{ansi:#}") } else { text.to_owned() }
-    }
-
-    fn strong(self, text: &str) -> String {
-        self.paint(Ansi::new().bold(), text)
-    }
-
-    fn bad(self, text: &str) -> String {
-        self.paint(Ansi::new().bold().fg_color(Some(AnsiColor::Red.into())), text)
-    }
-}
-
-/// Share of its time from which on a generator's run delay shows in the figures: a tenth of what makes a 99th percentile.
+/// A generator's run delay is shown from this share of its time: a tenth of what shows in a 99th percentile.
 const WORTH_SAYING: f64 = 0.001;
 
 /// Width of the names that lines begin with.
@@ -37,17 +18,17 @@ const NAME: usize = 12;
 
 /// Text for a terminal, in colour only if asked.
 #[must_use]
-pub fn render(figures: &Figures, style: Style) -> Vec<u8> {
-    let mut lines = vec![style.strong(&figures.url), format!("  {}", how(figures)), String::new()];
-    lines.extend(rate(figures, style));
-    lines.push(String::new());
+pub fn render(figures: &Figures, options: &Options) -> Vec<u8> {
+    let mut lines = vec![Text::of(Tone::Strong, &figures.url), format!("  {}", how(figures)).into(), Text::default()];
+    lines.extend(rate(figures));
+    lines.push(Text::default());
     lines.extend(latencies(figures));
-    lines.push(String::new());
+    lines.push(Text::default());
     lines.extend(facts(figures));
-    lines.extend(errors(figures, style));
-    let mut text = lines.join("\n");
-    text.push('\n');
-    text.replace(NBSP, " ").into_bytes()
+    lines.extend(errors(figures));
+    let mut page = Page::new(options);
+    lines.iter().for_each(|line| page.line(line));
+    page.finish()
 }
 
 fn count_of(count: u64, one: &str, many: &str) -> String {
@@ -57,7 +38,7 @@ fn count_of(count: u64, one: &str, many: &str) -> String {
 fn how(figures: &Figures) -> String {
     let reuse = match figures.reuse {
         Reuse::PerRequest if figures.requests_per_connection > 1 => {
-            format!("a connection for {} requests each", Count(figures.requests_per_connection.into()))
+            format!("{} requests per connection", Count(figures.requests_per_connection.into()))
         }
         Reuse::PerRequest => "a connection per request".to_owned(),
         Reuse::KeepAlive => "kept alive".to_owned(),
@@ -74,7 +55,7 @@ fn how(figures: &Figures) -> String {
         engine.to_owned(),
     ];
     if figures.pipeline > 1 {
-        parts.push(format!("{} requests in a pipeline", figures.pipeline));
+        parts.push(format!("pipeline of {} requests", figures.pipeline));
     }
     match figures.offered {
         Some(offered) => parts.push(format!("open loop at {} requests/s", Significant(offered.rate))),
@@ -83,29 +64,33 @@ fn how(figures: &Figures) -> String {
     parts.join(", ")
 }
 
-fn rate(figures: &Figures, style: Style) -> Vec<String> {
+fn rate(figures: &Figures) -> Vec<Text> {
     let errors: u64 = figures.errors.values().sum();
-    let wrong = count_of(errors, "error", "errors");
-    let wrong = if errors > 0 { style.bad(&wrong) } else { wrong };
-    let rate = style.strong(&format!("{} requests/s", Significant(figures.throughput)));
+    let wrong = if errors > 0 { Tone::Bad } else { Tone::Plain };
     let answers = count_of(figures.requests, "right answer", "right answers");
-    let mut lines = vec![format!("  {rate}   {answers} in {}, {wrong}", Seconds(figures.seconds))];
+    let mut lines = vec![
+        Text::from("  ")
+            .and(Tone::Strong, format!("{} requests/s", Significant(figures.throughput)))
+            .plain(format!("   {answers} in {}, ", Seconds(figures.seconds)))
+            .and(wrong, count_of(errors, "error", "errors")),
+    ];
     if figures.cut_short {
-        lines.push(format!("  {}", style.strong("cut short: the figures are those of the time until then")));
+        let text = "interrupted: the figures cover the time until then";
+        lines.push(Text::from("  ").and(Tone::Strong, text));
     }
     if let Some(offered) = figures.offered.filter(|offered| !offered.reached) {
         let text = format!(
-            "the rate was not reached: {} of {} scheduled requests were sent; the latencies are those of an overload",
+            "the rate was not reached: only {} of {} scheduled requests were sent, so the latencies are those of an overload",
             Count(offered.sent),
             Count(offered.scheduled)
         );
-        lines.push(format!("  {}", style.bad(&text)));
+        lines.push(Text::from("  ").and(Tone::Bad, text));
     }
     lines
 }
 
-/// Rows in microseconds or what suits the smallest, all in one unit.
-fn latencies(figures: &Figures) -> Vec<String> {
+/// The rows of latencies, all in one unit, chosen by the smallest.
+fn latencies(figures: &Figures) -> Vec<Text> {
     let phase = |name: &str| figures.phases_ns.get(name).copied();
     let rows: Vec<(&str, Percentiles)> = [
         ("service time", figures.latency_ns),
@@ -123,29 +108,29 @@ fn latencies(figures: &Figures) -> Vec<String> {
     let smallest: Vec<f64> = rows.iter().take(1).flat_map(|(_, row)| cells(row)).collect();
     let unit = TimeUnit::of_column(&smallest);
     let head = ["p50", "p90", "p99", "p99.9", "max"].map(|name| format!("{name:>10}")).concat();
-    let mut lines = vec![format!("  {:NAME$}{head}", unit.name())];
+    let mut lines = vec![Text::from(format!("  {:NAME$}{head}", unit.name()))];
     for (name, row) in rows {
         let values: Vec<Option<f64>> = cells(&row).iter().map(|us| Some(us / unit.micros())).collect();
         let cells: String = column(&values).iter().map(|cell| format!("{cell:>10}")).collect();
-        lines.push(format!("  {name:NAME$}{cells}"));
+        lines.push(format!("  {name:NAME$}{cells}").into());
     }
     lines
 }
 
-fn facts(figures: &Figures) -> Vec<String> {
+fn facts(figures: &Figures) -> Vec<Text> {
     let mut facts = vec![("proven", proven(figures)), ("checked", figures.checked.clone())];
     if figures.bytes_per_second > 0.0 {
-        facts.push(("received", format!("{}/s of content", Bytes(figures.bytes_per_second as u64))));
+        facts.push(("received", format!("{}/s of payload", Bytes(figures.bytes_per_second as u64))));
     }
     facts.push(("generator", own_cost(figures)));
     if let Some(text) = headroom(figures) {
         facts.push(("headroom", text));
     }
-    facts.into_iter().map(|(name, text)| format!("  {name:NAME$}  {text}")).collect()
+    facts.into_iter().map(|(name, text)| format!("  {name:NAME$}  {text}").into()).collect()
 }
 
 fn proven(figures: &Figures) -> String {
-    let Some(proof) = &figures.proof else { return "nothing: no connection stood".to_owned() };
+    let Some(proof) = &figures.proof else { return "nothing: there was no connection".to_owned() };
     let family = match proof.family.as_str() {
         "unix" => "Unix socket",
         "inet" => "TCP over IPv4",
@@ -164,7 +149,7 @@ fn proven(figures: &Figures) -> String {
 fn own_cost(figures: &Figures) -> String {
     let time = figures.seconds * f64::from(figures.threads);
     format!(
-        "{} of CPU and {:.1} system calls a request; {:.0}{NBSP}% of a core per thread{}",
+        "{} of CPU time and {:.1} system calls per request; {:.0}{NBSP}% CPU per thread{}",
         Micros(figures.driver_cpu_ns_per_request / 1e3),
         figures.system_calls_per_request,
         100.0 * figures.driver_cpu_seconds / time,
@@ -172,10 +157,10 @@ fn own_cost(figures: &Figures) -> String {
     )
 }
 
-/// What a generator's run delay comes to, if it is worth saying.
+/// The generator's run delay, if it is worth reporting.
 fn kept_off(share: f64) -> String {
     match share >= WORTH_SAYING {
-        true => format!(", kept from it for {}", wording::percent(share, 1)),
+        true => format!("; waited for a CPU {} of the time", wording::percent(share, 1)),
         false => String::new(),
     }
 }
@@ -184,65 +169,24 @@ fn headroom(figures: &Figures) -> Option<String> {
     let headroom = figures.headroom.as_ref()?;
     Some(match (headroom.times, headroom.null_throughput, &headroom.unknown) {
         (Some(times), Some(rate), _) => format!(
-            "{times:.1} times: against a server that does nothing this load reached {} requests/s",
+            "{times:.1} times: against a server that does nothing, this load reached {} requests/s",
             Significant(rate)
         ),
-        (_, _, Some(why)) => format!("not known: {why}"),
+        (_, _, Some(why)) => format!("unknown: {why}"),
         _ => return None,
     })
 }
 
-fn errors(figures: &Figures, style: Style) -> Vec<String> {
+fn errors(figures: &Figures) -> Vec<Text> {
     if figures.errors.is_empty() {
         return Vec::new();
     }
     let row = |(class, count): (&String, &u64)| {
         let first = figures.first_errors.get(class).map_or("", String::as_str);
-        format!("  {:NAME$}  {} × {class}; the first: {first}", style.bad("error"), Count(*count))
+        let name = format!("  {:NAME$}", "error");
+        Text::of(Tone::Bad, name).plain(format!("  {} × {class}; the first: {first}", Count(*count)))
     };
-    std::iter::once(String::new()).chain(figures.errors.iter().map(row)).collect()
-}
-
-/// What every reply is held against, in words.
-#[must_use]
-pub fn checked(protocol: &Protocol) -> String {
-    match protocol {
-        Protocol::Hello(hello) => format!("the text `{}`", hello.expect),
-        Protocol::Echo(echo) => format!("all {} of each message", Bytes(echo.size.into())),
-        Protocol::Stream(stream) => format!("all {} of each transfer", Bytes(stream.size)),
-        Protocol::Http(http) => http_expectation(&http.expect),
-        Protocol::Redis(redis) => redis_expectation(&redis.expect),
-        Protocol::Postgres(postgres) => postgres_expectation(&postgres.expect),
-    }
-}
-
-fn http_expectation(expect: &HttpExpect) -> String {
-    let body = match (&expect.body, expect.length) {
-        (Some(body), _) => format!(" and a body of {}, byte for byte", Bytes(body.len() as u64)),
-        (None, Some(length)) => format!(" and {} of body", Bytes(length)),
-        (None, None) => " alone".to_owned(),
-    };
-    format!("status {}{body}", expect.status)
-}
-
-fn redis_expectation(expect: &RedisExpect) -> String {
-    let short = |text: &str| text.chars().take(40).collect::<String>().escape_debug().to_string();
-    match expect {
-        RedisExpect::Success => "no reply is an error".to_owned(),
-        RedisExpect::Simple(text) => format!("the reply `{}`", short(text)),
-        RedisExpect::Bulk(text) => format!("a value of {}, byte for byte", Bytes(text.len() as u64)),
-        RedisExpect::Integer(number) => format!("the number {number}"),
-        RedisExpect::Nil => "no value".to_owned(),
-        RedisExpect::Length(length) => format!("a value of {}", Bytes(*length)),
-    }
-}
-
-fn postgres_expectation(expect: &PostgresExpect) -> String {
-    let mut parts = Vec::new();
-    parts.extend(expect.rows.map(|rows| count_of(rows, "row", "rows")));
-    parts.extend(expect.first.as_ref().map(|text| format!("the first being `{}`", text.escape_debug())));
-    parts.extend(expect.tag.as_ref().map(|tag| format!("the tag `{tag}`")));
-    if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
+    std::iter::once(Text::default()).chain(figures.errors.iter().map(row)).collect()
 }
 
 #[cfg(test)]
@@ -252,6 +196,6 @@ mod tests {
     #[test]
     fn a_run_delay_shows_from_a_thousandth_on() {
         assert_eq!(kept_off(0.0009), "");
-        assert_eq!(kept_off(0.0124).replace(NBSP, " "), ", kept from it for 1.2 %");
+        assert_eq!(kept_off(0.0124).replace(NBSP, " "), "; waited for a CPU 1.2 % of the time");
     }
 }

@@ -11,34 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, Serialize};
-
-/// What a cgroup consumed during a trial, ended processes included, and how often its limit stopped it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CgroupUsage {
-    /// CPU time of the whole cgroup in nanoseconds, by its own account.
-    pub cpu_ns: u64,
-    /// The same by the clocks of the role's processes, for comparison.
-    pub by_process_ns: u64,
-    /// Periods of the CPU limit that passed while something ran; 0 without a limit.
-    pub periods: u64,
-    /// Periods in which it had used up its share and had to wait for the next.
-    pub throttled: u64,
-    /// Nanoseconds that it waited for the next period, its CPUs added up.
-    pub throttled_ns: u64,
-}
-
-impl CgroupUsage {
-    /// Adds what another cgroup, or the same in another trial, counted.
-    pub fn add(&mut self, other: Self) {
-        self.cpu_ns += other.cpu_ns;
-        self.by_process_ns += other.by_process_ns;
-        self.periods += other.periods;
-        self.throttled += other.throttled;
-        self.throttled_ns += other.throttled_ns;
-    }
-}
+use lasthop_model::observation::CgroupUsage;
 
 /// The files of one cgroup, held open.
 #[derive(Debug)]

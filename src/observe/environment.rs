@@ -1,11 +1,11 @@
-//! What machine it is: the part of a record that tells two machines apart.
+//! Describes the machine: the part of a record that distinguishes two machines.
 
 use indexmap::IndexMap;
+use lasthop_model::record::{Environment, ProgramVersion};
 
-use super::facts::Facts;
-use crate::record::schema::{Environment, ProgramVersion};
+use crate::system::facts::Facts;
 
-/// Kernel settings that change what a local connection costs, or what may be observed.
+/// Kernel settings that affect the cost of a local connection, or what may be observed.
 pub const SYSCTLS: [&str; 20] = [
     "kernel.perf_event_paranoid",
     "kernel.sched_autogroup_enabled",
@@ -51,7 +51,7 @@ pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Enviro
     }
 }
 
-/// x86 has a name; on ARM there are numbers, and a name only for some boards.
+/// x86 has a name. ARM has numbers, and a name only for some boards.
 fn cpu_model(facts: &Facts) -> Option<String> {
     let field = |name| facts.field("/proc/cpuinfo", name).filter(|value| !value.is_empty());
     let board = || facts.text("/proc/device-tree/model").map(|text| text.trim_end_matches('\0').to_owned());
@@ -70,7 +70,7 @@ pub fn governor(facts: &Facts) -> Option<String> {
     facts.text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 }
 
-/// The words of `systemd-detect-virt`; with a container inside a machine both, as `docker in kvm`.
+/// The words of `systemd-detect-virt`, or both for a container inside a virtual machine: `docker in kvm`.
 #[must_use]
 pub fn virtualization(facts: &Facts) -> String {
     match (container(facts), machine(facts)) {
@@ -91,7 +91,7 @@ fn container(facts: &Facts) -> Option<String> {
     named().or_else(podman).or_else(docker).or_else(first)
 }
 
-/// What the firmware says, where it names the hypervisor of a cloud; else the processor; else the firmware.
+/// From the firmware if it names a cloud's hypervisor, otherwise from the processor, otherwise from the firmware.
 fn machine(facts: &Facts) -> Option<String> {
     const FIRMWARE: [(&str, &str); 10] = [
         ("Amazon EC2", "amazon"),
@@ -147,7 +147,7 @@ fn hypervisor() -> Option<&'static str> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::fs;
 
     use super::*;

@@ -2,6 +2,8 @@
 
 use std::{fs, time::Instant};
 
+use lasthop_model::observation::MachineUsage;
+
 /// `/proc/stat` at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineReading {
@@ -36,13 +38,13 @@ impl MachineReading {
     /// each tick. Between two processes that wake each other, a good part of it is the way into idling and out again,
     /// which is nobody's; foreign is therefore no more than what the samples give to processes.
     #[must_use]
-    pub fn until(&self, after: &Self, ours_ns: u64) -> super::MachineUsage {
+    pub fn until(&self, after: &Self, ours_ns: u64) -> MachineUsage {
         let wall_ns = u64::try_from(after.at.duration_since(self.at).as_nanos()).unwrap_or(u64::MAX);
         let steal_ns = after.times.steal.saturating_sub(self.times.steal);
         let idle_ns = after.times.idle.saturating_sub(self.times.idle);
         let busy_ns = (wall_ns * after.cpus).saturating_sub(idle_ns).saturating_sub(steal_ns);
         let processes_ns = after.times.processes.saturating_sub(self.times.processes);
-        super::MachineUsage {
+        MachineUsage {
             wall_ns,
             busy_ns,
             softirq_ns: after.times.softirq.saturating_sub(self.times.softirq),

@@ -9,8 +9,10 @@ use std::{
     thread,
 };
 
-use super::{HeldPorts, NetworkCounters, network::NetworkReading, procfs::Role};
-use crate::service::{listener, namespace};
+use lasthop_model::observation::{HeldPorts, NetworkCounters, Role};
+
+use super::network::NetworkReading;
+use crate::system::{listener, namespace::go_into};
 
 /// Held ports are told from one in so many of the range on. The table of sockets is long then, and not read before.
 const WORTH_A_WORD: u64 = 4;
@@ -112,8 +114,8 @@ impl Space {
             return None;
         }
         let process = self.process.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
-        let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{process}/net/{table}")));
-        let (server, held) = most_held(tables.iter().flatten().map(String::as_str))?;
+        let rows = ["tcp", "tcp6"].into_iter().flat_map(|name| listener::table(&format!("/proc/{process}/net/{name}")));
+        let (server, held) = most_held(rows)?;
         is_worth_a_word(held).then(|| HeldPorts {
             roles: self.roles.iter().map(|(_, name)| name.clone()).collect(),
             server: server.to_string(),
@@ -136,10 +138,10 @@ impl PortSettings {
     fn of(pid: i32) -> Option<Self> {
         let inside = move || {
             let file = File::open(format!("/proc/{pid}/ns/net")).ok()?;
-            namespace::go_into(&file).ok()?;
+            go_into(&file).ok()?;
             Some(Self::here())
         };
-        thread::spawn(inside).join().ok().flatten()
+        thread::Builder::new().spawn(inside).ok()?.join().ok().flatten()
     }
 
     fn parse(range: &str, reuse: &str, timestamps: &str) -> Self {
@@ -157,17 +159,17 @@ impl PortSettings {
 
 /// The server towards which most ports of one local address are in `TIME_WAIT`, and their number. On the server's own side each
 /// has another client's port.
-fn most_held<'a>(tables: impl Iterator<Item = &'a str>) -> Option<(SocketAddr, u64)> {
-    let mut links: HashMap<(&str, &str), u64> = HashMap::new();
-    for line in tables.flat_map(str::lines) {
-        let words: Vec<&str> = line.split_ascii_whitespace().skip(1).take(3).collect();
+fn most_held(rows: impl Iterator<Item = String>) -> Option<(SocketAddr, u64)> {
+    let mut links: HashMap<String, u64> = HashMap::new();
+    for row in rows {
+        let words: Vec<&str> = row.split_ascii_whitespace().skip(1).take(3).collect();
         if let [local, server, TIME_WAIT] = words[..] {
             let address = local.split_once(':').map_or(local, |(address, _)| address);
-            *links.entry((address, server)).or_default() += 1;
+            *links.entry(format!("{address} {server}")).or_default() += 1;
         }
     }
-    let ((_, server), held) = links.into_iter().max_by_key(|(_, held)| *held)?;
-    Some((listener::from_table(server)?, held))
+    let (link, held) = links.into_iter().max_by_key(|(_, held)| *held)?;
+    Some((listener::from_table(link.split_once(' ')?.1)?, held))
 }
 
 fn id_of(pid: &str) -> Option<PathBuf> {
@@ -190,15 +192,15 @@ mod tests {
     #[cfg(target_endian = "little")]
     fn ports_are_held_on_the_side_that_closed_first() {
         let server = "10.89.0.3:8080".parse().unwrap();
-        assert_eq!(most_held([TABLE].into_iter()), Some((server, 2)));
-        assert_eq!(most_held(["nothing\n"].into_iter()), None);
+        assert_eq!(most_held(TABLE.lines().map(str::to_owned)), Some((server, 2)));
+        assert_eq!(most_held(["nothing".to_owned()].into_iter()), None);
     }
 
     /// Each of two local addresses has all the ports to itself.
     #[test]
     fn ports_are_counted_by_the_address_that_they_are_of() {
         let other = TABLE.replace("0: 0200590A", "0: 0400590A");
-        assert_eq!(most_held([other.as_str()].into_iter()).unwrap().1, 1);
+        assert_eq!(most_held(other.lines().map(str::to_owned)).unwrap().1, 1);
     }
 
     /// Where the kernel gives out two ports, one is half of them; the listener's side holds none.

@@ -1,5 +1,5 @@
-//! Where the kernel sends a connection: the `nat` table's way out of this machine, or its way in from a bridge, walked rule
-//! by rule.
+//! Finds out where the kernel sends a connection, by walking the rules of the `nat` table: on the way out of this
+//! machine, or on the way in from a bridge.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -7,17 +7,17 @@ use std::{
     time::Duration,
 };
 
-use crate::service::brief;
+use crate::system::command;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Deeper than any engine nests its chains.
+/// Depth limit, more than any engine nests its chains.
 const DEPTH: usize = 16;
 
 /// A rule that gives connections another destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dnat {
     pub to: SocketAddr,
-    /// The chain that holds it: tells who wrote it.
+    /// The chain that contains it, which tells who wrote it.
     pub chain: String,
 }
 
@@ -25,13 +25,13 @@ pub struct Dnat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     pub source: IpAddr,
-    /// The interface that it comes in by; `None` where it begins on this machine.
+    /// The interface through which it comes in; `None` if it starts on this machine.
     pub interface: Option<String>,
     pub to: SocketAddr,
 }
 
 impl Connection {
-    /// One from this machine to an address of its own: it comes from the address that it goes to.
+    /// A connection from this machine to one of its own addresses, which is also the source address.
     #[must_use]
     pub fn local(to: SocketAddr) -> Self {
         Self { source: to.ip(), interface: None, to }
@@ -55,7 +55,7 @@ pub fn dnat(connection: &Connection) -> Result<Option<Dnat>, String> {
     };
     match walk(&rules, connection.chain(), connection, DEPTH) {
         Some(found) => Ok(Some(found)),
-        // What another program has written with nft itself, iptables does not show.
+        // iptables does not show what other programs wrote with nft.
         None => Ok(in_nft(address).unwrap_or(None)),
     }
 }
@@ -63,7 +63,7 @@ pub fn dnat(connection: &Connection) -> Result<Option<Dnat>, String> {
 fn listed(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments);
-    let ended = brief::run_apart(command, TIMEOUT).map_err(|error| format!("{program}: {error}"))?;
+    let ended = command::run_apart(command, TIMEOUT).map_err(|error| format!("{program}: {error}"))?;
     match ended.status.success() {
         true => Ok(ended.output),
         false => Err(format!("{program}: {}", ended.errors.lines().next().unwrap_or("no reason was given"))),

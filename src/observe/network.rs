@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::NetworkCounters;
+use lasthop_model::observation::NetworkCounters;
 
 /// The counters since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,22 +55,6 @@ impl NetworkReading {
             listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
             time_wait: after.time_wait,
             ports_reused: after.ports_reused.saturating_sub(before.ports_reused),
-        }
-    }
-}
-
-impl NetworkCounters {
-    /// The sum with another namespace.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            tcp_opened: self.tcp_opened + other.tcp_opened,
-            tcp_accepted: self.tcp_accepted + other.tcp_accepted,
-            tcp_segments_sent: self.tcp_segments_sent + other.tcp_segments_sent,
-            tcp_retransmitted: self.tcp_retransmitted + other.tcp_retransmitted,
-            listen_overflows: self.listen_overflows + other.listen_overflows,
-            time_wait: self.time_wait + other.time_wait,
-            ports_reused: self.ports_reused + other.ports_reused,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! One look at everything, before and after a trial.
 
+use lasthop_model::observation::{InContainer, Observations, Role};
+
 use super::{
-    Observations,
     cgroup::{self, Cgroup},
     machine::MachineReading,
     namespaces::Namespaces,
     network::NetworkReading,
-    procfs::{Consumption, InContainer, Meter, Role, Usage},
+    procfs::{Consumption, Meter, Usage},
 };
 
 /// Takes the snapshots of one round. The services of a round keep their roles until they end.
@@ -66,7 +67,7 @@ impl Observer {
             roles: consumption.of_stack(roles, stack),
             machine: before.machine.until(&after.machine, consumption.total_ns()),
             network: self.namespaces.between(&before.network, &after.network, stack),
-            held_ports: self.namespaces.held(&after.network, stack),
+            held_ports: self.namespaces.held(&after.network, stack).map(Box::new),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The way from a client on this machine to a server, hop by hop, as the kernel's tables and the processes show it: what
-//! "published port" or "bridge" really is here.
+//! The path from a client on this machine to a server, hop by hop, from the kernel's tables and the list of processes.
+//! It shows what "published port" or "bridge" really means on this machine.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use std::{
 use lasthop_load::spec::Address;
 
 use super::nat::{self, Connection};
-use crate::service::{listener, process};
+use crate::system::{listener, process};
 
 /// Hops of a path that name each other in a circle end here.
 const LONGEST: usize = 8;
@@ -25,7 +25,7 @@ pub fn decode(address: &Address) -> Vec<String> {
             let volume = volume_of(path).map_or_else(String::new, |name| format!(" on the volume {name}"));
             vec![format!("Unix socket{volume} {}", path.display()), socket_server(address, path)]
         }
-        Address::Abstract(name) => vec![format!("abstract Unix socket @{name}"), server_of(address)],
+        other => vec![format!("socket {other}"), server_of(address)],
     }
 }
 
@@ -56,7 +56,7 @@ fn from_within(client: i32, address: SocketAddr) -> Vec<String> {
         return vec![format!("loopback of the shared network namespace → {}", listener_in(client, address))];
     }
     let Some((bridge, veth)) = bridge_of_namespace(client) else {
-        return vec![format!("{address} (the way out of the client's network namespace is not known)")];
+        return vec![format!("{address} (the route out of the client's network namespace is unknown)")];
     };
     let mut hops = vec![veth];
     let within = bridge_of(address.ip()).filter(|(name, gateway)| *name == bridge && *gateway != address.ip());
@@ -218,7 +218,7 @@ fn bridge_of(ip: IpAddr) -> Option<(String, IpAddr)> {
     Path::new("/sys/class/net").join(&name).join("bridge").exists().then_some(())?;
     let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
-    // Connecting a datagram socket asks for the route and sends nothing.
+    // Connecting a datagram socket looks up the route and sends nothing.
     socket.connect((ip, 9)).ok()?;
     Some((name, socket.local_addr().ok()?.ip()))
 }
@@ -250,7 +250,7 @@ fn in_bridge(bridge: &str, gateway: IpAddr, at: SocketAddr) -> Vec<String> {
     let mtu = fs::read_to_string(format!("/sys/class/net/{bridge}/mtu")).unwrap_or_default();
     let mut hops = vec![format!("bridge {bridge} ({gateway}, MTU {})", mtu.trim())];
     let Some((inside, veth)) = namespace_with(at.ip(), bridge) else {
-        hops.push(format!("{at} (nobody on this machine has this address now)"));
+        hops.push(format!("{at} (no process on this machine has this address now)"));
         return hops;
     };
     hops.extend(veth);
@@ -261,7 +261,7 @@ fn in_bridge(bridge: &str, gateway: IpAddr, at: SocketAddr) -> Vec<String> {
 fn listener_in(inside: i32, at: SocketAddr) -> String {
     match listening_in(inside, at.port()) {
         Some((pid, command)) => format!("{command} (pid {pid}, network namespace of pid {inside}) on {at}"),
-        None => format!("{at} (nobody listens there)"),
+        None => format!("{at} (no process listens there)"),
     }
 }
 
@@ -311,15 +311,16 @@ fn host_listener(address: &Address) -> String {
 fn server_of(address: &Address) -> String {
     match listener::owners(address).into_iter().next() {
         Some(owner) => format!("{} (pid {}{})", owner.command, owner.pid, contained(owner.pid)),
-        None => "nobody listens there, or it cannot be seen without root".to_owned(),
+        None => "no process listens there, or only root can see it".to_owned(),
     }
 }
 
-/// Whether a process sees other files than this one, as in a container.
+/// Whether a process sees other processes than this one, as in a container. Its files say less: a server may get a view
+/// of them without a container.
 fn contained(pid: i32) -> &'static str {
     let link = |pid: &str, name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
     let differs = |name| link(&pid.to_string(), name) != link("self", name);
-    match (differs("mnt"), differs("net")) {
+    match (differs("pid"), differs("net")) {
         (false, _) => "",
         (true, true) => ", in a container",
         (true, false) => ", in a container on the host's network",

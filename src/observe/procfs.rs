@@ -1,20 +1,20 @@
 //! CPU time, context switches and run delay of processes, by role, from the clocks and files of the kernel.
 //!
-//! CPU time of a living process is exact: the kernel's CPU clock of a process, in nanoseconds, all threads included,
-//! ended threads too. The CPU time of ended children is in their parents' accounts, in ticks of 10 ms. With `C` the
-//! clock of a process and `E` its account of ended children, a role consumed between two snapshots
+//! The CPU time of a living process is exact: the kernel has a CPU clock per process, in nanoseconds, which includes
+//! all threads, even those that have ended. The CPU time of ended children is in their parents' accounts, in ticks of
+//! 10 ms. With `C` the clock of a process and `E` its account of ended children, a role consumed between two snapshots
 //!
 //! ```text
 //!   Σ C₁−C₀ of those in both  +  Σ C₁ of new ones  +  Σ E₁−E₀  −  Σ C₀+E₀ of those that ended meanwhile
 //! ```
 //!
-//! The last term is there because an ended process takes its whole life into its parent's account, also the part
-//! before the first snapshot. The ticks make it wrong by up to 20 ms for each parent whose children ended (user and
-//! system time are cut off apart), but the errors do not add up from trial to trial: they are the ends of one chain.
+//! The last term is needed because an ended process adds its whole life to its parent's account, including the part
+//! before the first snapshot. The ticks cause an error of up to 20 ms per parent whose children ended (user and system
+//! time are truncated separately), but the errors do not add up from trial to trial, because they are the ends of one
+//! chain.
 //!
-//! Context switches and run delay of threads and processes that ended between two snapshots are not known to anybody and
-//! missing. The run delay is each thread's own (`/proc/PID/task/TID/schedstat`): the file of a process has that of its
-//! first thread only.
+//! Context switches and run delay of threads and processes that ended between two snapshots are lost. The run delay is
+//! read per thread (`/proc/PID/task/TID/schedstat`), because the file of a process covers only its first thread.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,37 +25,12 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_load::run_delay;
+use lasthop_model::observation::{Role, RoleUsage};
 
-use super::RoleUsage;
-use crate::service::process::{self, Stat};
+use crate::system::process::{self, Stat};
 
-/// Snapshots are repeated when a process ends meanwhile, at most so often.
+/// A snapshot is repeated if a process ends meanwhile, at most this many times.
 const TRIES: usize = 3;
-
-/// A service whose consumption is wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Role {
-    /// Number of its stack.
-    pub stack: usize,
-    /// Name of the service.
-    pub name: String,
-    /// The process that was started; all that descend from it count.
-    pub pid: i32,
-    /// Whose container it runs in.
-    pub container: InContainer,
-}
-
-/// What the cgroup of a role's first process says of the role.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum InContainer {
-    /// Nothing: it runs without a container, or in that of another role.
-    #[default]
-    No,
-    /// Its CPU time.
-    Alone,
-    /// That of the roles that it started, too.
-    WithOthers,
-}
 
 /// Reads the processes of lasthop: itself, and all that descend from it, each by its role.
 #[derive(Debug)]

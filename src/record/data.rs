@@ -3,23 +3,54 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-
-use super::schema::{Environment, Failure, MeasuredTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord};
+use lasthop_load::result::Phases;
+use lasthop_model::record::{
+    Environment, Failure, MeasuredTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord,
+};
 
 /// Everything that one run left on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunData {
     pub header: RunHeader,
-    /// `None` when the run died before its first round was up.
+    /// `None` if the run died before its first round was up.
     pub environment: Option<Environment>,
-    /// In the order in which they were made.
+    /// In the order of the run.
     pub records: Vec<TrialRecord>,
-    /// `None` when the run was cut off, or is still going on.
+    /// `None` if the run was cut off or is still running.
     pub end: Option<RunEnd>,
 }
 
 impl RunData {
-    /// Trials that were made, in order.
+    /// Adds a line of the record, without what no report uses, because a run of an hour has tens of thousands of lines.
+    pub fn keep(&mut self, mut record: TrialRecord) {
+        match &mut record {
+            TrialRecord::Trial(trial) => {
+                trial.result.phases = Phases::default();
+                trial.observations.roles.shrink_to_fit();
+            }
+            TrialRecord::Round(_) => self.share_proofs(),
+            _ => {}
+        }
+        self.records.push(record);
+    }
+
+    /// If the last two rounds saw the same, it is kept once, with the addresses of the earlier round. The newest round
+    /// is kept unchanged, because `lasthop export` needs it.
+    fn share_proofs(&mut self) {
+        let mut rounds = self.records.iter_mut().rev().filter_map(|record| match record {
+            TrialRecord::Round(round) => Some(round),
+            _ => None,
+        });
+        let (Some(last), Some(before)) = (rounds.next(), rounds.next()) else { return };
+        for (case, seen) in &mut last.cases {
+            match before.cases.get(case) {
+                Some(earlier) if earlier.says_the_same(seen) => *seen = earlier.clone(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Trials, in order.
     pub fn trials(&self) -> impl Iterator<Item = &MeasuredTrial> {
         self.records.iter().filter_map(|record| match record {
             TrialRecord::Trial(trial) => Some(&**trial),
@@ -30,7 +61,7 @@ impl RunData {
     /// Rounds whose services were up, in order.
     pub fn rounds(&self) -> impl Iterator<Item = &RoundRecord> {
         self.records.iter().filter_map(|record| match record {
-            TrialRecord::Round(round) => Some(round),
+            TrialRecord::Round(round) => Some(&**round),
             _ => None,
         })
     }
@@ -38,20 +69,20 @@ impl RunData {
     /// Trials and starts that failed, in order.
     pub fn failures(&self) -> impl Iterator<Item = &Failure> {
         self.records.iter().filter_map(|record| match record {
-            TrialRecord::Failure(failure) => Some(failure),
+            TrialRecord::Failure(failure) => Some(&**failure),
             _ => None,
         })
     }
 
-    /// Where the run was taken up again, in order.
+    /// Where the run was resumed, in order.
     pub fn resumptions(&self) -> impl Iterator<Item = &Resumption> {
         self.records.iter().filter_map(|record| match record {
-            TrialRecord::Resumed(resumption) => Some(resumption),
+            TrialRecord::Resumed(resumption) => Some(&**resumption),
             _ => None,
         })
     }
 
-    /// By number of each round with a trial: after how many resumptions it was made.
+    /// For each round with a trial, the number of resumptions before it.
     #[must_use]
     pub fn parts(&self) -> BTreeMap<u32, usize> {
         let mut part = 0;
@@ -68,8 +99,7 @@ impl RunData {
         found
     }
 
-    /// Reports that the results of this run have: its own, and one for each time that it had ended in order with
-    /// something measured.
+    /// How many reports this run has: the final one, and one for each time that it ended in order with results before.
     #[must_use]
     pub fn reports(&self) -> u32 {
         let first = self.trials().next().map(|trial| trial.at_ns);
@@ -78,7 +108,7 @@ impl RunData {
         u32::try_from(earlier).unwrap_or(u32::MAX - 1) + 1
     }
 
-    /// Nanoseconds in which the run ran, as far as is known where it was cut off.
+    /// Running time in nanoseconds, as far as it is known if the run was cut off.
     #[must_use]
     pub fn took_ns(&self) -> u64 {
         let until = |record: &TrialRecord| match record {
@@ -91,7 +121,7 @@ impl RunData {
         self.end.as_ref().map_or_else(last, |end| end.took_ns)
     }
 
-    /// Time of day of the last that is known of the run.
+    /// When the run was last known to be running.
     #[must_use]
     pub fn last_seen(&self) -> Timestamp {
         let begun = (self.header.started, 0);
@@ -100,13 +130,13 @@ impl RunData {
         at.saturating_add(SignedDuration::from_nanos(since)).unwrap_or(at)
     }
 
-    /// Nanoseconds that the whole run may take: as planned, or as it was last resumed with.
+    /// The budget of the whole run in nanoseconds: as planned, or as it was last resumed with.
     #[must_use]
     pub fn budget_ns(&self) -> u64 {
         self.resumptions().last().map_or(self.header.settings.budget_ns, |resumption| resumption.budget_ns)
     }
 
-    /// How many rounds came to their end: every case that was up has its last trial or failed.
+    /// How many rounds are complete, which means that every case that was up has its last trial or failed.
     #[must_use]
     pub fn whole_rounds(&self) -> u32 {
         let last = self.header.settings.blocks.saturating_sub(1);
@@ -119,9 +149,9 @@ impl RunData {
                 _ => None,
             })
             .collect();
-        let tried = |round: u32| done.iter().any(|(number, _)| *number == round);
+        let tried: BTreeSet<u32> = done.iter().map(|(round, _)| *round).collect();
         let whole = |round: &&RoundRecord| {
-            tried(round.round) && round.cases.keys().all(|case| done.contains(&(round.round, &case[..])))
+            tried.contains(&round.round) && round.cases.keys().all(|case| done.contains(&(round.round, &case[..])))
         };
         u32::try_from(self.rounds().filter(whole).count()).unwrap_or(u32::MAX)
     }

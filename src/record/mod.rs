@@ -1,13 +1,12 @@
-//! KEEP: the directory that a run leaves, and that every report is made from.
+//! KEEP: the directory that a run leaves behind. Every report is made from it.
 //!
-//! [`schema`] documents the files field by field, [`Writer`] puts each trial on disk before the next one starts,
-//! [`store`] finds and reads what was recorded.
+//! [`lasthop_model::record`] documents the files field by field, [`Writer`] writes each trial before the next one starts, and
+//! [`store`] finds and reads records.
 
 pub mod data;
-pub mod schema;
 pub mod store;
 mod writer;
 
 pub use data::RunData;
 pub use store::{ReadError, Store};
-pub use writer::{WriteError, Writer};
+pub use writer::{WriteError, Writer, keep_headline};

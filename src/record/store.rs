@@ -1,27 +1,31 @@
 //! Finds and reads recorded runs.
 
 use std::{
-    fs::{self, File, TryLockError},
-    io,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, BufRead, BufReader, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
+use lasthop_model::record::{RunEnd, RunHeader, TrialRecord, VERSION};
 use serde::de::DeserializeOwned;
 
 use super::{
     RunData,
-    schema::{RunHeader, TrialRecord, VERSION},
-    writer::{END, TRIALS},
+    writer::{END, HEADLINE, TRIALS},
 };
+
+/// Limit for a line of a record, or for a file without lines, in bytes. Usual lines have a few kB.
+const LONGEST: u64 = 64 << 20;
 
 /// A record cannot be found or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("no run `{wanted}` in {}{}", store.display(), hint(suggestion.as_deref()))]
     Unknown { wanted: String, store: PathBuf, suggestion: Option<String> },
-    #[error("`{wanted}` names {} runs: {}; write more of the name", matches.len(), matches.join(", "))]
+    #[error("`{wanted}` matches {} runs: {}; give more of the name", matches.len(), matches.join(", "))]
     Ambiguous { wanted: String, matches: Vec<String> },
-    #[error("no run is recorded yet in {}; make one with `lasthop run`", store.display())]
+    #[error("no run is recorded yet in {}; start one with `lasthop run`", store.display())]
     Empty { store: PathBuf },
     #[error("cannot read {}: {source}", path.display())]
     Io {
@@ -36,7 +40,11 @@ pub enum ReadError {
         #[source]
         source: serde_json::Error,
     },
-    #[error("{}: record version {found}, this lasthop reads up to {VERSION}; use a newer lasthop", path.display())]
+    #[error(
+        "{} was made by a newer lasthop: its record has version {found}, and this lasthop reads up to {VERSION}; use a newer \
+         lasthop",
+        path.display()
+    )]
     TooNew { path: PathBuf, found: u32 },
 }
 
@@ -47,12 +55,12 @@ fn hint(suggestion: Option<&str>) -> String {
     }
 }
 
-/// Whether a record is whole.
+/// Whether a record is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has its end.
+    /// It is complete.
     Complete,
-    /// Its lasthop is alive.
+    /// Its lasthop is still alive.
     Running,
     /// Its lasthop died before the end.
     CutOff,
@@ -70,10 +78,10 @@ impl Store {
         Self { runs }
     }
 
-    /// Directories of all runs, oldest first (names begin with the time of day they were made).
+    /// Directories of all runs, oldest first (names begin with the time of the run).
     ///
     /// # Errors
-    /// [`ReadError::Io`] when the folder exists and cannot be listed.
+    /// [`ReadError::Io`] if the folder exists but cannot be listed.
     pub fn list(&self) -> Result<Vec<PathBuf>, ReadError> {
         let entries = match fs::read_dir(&self.runs) {
             Ok(entries) => entries,
@@ -88,7 +96,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The directory of a run named by `wanted`: a path, `last`, a whole name, or any part of a name that fits one run.
+    /// The directory of the run that `wanted` names: a path, `last`, a whole name, or a part that matches only one run.
     ///
     /// # Errors
     /// [`ReadError::Unknown`], [`ReadError::Ambiguous`] or [`ReadError::Empty`].
@@ -129,16 +137,30 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether the record is whole, still being written, or cut off.
+/// Whether the record is complete, still being written, or cut off.
 #[must_use]
 pub fn state(directory: &Path) -> State {
     if directory.join(END).is_file() {
         return State::Complete;
     }
-    match File::open(directory.join("lock")).map(|lock| lock.try_lock_shared()) {
+    match open(&directory.join("lock")).map(|lock| lock.try_lock_shared()) {
         Ok(Err(TryLockError::WouldBlock)) => State::Running,
         _ => State::CutOff,
     }
+}
+
+/// How the run ended; `None` if it was cut off or is still running.
+///
+/// # Errors
+/// As [`read`].
+pub fn end(directory: &Path) -> Result<Option<RunEnd>, ReadError> {
+    optional(&directory.join(END))
+}
+
+/// The result of a run that ended, in one sentence; `None` if its record has none.
+#[must_use]
+pub fn headline(directory: &Path) -> Option<String> {
+    String::from_utf8(whole(&directory.join(HEADLINE)).ok()?).ok()
 }
 
 /// Only the header of a record.
@@ -147,7 +169,7 @@ pub fn state(directory: &Path) -> State {
 /// As [`read`].
 pub fn header(directory: &Path) -> Result<RunHeader, ReadError> {
     let path = directory.join("run.json");
-    let text = fs::read_to_string(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
+    let text = whole(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
     // The version first: a newer record may have fields that the strict types refuse.
     let loose: serde_json::Value = parse(&path, 1, &text)?;
     let found = loose.get("record").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
@@ -157,39 +179,70 @@ pub fn header(directory: &Path) -> Result<RunHeader, ReadError> {
     parse(&path, 1, &text)
 }
 
-/// Reads a whole record. A last line without its end, which a killed run leaves, is passed over.
+/// Reads a whole record. Skips an incomplete last line, which a killed run leaves behind.
 ///
 /// # Errors
 /// [`ReadError::Io`], [`ReadError::Malformed`] or [`ReadError::TooNew`].
 pub fn read(directory: &Path) -> Result<RunData, ReadError> {
-    Ok(RunData {
+    let mut data = RunData {
         header: header(directory)?,
         environment: optional(&directory.join("environment.json"))?,
-        records: trials(&directory.join(TRIALS))?,
-        end: optional(&directory.join(END))?,
-    })
+        records: Vec::new(),
+        end: end(directory)?,
+    };
+    lines(&directory.join(TRIALS), |record| data.keep(record))?;
+    Ok(data)
 }
 
-fn trials(path: &Path) -> Result<Vec<TrialRecord>, ReadError> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(ReadError::Io { path: path.to_owned(), source }),
+/// Reads line by line, because the file of a long run is larger than what is kept of it.
+fn lines(path: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), ReadError> {
+    let refused = |source| ReadError::Io { path: path.to_owned(), source };
+    let mut file = match open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(refused(source)),
     };
-    let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
-    whole.lines().enumerate().map(|(index, line)| parse(path, index + 1, line)).collect()
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        (&mut file).take(LONGEST).read_until(b'\n', &mut line).map_err(refused)?;
+        if line.len() as u64 == LONGEST {
+            return Err(refused(too_long(&format!("line {number}"))));
+        }
+        if !line.ends_with(b"\n") {
+            break;
+        }
+        keep(parse(path, number, &line)?);
+    }
+    Ok(())
 }
 
 fn optional<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ReadError> {
-    match fs::read_to_string(path) {
+    match whole(path) {
         Ok(text) => parse(path, 1, &text).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(ReadError::Io { path: path.to_owned(), source }),
     }
 }
 
-fn parse<T: DeserializeOwned>(path: &Path, first_line: usize, text: &str) -> Result<T, ReadError> {
-    serde_json::from_str(text).map_err(|source| ReadError::Malformed {
+fn whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == LONGEST { Err(too_long("it")) } else { Ok(bytes) }
+}
+
+fn too_long(what: &str) -> io::Error {
+    io::Error::other(format!("{what} is longer than {} MiB, the limit for records", LONGEST >> 20))
+}
+
+/// Opens a file of a record. Refuses anything else, because opening a pipe would block for ever.
+fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, first_line: usize, text: &[u8]) -> Result<T, ReadError> {
+    serde_json::from_slice(text).map_err(|source| ReadError::Malformed {
         path: path.to_owned(),
         line: first_line + source.line().saturating_sub(1),
         source,

@@ -1,45 +1,45 @@
-//! CSV for spreadsheets and data frames: one row a case, so that a row holds everything to be plotted or filtered.
+//! CSV for spreadsheets and data frames: one row per case, with everything that you may want to plot or filter.
 //!
-//! RFC 4180: a header, lines end in CR LF, fields with commas, quotes or line breaks are quoted. Numbers are written in
-//! full, without thousands separators; units are in the column names; what does not apply is empty. Columns, in order:
+//! RFC 4180: there is a header, lines end in CR LF, and fields with commas, semicolons or quotes are quoted. Numbers
+//! are written in full, without thousands separators. Units are in the column names. What does not apply is empty. Text
+//! that a spreadsheet would take for a formula starts with an apostrophe, and hidden characters are escaped (`\n`,
+//! `\u{1b}`). Columns, in order:
 //!
 //! | columns | meaning |
 //! |---|---|
 //! | `experiment`, `run`, `case` | |
-//! | `factor_NAME` | level of each factor; empty where the factor does not apply |
-//! | `is_reference`, `reference` | `true` or `false`; the case that the ratios are taken against |
+//! | `factor_NAME` | level of each factor; empty if the factor does not apply |
+//! | `is_reference`, `reference` | `true` or `false`; the case that the ratios refer to |
 //! | `trials`, `failed_trials`, `requests`, `errors` | counts over all trials |
 //! | `throughput_per_s`, `bandwidth_bytes_per_s`, `latency_p50_us`, `latency_p99_us` | each with `_low` and `_high`, the ends of its interval |
 //! | `latency_max_us` | |
 //! | `cpu_driver_us`, `cpu_ROLE_us` | CPU time per request of the driver and of each service |
 //! | `switches_ROLE_per_request` | context switches |
-//! | `run_delay_ROLE_us`, `run_delay_ROLE_share` | run delay per request, and as a share of run delay and CPU time; no columns where nobody counted it |
+//! | `run_delay_ROLE_us`, `run_delay_ROLE_share` | run delay per request, and as a share of run delay and CPU time; no columns if it was not measured |
 //! | `driver_system_calls_per_request`, `driver_load` | |
-//! | `rate_per_s`, `scheduled`, `sent`, `lag_p50_us`, `lag_p99_us` | of open loops, whose latencies are response times: what was asked for, and how the schedule was kept |
+//! | `rate_per_s`, `scheduled`, `sent`, `lag_p50_us`, `lag_p99_us` | open loops only, whose latencies are response times: the rate asked for, and how well the schedule was kept |
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
-//! | `lower_bound` | whether the ratio that the verdict is about is one |
+//! | `lower_bound` | whether the ratio behind the verdict is a lower bound |
 //! | `failed_stage` | stage of the first failure |
 
 use indexmap::IndexSet;
 
-use super::Report;
-use crate::analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, Summary};
+use crate::{
+    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, Summary},
+    text,
+};
 
 /// The report for spreadsheets and data frames.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Csv;
-
-impl Report for Csv {
-    fn render(&self, summary: &Summary) -> Vec<u8> {
-        let shape = Shape::of(summary);
-        let header = row(summary, None, &shape).0;
-        let mut text = line(header.iter().map(|(name, _)| name.as_str()));
-        for case in &summary.cases {
-            let row = row(summary, Some(case), &shape).0;
-            text.push_str(&line(row.iter().map(|(_, value)| value.as_str())));
-        }
-        text.into_bytes()
+#[must_use]
+pub fn render(summary: &Summary) -> Vec<u8> {
+    let shape = Shape::of(summary);
+    let header = row(summary, None, &shape).0;
+    let mut page = line(header.iter().map(|(name, _)| name.as_str()));
+    for case in &summary.cases {
+        let row = row(summary, Some(case), &shape).0;
+        page.push_str(&line(row.iter().map(|(_, value)| value.as_str())));
     }
+    page.into_bytes()
 }
 
 /// Columns that depend on the run.
@@ -90,7 +90,7 @@ impl Row {
     }
 }
 
-/// The row of a case; without one its names still make the header.
+/// The row of a case. Without a case, its names make the header.
 fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row {
     let mut row = Row::default();
     row.put("experiment", &summary.experiment);
@@ -160,25 +160,5 @@ fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
 }
 
 fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
-    fields.map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
-}
-
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_quoted_when_they_must_be() {
-        assert_eq!(quoted("plain"), "plain");
-        assert_eq!(quoted("a,b"), "\"a,b\"");
-        assert_eq!(quoted("say \"x\"\n"), "\"say \"\"x\"\"\n\"");
-    }
+    fields.map(text::csv).collect::<Vec<_>>().join(",") + "\r\n"
 }

@@ -1,6 +1,6 @@
-//! What a report for people consists of, before it has a format: sections of sentences, tables and logs.
+//! A report for people before it has a format: sections of sentences, tables and logs.
 //!
-//! The terminal and Markdown (and a page) render the same document, so they cannot say different things.
+//! The terminal and Markdown render the same document, so they cannot contradict each other.
 
 use std::fmt;
 
@@ -21,14 +21,14 @@ pub struct Section {
     pub blocks: Vec<Block>,
 }
 
-/// How deep a reader has to dig for a section.
+/// How prominent a section is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Everybody reads it.
+    /// Always shown.
     Open,
-    /// Shown, but folded where the format can fold.
+    /// Shown, but folded if the format can fold.
     Folded,
-    /// Left out where space is short.
+    /// Left out if space is short.
     Detail,
 }
 
@@ -40,11 +40,11 @@ pub enum Block {
     /// An entry under the entry before.
     SubItem(Text),
     Table(Table),
-    /// Lines of a foreign program, as they came.
+    /// Output of another program, line by line, unchanged.
     Log(String),
 }
 
-/// What a piece of text means; a format may turn it into a colour.
+/// The meaning of a piece of text. A format may turn it into a colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     #[default]
@@ -56,7 +56,7 @@ pub enum Tone {
     Dim,
 }
 
-/// Text in pieces of different tone.
+/// Text in pieces, each with a tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(pub Vec<(Tone, String)>);
 
@@ -66,7 +66,7 @@ impl Text {
         Self(vec![(tone, text.into())])
     }
 
-    /// The text with a further piece.
+    /// Appends a piece.
     #[must_use]
     pub fn and(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.0.push((tone, text.into()));
@@ -120,9 +120,9 @@ pub enum Align {
 pub enum Row {
     /// Heading of the rows that follow.
     Group(String),
-    /// One cell a column.
+    /// One cell per column.
     Cells(Vec<Cell>),
-    /// A row that has no figures: its name, and why.
+    /// A row without figures: its name, and why it has none.
     Note(Cell, Cell),
 }
 
@@ -157,7 +157,7 @@ impl Column {
     }
 }
 
-/// A table built column by column: each column's values are formatted together, then cut into rows.
+/// A table built column by column, because the values of a column are formatted together.
 #[derive(Clone, Debug, Default)]
 pub struct Columns(Vec<(Column, Vec<Cell>)>);
 

@@ -1,12 +1,10 @@
-//! Hand-made summaries, one for each thing that a report must be able to say.
+//! Hand-made summaries, one for each kind of result that a report must be able to show.
 
 use indexmap::IndexMap;
 use lasthop_load::spec::{Arrivals, Transport};
+use lasthop_model::record::{Environment, Failure, LoadSummary, Placement, ProgramVersion, Stopped};
 
-use crate::{
-    analyse::summary::*,
-    record::schema::{Environment, Failure, LoadSummary, Placement, ProgramVersion, Stopped},
-};
+use crate::analyse::summary::*;
 
 /// Figures of a case: requests/s, p50 and p99 in µs, CPU of the driver and of each service in µs.
 pub struct Figures<'a> {
@@ -166,6 +164,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         seed: 42,
         stopped: Stopped::Precision,
         complete: true,
+        running: false,
         resumed: vec![],
         aa: false,
         settings: SettingsSummary {

@@ -1,14 +1,14 @@
-//! Which cases belong together, and what they are called in tables and sentences.
+//! Groups cases, and names them in tables and sentences.
 //!
-//! A group is a reference and the cases that are compared with it. What all groups share is said once, in the subtitle;
-//! what sets a group apart is its setting; what sets a case apart within its group is its label.
+//! A group is a reference and the cases that are compared with it. The subtitle says once what all groups share, the
+//! setting of a group says how it differs from the others, and the label of a case how it differs within its group.
 
 use indexmap::IndexMap;
 
 use super::units::{Bytes, Count, NBSP};
 use crate::analyse::summary::{CaseSummary, Check, Comparison, Metric, Severity, Summary};
 
-/// The factors under comparison: a run has one of them.
+/// The factors that can be compared. A run has one of them.
 const COMPARED: [&str; 2] = ["path", "transport"];
 
 /// The level of the factor under comparison.
@@ -17,7 +17,7 @@ pub fn compared_level(case: &CaseSummary) -> Option<&String> {
     COMPARED.iter().find_map(|factor| case.levels.get(*factor))
 }
 
-/// Whether a factor is one that is compared.
+/// Whether a factor is one of those that can be compared.
 #[must_use]
 pub fn is_compared(factor: &str) -> bool {
     COMPARED.contains(&factor)
@@ -45,7 +45,7 @@ pub struct Group<'a> {
 pub struct Compared<'a> {
     pub case: &'a CaseSummary,
     pub reference: &'a CaseSummary,
-    /// By what was declared: requests/s or bytes/s, or the median response time of open loops.
+    /// Compared by the declared quantity: requests/s, bytes/s, or in open loops the median response time.
     pub comparison: &'a Comparison,
 }
 
@@ -63,7 +63,7 @@ pub fn groups(summary: &Summary) -> Vec<Group<'_>> {
     groups
 }
 
-/// Name of the case that stands for the group: the reference, or the first case that could share one.
+/// Name of the case that identifies the group: the reference, or the first case that could share one.
 fn group_key<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
     if case.reference {
         return &case.case;
@@ -76,7 +76,7 @@ fn group_key<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
     &alike.find(|other| other.reference).unwrap_or(first).case
 }
 
-/// Whether two cases have the same level of every factor that applies to both, but for the compared one.
+/// Whether two cases have the same level of every factor that applies to both, except the compared one.
 fn agree(one: &CaseSummary, other: &CaseSummary) -> bool {
     other_levels(one).all(|(factor, level)| other.levels.get(factor).is_none_or(|same| same == level))
 }
@@ -100,7 +100,7 @@ fn name_settings(groups: &mut [Group<'_>]) {
     }
 }
 
-/// A case by its short name and setting; a name that is unknown stays as it is.
+/// A case by its short name and setting. An unknown name stays as it is.
 #[must_use]
 pub fn short_name(groups: &[Group<'_>], name: &str) -> String {
     let found = groups.iter().find_map(|group| Some((group, group.cases.iter().find(|case| case.case == name)?)));
@@ -111,7 +111,7 @@ pub fn short_name(groups: &[Group<'_>], name: &str) -> String {
     }
 }
 
-/// Levels that every case has, in words: said once for the whole run.
+/// Levels that all cases have, in words.
 #[must_use]
 pub fn constants(summary: &Summary) -> String {
     let Some(first) = summary.cases.first() else { return String::new() };
@@ -122,7 +122,7 @@ pub fn constants(summary: &Summary) -> String {
 }
 
 impl<'a> Group<'a> {
-    /// The reference, or the first case where there is none.
+    /// The reference, or the first case if there is none.
     #[must_use]
     pub fn head(&self) -> &'a CaseSummary {
         self.cases.iter().copied().find(|case| case.reference).unwrap_or(self.cases[0])
@@ -144,7 +144,7 @@ impl<'a> Group<'a> {
         self.summary.declared(case)
     }
 
-    /// Whether a check forbids to use what is said of a case, by itself or by its reference.
+    /// Whether a check invalidates a case or its reference.
     #[must_use]
     pub fn is_invalid(&self, case: &CaseSummary) -> bool {
         let head = self.head();
@@ -160,8 +160,8 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// Whether bytes per second say more than requests per second: all measured cases stream, or move payloads of
-    /// 64 KiB and more, in a closed loop.
+    /// Whether to show bytes per second instead of requests per second: in a closed loop, if all measured cases stream
+    /// or move payloads of 64 KiB or more.
     #[must_use]
     pub fn is_bulk(&self) -> bool {
         let bulk = |case: &CaseSummary| case.load.protocol == "stream" || case.load.bytes.is_some_and(|b| b >= 1 << 16);
@@ -178,7 +178,7 @@ impl<'a> Group<'a> {
         if case.case == head.case || case.levels != head.levels {
             return label;
         }
-        // The same case under another name: the first part of the name is what tells them apart.
+        // In an A/A run both have the same levels. The first part of the name distinguishes them.
         match case.case.split('/').next() {
             Some(first) if head.case.split('/').next() != Some(first) => self.with_extras(case, first),
             _ => case.case.clone(),
@@ -194,7 +194,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The name and the levels by which the case differs from its reference beside the transport.
+    /// The name, and the levels besides the transport by which the case differs from its reference.
     fn with_extras(&self, case: &CaseSummary, name: &str) -> String {
         let head = self.head();
         let extras =
@@ -203,7 +203,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// What people call a transport; a word that is not known here stays as it is.
+/// The usual name of a transport. An unknown word stays as it is.
 #[must_use]
 pub fn transport_name(level: &str) -> &str {
     match level {
@@ -243,7 +243,7 @@ pub fn phrase(factor: &str, level: &str) -> String {
         ("cpu_limit", share, _) => format!("CPU{NBSP}limit{NBSP}{share}"),
         (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),
         (_, _, Ok(number)) if factor.ends_with('s') => format!("{}{NBSP}{factor}", Count(number)),
-        // Round in binary: that is a number of bytes.
+        // Round in binary, so it is a number of bytes.
         (_, _, Ok(bytes)) if bytes >= 1024 && bytes % 1024 == 0 => format!("{factor}{NBSP}{}", Bytes(bytes)),
         (_, _, Ok(number)) => format!("{factor}{NBSP}{}", Count(number)),
         (_, "true" | "on", _) => format!("{factor}{NBSP}on"),

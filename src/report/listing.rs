@@ -1,8 +1,8 @@
 //! Lists for `lasthop runs` and `lasthop list`.
 
 use super::{
-    Options,
     document::{Block, Text, Tone},
+    options::Options,
     terminal::Page,
 };
 
@@ -11,25 +11,25 @@ use super::{
 pub struct RunEntry {
     pub run: String,
     pub experiment: String,
-    /// When it began, as it is to be shown.
+    /// When it began, ready to print.
     pub when: String,
     pub state: RunState,
-    /// What came out, from [`headline`](super::headline); empty when it cannot be told.
+    /// The result, from [`headline`](super::headline); empty if unknown.
     pub headline: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
     Complete,
-    /// Its lasthop is alive.
+    /// Its lasthop is still alive.
     Running,
     /// Stopped by a signal, with its end recorded.
     Interrupted,
-    /// Without an end: the run was killed.
+    /// Killed: the record has no end.
     CutOff,
     /// No case worked.
     Failed,
-    /// The record cannot be read; the reason.
+    /// The record cannot be read, for this reason.
     Unreadable(String),
 }
 
@@ -40,13 +40,13 @@ pub struct ExperimentEntry {
     pub question: String,
     /// Levels of the factor `transport`.
     pub transports: Vec<String>,
-    /// Where it is from: `built-in`, or the folder.
+    /// Where it comes from: `built-in`, or the folder.
     pub source: String,
-    /// What this machine lacks to run it; empty when it is ready.
+    /// What this machine lacks to run it; empty if it is ready.
     pub missing: Vec<String>,
 }
 
-/// Recorded runs, two lines each: what it is, what came out.
+/// Recorded runs, two lines each: what was run, and the result.
 #[must_use]
 pub fn runs_table(runs: &[RunEntry], options: &Options) -> Vec<u8> {
     let mut page = Page::new(options);
@@ -79,7 +79,7 @@ fn state(state: &RunState) -> (&'static str, Tone) {
     }
 }
 
-/// Experiments, each with its question, its transports and what is missing.
+/// Experiments, each with its question, its transports, and what is missing to run it.
 #[must_use]
 pub fn experiments_table(experiments: &[ExperimentEntry], options: &Options) -> Vec<u8> {
     let mut page = Page::new(options);

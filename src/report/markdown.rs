@@ -1,19 +1,16 @@
-//! Markdown to paste into an issue (GitHub flavour): what everybody reads in the open, the rest folded.
+//! GitHub-flavoured Markdown to paste into an issue: the main sections open, the rest folded.
 
 use std::fmt::Write;
 
 use super::{
-    Report,
     content::document,
     document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
-    terminal::clean,
     units::NBSP,
 };
-use crate::analyse::summary::Summary;
-
-/// The report for an issue or a page of text.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Markdown;
+use crate::{
+    analyse::summary::Summary,
+    text::{self, fenced, html, markdown as escape},
+};
 
 /// Any document, under a heading of the second level.
 pub(super) fn page(document: &Document) -> String {
@@ -24,22 +21,22 @@ pub(super) fn page(document: &Document) -> String {
     page
 }
 
-impl Report for Markdown {
-    fn render(&self, summary: &Summary) -> Vec<u8> {
-        let mut page = page(&document(summary));
-        let command = shlex::try_join(summary.command.iter().map(String::as_str)).unwrap_or_default();
-        if !command.is_empty() {
-            let _ = write!(page, "\nTo repeat it:\n\n{}\n", fenced("sh", &clean(&command)));
-        }
-        page.replace(NBSP, " ").into_bytes()
+/// The report for an issue or a page of text.
+#[must_use]
+pub fn render(summary: &Summary) -> Vec<u8> {
+    let mut page = page(&document(summary));
+    let command = shlex::try_join(summary.command.iter().map(String::as_str)).unwrap_or_default();
+    if !command.is_empty() {
+        let _ = write!(page, "\nTo repeat it:\n\n{}\n", fenced("sh", &text::line(&command)));
     }
+    page.replace(NBSP, " ").into_bytes()
 }
 
 fn section(page: &mut String, section: &Section) {
     let folded = section.depth != Depth::Open;
     match (&section.title, folded) {
         (Some(title), true) => {
-            let _ = write!(page, "\n<details><summary>{}</summary>\n", escape(title));
+            let _ = write!(page, "\n<details><summary>{}</summary>\n", html(title));
         }
         (Some(title), false) => {
             let _ = write!(page, "\n### {}\n", escape(title));
@@ -62,21 +59,23 @@ fn section(page: &mut String, section: &Section) {
 
 fn block(block: &Block) -> String {
     match block {
-        Block::Paragraph(text) => format!("{}\n", inline(text)),
-        Block::Item(text) => format!("- {}\n", inline(text)),
-        Block::SubItem(text) => format!("  - {}\n", inline(text)),
+        Block::Paragraph(text) => format!("{}\n", begun(text)),
+        Block::Item(text) => format!("- {}\n", begun(text)),
+        Block::SubItem(text) => format!("  - {}\n", begun(text)),
         Block::Table(table) => self::table(table),
-        Block::Log(log) => {
-            let lines: Vec<String> = log.lines().map(clean).collect();
-            format!("{}\n", fenced("text", &lines.join("\n")))
-        }
+        Block::Log(log) => format!("{}\n", fenced("text", log.trim_end())),
     }
 }
 
-/// Emphasis for what the terminal would colour.
+/// Escapes what would be markup at the beginning of a block.
+fn begun(text: &Text) -> String {
+    text::block(&inline(text)).into_owned()
+}
+
+/// Emphasises what the terminal would colour.
 fn inline(text: &Text) -> String {
     let part = |(tone, text): &(Tone, String)| {
-        let text = escape(&clean(text));
+        let text = escape(text);
         match tone {
             Tone::Plain | Tone::Dim => text,
             _ => emphasised(&text),
@@ -85,7 +84,7 @@ fn inline(text: &Text) -> String {
     text.0.iter().map(part).collect()
 }
 
-/// Spaces at the ends stay outside: `** bold**` is not bold.
+/// Keeps spaces at the ends outside the asterisks, because `** bold**` is not bold.
 fn emphasised(text: &str) -> String {
     let core = text.trim();
     if core.is_empty() {
@@ -117,7 +116,7 @@ fn rule(column: &Column) -> String {
 }
 
 fn cell(cell: &Cell) -> String {
-    let text = escape(&clean(&cell.text));
+    let text = escape(&cell.text);
     if matches!(cell.tone, Tone::Good | Tone::Bad | Tone::Warning) { emphasised(&text) } else { text }
 }
 
@@ -131,33 +130,12 @@ fn line(cells: impl IntoIterator<Item = String>) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Characters that would start markup, a table cell, HTML or a mention.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if matches!(character, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~') {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-    }
-    escaped
-}
-
-/// A code block whose fence is longer than any run of backticks in it (CommonMark §4.5).
-fn fenced(language: &str, text: &str) -> String {
-    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}{language}\n{text}\n{fence}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn markup_in_foreign_text_is_text() {
-        assert_eq!(escape("a|b <i>*x*"), "a\\|b \\<i\\>\\*x\\*");
-        assert_eq!(fenced("text", "a ``` b"), "````text\na ``` b\n````");
+    fn spaces_are_not_emphasised() {
         assert_eq!(emphasised(" word "), " **word** ");
     }
 }

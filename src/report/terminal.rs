@@ -1,72 +1,61 @@
-//! Text for a terminal: wrapped, aligned, in colour only if asked.
+//! Text for a terminal: wrapped, aligned, and in colour only if asked.
 
 use anstyle::{AnsiColor, Style};
 use textwrap::core::display_width;
 
 use super::{
-    Options, Report,
     content::document,
     document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
+    options::Options,
     units::NBSP,
 };
-use crate::analyse::summary::Summary;
+use crate::{analyse::summary::Summary, text};
 
 /// Wider lines are hard to read.
 const WIDEST: usize = 100;
 const NARROWEST: usize = 40;
-/// Space before everything but headings.
+/// Indentation of everything except headings.
 const INDENT: usize = 2;
 const GAP: usize = 2;
-/// Names of rows get at least and at most so much room; longer ones stand on a line of their own.
+/// Least and greatest width of the column of names. Longer names get a line of their own.
 const SHORTEST_NAME: usize = 14;
 const LONGEST_NAME: usize = 28;
 /// Lines of a log that are shown.
 const LOG_LINES: usize = 6;
 
 /// The report for people at a terminal.
-#[derive(Clone, Copy, Debug)]
-pub struct Terminal {
+#[must_use]
+pub fn render(summary: &Summary, options: &Options) -> Vec<u8> {
+    let mut page = Page::new(options);
+    page.document(&document(summary));
+    page.blank();
+    let more = format!("lasthop report {} --format markdown", summary.run);
+    page.wrapped(&Text::of(Tone::Dim, "More: ").and(Tone::Dim, more), 0, INDENT);
+    page.finish()
+}
+
+/// What has been written so far. Only this type writes control sequences, and only around text that has none.
+pub struct Page {
     color: bool,
     width: usize,
-}
-
-impl Terminal {
-    #[must_use]
-    pub fn new(options: &Options) -> Self {
-        Self { color: options.color, width: options.width.clamp(NARROWEST, WIDEST) }
-    }
-}
-
-impl Report for Terminal {
-    fn render(&self, summary: &Summary) -> Vec<u8> {
-        let mut page = Page { terminal: *self, text: String::new() };
-        page.document(&document(summary));
-        page.blank();
-        let more = format!("lasthop report {} --format markdown", summary.run);
-        page.wrapped(&Text::of(Tone::Dim, "More: ").and(Tone::Dim, more), 0, 0);
-        page.finish()
-    }
-}
-
-/// What has been written so far.
-pub(super) struct Page {
-    terminal: Terminal,
     text: String,
 }
 
 impl Page {
-    pub(super) fn new(options: &Options) -> Self {
-        Self { terminal: Terminal::new(options), text: String::new() }
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        Self { color: options.color, width: options.width.clamp(NARROWEST, WIDEST), text: String::new() }
     }
 
-    /// The bytes; no-break spaces have done their work and become plain ones.
-    pub(super) fn finish(self) -> Vec<u8> {
+    /// The bytes, with no-break spaces turned into plain ones.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
         self.text.replace(NBSP, " ").into_bytes()
     }
 
-    pub(super) fn document(&mut self, document: &Document) {
-        self.wrapped(&Text::of(Tone::Strong, &document.title), 0, 0);
-        self.wrapped(&document.subtitle, 0, 0);
+    pub fn document(&mut self, document: &Document) {
+        self.wrapped(&Text::of(Tone::Strong, &document.title), 0, INDENT);
+        self.wrapped(&document.subtitle, 0, INDENT);
         for section in document.sections.iter().filter(|section| section.depth != Depth::Detail) {
             self.section(section);
         }
@@ -75,7 +64,7 @@ impl Page {
     fn section(&mut self, section: &Section) {
         self.blank();
         if let Some(title) = &section.title {
-            self.wrapped(&Text::of(Tone::Strong, title), 0, 0);
+            self.wrapped(&Text::of(Tone::Strong, title), 0, INDENT);
         }
         for (place, block) in section.blocks.iter().enumerate() {
             if place > 0 && matches!(block, Block::Table(_)) {
@@ -85,7 +74,7 @@ impl Page {
         }
     }
 
-    pub(super) fn block(&mut self, block: &Block) {
+    pub fn block(&mut self, block: &Block) {
         match block {
             Block::Paragraph(text) => self.wrapped(text, INDENT, INDENT),
             Block::Item(text) => self.wrapped(text, INDENT, INDENT + 4),
@@ -95,43 +84,50 @@ impl Page {
         }
     }
 
-    pub(super) fn blank(&mut self) {
+    pub fn blank(&mut self) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
     }
 
-    /// Text between the margins; continued lines are indented by `hanging`.
-    pub(super) fn wrapped(&mut self, text: &Text, first: usize, hanging: usize) {
-        let styled: String = text.0.iter().map(|(tone, part)| self.terminal.paint(*tone, &clean(part))).collect();
+    /// Wraps text between the margins, and indents continuation lines by `hanging`.
+    pub fn wrapped(&mut self, text: &Text, first: usize, hanging: usize) {
+        let styled = self.styled(text);
         let (first, hanging) = (" ".repeat(first), " ".repeat(hanging));
-        let options = textwrap::Options::new(self.terminal.width)
+        let options = textwrap::Options::new(self.width)
             .initial_indent(&first)
             .subsequent_indent(&hanging)
             .word_separator(textwrap::WordSeparator::AsciiSpace)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
         for line in textwrap::wrap(&styled, options) {
-            self.line(&line);
+            self.push(&line);
         }
     }
 
-    fn line(&mut self, line: &str) {
+    /// Writes text as one line, however long.
+    pub fn line(&mut self, text: &Text) {
+        let styled = self.styled(text);
+        self.push(&styled);
+    }
+
+    fn push(&mut self, line: &str) {
         self.text.push_str(line.trim_end_matches(' '));
         self.text.push('\n');
     }
 
-    /// The last lines of a log, cut at the margin, without the control characters of the program that wrote them.
+    /// Writes the last lines of a log, cut at the margin.
     fn log(&mut self, log: &str) {
         let lines: Vec<&str> = log.lines().collect();
         for line in &lines[lines.len().saturating_sub(LOG_LINES)..] {
-            let room = self.terminal.width - INDENT - 4;
-            let line = format!("{}  │ {}", " ".repeat(INDENT), shorten(&clean(line), room));
-            self.line(&self.terminal.paint(Tone::Dim, &line));
+            let room = self.width - INDENT - 4;
+            let line = line.replace('\t', "    ");
+            let line = format!("{}  │ {}", " ".repeat(INDENT), shorten(&text::line(&line), room));
+            self.push(&self.paint(Tone::Dim, &line));
         }
     }
 
-    pub(super) fn table(&mut self, table: &Table) {
-        let room = self.terminal.width - INDENT;
+    pub fn table(&mut self, table: &Table) {
+        let room = self.width - INDENT;
         let parts = split(&indented(table), room);
         for (place, part) in parts.iter().enumerate() {
             if place > 0 {
@@ -157,22 +153,22 @@ impl Page {
     fn row(&mut self, cells: &[Cell], columns: &[Column], widths: &[usize]) {
         let mut line = " ".repeat(INDENT);
         for (place, ((cell, column), width)) in cells.iter().zip(columns).zip(widths).enumerate() {
-            let text = clean(&cell.text);
-            if place == 0 && display_width(&text) > *width {
+            let text = &cell.text;
+            if place == 0 && display_width(text) > *width {
                 self.wrapped(&Text::of(cell.tone, text), INDENT, INDENT);
                 line.push_str(&" ".repeat(*width));
                 continue;
             }
             let gap = if place > 0 { GAP } else { 0 };
-            let space = " ".repeat(width.saturating_sub(display_width(&text)));
+            let space = " ".repeat(width.saturating_sub(display_width(text)));
             line.push_str(&" ".repeat(gap));
-            let painted = self.terminal.paint(cell.tone, &text);
+            let painted = self.paint(cell.tone, text);
             line.push_str(&match column.align {
                 Align::Left => painted + &space,
                 Align::Right => space + &painted,
             });
         }
-        self.line(&line);
+        self.push(&line);
     }
 
     fn note(&mut self, name: &Cell, note: &Cell, width: usize) {
@@ -182,7 +178,11 @@ impl Page {
     }
 }
 
-impl Terminal {
+impl Page {
+    fn styled(&self, text: &Text) -> String {
+        text.0.iter().map(|(tone, part)| self.paint(*tone, &text::line(part))).collect()
+    }
+
     fn paint(&self, tone: Tone, text: &str) -> String {
         let style = style(tone);
         if self.color && style != Style::new() && !text.is_empty() {
@@ -204,9 +204,18 @@ fn style(tone: Tone) -> Style {
     }
 }
 
-/// The table with the names of rows set in under the headings of their groups.
+/// The table with clean cells, and with the names of rows indented below the headings of their groups.
 fn indented(table: &Table) -> Table {
     let mut table = table.clone();
+    for row in &mut table.rows {
+        let cells = match row {
+            Row::Group(_) => continue,
+            Row::Cells(cells) => cells.iter_mut().collect(),
+            Row::Note(name, note) => vec![name, note],
+        };
+        cells.into_iter().for_each(|cell| cell.text = text::line(&cell.text).into_owned());
+    }
+    table.columns.iter_mut().for_each(|column| column.title = text::line(&column.title).into_owned());
     if table.rows.iter().any(|row| matches!(row, Row::Group(_))) {
         for row in &mut table.rows {
             match row {
@@ -219,7 +228,7 @@ fn indented(table: &Table) -> Table {
     table
 }
 
-/// Width of each column. A name for which there is no room does not count: it gets a line of its own.
+/// Width of each column. Names that are too long do not count: they get a line of their own.
 fn widths(table: &Table, room: usize) -> Vec<usize> {
     let mut widths: Vec<usize> = table.columns.iter().map(|column| display_width(&column.title)).collect();
     for row in &table.rows {
@@ -243,7 +252,7 @@ fn widths(table: &Table, room: usize) -> Vec<usize> {
     widths
 }
 
-/// A table that is too wide becomes several, each with the names of the rows.
+/// Splits a table that is too wide into several, each with the names of the rows.
 fn split(table: &Table, room: usize) -> Vec<Table> {
     let widths = widths(table, room);
     let mut parts: Vec<Vec<usize>> = vec![vec![0]];
@@ -269,36 +278,6 @@ fn pick(table: &Table, places: &[usize]) -> Table {
     Table { columns, rows: table.rows.iter().map(row).collect() }
 }
 
-/// Foreign text without escape sequences and control characters: a log must not colour, clear or retitle a terminal.
-pub(super) fn clean(text: &str) -> String {
-    let mut rest = text.chars().peekable();
-    let mut cleaned = String::with_capacity(text.len());
-    while let Some(character) = rest.next() {
-        match character {
-            '\u{1b}' => skip_escape(&mut rest),
-            '\t' => cleaned.push_str("    "),
-            '\n' => cleaned.push(' '),
-            other if other.is_control() => {}
-            other => cleaned.push(other),
-        }
-    }
-    cleaned
-}
-
-/// After the escape character: a control sequence up to its final byte, an operating-system command up to its end, or
-/// one further character (ECMA-48 §5.4, §8.3.89).
-fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match rest.next() {
-        Some('[') => {
-            rest.find(|character| ('@'..='~').contains(character));
-        }
-        Some(']') => {
-            rest.find(|character| matches!(character, '\u{7}' | '\u{1b}' | '\u{9c}'));
-        }
-        _ => {}
-    }
-}
-
 fn shorten(text: &str, room: usize) -> String {
     if display_width(text) <= room {
         return text.to_owned();
@@ -316,12 +295,6 @@ fn shorten(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn foreign_text_loses_its_escapes() {
-        assert_eq!(clean("\u{1b}[31mred\u{1b}[0m\u{7}\ttab\u{1b}]0;title\u{7}end"), "red    tabend");
-        assert_eq!(clean("\u{1b}"), "");
-    }
 
     #[test]
     fn long_lines_are_cut_by_display_width() {

@@ -1,13 +1,13 @@
-//! Numbers as people read them: three significant digits, one unit a column, thousands separated.
+//! Numbers as people read them: three significant digits, one unit per column, thousands separated.
 //!
-//! A space between a number and its unit is [`NBSP`], so that a line never breaks there; the renderers turn it into a
-//! plain space when the lines are laid out.
+//! The space between a number and its unit is [`NBSP`], so that a line never breaks there. The renderers turn it into a
+//! plain space once the lines are laid out.
 
 use std::fmt;
 
 /// No-break space: keeps number and unit on one line.
 pub const NBSP: char = '\u{a0}';
-/// What stands where there is no value.
+/// Shown in place of a missing value.
 pub const NONE: &str = "–";
 
 const MINUS: char = '−';
@@ -22,7 +22,7 @@ impl fmt::Display for Significant {
     }
 }
 
-/// A time in microseconds, shown in the unit that suits it.
+/// A time in microseconds, shown in a unit of suitable size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Micros(pub f64);
 
@@ -33,7 +33,7 @@ impl fmt::Display for Micros {
     }
 }
 
-/// Unit of a column of times.
+/// Unit for a column of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     Nanosecond,
@@ -56,7 +56,7 @@ impl TimeUnit {
         }
     }
 
-    /// One unit for whole columns: the one that the smallest time needs, so that no row reads `0.00`.
+    /// One unit for whole columns, chosen by the smallest time so that no row reads `0.00`.
     #[must_use]
     pub fn of_column(micros: &[f64]) -> Self {
         let smallest =
@@ -64,7 +64,7 @@ impl TimeUnit {
         if smallest.is_finite() { Self::of(smallest) } else { Self::Microsecond }
     }
 
-    /// One unit for differences, which may come close to zero: the one that the middle one needs.
+    /// One unit for differences, chosen by the median, because a difference can be close to zero.
     #[must_use]
     pub fn of_differences(micros: &[f64]) -> Self {
         let mut sizes: Vec<f64> = micros.iter().map(|value| value.abs()).collect();
@@ -82,7 +82,7 @@ impl TimeUnit {
         }
     }
 
-    /// How many microseconds one unit is.
+    /// Microseconds per unit.
     #[must_use]
     pub fn micros(self) -> f64 {
         match self {
@@ -94,7 +94,7 @@ impl TimeUnit {
     }
 }
 
-/// Unit of a column of byte rates; powers of ten, as networks count.
+/// Unit for a column of byte rates: powers of ten, as usual for networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteRateUnit {
     Kilo,
@@ -132,7 +132,7 @@ impl ByteRateUnit {
     }
 }
 
-/// A size in bytes, powers of 1,024 as memory and payloads are counted: `64 B`, `16 KiB`, `7.75 GiB`.
+/// A size in bytes, in powers of 1,024 as usual for memory and payloads: `64 B`, `16 KiB`, `7.75 GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
@@ -159,14 +159,14 @@ impl fmt::Display for Count {
     }
 }
 
-/// Requests per second that were asked for, with all their digits.
+/// A rate that was asked for, with all its digits.
 #[must_use]
 pub fn rate_text(rate: f64) -> String {
     let exact = |places: &usize| (rate * 10f64.powi(*places as i32)).fract() == 0.0;
     grouped(rate, (0..3).find(exact).unwrap_or(3))
 }
 
-/// A length of time in seconds as people say it: `29.8 s`, `3 min`, `2 h 10 min`.
+/// A length of time in seconds, written as people say it: `29.8 s`, `3 min`, `2 h 10 min`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seconds(pub f64);
 
@@ -189,22 +189,22 @@ fn parts(value: f64, large: f64, large_name: &str, small: f64, small_name: &str)
     if rest < 1.0 { head } else { format!("{head}{NBSP}{rest:.0}{NBSP}{small_name}") }
 }
 
-/// Decimal places that let an interval be seen: the fewest, from `least` on, at which its two ends differ by `units` or
-/// more in the last place; `most` at most.
+/// Decimal places needed to show an interval: the fewest between `least` and `most` at which its ends differ by `units`
+/// or more in the last place.
 #[must_use]
 pub fn decimals_for(width: f64, units: f64, least: usize, most: usize) -> usize {
-    // An interval from 0.68 to 0.70 is two units wide, whatever binary fractions make of it.
+    // An interval from 0.68 to 0.70 is two units wide, even if binary fractions make it slightly less.
     (least..most).find(|places| width.abs() * 10f64.powi(*places as i32) + 1e-6 >= units).unwrap_or(most)
 }
 
-/// A ratio with a fixed number of places; three significant digits from 10 on.
+/// A ratio with a fixed number of places, or three significant digits if it is 10 or more.
 #[must_use]
 pub fn ratio(value: f64, places: usize) -> String {
     if value >= 9.995 { significant(value, 3) } else { grouped(value, places) }
 }
 
-/// Values of one column with the same number of places: three significant digits for the largest, two for the
-/// smallest. From 1,000 on each value is rounded to three digits.
+/// The values of a column with the same number of places: three significant digits for the largest, two for the
+/// smallest. Values of 1,000 and more are rounded to three digits.
 #[must_use]
 pub fn column(values: &[Option<f64>]) -> Vec<String> {
     let places = column_places(values);
@@ -225,12 +225,12 @@ fn column_places(values: &[Option<f64>]) -> usize {
     (2 - magnitude(largest)).max(1 - magnitude(smallest)).clamp(0, 4) as usize
 }
 
-/// Power of ten of the first digit, rounding to three digits counted in.
+/// Power of ten of the first digit, after rounding to three digits.
 fn magnitude(value: f64) -> i32 {
     round_to_digits(value, 3).abs().log10().floor() as i32
 }
 
-/// Rounded to so many significant digits, thousands separated; zeros that carry a digit are kept.
+/// Rounded to this many significant digits, thousands separated. Trailing zeros that are significant are kept.
 #[must_use]
 pub fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 {
@@ -259,7 +259,7 @@ fn round_to_digits(value: f64, digits: i32) -> f64 {
     }
 }
 
-/// Fixed places, thousands separated, with a true minus sign; what rounds to zero has no sign.
+/// Fixed places, thousands separated, with a real minus sign. What rounds to zero has no sign.
 #[must_use]
 pub fn grouped(value: f64, places: usize) -> String {
     if !value.is_finite() {
@@ -284,7 +284,7 @@ fn separate(digits: &str) -> String {
     text
 }
 
-/// The text with a capital first letter, for the start of a sentence.
+/// Capitalises the first letter, for the start of a sentence.
 #[must_use]
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();

@@ -1,22 +1,29 @@
-//! The sentences, written from figures alone.
+//! The sentences of a report, written from figures alone.
 //!
-//! An effect is said as a ratio where it is large ("1.87 times as fast") and in percent where it is small ("9 % more
-//! requests/s"). Of a time, less is better: "0.53 times the median response time", "9 % shorter median response time". The words *faster*, *slower*, *equivalent* and *undecided* stand for the verdict and for nothing else.
+//! A large effect is given as a ratio ("1.87 times as fast"), a small one in percent ("9 % more requests/s"). For
+//! times, less is better: "0.53 times the median response time", "9 % shorter median response time". The words
+//! *faster*,
+//! *slower*, *equivalent* and *undecided* always mean the verdict.
+
+use std::time::Duration;
 
 use super::{
     document::{Text, Tone},
     units::{NBSP, capital, decimals_for, grouped, plural, ratio},
 };
-use crate::analyse::summary::{Comparison, Verdict};
+use crate::{
+    analyse::summary::{Comparison, Verdict},
+    experiment::quantity::written,
+};
 
-/// What cases are compared by.
+/// The quantity by which cases are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Requests per second.
     Requests,
     /// Bytes per second.
     Bytes,
-    /// The median time from when a request was due to its last byte: that of open loops.
+    /// Median time from when a request was due until its last byte arrived, in open loops.
     ResponseTime,
 }
 
@@ -30,7 +37,7 @@ impl Quantity {
         }
     }
 
-    /// A part of it that one case has beyond the other.
+    /// The word for a case that has more of it than another.
     fn more(self) -> &'static str {
         if self == Self::ResponseTime { "longer" } else { "more" }
     }
@@ -40,7 +47,7 @@ impl Quantity {
     }
 }
 
-/// What every sentence of a run is written from beside its comparison.
+/// What every sentence of a run needs besides its comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
     /// Differences within this share count as none.
@@ -49,18 +56,18 @@ pub struct Terms {
     pub confidence: f64,
     /// Seconds that the run took.
     pub spent: f64,
-    /// Seconds that it was allowed.
+    /// The run's budget in seconds.
     pub budget: f64,
 }
 
-/// One case against its reference, by names.
+/// A case and its reference, by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     pub case: &'a str,
     pub reference: &'a str,
     pub comparison: &'a Comparison,
     pub quantity: Quantity,
-    /// Whether to say what kind of interval it is; once a report is enough.
+    /// Whether to say what kind of interval it is. Once per report is enough.
     pub explain: bool,
 }
 
@@ -100,7 +107,7 @@ fn difference(claim: &Claim<'_>, terms: &Terms) -> Text {
 fn equivalent(claim: &Claim<'_>, terms: &Terms) -> Text {
     let Claim { case, reference, comparison, quantity, .. } = claim;
     let hidden = if comparison.lower_bound {
-        " But the driver or the machine was the limit: it may hide a difference, see Doubts."
+        " But the driver or the machine was the bottleneck, which may hide a difference (see Doubts)."
     } else {
         ""
     };
@@ -122,7 +129,7 @@ fn undecided(claim: &Claim<'_>, terms: &Terms) -> Text {
         .plain(format!(": {}; {}.", between(comparison, *quantity, terms), more_time(comparison.more_seconds, terms)))
 }
 
-/// Where an undecided ratio may lie.
+/// The range in which an undecided ratio lies.
 fn between(comparison: &Comparison, quantity: Quantity, terms: &Terms) -> String {
     let places = percent_places(comparison);
     let end = |ratio: f64| percent((ratio - 1.0).abs(), places);
@@ -148,7 +155,7 @@ pub fn effect(comparison: &Comparison, quantity: Quantity) -> String {
     format!("{share} {more} {}", quantity.word())
 }
 
-/// The interval in the terms of [`effect`].
+/// The interval, in the same unit as [`effect`].
 #[must_use]
 pub fn interval(comparison: &Comparison) -> String {
     let Comparison { low, high, .. } = *comparison;
@@ -173,7 +180,7 @@ fn explained(claim: &Claim<'_>, terms: &Terms) -> String {
     if claim.explain { format!("{} interval ", percent(terms.confidence, 0)) } else { String::new() }
 }
 
-/// `at least` towards more, `at most` where a ratio below one is said as such.
+/// The words that mark a lower bound: `at most` for a ratio below 1, otherwise `at least`.
 fn bound(comparison: &Comparison) -> &'static str {
     match (comparison.lower_bound, comparison.ratio < 1.0 && is_large(comparison.ratio)) {
         (false, _) => "",
@@ -182,7 +189,7 @@ fn bound(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// A tail that goes the other way than the rate; `None` where the two agree.
+/// A sentence about a tail that contradicts the rate; `None` if the two agree.
 ///
 /// `latency` compares the 99th percentile.
 #[must_use]
@@ -205,7 +212,7 @@ pub fn tail(case: &str, rate: &Comparison, latency: &Comparison) -> Option<Text>
     )
 }
 
-/// A comparison among several of one transport.
+/// One of several comparisons of a transport.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     pub setting: &'a str,
@@ -213,9 +220,9 @@ pub struct Part<'a> {
     pub quantity: Quantity,
 }
 
-/// A transport over several settings, weakest effect first: how often it is what, and how large the effect is.
+/// Sums up a transport over several settings: how often each verdict, and how large the effect, weakest first.
 ///
-/// `parts` has the setting of each comparison; it must not be empty.
+/// `parts` holds the comparisons with their settings. It must not be empty.
 #[must_use]
 pub fn across(case: &str, reference: &str, parts: &[Part<'_>], failed: usize) -> Text {
     let all = parts.len() + failed;
@@ -237,7 +244,7 @@ pub fn across(case: &str, reference: &str, parts: &[Part<'_>], failed: usize) ->
     sentence.plain(".")
 }
 
-/// From the weakest to the strongest effect of one verdict.
+/// The weakest and the strongest effect of one verdict.
 fn extent(verdict: Verdict, least: &Part<'_>, most: &Part<'_>) -> String {
     let bounded = |part: &Part<'_>| format!("{}{}", bound(part.comparison), effect(part.comparison, part.quantity));
     let one = std::ptr::eq(least, most);
@@ -255,7 +262,7 @@ fn strength(comparison: &Comparison) -> f64 {
     comparison.ratio.ln().abs()
 }
 
-/// How long several undecided comparisons need; `None` when none is undecided.
+/// How much longer several undecided comparisons need; `None` if none is undecided.
 #[must_use]
 pub fn undecided_count(comparisons: &[&Comparison], terms: &Terms) -> Option<Text> {
     let undecided: Vec<_> = comparisons.iter().filter(|c| c.verdict == Verdict::Undecided).collect();
@@ -270,7 +277,7 @@ pub fn undecided_count(comparisons: &[&Comparison], terms: &Terms) -> Option<Tex
     })
 }
 
-/// A case against itself: what came out, and what the run can resolve.
+/// A case compared with itself: the result, and what the run can resolve.
 #[must_use]
 pub fn same_twice(claim: &Claim<'_>, terms: &Terms) -> Text {
     let Claim { case, reference, comparison, .. } = claim;
@@ -287,34 +294,34 @@ pub fn same_twice(claim: &Claim<'_>, terms: &Terms) -> Text {
     let resolution = percent(resolution, decimals_for(resolution * 100.0, 2.0, 0, 2));
     match comparison.verdict {
         Verdict::Equivalent => lead
-            .and(Tone::Good, "equivalent, as it must be")
-            .plain(format!("; {figures}. Differences from about {resolution} on can be told here.")),
+            .and(Tone::Good, "equivalent, as it should be")
+            .plain(format!("; {figures}. This run can resolve differences of about {resolution} and more.")),
         Verdict::Undecided => lead.and(Tone::Warning, "undecided").plain(format!(
-            "; {figures}. No difference was found where there is none, but the interval is wider than {}: {}.",
+            "; {figures}. No difference was found, and there is none, but the interval is wider than {}: {}.",
             margin(terms.margin),
             more_time(comparison.more_seconds, terms)
         )),
         verdict => lead
-            .and(Tone::Bad, format!("{}, which must not be", word(verdict)))
-            .plain(format!("; {figures}. On this machine a difference of {resolution} can be an accident.")),
+            .and(Tone::Bad, format!("{}, although they are the same", word(verdict)))
+            .plain(format!("; {figures}. On this machine, a difference of {resolution} can arise by chance.")),
     }
 }
 
-/// What it takes to decide: a length of time and the option that grants it.
+/// What it takes to decide: how much time, and the option to grant it.
 #[must_use]
 pub fn more_time(more_seconds: Option<f64>, terms: &Terms) -> String {
     const DAY: f64 = 86_400.0;
     match more_seconds {
         Some(seconds) if seconds.is_finite() && seconds < DAY => {
-            let budget = budget((terms.spent + seconds).max(terms.budget));
-            format!("about {} would tell (--budget{NBSP}{budget})", rough(seconds))
+            let budget = written(budget((terms.spent + seconds).max(terms.budget)));
+            format!("about {} would be enough (--budget{NBSP}{budget})", rough(seconds))
         }
         Some(_) => "more than a day of measuring would be needed".to_owned(),
-        None => "there are too few blocks to say how long it would take".to_owned(),
+        None => "there are too few blocks to estimate how long it would take".to_owned(),
     }
 }
 
-/// `45 more seconds`, `3 more minutes`, `2 more hours`; never less than what is needed.
+/// `45 more seconds`, `3 more minutes`, `2 more hours`. Rounded up, so that it is enough.
 fn rough(seconds: f64) -> String {
     let of = |count: f64, word: &str| {
         let ending = if count == 1.0 { "" } else { "s" };
@@ -329,15 +336,14 @@ fn rough(seconds: f64) -> String {
     }
 }
 
-/// A budget as the option `--budget` takes it, rounded up.
-fn budget(seconds: f64) -> String {
-    if seconds <= 90.0 {
-        format!("{:.0}s", (seconds / 10.0).ceil() * 10.0)
-    } else if seconds <= 5_400.0 {
-        format!("{:.0}m", (seconds / 60.0).ceil())
-    } else {
-        format!("{:.0}h", (seconds / 3_600.0).ceil())
-    }
+/// A budget to ask for, rounded up.
+fn budget(seconds: f64) -> Duration {
+    let step = match seconds {
+        ..=90.0 => 10.0,
+        ..=5_400.0 => 60.0,
+        _ => 3_600.0,
+    };
+    Duration::from_secs(((seconds / step).ceil() * step) as u64)
 }
 
 /// The word of a verdict.
@@ -361,12 +367,12 @@ pub fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// Whether a ratio says more than a percentage.
+/// Whether a ratio is clearer than a percentage.
 fn is_large(ratio: f64) -> bool {
     ratio >= 1.5 || ratio <= 0.5
 }
 
-/// Places at which the interval of a ratio can be seen.
+/// Decimal places needed to show the interval of a ratio.
 #[must_use]
 pub fn ratio_places(comparison: &Comparison) -> usize {
     decimals_for(comparison.high - comparison.low, units(comparison), 2, 3)
@@ -376,8 +382,8 @@ fn percent_places(comparison: &Comparison) -> usize {
     decimals_for((comparison.high - comparison.low) * 100.0, units(comparison), 0, 2)
 }
 
-/// How many units of the last place an interval spans at least. Small effects get finer ends: whether they reach the
-/// margin must be seen.
+/// The least number of units in the last place that an interval spans. Small effects get more places, to show whether
+/// they reach the margin.
 fn units(comparison: &Comparison) -> f64 {
     if (comparison.ratio - 1.0).abs() < 0.1 { 5.0 } else { 2.0 }
 }
@@ -386,7 +392,7 @@ fn times(value: f64, places: usize) -> String {
     ratio(value, places)
 }
 
-/// A share in percent: `0.02` is `2 %`.
+/// A share in percent: `0.02` becomes `2 %`.
 #[must_use]
 pub fn percent(share: f64, places: usize) -> String {
     format!("{}{NBSP}%", grouped(share * 100.0, places))
@@ -398,7 +404,7 @@ fn signed_percent(share: f64, places: usize) -> String {
     if share > 0.0 && !is_zero { format!("+{text}") } else { text }
 }
 
-/// A margin or precision in percent with as many places as it was given with.
+/// A margin or precision in percent, with as many places as it was given.
 #[must_use]
 pub fn margin(share: f64) -> String {
     let percent = share * 100.0;
@@ -409,8 +415,10 @@ pub fn margin(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::analyse::summary::Metric;
+    use crate::{analyse::summary::Metric, experiment::quantity::advised};
 
     const TERMS: Terms = Terms { margin: 0.02, confidence: 0.95, spent: 60.0, budget: 60.0 };
 
@@ -522,7 +530,7 @@ mod tests {
     fn equivalence_at_the_drivers_limit_is_qualified() {
         let text = say(&bounded(Verdict::Equivalent, 0.992, 1.001, 1.011));
         assert!(text.ends_with(
-            "requests/s). But the driver or the machine was the limit: it may hide a difference, see Doubts."
+            "requests/s). But the driver or the machine was the bottleneck, which may hide a difference (see Doubts)."
         ));
     }
 
@@ -531,8 +539,8 @@ mod tests {
         let open = Comparison { more_seconds: Some(170.0), ..comparison(Verdict::Undecided, 0.97, 1.01, 1.05) };
         assert_eq!(
             say(&open),
-            "Unix socket against TCP is undecided: between 3 % fewer and 5 % more requests/s; about 3 more minutes would tell \
-             (--budget 4m)."
+            "Unix socket against TCP is undecided: between 3 % fewer and 5 % more requests/s; about 3 more minutes \
+             would be enough (--budget 4m)."
         );
     }
 
@@ -541,7 +549,7 @@ mod tests {
         assert_eq!(
             say(&comparison(Verdict::Undecided, 1.012, 1.03, 1.048)),
             "Unix socket against TCP is undecided: 1.2 % to 4.8 % more requests/s, and less than 2 % counts as none; there are \
-             too few blocks to say how long it would take."
+             too few blocks to estimate how long it would take."
         );
         assert!(say(&comparison(Verdict::Undecided, 0.95, 0.97, 0.988)).contains("1.2 % to 5.0 % fewer requests/s"));
     }
@@ -549,12 +557,21 @@ mod tests {
     #[test]
     fn times_to_decide_are_rounded_up() {
         let say = |seconds| more_time(Some(seconds), &TERMS).replace(NBSP, " ");
-        assert_eq!(say(0.4), "about 5 more seconds would tell (--budget 70s)");
-        assert_eq!(say(29.0), "about 30 more seconds would tell (--budget 90s)");
-        assert_eq!(say(91.0), "about 2 more minutes would tell (--budget 3m)");
-        assert_eq!(say(7_000.0), "about 2 more hours would tell (--budget 2h)");
+        assert_eq!(say(0.4), "about 5 more seconds would be enough (--budget 70s)");
+        assert_eq!(say(29.0), "about 30 more seconds would be enough (--budget 90s)");
+        assert_eq!(say(91.0), "about 2 more minutes would be enough (--budget 3m)");
+        assert_eq!(say(7_000.0), "about 2 more hours would be enough (--budget 2h)");
         assert_eq!(say(1e6), "more than a day of measuring would be needed");
         assert_eq!(say(f64::INFINITY), "more than a day of measuring would be needed");
+    }
+
+    proptest! {
+        #[test]
+        fn a_budget_that_is_advised_is_accepted_and_enough(more in 0.0..86_400.0, spent in 0.0..1e6) {
+            let said = more_time(Some(more), &Terms { spent, ..TERMS });
+            let [budget] = advised(&said)[..] else { panic!("no budget in: {said}") };
+            prop_assert!(budget.as_secs_f64() >= more + spent, "{}", said);
+        }
     }
 
     #[test]
@@ -604,7 +621,7 @@ mod tests {
                 Verdict::Undecided,
                 [0.97, 1.01, 1.05],
                 "Unix socket against TCP is undecided: between 3 % shorter and 5 % longer median response time; there are \
-                 too few blocks to say how long it would take.",
+                 too few blocks to estimate how long it would take.",
             ),
         ] {
             assert_eq!(say(verdict, low, ratio, high), sentence);
@@ -646,10 +663,10 @@ mod tests {
         };
         assert_eq!(
             say(&comparison(Verdict::Equivalent, 0.994, 1.003, 1.012)),
-            "The same case twice, tcp and tcp (again): equivalent, as it must be; ratio 1.003 (95 % interval 0.994 to 1.012). \
-             Differences from about 1.2 % on can be told here."
+            "The same case twice, tcp and tcp (again): equivalent, as it should be; ratio 1.003 (95 % interval 0.994 \
+             to 1.012). This run can resolve differences of about 1.2 % and more."
         );
-        assert!(say(&comparison(Verdict::Faster, 1.02, 1.04, 1.06)).contains("faster, which must not be"));
+        assert!(say(&comparison(Verdict::Faster, 1.02, 1.04, 1.06)).contains("faster, although they are the same"));
         assert!(
             say(&comparison(Verdict::Undecided, 0.96, 1.0, 1.04)).contains("wider than 2 %: there are too few blocks")
         );

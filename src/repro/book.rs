@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{outcome::Repetition, page};
-use crate::report;
+use crate::{report, text::json};
 
 /// The folder of a book.
 #[derive(Clone, Debug)]
@@ -73,12 +73,6 @@ impl Book {
         write(&files[1], &json(&results))?;
         Ok(files)
     }
-}
-
-fn json(value: &impl serde::Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(value).expect("plain data with text keys");
-    text.push(b'\n');
-    text
 }
 
 /// Beside the target, then renamed: a reader never sees half a file.

@@ -4,22 +4,21 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use lasthop_model::{
+    driver::ToolChoice,
+    record::{CasePlan, Environment, Placement, Settings, Stopped},
+    selection::{Choice, Selection},
+};
 
 use super::{Options, found::found, measured::MethodCase, outcome::Part};
 use crate::{
-    analyse::checks::counted,
-    analyse::{self, summary::Summary},
+    analyse::{self, checks::counted, summary::Summary},
     experiment::{
-        cases::{Choice, Selection},
         catalog::LoadError,
         model::{DeriveKind, Experiment},
         plan::Plan,
     },
-    record::{
-        RunData,
-        schema::{CasePlan, Environment, Placement, Settings},
-        store,
-    },
+    record::{RunData, store},
     run::{
         self, RunError,
         event::Event,
@@ -27,7 +26,8 @@ use crate::{
     },
     service::{home::Home, locate::Locator},
     study::model::{Study, StudyRun, Time},
-    tool::{Tool, ToolChoice},
+    system::interrupt,
+    tool::Tool,
 };
 
 /// Below this budget the short levels of a study are taken.
@@ -70,8 +70,8 @@ fn closed(plan: &Plan) -> Result<(), String> {
     };
     let Experiment { name, source, .. } = &plan.experiment;
     Err(format!(
-        "experiment `{name}` ({source}) has {rate} requests/s in the case {case}, and the figures of a study are those of a \
-         closed loop: make its `rate` 0 there, or give the folder of your own another name"
+        "experiment `{name}` ({source}) has {rate} requests/s in the case {case}, but figures of a study need a closed \
+         loop: set its `rate` to 0 there, or rename your own folder"
     ))
 }
 
@@ -119,7 +119,7 @@ impl Job<'_> {
                 part.design_record = Some(record);
                 part.design = Some(describe_design(run, &design, &summary));
                 part.found = found(run, &summary);
-                keep_failures(&mut part, &summary, "lasthop's design");
+                keep_failures(&mut part, &summary, "lasthop's method");
                 carried.design = Some(summary);
                 carried.design_data = Some(data);
             }
@@ -128,12 +128,12 @@ impl Job<'_> {
                 part.missing = true;
                 return (part, carried);
             }
-            Err(cause) => part.failures.push(format!("lasthop's design: {cause}")),
+            Err(cause) => part.failures.push(format!("lasthop's method: {cause}")),
         }
         if run.beyond.is_none() {
             self.study_method(run, &experiment, &plan, &mut part, &mut carried, tell);
         }
-        if self.options.cross_check && run.beyond.is_none() && !self.interrupted() {
+        if self.options.cross_check && run.beyond.is_none() && !interrupt::heard() {
             (part.cross_check, part.cross_check_record) = self.cross_check(run, &experiment, tell);
         }
         (part, carried)
@@ -153,7 +153,7 @@ impl Job<'_> {
         part.shortened.clone_from(&shortened.text);
         part.method = Some(self.describe(run, plan, &shortened));
         for case in &plan.cases {
-            if self.interrupted() {
+            if interrupt::heard() {
                 part.failures.push("interrupted".to_owned());
                 break;
             }
@@ -178,13 +178,9 @@ impl Job<'_> {
         }
     }
 
-    fn interrupted(&self) -> bool {
-        self.options.interrupt.load(std::sync::atomic::Ordering::Relaxed)
-    }
-
     /// The experiment and all conditions of the study, or why there is nothing to run.
     fn plans(&self, run: &StudyRun) -> Result<Plans, String> {
-        if self.interrupted() {
+        if interrupt::heard() {
             return Err("interrupted".to_owned());
         }
         let because = run.because.as_ref().map_or_else(String::new, |because| format!(": {because}"));
@@ -276,7 +272,7 @@ impl Job<'_> {
         let tool = self.study.method.tool;
         let selection = Selection {
             set: case.levels.iter().map(one).collect(),
-            drivers: tool.iter().map(|tool| tool.name().to_owned()).collect(),
+            drivers: tool.iter().map(|tool| tool.name.to_owned()).collect(),
             ..Selection::default()
         };
         let plan = Plan::new(experiment.clone(), &selection).map_err(|error| Trouble::Other(error.to_string()))?;
@@ -296,11 +292,12 @@ impl Job<'_> {
         self.execute(&plan, settings, tell)
     }
 
-    fn choice(&self, tool: Tool, shortened: &Shortened, count: Option<u64>) -> ToolChoice {
+    fn choice(&self, tool: &Tool, shortened: &Shortened, count: Option<u64>) -> ToolChoice {
         let seconds = shortened.seconds.to_string();
         let number = count.unwrap_or(1).to_string();
         let fill = |flag: &String| flag.replace("{seconds}", &seconds).replace("{count}", &number);
-        ToolChoice { tool, flags: self.study.method.flags.iter().map(fill).collect(), count }
+        let flags = self.study.method.flags.iter().map(fill).collect();
+        ToolChoice { flags, count, ..ToolChoice::plain(tool.name) }
     }
 
     /// Fewer runs first, then shorter ones, so that the method takes about as long as the budget at most.
@@ -308,12 +305,13 @@ impl Job<'_> {
         let method = &self.study.method;
         let rate = design.map_or(1000.0, slowest);
         let needed = |count: u64| {
-            let start =
-                if method.tool == Some(Tool::Psql) && plan.cases.iter().any(|case| case.load.reuse == "per-request") {
-                    PSQL
-                } else {
-                    0.0
-                };
+            let start = if method.tool.is_some_and(|tool| tool.is_timed_from_outside)
+                && plan.cases.iter().any(|case| case.load.reuse == "per-request")
+            {
+                PSQL
+            } else {
+                0.0
+            };
             count as f64 * (2.0 / rate + start)
         };
         let slope = if run.time == Time::Slope { 2.0 } else { 1.0 };
@@ -378,17 +376,19 @@ impl Job<'_> {
             locator: &locator,
             home: options.into,
             command: options.command.clone(),
-            interrupt: options.interrupt,
             whole_round: true,
             engine: options.engine,
             images: options.images,
-            remote: run::away::Remote::default(),
+            remote: lasthop_model::driver::Remote::default(),
             origin: None,
         };
         let outcome = run::execute(&job, tell).map_err(|error| match error {
             RunError::Missing(cause) => Trouble::Missing(cause),
             other => Trouble::Other(other.to_string()),
         })?;
+        if outcome.stopped == Stopped::Interrupted && !interrupt::heard() {
+            return Err(Trouble::Other("lasthop's guard process was lost".to_owned()));
+        }
         let data = store::read(&outcome.record).map_err(|error| Trouble::Other(error.to_string()))?;
         Ok((relative(options.into, &outcome.record), data))
     }

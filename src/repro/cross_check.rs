@@ -1,6 +1,12 @@
 //! A classic tool beside lasthop over the cases of a study, in turn, with the shape of the load and not the study's flags:
 //! do two load generators count the same?
 
+use lasthop_model::{
+    driver::ToolChoice,
+    record::Settings,
+    selection::{OWN_DRIVER, Selection},
+};
+
 use super::{
     carry_out::Job,
     outcome::{Agreement, CrossCheck},
@@ -10,28 +16,13 @@ use crate::{
         self,
         summary::{Check, Summary},
     },
-    experiment::{
-        cases::{OWN_DRIVER, Selection},
-        model::Experiment,
-        plan::Plan,
-    },
-    record::schema::Settings,
+    experiment::{model::Experiment, plan::Plan},
     run::event::Event,
     study::model::StudyRun,
-    tool::{Tool, ToolChoice},
 };
 
 /// The checks of a run that speak of two drivers, without the words in front.
 const CHECKS: &str = "cross-check-";
-
-/// The tool that can check a study's cases. psql is no load generator: it is started for each number that it yields, and
-/// pgbench asks the same of the same server without that.
-fn tool(method: Option<Tool>) -> Option<Tool> {
-    match method {
-        Some(Tool::Psql) => Some(Tool::Pgbench),
-        other => other,
-    }
-}
 
 impl Job<'_> {
     /// Case by case, whether the tool agrees; and the record.
@@ -41,17 +32,17 @@ impl Job<'_> {
         experiment: &Experiment,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> (Vec<CrossCheck>, Option<String>) {
-        let Some(tool) = tool(self.study.method.tool) else {
-            let text = "the study's own programs drive, and no classic tool speaks their protocol".to_owned();
+        let Some(tool) = self.study.method.tool.map(|tool| tool.cross_check) else {
+            let text = "the study's own programs drive, and no classic tool knows their protocol".to_owned();
             return (vec![not_run(text)], None);
         };
-        let drivers = [OWN_DRIVER, tool.name()].map(str::to_owned).to_vec();
+        let drivers = [OWN_DRIVER, tool].map(str::to_owned).to_vec();
         let selection = Selection { set: self.levels(run), drivers, ..Selection::default() };
         let plan = match Plan::new(experiment.clone(), &selection) {
             Ok(plan) => plan,
             Err(error) => return (vec![not_run(error.to_string())], None),
         };
-        let choice = ToolChoice { tool, flags: Vec::new(), count: None };
+        let choice = ToolChoice::plain(tool);
         let settings = Settings { tools: vec![choice], headroom: false, ..self.design_settings(&plan) };
         match self.execute(&plan, settings, tell) {
             Ok((record, data)) => (agreements(&analyse::summarise(&data)), Some(record)),
@@ -78,7 +69,7 @@ fn agreements(summary: &Summary) -> Vec<CrossCheck> {
         }
     }
     if all.is_empty() {
-        all.push(not_run("no block had both drivers: a longer budget has".to_owned()));
+        all.push(not_run("no block contains both drivers; use a longer budget".to_owned()));
     }
     all
 }

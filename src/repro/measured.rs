@@ -147,7 +147,7 @@ impl MeasuredPart<'_> {
         };
         let seconds = |trial: &TrialResult| trial.elapsed_ns as f64 / 1e9;
         let said = |of: fn(&lasthop_load::result::Reported) -> Option<f64>| {
-            average(&|trial| trial.reported.as_ref().and_then(of).map(|nanoseconds| nanoseconds / 1e9))
+            average(&|trial| trial.reported.as_deref().and_then(of).map(|nanoseconds| nanoseconds / 1e9))
         };
         match quantity {
             Quantity::RequestsPerSecond if self.run.time == Time::Rate => average(&|trial| Some(trial.throughput())),

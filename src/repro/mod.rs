@@ -1,12 +1,12 @@
-//! The studies, repeated: by the study's own method as near as this machine allows, and by lasthop's own design.
+//! Repeats the studies: by the study's own method, as closely as this machine allows, and by lasthop's method.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`carry_out`] | the runs: one for each condition as the study had them, one of lasthop's design |
-//! | [`cross_check`] | a classic tool beside lasthop over the same cases |
-//! | [`found`] | what lasthop's design found beside the published figures |
-//! | [`measured`] | what they yielded, in the quantities of the study |
-//! | [`why`] | why the figures differ, from facts of these runs |
+//! | [`carry_out`] | the runs: one per condition as in the study, and one by lasthop's method |
+//! | [`cross_check`] | a classic tool on the same cases as lasthop |
+//! | [`found`] | what lasthop's method found in addition to the published figures |
+//! | [`measured`] | the results, in the quantities of the study |
+//! | [`why`] | why the figures differ, from facts about these runs |
 //! | [`outcome`] | the result, and its JSON |
 //! | [`page`] | the result for people |
 //! | [`book`] | all studies in a folder, resumable |
@@ -20,7 +20,7 @@ pub mod outcome;
 pub mod page;
 pub mod why;
 
-use std::{sync::atomic::AtomicBool, time::Duration};
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
@@ -51,11 +51,10 @@ pub struct Options<'a> {
     pub budget: Duration,
     pub seed: Option<u64>,
     pub command: Vec<String>,
-    pub interrupt: &'a AtomicBool,
     /// The container engine that is wanted; `None` takes the first that can be used.
-    pub engine: Option<crate::service::container::engine::Kind>,
+    pub engine: Option<lasthop_model::engine::EngineKind>,
     /// How the images of containers are made.
-    pub images: crate::service::container::image::Images,
+    pub images: lasthop_model::engine::Images,
     /// Whether a classic tool takes its turn beside lasthop.
     pub cross_check: bool,
 }

@@ -1,11 +1,11 @@
-//! What the repetition of a study amounts to: the content of its table, and the JSON of the book.
+//! The result of repeating a study: the content of its table, and the JSON of the book.
 
+use lasthop_model::record::Environment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     analyse::summary::Verdict,
-    record::schema::Environment,
     study::model::{Claim, Figure, Missed, Study, StudyEnvironment},
 };
 
@@ -32,12 +32,12 @@ pub struct Repetition {
     /// When it began, RFC 3339.
     pub started: String,
     pub seconds: f64,
-    /// Seconds that lasthop's own design was given.
+    /// Seconds for measuring by lasthop's method.
     pub budget_seconds: f64,
-    /// Whether a classic tool took its turn beside lasthop.
+    /// Whether a classic tool measured the same cases.
     #[serde(default)]
     pub cross_checked: bool,
-    /// Where it ran here; `None` when nothing could be run.
+    /// Where it ran here; `None` if nothing could run.
     pub environment: Option<Environment>,
     pub parts: Vec<Part>,
     /// One for each published figure.
@@ -51,26 +51,26 @@ pub struct Repetition {
 pub struct Part {
     pub runs: String,
     pub experiment: String,
-    /// Why nothing of it was repeated.
+    /// Why it was not repeated.
     pub skipped: Option<String>,
-    /// Whether that is a program that this machine does not have: it may be there the next time.
+    /// Whether the reason is a missing program, which may be there next time.
     #[serde(default)]
     pub missing: bool,
     /// The study's method as it was carried out.
     pub method: Option<String>,
-    /// How it was made shorter than published, if it was.
+    /// How it was shortened, if it was.
     pub shortened: Option<String>,
-    /// Records of the study's method, one for each condition.
+    /// Records of the study's method, one per condition.
     pub method_records: Vec<String>,
-    /// Record of lasthop's design.
+    /// Record of lasthop's method.
     pub design_record: Option<String>,
-    /// Which levels lasthop's design had, where they are not the study's, and how many blocks.
+    /// The levels of lasthop's method, if they differ from the study's, and how many blocks.
     #[serde(default)]
     pub design: Option<String>,
-    /// What the study could not do, where the part is about that.
+    /// What the study could not do, if the part is about that.
     #[serde(default)]
     pub beyond: Option<String>,
-    /// What lasthop's design found beside the published figures.
+    /// What lasthop's method found in addition to the published figures.
     #[serde(default)]
     pub found: Vec<Found>,
     /// Whether a classic tool finds what lasthop finds, case by case.
@@ -79,9 +79,9 @@ pub struct Part {
     /// Record of the cross-check.
     #[serde(default)]
     pub cross_check_record: Option<String>,
-    /// What failed, a sentence each.
+    /// What failed, one sentence each.
     pub failures: Vec<String>,
-    /// Why the figures differ, from facts of these runs.
+    /// Why the figures differ, from facts about these runs.
     pub why: Vec<Note>,
 }
 
@@ -100,22 +100,22 @@ pub struct Found {
     pub condition: String,
     /// `1/s` for a rate, `us` for a quantity that follows from several cases.
     pub unit: String,
-    /// `None` where no trial succeeded, or there are too few blocks.
+    /// `None` if no trial succeeded, or there are too few blocks.
     pub value: Option<Value>,
-    /// The ratio to the reference of a rate; the difference to it of a time, `us`. `None` for the reference.
+    /// For a rate, the ratio to the reference; for a time, the difference from it, `us`. `None` for the reference.
     pub against: Option<Value>,
     /// The 99th percentile of the service time, `us`.
     pub latency_p99: Option<Value>,
     pub verdict: Option<Verdict>,
 }
 
-/// What a classic tool counted beside lasthop.
+/// What a classic tool counted, compared with lasthop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CrossCheck {
-    /// `None` where it is about all of them.
+    /// `None` if it is about all of them.
     pub case: Option<String>,
     pub word: Agreement,
-    /// What was seen, with figures; why there is nothing to see.
+    /// The evidence with figures, or why there is none.
     pub text: String,
 }
 
@@ -124,10 +124,10 @@ pub struct CrossCheck {
 #[serde(rename_all = "kebab-case")]
 pub enum Agreement {
     Agrees,
-    /// It does not, and the run knows a reason.
+    /// It does not, and the run has an explanation.
     Explained,
     Differs,
-    /// The interval has room for both.
+    /// The interval allows both.
     Undecided,
     /// The tool did not or cannot drive it.
     NotRun,
@@ -146,7 +146,7 @@ impl Agreement {
     }
 }
 
-/// A value, with its interval where its method gives one.
+/// A value, with its interval if its method gives one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Value {
     pub value: f64,
@@ -154,36 +154,36 @@ pub struct Value {
     pub high: Option<f64>,
 }
 
-/// A published figure beside what was measured here, in its unit.
+/// A published figure and what was measured here, in its unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FigureRow {
     pub figure: Figure,
     /// By the study's method, averaged as the study did.
     pub method: Option<Value>,
-    /// By lasthop's design.
+    /// By lasthop's method.
     pub lasthop: Option<Value>,
 }
 
-/// A published comparison beside what was measured here.
+/// A published comparison and what was measured here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimRow {
     pub claim: Claim,
-    /// Ratio of the published figures, where there are two.
+    /// Ratio of the published figures, if there are two.
     pub published: Option<f64>,
     pub method: Option<f64>,
     pub lasthop: Option<Value>,
     pub word: Word,
 }
 
-/// What became of a claim, by the interval of lasthop's design.
+/// The verdict on a claim, by the interval of lasthop's method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
-    /// The interval touches what was claimed, and shows a difference of its sign.
+    /// The interval overlaps the claimed range, and shows a difference of the same sign.
     Reproduced,
-    /// A difference of the same sign, but of another size.
+    /// A difference of the same sign but of another size.
     SameSign,
-    /// The whole interval says otherwise.
+    /// The whole interval contradicts the claim.
     Refuted,
     /// The interval has room for both.
     Undecided,

@@ -1,4 +1,4 @@
-//! A repetition for people: published, their method here, lasthop here, why they differ.
+//! A repetition for people: published figures, their method here, lasthop here, and why they differ.
 
 use super::outcome::{Agreement, ClaimRow, FigureRow, Found, Part, Repetition, Value};
 use crate::{
@@ -158,7 +158,7 @@ fn beside(part: &Part) -> Option<Section> {
     let table = Table { columns, rows: part.found.iter().map(row).collect() };
     let title = match &part.beyond {
         Some(beyond) => format!("What the study could not do: {beyond}"),
-        None => format!("What lasthop found besides ({})", part.runs),
+        None => format!("What else lasthop found ({})", part.runs),
     };
     (!part.found.is_empty()).then(|| section(&title, Depth::Open, vec![Block::Table(table)]))
 }
@@ -238,7 +238,7 @@ pub fn listing(studies: &[(Study, String)]) -> Document {
         Row::Cells(vec![
             study.name.as_str().into(),
             study.numbers().len().to_string().into(),
-            study.method.tool.map_or("program", |tool| tool.name()).into(),
+            study.method.tool.map_or("program", |tool| tool.name).into(),
             state.as_str().into(),
         ])
     };
@@ -247,7 +247,7 @@ pub fn listing(studies: &[(Study, String)]) -> Document {
     let table = Table { columns, rows: studies.iter().map(row).collect() };
     Document {
         title: "Studies".to_owned(),
-        subtitle: Text::of(Tone::Dim, "lasthop repro NAME repeats one, lasthop repro --all makes a book of all"),
+        subtitle: Text::of(Tone::Dim, "lasthop repro NAME repeats one study, lasthop repro --all writes a book of all"),
         sections: vec![Section { title: None, depth: Depth::Open, blocks: vec![Block::Table(table)] }],
     }
 }

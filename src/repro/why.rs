@@ -1,8 +1,10 @@
-//! Why figures differ: each note is made from facts of these runs, and is left out where its facts are missing.
+//! Explains why figures differ. Each note is made from facts about these runs, and is left out if its facts are
+//! missing.
 
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
+use lasthop_model::record::{Environment, Placement};
 
 use super::{
     carry_out::Carried,
@@ -15,9 +17,7 @@ use crate::{
         summary::{CaseSummary, Check, Severity},
     },
     observe,
-    record::schema::{Environment, Placement},
     study::model::{Quantity, Study, Time},
-    tool::Tool,
 };
 
 /// What the rules look at.
@@ -123,7 +123,7 @@ fn runs(facts: &Facts<'_>) -> Option<Note> {
     let pair = 1.96 * scatter / f64::from(facts.part.run.runs.max(1)).sqrt();
     let summary = facts.carried.design.as_ref()?;
     let mut text = format!(
-        "a single pair of trials of {:.1} s scatters by ±{} here, {} averaged by ±{}; lasthop's {} in {} know the ratio to ±{}",
+        "here a single pair of trials of {:.1} s varies by ±{}, {} averaged by ±{}; lasthop's {} in {} give the ratio to ±{}",
         summary.settings.trial_seconds,
         percent(1.96 * scatter),
         facts.part.run.runs,
@@ -145,8 +145,8 @@ fn line(facts: &Facts<'_>) -> Option<Note> {
     let plain = facts.part.run.time == Time::Rate;
     let (negative, all) = negative(facts, Quantity::TimePerRequest);
     let text = format!(
-        "in {negative} of {all} conditions the longer run took no more time than the shorter: what every run pays once (starting the \
-         client) scatters by more than the requests take; only longer runs tell"
+        "in {negative} of {all} conditions the longer run took no more time than the shorter one: the start of the \
+             client, part of every run, varies by more than the requests take; only longer runs would tell"
     );
     (!plain && negative > 0).then(|| note("line", text)).flatten()
 }
@@ -174,8 +174,8 @@ fn difference(facts: &Facts<'_>) -> Option<Note> {
     let quantity = claimed.into_iter().find(|word| matches!(word, Quantity::Handshake | Quantity::Authentication))?;
     let (negative, all) = negative(facts, quantity);
     let text = format!(
-        "by the study's method {} came out negative in {negative} of {all} conditions: its two runs scatter by more than the \
-         difference between them",
+        "by the study's method {} is negative in {negative} of {all} conditions: its two runs vary by more than their \
+             difference",
         quantity.words()
     );
     (negative > 0).then(|| note("difference", text)).flatten()
@@ -225,8 +225,8 @@ fn drivers_reuse(facts: &Facts<'_>) -> Option<Note> {
         let kept = case.proof.as_ref().is_some_and(|proof| proof.reused);
         let how = match (kept, case.load.requests_per_connection) {
             (true, _) => "a kept connection".to_owned(),
-            (false, 1) => "a connection for each request".to_owned(),
-            (false, many) => format!("a connection for each {many} requests"),
+            (false, 1) => "a connection per request".to_owned(),
+            (false, many) => format!("a connection per {many} requests"),
         };
         *alike.entry(how).or_default() += 1;
     }
@@ -259,9 +259,9 @@ fn client(facts: &Facts<'_>) -> Option<Note> {
     let highest = loads.iter().copied().fold(0.0, f64::max);
     let own = facts.cases().filter_map(|case| Some(case.metrics.as_ref()?.driver_load)).fold(0.0, f64::max);
     (!loads.is_empty()).then_some(())?;
-    let name = facts.study.method.tool.map_or("the study's program", Tool::name);
+    let name = facts.study.method.tool.map_or("the study's program", |tool| tool.name);
     let verdict = if highest >= 0.85 {
-        "it was the bottleneck, and differences between servers are compressed"
+        "it was the bottleneck, which compresses differences between servers"
     } else {
         "it was not the bottleneck"
     };
@@ -281,7 +281,7 @@ fn placement(facts: &Facts<'_>) -> Option<Note> {
         }
         Placement::Same { .. } => "client and servers shared one CPU".to_owned(),
     };
-    note("placement", format!("{how}: where two processes land decides a part of each figure"))
+    note("placement", format!("{how}; part of each figure depends on which CPUs the processes get"))
 }
 
 /// Versions there and here, of what both name.
@@ -309,7 +309,7 @@ fn resolution(facts: &Facts<'_>) -> Option<Note> {
     let effect = (time(&row.claim.case)? - time(&row.claim.against)?).abs();
     let resolution = trial.resolution_ns / 1e3;
     let word = if resolution > effect {
-        "its latencies cannot show the difference, its rate can"
+        "its latencies cannot show the difference, but its rate can"
     } else {
         "fine enough for the difference"
     };
@@ -317,7 +317,7 @@ fn resolution(facts: &Facts<'_>) -> Option<Note> {
     note(
         "resolution",
         format!(
-            "{} resolves {resolution:.0} µs, the difference of {effect:.1} µs is in the {}: {word}{caution}",
+            "{} resolves {resolution:.0} µs, and the difference of {effect:.1} µs is in the {}: {word}{caution}",
             trial.tool,
             quantity.words()
         ),
@@ -326,7 +326,7 @@ fn resolution(facts: &Facts<'_>) -> Option<Note> {
 
 /// A client that is started for each connection is timed with it.
 fn process_start(facts: &Facts<'_>) -> Option<Note> {
-    (facts.study.method.tool == Some(Tool::Psql)).then_some(())?;
+    facts.study.method.tool.filter(|tool| tool.is_timed_from_outside)?;
     let case = facts.part.method.iter().find(|case| !case.trials.is_empty())?;
     let trial = case.trials.first()?;
     (trial.connections_opened == trial.requests && trial.requests > 1).then_some(())?;
@@ -335,8 +335,8 @@ fn process_start(facts: &Facts<'_>) -> Option<Note> {
     note(
         "process-start",
         format!(
-            "a psql for each connection takes {theirs:.2} ms, connecting and asking without it {ours:.2} ms: {} of the study's \
-             figure is psql's own start",
+            "with a psql per connection it takes {theirs:.2} ms, without psql {ours:.2} ms: {} of the study's figure \
+             is the start of psql",
             percent((1.0 - ours / theirs).max(0.0))
         ),
     )

@@ -1,44 +1,63 @@
 //! The caller's side of `lasthop drive`.
 
 use std::{
-    io::{BufRead, BufReader, Write},
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::OwnedFd,
     time::{Duration, Instant},
 };
 
 use lasthop_load::{
     TrialResult,
-    result::Proof,
+    result::{Proof, Reported},
     spec::Spec,
     wire::{self, Reply, Request, Stage, TrialPhases},
 };
 
-/// What went wrong with a driver or with what it was asked to do.
+use crate::system::lines::{LineError, Lines};
+
+/// A driver failed, or could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    /// The driver lives and says why it could not do it.
+    /// The driver is alive and says why it could not do it.
     #[error("{cause}")]
     Refused { stage: Stage, cause: String },
     #[error("the driver ended unexpectedly")]
     Ended,
-    #[error("the driver gave no answer within {0:?}")]
+    #[error("the driver did not answer within {0:?}")]
     Silent(Duration),
-    #[error("the driver wrote `{line}`, which is not its protocol: {cause}")]
+    #[error("the driver wrote `{line}`, which does not follow the protocol: {cause}")]
     Garbled { line: String, cause: String },
-    #[error("the driver speaks protocol {found}, this lasthop speaks {}", wire::VERSION)]
+    #[error("the driver speaks protocol version {found}, but this lasthop speaks {}", wire::VERSION)]
     Version { found: u32 },
+    #[error("the driver wrote a line of more than {0} bytes, which does not follow the protocol")]
+    Endless(usize),
+    #[error("the driver's result is impossible: {0}")]
+    Absurd(&'static str),
+    #[error("interrupted")]
+    Interrupted,
     #[error("cannot talk to the driver: {0}")]
     Io(#[from] std::io::Error),
+}
+
+impl From<LineError> for DriverError {
+    fn from(error: LineError) -> Self {
+        match error {
+            LineError::Silent(limit) => Self::Silent(limit),
+            LineError::Ended => Self::Ended,
+            LineError::TooLong(most) => Self::Endless(most),
+            LineError::Interrupted => Self::Interrupted,
+            LineError::Io(error) => Self::Io(error),
+        }
+    }
 }
 
 impl DriverError {
     /// Whether the driver can still be asked for other things.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        matches!(self, Self::Refused { .. })
+        matches!(self, Self::Refused { .. } | Self::Absurd(_))
     }
 
-    /// Stage of the failure as records name it.
+    /// Stage of the failure, as in records.
     #[must_use]
     pub fn stage(&self) -> &'static str {
         match self {
@@ -50,37 +69,38 @@ impl DriverError {
     }
 }
 
-/// A driver process, spoken to over two pipes.
+/// A driver process, connected by two pipes.
 #[derive(Debug)]
-pub struct Driver {
-    requests: std::fs::File,
-    replies: BufReader<std::fs::File>,
-}
+pub struct Driver(Lines);
 
-/// Connecting and two verified answers must be done in this time.
+/// Limit for connecting and for two verified replies.
 const PREPARE: Duration = Duration::from_secs(20);
-/// What a trial may take beyond its phases: the drain, and one request timeout.
+/// What a trial may take in addition to its phases: the drain, and one request timeout.
 const DRAIN: Duration = Duration::from_secs(20);
+/// Limit for its first line, and for reading a request.
+const ATTENTION: Duration = Duration::from_secs(10);
+/// The longest line in bytes. The histograms of a trial take about a hundred thousand.
+const LONGEST: usize = 16 << 20;
 
 impl Driver {
     /// Takes over the pipes of a started driver and waits for its first line.
     ///
     /// # Errors
-    /// [`DriverError::Version`] when it speaks another protocol; [`DriverError::Silent`] or [`DriverError::Ended`] when
-    /// it says nothing.
+    /// [`DriverError::Version`] if it speaks another protocol; [`DriverError::Silent`] or [`DriverError::Ended`] if it
+    /// prints nothing.
     pub fn greet(requests: OwnedFd, replies: OwnedFd) -> Result<Self, DriverError> {
-        let mut driver = Self { requests: requests.into(), replies: BufReader::new(replies.into()) };
-        match driver.receive(Duration::from_secs(10))? {
+        let mut driver = Self(Lines::new(Some(requests), replies, LONGEST)?);
+        match driver.receive(ATTENTION)? {
             Reply::Hello { protocol: wire::VERSION, .. } => Ok(driver),
             Reply::Hello { protocol, .. } => Err(DriverError::Version { found: protocol }),
             other => Err(unexpected(&other)),
         }
     }
 
-    /// Opens the connections of a case and verifies its answers.
+    /// Opens the connections of a case and verifies its replies.
     ///
     /// # Errors
-    /// [`DriverError::Refused`] when the server answers wrongly or not at all.
+    /// [`DriverError::Refused`] if the server's reply is wrong or missing.
     pub fn prepare(&mut self, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
         match self.ask(&Request::Prepare { case: case.to_owned(), spec: Box::new(spec.clone()) }, PREPARE)? {
             Reply::Prepared { proof, .. } => Ok(proof),
@@ -88,14 +108,18 @@ impl Driver {
         }
     }
 
-    /// One slice of load.
+    /// Runs one trial.
     ///
     /// # Errors
-    /// [`DriverError::Refused`] when the trial yielded no number.
+    /// [`DriverError::Refused`] if the trial has no result.
     pub fn trial(&mut self, case: &str, phases: TrialPhases) -> Result<TrialResult, DriverError> {
         let limit = Duration::from_nanos(phases.warm_up_ns + phases.measure_ns) + DRAIN;
+        let begun = Instant::now();
         match self.ask(&Request::Trial { case: case.to_owned(), phases }, limit)? {
-            Reply::Trial { result, .. } => Ok(*result),
+            Reply::Trial { result, .. } => match absurdity(&result, begun.elapsed()) {
+                None => Ok(*result),
+                Some(what) => Err(DriverError::Absurd(what)),
+            },
             other => Err(unexpected(&other)),
         }
     }
@@ -114,10 +138,7 @@ impl Driver {
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, DriverError> {
         let mut line = serde_json::to_vec(request).expect("requests hold no maps with keys other than text");
         line.push(b'\n');
-        self.requests.write_all(&line).map_err(|error| match error.kind() {
-            std::io::ErrorKind::BrokenPipe => DriverError::Ended,
-            _ => DriverError::Io(error),
-        })?;
+        self.0.say(&line, ATTENTION)?;
         match self.receive(limit)? {
             Reply::Failed { stage, cause, .. } => Err(DriverError::Refused { stage, cause }),
             reply => Ok(reply),
@@ -125,20 +146,7 @@ impl Driver {
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Reply, DriverError> {
-        let deadline = Instant::now() + limit;
-        let mut line = Vec::new();
-        while !line.ends_with(b"\n") {
-            if self.replies.buffer().is_empty() {
-                wait_readable(self.replies.get_ref(), deadline).then_some(()).ok_or(DriverError::Silent(limit))?;
-            }
-            let available = self.replies.fill_buf()?;
-            if available.is_empty() {
-                return Err(DriverError::Ended);
-            }
-            let taken = available.iter().position(|byte| *byte == b'\n').map_or(available.len(), |at| at + 1);
-            line.extend_from_slice(&available[..taken]);
-            self.replies.consume(taken);
-        }
+        let line = self.0.hear(limit)?;
         serde_json::from_slice(&line).map_err(|error| DriverError::Garbled {
             line: String::from_utf8_lossy(&line).trim_end().chars().take(200).collect(),
             cause: error.to_string(),
@@ -146,28 +154,53 @@ impl Driver {
     }
 }
 
-fn unexpected(reply: &Reply) -> DriverError {
-    let line = serde_json::to_string(reply).unwrap_or_default();
-    DriverError::Garbled { line: line.chars().take(200).collect(), cause: "another reply was due".to_owned() }
+/// Rejects a result that no trial of this length can have. This also keeps sums over many trials within their types.
+fn absurdity(result: &TrialResult, waited: Duration) -> Option<&'static str> {
+    let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+    // A tool rounds its times, and up to a thousand CPUs may have worked for it.
+    let (elapsed, cpu) = (waited * 2 + 1_000_000_000, waited.saturating_mul(1024));
+    let (cost, errors) = (&result.cost, result.errors.values().map(|error| error.count));
+    // One per nanosecond.
+    let count = elapsed;
+    let histograms = [&result.service_time, &result.response_time, &result.lag];
+    let finite = |reported: &Reported| {
+        let values = [reported.mean_ns, reported.deviation_ns, reported.median_ns, reported.p99_ns, reported.max_ns];
+        values.into_iter().flatten().chain([reported.resolution_ns]).all(|value| (0.0..1e18).contains(&value))
+    };
+    [
+        (result.elapsed_ns == 0, "no time has passed"),
+        (result.elapsed_ns > elapsed, "it took more time than it was given"),
+        (result.requests > result.requests_total, "there are more requests in its measure phase than in all of it"),
+        (result.requests_total > count, "there are more requests than nanoseconds"),
+        (errors.fold(0, u64::saturating_add) > count, "there are more errors than nanoseconds"),
+        (histograms.iter().copied().flatten().any(|one| one.count() > count), "there are more times than nanoseconds"),
+        (result.bytes_received > 1 << 56, "there are more bytes than memory moves in a day"),
+        (cost.user_ns.max(cost.system_ns) > cpu, "it used more CPU time than a thousand CPUs have"),
+        (cost.run_delay_ns.is_some_and(|delay| delay > cpu), "it waited longer for CPUs than a thousand threads can"),
+        (result.offered.is_some_and(|offered| !(0.0..1e12).contains(&offered.rate)), "its rate is not a rate"),
+        (result.reported.as_ref().is_some_and(|reported| !finite(reported)), "its reported times are not times"),
+    ]
+    .into_iter()
+    .find_map(|(is_so, what)| is_so.then_some(what))
 }
 
-/// False when nothing came until the deadline. A signal does not end the wait: trials are short.
-fn wait_readable(file: &impl AsFd, deadline: Instant) -> bool {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let mut poll = libc::pollfd { fd: file.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid pollfd, and the count says one.
-        match unsafe { libc::poll(&raw mut poll, 1, left.as_millis().min(60_000) as libc::c_int) } {
-            1.. => return true,
-            0 if left.is_zero() => return false,
-            _ => {}
-        }
-    }
+fn unexpected(reply: &Reply) -> DriverError {
+    let line = serde_json::to_string(reply).unwrap_or_default();
+    DriverError::Garbled { line: line.chars().take(200).collect(), cause: "another reply was expected".to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Read, os::unix::net::UnixStream, thread};
+    use std::{
+        io::{Read, Write},
+        os::unix::net::UnixStream,
+        thread,
+    };
+
+    use lasthop_load::{
+        result::{DriverCost, ErrorClass, ErrorCount},
+        spec::Engine,
+    };
 
     use super::*;
 
@@ -189,7 +222,7 @@ mod tests {
     #[test]
     fn another_protocol_version_is_refused() {
         let error = scripted(vec!["{\"hello\":{\"protocol\":9,\"driver\":\"test\",\"version\":\"0\"}}\n"]).unwrap_err();
-        assert_eq!(error.to_string(), "the driver speaks protocol 9, this lasthop speaks 1");
+        assert_eq!(error.to_string(), "the driver speaks protocol version 9, but this lasthop speaks 1");
     }
 
     #[test]
@@ -204,6 +237,22 @@ mod tests {
         assert!(error.is_alive());
         assert_eq!((error.stage(), error.to_string().as_str()), ("verify", "status 500"));
         driver.close("a").unwrap();
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_refused() {
+        let good = TrialResult { requests: 10, requests_total: 12, ..TrialResult::empty(Engine::Blocking, 5_000_000) };
+        let judged = |result| absurdity(&result, Duration::from_millis(6));
+        assert_eq!(judged(good.clone()), None);
+        assert!(judged(TrialResult { elapsed_ns: 0, ..good.clone() }).is_some());
+        assert!(judged(TrialResult { elapsed_ns: u64::MAX, ..good.clone() }).is_some());
+        assert!(judged(TrialResult { requests: 13, ..good.clone() }).is_some());
+        assert!(judged(TrialResult { requests: u64::MAX, requests_total: u64::MAX, ..good.clone() }).is_some());
+        let cost = DriverCost { user_ns: u64::MAX, system_ns: u64::MAX, ..DriverCost::default() };
+        assert!(judged(TrialResult { cost, ..good.clone() }).is_some());
+        let error = |class| (class, ErrorCount { count: u64::MAX, first: String::new() });
+        let errors = [error(ErrorClass::Reset), error(ErrorClass::Os)].into_iter().collect();
+        assert!(judged(TrialResult { errors, ..good }).is_some());
     }
 
     #[test]

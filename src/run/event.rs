@@ -1,29 +1,38 @@
-//! What a run tells while it goes on. Reporters consume events; the runner never prints.
+//! Events of a run. Reporters consume them; the runner never prints.
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{
-    analyse::ProgressLine,
-    record::schema::{Failure, Resumption, Stopped},
-};
+use lasthop_model::record::{Failure, Resumption, Stopped};
 
-/// One thing that happened, in one linear order.
+use crate::{analyse::ProgressLine, service::guard::GuardError};
+
+/// Something that happened, in order.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The record is open; `cases` cases will take turns for at most `budget`.
+    /// The record is open, and `cases` cases will take turns for at most `budget`.
     Began { run: &'a str, cases: usize, stacks: usize, budget: Duration },
-    /// The experiment's Containerfile cannot be used; an image of this machine's packages takes its place.
+    /// The experiment's Containerfile cannot be used, so the image is built from this machine's packages.
     Instead { because: &'a str },
-    /// A run that had ended goes on in its record.
+    /// A run was resumed.
     Resumed { run: &'a str, resumption: &'a Resumption },
+    /// The container engine creates what the run needs: image, network, volumes.
+    Containing,
     /// Services are being started for a round.
     Starting { round: u32, services: usize },
     /// The next trial begins.
     Trial { round: u32, block: u32, case: &'a str, elapsed: Duration },
-    /// A case yields no numbers in this round.
+    /// The trial that has just ended was interrupted by a pause and is discarded.
+    Paused { case: &'a str },
+    /// A case has no results in this round.
     CaseFailed(&'a Failure),
-    /// A round is over: this is what is known by now.
+    /// The drivers and services of a round are being stopped.
+    Stopping { services: usize },
+    /// The guard ends what still runs and removes the sandbox.
+    Clearing { guard: i32 },
+    /// The guard was lost, which ends the run, or the guard does not end.
+    GuardFailed(&'a GuardError),
+    /// A round is over, and these are the results so far.
     Progress { round: u32, elapsed: Duration, comparisons: &'a [ProgressLine] },
-    /// No further trial will be made.
+    /// There will be no more trials.
     Ended { stopped: Stopped, record: PathBuf, elapsed: Duration },
 }

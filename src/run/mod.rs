@@ -4,12 +4,15 @@
 //! run    ── round (services and drivers started afresh) ── block (every case once, random order) ── trial
 //! ```
 //!
-//! A round ends its services before the next begins. After each round the run looks whether every interval is as narrow
-//! as asked; before each block, whether the time is spent. A run that was ended before goes on with a new round ([`resume()`]).
+//! A round ends its services before the next one begins. After each round, the run checks whether every interval is
+//! narrow enough; before each block, whether the time is used up. A resumed run starts with a new round ([`resume()`]).
 
 pub mod away;
+pub mod consent;
 pub mod driver;
 pub mod event;
+mod job;
+mod pause;
 pub mod placement;
 mod probe;
 mod programs;
@@ -19,91 +22,43 @@ mod site;
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
+use lasthop_model::record::{Digests, Environment, Failure, Origin, RunEnd, RunHeader, Stopped, TrialRecord};
 
 use self::{
-    away::{Away, AwayError, Remote},
+    away::Away,
     event::Event,
+    job::nanoseconds,
     programs::Programs,
-    resume::{Changed, Past, Unfinished},
+    resume::{Past, Unfinished},
     round::Round,
 };
 use crate::{
     analyse,
-    experiment::{digest::Digests, plan::Plan, schedule::Schedule},
+    experiment::schedule::Schedule,
     observe,
-    record::{
-        RunData, WriteError, Writer,
-        schema::{Environment, Failure, Origin, RunEnd, RunHeader, Settings, Stopped, TrialRecord},
-    },
+    record::{RunData, Writer},
     service::{
         container::{
-            engine::Kind,
-            image::{self, Images},
+            image,
             site::{Site, SiteError},
         },
-        guard::{Guard, GuardError},
-        home::{Home, HomeError},
-        locate::Locator,
-        sandbox::{Sandbox, SandboxError},
+        guard::Guard,
+        sandbox::Sandbox,
     },
+    system::{facts, interrupt},
 };
 
-/// A case that yields nothing in so many rounds on end is given up.
+pub use self::job::{Changed, Job, RunError};
+
+/// A case without results in this many consecutive rounds is given up.
 const GIVE_UP_AFTER: u32 = 2;
 
-/// What is to be run, decided in every detail.
-#[derive(Debug)]
-pub struct Job<'a> {
-    pub plan: &'a Plan,
-    pub settings: Settings,
-    pub locator: &'a Locator,
-    /// The container engine that is wanted; `None` takes the first that can be used.
-    pub engine: Option<Kind>,
-    /// How the images of containers are made.
-    pub images: Images,
-    /// How a driver on another host is reached.
-    pub remote: Remote,
-    pub home: &'a Home,
-    /// The command line, for the record.
-    pub command: Vec<String>,
-    /// Whether the first round has all its blocks even where the budget is spent before: one block has no interval.
-    pub whole_round: bool,
-    /// Set by a signal: end in order, soon.
-    pub interrupt: &'a AtomicBool,
-    /// What it is made from, for `lasthop resume`; the digests of executables are filled in when these are found.
-    pub origin: Option<Origin>,
-}
-
-/// A run that could not be made, or not be recorded.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    #[error(transparent)]
-    Home(#[from] HomeError),
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    #[error(transparent)]
-    Guard(#[from] GuardError),
-    #[error(transparent)]
-    Away(#[from] AwayError),
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// A run that was to go on would measure something else.
-    #[error(transparent)]
-    Changed(#[from] Changed),
-    /// No case can be run at all: programs are not on this machine.
-    #[error("{0}")]
-    Missing(String),
-    /// No case can be run at all: a program is there and cannot be used.
-    #[error("{0}")]
-    Unusable(String),
-}
-
-/// A run that has ended in order, with or without results.
+/// A run that ended in order, with or without results.
 #[derive(Debug)]
 pub struct Outcome {
     pub record: PathBuf,
@@ -113,17 +68,26 @@ pub struct Outcome {
 /// Runs a job and leaves its record.
 ///
 /// # Errors
-/// [`RunError`] when nothing could be started or written. Services that fail are rows of the record, not errors.
+/// [`RunError`] if nothing could be started or written. Failures of services are rows of the record, not errors.
 pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
-    carry_out(job, None, tell)
+    carry_out(job, None, tell).map_err(unless_cut_off)
 }
 
-/// Goes on with a run that had ended, in its record. The budget of the job's settings is that of the whole run.
+/// Resumes a run in its record. The budget in the job's settings is that of the whole run.
 ///
 /// # Errors
-/// As [`execute`], and [`RunError::Changed`] when the machine or a program is not what it was.
+/// As [`execute`], and [`RunError::Changed`] if the machine or a program has changed.
 pub fn resume(job: &Job<'_>, run: Unfinished, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
-    carry_out(job, Some(run), tell)
+    carry_out(job, Some(run), tell).map_err(unless_cut_off)
+}
+
+/// An interrupt is not a failure.
+fn unless_cut_off(error: RunError) -> RunError {
+    match error {
+        RunError::Write(_) | RunError::Changed(_) => error,
+        _ if interrupt::heard() => RunError::Interrupted,
+        _ => error,
+    }
 }
 
 fn carry_out(
@@ -131,25 +95,27 @@ fn carry_out(
     unfinished: Option<Unfinished>,
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunError> {
-    let mut programs = Programs::locate(job.plan, &job.settings.tools, job.locator)
-        .map_err(|error| RunError::Missing(error.to_string()))?;
+    let mut programs = Programs::locate(job.plan, &job.settings.tools, job.locator).map_err(RunError::Missing)?;
     if let Some(why) = programs.all_missing(job.plan, |service| site::may_bring(job, service)) {
         return Err(if programs.are_absent() { RunError::Missing(why) } else { RunError::Unusable(why) });
     }
-    // Only a run that can go on has a use for them, and whole executables are read.
+    // Only a run that can be resumed needs digests, and computing them reads whole executables.
     let executables = if job.origin.is_some() { programs.digests() } else { Digests::new() };
     let sandbox = Sandbox::create()?;
     let guard = Guard::launch(&sandbox)?;
     let wish = job.settings.driver_at.as_ref();
     let away = wish.map(|wish| Away::open(wish, &job.remote, &guard, &sandbox)).transpose()?;
-    let site = site::open(job, &programs, sandbox.path());
+    let site = site::open(job, &programs, sandbox.path(), tell);
+    if interrupt::heard() {
+        return Err(RunError::Interrupted);
+    }
     if let Some(Ok(site)) = &site {
         programs.add_site(site);
         if let image::Origin::Packages { because: Some(because), .. } = &site.image.origin {
             tell(&Event::Instead { because });
         }
     }
-    // An image is made once: the first run has as much time for its trials as the others.
+    // Building an image does not count, so that the first run has as much time for its trials as later ones.
     let begun = Instant::now();
     let Open { mut writer, data, past } = match unfinished {
         None => begin(job, executables, tell)?,
@@ -172,13 +138,18 @@ fn carry_out(
     };
     let stopped = runner.until_stopped()?;
     let took = runner.elapsed();
+    drop(runner);
     let record = writer.directory().to_owned();
     writer.end(&RunEnd { stopped, ended: Timestamp::now(), took_ns: nanoseconds(took) })?;
+    tell(&Event::Clearing { guard: guard.pid() });
+    if let Err(error) = guard.end() {
+        tell(&Event::GuardFailed(&error));
+    }
     tell(&Event::Ended { stopped, record: record.clone(), elapsed: took });
     Ok(Outcome { record, stopped })
 }
 
-/// A record that can be written, and what it holds already.
+/// An open record, and what it already contains.
 struct Open {
     writer: Writer,
     data: RunData,
@@ -202,7 +173,7 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
     let started = Timestamp::now();
     let experiment = job.plan.summary();
     RunHeader {
-        record: crate::record::schema::VERSION,
+        record: lasthop_model::record::VERSION,
         run: name_of_run(started, &experiment.name),
         lasthop: env!("CARGO_PKG_VERSION").to_owned(),
         command: job.command.clone(),
@@ -218,13 +189,13 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
 }
 
 fn environment(programs: &Programs, away: Option<&Away>) -> Environment {
-    let here = observe::environment::read(&observe::facts::Facts::here(), programs.versions());
+    let here = observe::environment::read(&facts::Facts::here(), programs.versions());
     Environment { driver: away.map(Away::describe), ..here }
 }
 
-/// Sorts by time, and two runs of one second differ by their process.
+/// A name that sorts by time. Two runs in the same second differ by their pid.
 fn name_of_run(started: Timestamp, experiment: &str) -> String {
-    // One process makes several runs when it repeats a study.
+    // When it repeats a study, one process makes several runs.
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let further = match RUNS.fetch_add(1, Ordering::Relaxed) {
         0 => String::new(),
@@ -233,34 +204,31 @@ fn name_of_run(started: Timestamp, experiment: &str) -> String {
     format!("{}-{experiment}-{}{further}", started.strftime("%Y%m%dT%H%M%S"), std::process::id())
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// A run under way.
+/// A run in progress.
 struct Runner<'a> {
     job: &'a Job<'a>,
     programs: Programs,
     sandbox: &'a Sandbox,
     guard: &'a Guard,
-    /// Where the driver is, if not beside the services.
+    /// Where the driver runs, if not next to the services.
     away: Option<Away>,
     schedule: Schedule,
-    /// When lasthop began, which for a run that goes on is not when the run did.
+    /// When this lasthop began. If the run was resumed, the run began earlier.
     begun: Instant,
     past: Past,
     writer: &'a mut Writer,
-    /// What is on disk, for the look after each round.
+    /// What is on disk, for the check after each round.
     data: RunData,
-    /// Rounds on end in which each case yielded nothing.
+    /// Consecutive rounds in which each case had no result.
     failing: Vec<u32>,
-    /// Engine, image and network, where the plan has containers.
+    /// Engine, image and network, if the plan has containers.
     site: Option<Result<Site, SiteError>>,
     tell: &'a mut dyn FnMut(&Event<'_>),
 }
 
 impl Runner<'_> {
-    /// Where the budget ends with nothing measured every case had its turn: nothing works, and more time would not help.
+    /// If the budget ends and nothing was measured, every case had its turn and none works, so more time would not
+    /// help.
     fn until_stopped(&mut self) -> Result<Stopped, RunError> {
         let stopped = self.rounds()?;
         let nothing = self.data.trials().next().is_none();
@@ -274,6 +242,10 @@ impl Runner<'_> {
             let mut round = Round::start(self, number)?;
             let stopped = round.blocks(self);
             round.stop(self)?;
+            if let Err(error) = self.guard.check() {
+                (self.tell)(&Event::GuardFailed(&error));
+                return Ok(Stopped::Interrupted);
+            }
             if let Some(stopped) = stopped? {
                 return Ok(stopped);
             }
@@ -281,7 +253,7 @@ impl Runner<'_> {
             if (0..self.failing.len()).all(|case| self.given_up(case)) {
                 return Ok(Stopped::Failed);
             }
-            let precise = self.look(number);
+            let precise = self.is_precise(number);
             if self.job.settings.rounds.is_some_and(|most| self.whole_rounds(number) >= most) {
                 return Ok(Stopped::Rounds);
             }
@@ -300,12 +272,12 @@ impl Runner<'_> {
         self.past.took + self.begun.elapsed()
     }
 
-    /// When round `number` has come to its end.
+    /// Handles the end of round `number`.
     fn whole_rounds(&self, number: u32) -> u32 {
         self.past.whole_rounds + number - self.past.next_round + 1
     }
 
-    /// Whether no round was up yet: what is looked at once is looked at then.
+    /// Whether this is the first round that came up. What need be examined only once is examined then.
     fn is_first_round(&self) -> bool {
         self.data.rounds().next().is_none()
     }
@@ -314,7 +286,7 @@ impl Runner<'_> {
         self.data.records.len()
     }
 
-    /// A case whose trials all failed in this round comes nearer to being given up.
+    /// Counts the cases whose trials all failed in this round, which may be given up.
     fn count_failures(&mut self, trials_before: usize) {
         let records = &self.data.records[trials_before..];
         for (index, case) in self.job.plan.cases.iter().enumerate() {
@@ -329,12 +301,15 @@ impl Runner<'_> {
         self.failing[case] >= GIVE_UP_AFTER
     }
 
-    /// Tells how far the comparisons are; true when all are as narrow as asked.
-    fn look(&mut self, round: u32) -> bool {
-        let comparisons = analyse::progress(&self.data);
+    /// Reports the comparisons so far, unless it is too early. True if all intervals are narrow enough.
+    fn is_precise(&mut self, round: u32) -> bool {
+        if !analyse::is_due(round + 1) {
+            return false;
+        }
+        let look = analyse::look(&self.data);
         let elapsed = self.elapsed();
-        (self.tell)(&Event::Progress { round, elapsed, comparisons: &comparisons });
-        analyse::precision_reached(&self.data)
+        (self.tell)(&Event::Progress { round, elapsed, comparisons: &look.lines });
+        look.precise
     }
 
     /// Whether the budget has room for `more`.
@@ -342,24 +317,32 @@ impl Runner<'_> {
         self.elapsed() + more <= Duration::from_nanos(self.job.settings.budget_ns)
     }
 
-    fn interrupted(&self) -> bool {
-        self.job.interrupt.load(Ordering::Relaxed)
+    /// Whether the run ends here, because of an interrupt or because its guard is lost.
+    fn is_cut_short(&self) -> bool {
+        interrupt::heard() || self.guard.is_lost()
+    }
+
+    /// Like [`Self::is_cut_short`], after something failed: a guard that is about to end takes drivers and services
+    /// along before its own end is noticed.
+    fn was_cut_off(&self) -> bool {
+        interrupt::heard() || self.guard.check().is_err()
     }
 
     fn append(&mut self, record: TrialRecord) -> Result<(), RunError> {
         self.writer.append(&record)?;
-        self.data.records.push(record);
+        self.data.keep(record);
         Ok(())
     }
 
     fn fail(&mut self, failure: Failure) -> Result<(), RunError> {
         (self.tell)(&Event::CaseFailed(&failure));
-        self.append(TrialRecord::Failure(failure))
+        self.append(TrialRecord::Failure(Box::new(failure)))
     }
 
-    /// Written once, when every program has been started and told its version.
+    /// Written once every program has been started and has printed its version. A round that is cut short starts only
+    /// some.
     fn keep_environment(&mut self) -> Result<(), RunError> {
-        if self.data.environment.is_none() {
+        if self.data.environment.is_none() && !self.was_cut_off() {
             let environment = environment(&self.programs, self.away.as_ref());
             self.writer.environment(&environment)?;
             self.data.environment = Some(environment);

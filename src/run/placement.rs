@@ -1,26 +1,24 @@
-//! Which CPUs driver and services may use.
+//! Chooses the CPUs that the driver and the services may use.
 //!
-//! Placement decides the ratio itself (two processes on one core wake each other without an interrupt between cores),
-//! so it is chosen once for a run, equal for every case, and recorded.
+//! Placement affects the ratio itself (two processes on one core wake each other without an interrupt between cores),
+//! so it is chosen once per run, is the same for every case, and is recorded.
 
-use crate::record::schema::Placement;
+use lasthop_model::record::Placement;
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Apart where there is a CPU for the driver and one for each service, else free: fewer would squeeze services
-    /// together that the scheduler would spread.
+    /// Apart if there is a CPU for the driver and one for each service, otherwise free. With fewer CPUs, services would
+    /// have to share some that the scheduler would spread.
     Auto,
     Apart,
     Same,
     Free,
 }
 
-/// The wish cannot be had.
+/// There are too few CPUs for the placement asked for.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "driver and services cannot be placed apart: only {cpus} CPU is allowed to this process; use --placement same or free"
-)]
+#[error("cannot place driver and services apart: this process may use only {cpus} CPU; use --placement same or free")]
 pub struct TooFewCpus {
     cpus: usize,
 }
@@ -28,7 +26,7 @@ pub struct TooFewCpus {
 /// Places `services` services per case on the CPUs that this process may use.
 ///
 /// # Errors
-/// [`TooFewCpus`] when `Apart` is asked for and there is only one CPU.
+/// [`TooFewCpus`] if `Apart` is asked for and there is only one CPU.
 pub fn place(wish: Wish, allowed: &[u32], services: usize) -> Result<Placement, TooFewCpus> {
     let apart = |allowed: &[u32]| {
         let (driver, services) = allowed.split_last().expect("a running process is allowed at least one CPU");
@@ -54,7 +52,7 @@ pub fn cpus(placement: &Placement) -> (Option<Vec<u32>>, Option<Vec<u32>>) {
     }
 }
 
-/// CPUs that this process may run on, rising.
+/// CPUs that this process may run on, in ascending order.
 #[must_use]
 pub fn allowed() -> Vec<u32> {
     // SAFETY: an all-zero cpu_set_t is valid, and the kernel writes no more than its size.

@@ -1,29 +1,38 @@
 //! Asks the application which connection its requests came over.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use lasthop_load::{
-    spec::{Protocol, Reuse, Spec},
-    transport::{Calls, Connector},
+    engine::supervised,
+    failure::Failure,
+    protocol::http::Http,
+    spec::{Reuse, Spec},
+    transport::{Calls, Connector, Watch},
 };
+use lasthop_model::record::LinkObserved;
 
-use crate::{experiment::render::RenderedProof, record::schema::LinkObserved};
+use crate::experiment::render::RenderedProof;
 
-/// Requests of one probe: enough to tell a kept connection from fresh ones.
+/// Requests per probe: enough to tell a kept connection from new ones.
 const REQUESTS: u32 = 8;
-/// More than any answer of a proof needs.
+/// Longest reply in bytes, more than any proof needs.
 const LONGEST_ANSWER: usize = 64 << 10;
 
-/// Sends requests one after the other through the endpoint of `spec` and counts the connections that they reached the
-/// application over.
+/// Sends requests one after the other through the endpoint of `spec`, and counts the connections over which they
+/// reached the application. If `go_on` returns false, this ends with an error that has no meaning.
 ///
 /// # Errors
-/// What came instead of an answer of the form `FAMILY IDENTITY`.
-pub fn link(spec: &Spec, wanted: &RenderedProof) -> Result<LinkObserved, String> {
+/// What came instead of a reply of the form `FAMILY IDENTITY`.
+pub fn link(spec: &Spec, wanted: &RenderedProof, go_on: impl FnMut() -> bool) -> Result<LinkObserved, String> {
+    let asked = supervised(spec.timeouts, go_on, |watch| ask(spec, wanted, &watch));
+    asked.map_err(|failure| failure.to_string())?
+}
+
+fn ask(spec: &Spec, wanted: &RenderedProof, watch: &Arc<Watch>) -> Result<LinkObserved, String> {
     let mut families = BTreeSet::new();
     let mut connections = BTreeSet::new();
     for _ in 0..REQUESTS {
-        let answer = get(spec, &wanted.path)?;
+        let answer = get(spec, &wanted.path, watch)?;
         let (family, identity) = answer
             .trim()
             .split_once(' ')
@@ -42,19 +51,19 @@ pub fn link(spec: &Spec, wanted: &RenderedProof) -> Result<LinkObserved, String>
     })
 }
 
-/// Body of the answer to one HTTP/1.0 request on a connection of its own.
-fn get(spec: &Spec, path: &str) -> Result<String, String> {
-    let Protocol::Http(http) = &spec.protocol else {
+/// Body of the reply to one HTTP/1.0 request on a new connection.
+fn get(spec: &Spec, path: &str, watch: &Arc<Watch>) -> Result<String, String> {
+    let Some(http) = spec.protocol.get::<Http>() else {
         return Err("a link can only be asked over HTTP".to_owned());
     };
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts).map_err(|error| error.to_string())?;
-    let mut stream = connector.open_unwatched(&Calls::default()).map_err(|failure| failure.to_string())?.stream;
+    let mut stream = connector.open(&Calls::default(), watch).map_err(|failure| failure.to_string())?.stream;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", http.host);
     stream.send_all(request.as_bytes()).map_err(|failure| failure.to_string())?;
     let mut reply = Vec::new();
     let mut buffer = [0; 4096];
     while reply.len() < LONGEST_ANSWER {
-        match stream.receive(&mut buffer).map_err(|error| error.to_string())? {
+        match stream.receive(&mut buffer).map_err(|error| Failure::io("reply", &error).to_string())? {
             0 => break,
             read => reply.extend_from_slice(&buffer[..read]),
         }
@@ -68,4 +77,43 @@ fn get(spec: &Spec, path: &str) -> Result<String, String> {
 
 fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write as _, os::unix::net::UnixListener, thread, time::Duration};
+
+    use lasthop_load::{
+        spec::Timeouts,
+        url::{UrlOptions, parse},
+    };
+
+    use super::*;
+
+    #[test]
+    fn an_answer_without_end_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        thread::spawn(move || {
+            for peer in listener.incoming() {
+                let mut peer = peer.unwrap();
+                thread::spawn(move || {
+                    while peer.write_all(b"H").is_ok() {
+                        thread::sleep(Duration::from_millis(5));
+                    }
+                });
+            }
+        });
+        let url = format!("http+unix:{}:/", path.display());
+        let (endpoint, protocol) = parse(&url, &UrlOptions::default()).unwrap();
+        let spec = Spec::new(endpoint, protocol);
+        let within = |seconds: u64| {
+            let nanoseconds = seconds * 1_000_000_000;
+            Spec { timeouts: Timeouts { connect_ns: nanoseconds, request_ns: nanoseconds }, ..spec.clone() }
+        };
+        let wanted = RenderedProof { path: "/who".into(), reuse: Reuse::KeepAlive };
+        assert_eq!(link(&within(1), &wanted, || true).unwrap_err(), "reply: timed out");
+        assert_eq!(link(&within(3600), &wanted, || false).unwrap_err(), "reply: timed out");
+    }
 }

@@ -1,50 +1,61 @@
-//! The programs of a run, found once before anything starts.
+//! Finds the programs of a run once, before anything starts.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
+use lasthop_model::{
+    driver::ToolChoice,
+    record::{Digests, IN_IMAGE, ProgramVersion},
+};
 
-use super::round::own_executable;
 use crate::{
-    experiment::{
-        digest::{self, Digests},
-        plan::{Plan, Stack, StackService},
+    experiment::plan::{Plan, Stack, StackService},
+    service::{
+        container::site::Site,
+        locate::{LocateError, Located, Locator},
     },
-    record::schema::{IN_IMAGE, ProgramVersion},
-    service::container::site::Site,
-    service::locate::{LocateError, Located, Locator},
-    tool::{Tool, ToolChoice},
+    system::{digest, executable::own_executable},
+    tool,
 };
 
 /// What was found for each recipe that a stack of the plan names.
 #[derive(Debug)]
-pub struct Programs(BTreeMap<String, Result<Located, LocateError>>, BTreeMap<Tool, Located>);
+pub struct Programs {
+    /// By recipe, and what stands for the containers.
+    found: BTreeMap<String, Result<Located, LocateError>>,
+    tools: BTreeMap<String, Located>,
+}
 
 impl Programs {
     /// # Errors
-    /// A tool that is to drive is missing: without it nothing of what was asked for can be measured.
-    pub fn locate(plan: &Plan, tools: &[ToolChoice], locator: &Locator) -> Result<Self, LocateError> {
+    /// In words: a tool that is to drive is missing. Without it nothing of what was asked for can be measured.
+    pub fn locate(plan: &Plan, tools: &[ToolChoice], locator: &Locator) -> Result<Self, String> {
         let mut found = BTreeMap::new();
         for service in plan.stacks.iter().flat_map(|stack| stack.services.values()) {
             let recipe = &plan.experiment.recipes[&service.recipe];
             found.entry(service.recipe.clone()).or_insert_with(|| locator.locate(&recipe.name, &recipe.program));
         }
         let locator = locator.for_tools();
-        let tools =
-            tools.iter().map(|choice| Ok((choice.tool, locator.locate(choice.tool.name(), &choice.tool.program())?)));
-        Ok(Self(found, tools.collect::<Result<_, LocateError>>()?))
+        let mut located_tools = BTreeMap::new();
+        for choice in tools {
+            let tool = tool::named(&choice.tool).map_err(|error| error.to_string())?;
+            let located = locator.locate(tool.name, &tool.program()).map_err(|error| error.to_string())?;
+            located_tools.insert(choice.tool.clone(), located);
+        }
+        Ok(Self { found, tools: located_tools })
     }
 
     pub fn get(&self, recipe: &str) -> Result<&Located, &LocateError> {
-        self.0[recipe].as_ref()
+        self.found[recipe].as_ref()
     }
 
     /// A tool that drives.
-    pub fn tool(&self, tool: Tool) -> &Located {
-        &self.1[&tool]
+    pub fn tool(&self, tool: &str) -> &Located {
+        &self.tools[tool]
     }
 
-    /// The first thing that a stack lacks, with the service that needs it; `brought` says which services have theirs elsewhere.
+    /// The first program that a stack lacks, and the service that needs it. `brought` says which services get theirs
+    /// elsewhere.
     pub fn missing<'a>(
         &'a self,
         stack: &'a Stack,
@@ -54,35 +65,37 @@ impl Programs {
         needing.find_map(|(name, service)| Some((name.as_str(), self.get(&service.recipe).err()?)))
     }
 
-    /// When no stack has all that it needs: everything that is missing, a line each.
+    /// If every stack lacks something: all that is missing, one line each.
     pub fn all_missing(&self, plan: &Plan, brought: impl Fn(&StackService) -> bool) -> Option<String> {
         let none = plan.stacks.iter().all(|stack| self.missing(stack, &brought).is_some());
-        let lines: Vec<String> = self.0.values().filter_map(|found| Some(found.as_ref().err()?.to_string())).collect();
+        let lines: Vec<String> =
+            self.found.values().filter_map(|found| Some(found.as_ref().err()?.to_string())).collect();
         none.then(|| lines.join("\n"))
     }
 
-    /// Whether what is missing is nowhere on this machine, and not merely of no use.
+    /// Whether a program is missing from this machine, rather than present but unusable.
     pub fn are_absent(&self) -> bool {
-        self.0
+        self.found
             .values()
             .filter_map(|found| found.as_ref().err())
             .all(|error| matches!(error, LocateError::NotFound { .. }))
     }
 
-    /// Adds what no recipe names: the container engine, the image, and the programs in it where they are not this machine's.
+    /// Adds what no recipe names: the container engine, the image, and programs in it that differ from this machine's.
     pub fn add_site(&mut self, site: &Site) {
         let engine = Located { path: site.engine.program.clone(), version: site.describe() };
         let image = Located { path: site.image.name.clone().into(), version: site.image.describe() };
         let inside =
             site.image.programs.iter().map(|(recipe, located)| (format!("{recipe}{IN_IMAGE}"), located.clone()));
         let all = [(site.engine.kind.name().to_owned(), engine), ("image".to_owned(), image)].into_iter().chain(inside);
-        self.0.extend(all.map(|(name, located)| (name, Ok(located))));
+        self.found.extend(all.map(|(name, located)| (name, Ok(located))));
     }
 
-    /// Digests of the executables, lasthop's own among them. One that cannot be read has none.
+    /// Digests of the executables, including lasthop's. One that cannot be read has none.
     pub fn digests(&self) -> Digests {
-        let recipes = self.0.iter().filter_map(|(name, found)| Some((name.clone(), found.as_ref().ok()?.path.clone())));
-        let tools = self.1.iter().map(|(tool, located)| (tool.name().to_owned(), located.path.clone()));
+        let recipes =
+            self.found.iter().filter_map(|(name, found)| Some((name.clone(), found.as_ref().ok()?.path.clone())));
+        let tools = self.tools.iter().map(|(tool, located)| (tool.clone(), located.path.clone()));
         let own = own_executable().ok().map(|path| ("lasthop".to_owned(), PathBuf::from(path)));
         let mut paths: BTreeMap<String, PathBuf> = recipes.chain(tools).collect();
         paths.extend(own);
@@ -96,10 +109,10 @@ impl Programs {
             let path = located.path.display().to_string();
             Some((recipe.clone(), ProgramVersion { path, version: located.version.clone() }))
         };
-        let tools = self.1.iter().map(|(tool, located)| {
+        let tools = self.tools.iter().map(|(tool, located)| {
             let path = located.path.display().to_string();
-            (tool.name().to_owned(), ProgramVersion { path, version: located.version.clone() })
+            (tool.clone(), ProgramVersion { path, version: located.version.clone() })
         });
-        self.0.iter().filter_map(version).chain(tools).collect()
+        self.found.iter().filter_map(version).chain(tools).collect()
     }
 }

@@ -1,92 +1,91 @@
-//! A run that goes on: what it has already, and whether everything is as it was.
+//! Resuming a run: what it already has, and whether anything has changed since.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
-
-use super::{Job, Open, RunError, event::Event, nanoseconds, placement};
-use crate::{
-    experiment::{
-        digest::{self, Digests},
-        model::Experiment,
-        plan::Plan,
-    },
-    record::{
-        ReadError, RunData, WriteError, Writer,
-        schema::{
-            Environment, Origin, Placement, ProgramVersion, Resumption, RunHeader, Settings, Stopped, TrialRecord,
-        },
-        store,
-    },
+use lasthop_model::record::{
+    Digests, Environment, Origin, Placement, ProgramVersion, Resumption, RunHeader, Settings, Stopped, TrialRecord,
 };
 
-/// By recipe, or by what no recipe names: a tool, the engine, the image.
+use super::{
+    Open,
+    consent::{self, Consent},
+    event::Event,
+    job::{Changed, Job, RunError, nanoseconds},
+    placement,
+};
+use crate::{
+    experiment::{digest, model::Experiment, plan::Plan, quantity::written},
+    record::{ReadError, RunData, WriteError, Writer, store},
+};
+
+/// By recipe, or by the name of a tool, the engine or the image.
 type Versions = IndexMap<String, ProgramVersion>;
 
-/// Less than this is no time to start services and measure anything.
+/// Less time than this is not enough to start services and measure anything.
 const LEAST_BUDGET: Duration = Duration::from_secs(1);
 
-/// A run that cannot go on.
+/// A run cannot be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
     Write(#[from] WriteError),
-    #[error("run {0} is still going on: there is nothing to resume")]
+    #[error("run {0} is still running: there is nothing to resume")]
     Running(String),
-    #[error("run {run} is finished: {why}. There is nothing to resume; `lasthop report {run}` shows it")]
+    #[error("run {run} is finished: {why}. There is nothing to resume; see `lasthop report {run}`")]
     Finished { run: String, why: &'static str },
-    #[error("run {0} does not say what it was made from: a part of `lasthop repro` is repeated as a whole")]
+    #[error("run {0} belongs to `lasthop repro` and cannot be resumed: repeat its study instead")]
     NoOrigin(String),
     #[error(
-        "the budget of run {run} is spent: say how much more time it may take, \
-         for example `lasthop resume {run} --budget {seconds}s`"
+        "the budget of run {run} is used up: give it more time, \
+         for example `lasthop resume {run} --budget {}`", written(*.budget)
     )]
-    Spent { run: String, seconds: u64 },
+    Spent { run: String, budget: Duration },
+    #[error("{} is a link, and lasthop's records contain none: writing to it could change another file; start a new run instead", .0.display())]
+    Link(PathBuf),
     #[error(transparent)]
     Changed(#[from] Changed),
 }
 
-/// Something is not as it was: two halves of such a run could not be compared.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "run {run} cannot go on, because what it measures has changed since:\n{}\nMake a new run instead: {again}",
-    differences.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n")
-)]
-pub struct Changed {
-    run: String,
-    differences: Vec<String>,
-    /// The command line of the run.
-    again: String,
-}
+/// What is written when a run is resumed.
+const WRITTEN: [&str; 7] =
+    ["lock", "trials.jsonl", "environment.json", "end.json", "headline.txt", "services", "run.json"];
 
-/// The record of a run that has not come to its end, locked.
+/// The locked record of an unfinished run.
 pub struct Unfinished {
     writer: Writer,
     data: RunData,
     pub origin: Origin,
 }
 
-/// What a run had behind it when it went on; nothing for a new one.
+/// What a run already had when it was resumed; nothing for a new run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Past {
     /// Running time.
     pub took: Duration,
     /// Number of the first round from now on.
     pub next_round: u32,
-    /// Rounds that came to their end.
+    /// Completed rounds.
     pub whole_rounds: u32,
 }
 
 impl Unfinished {
-    /// Opens a record that can be taken up again.
+    /// Opens a record that can be resumed.
     ///
     /// # Errors
-    /// Where it is going on, finished, or does not say what it was made from.
+    /// The run is still running, is finished, or does not say what it was made from.
     pub fn open(directory: &Path) -> Result<Self, ResumeError> {
         let run = store::header(directory)?.run;
+        if let Some(link) = WRITTEN.iter().map(|name| directory.join(name)).find(|path| path.is_symlink()) {
+            return Err(ResumeError::Link(link));
+        }
         if store::state(directory) == store::State::Running {
             return Err(ResumeError::Running(run));
         }
@@ -99,24 +98,33 @@ impl Unfinished {
         Ok(Self { writer, data, origin })
     }
 
-    /// The settings of the run, with `more` time from now on; without it what is left of its own.
+    /// The settings of the run, with `more` time from now on, or with the rest of its own budget.
     ///
     /// # Errors
-    /// [`ResumeError::Spent`] where nothing is left.
+    /// [`ResumeError::Spent`] if nothing is left.
     pub fn settings(&self, more: Option<Duration>) -> Result<Settings, ResumeError> {
         let header = &self.data.header;
         let used = self.data.took_ns();
         let budget_ns = more.map_or(self.data.budget_ns(), |more| used.saturating_add(nanoseconds(more)));
         let by_budget = self.data.end.as_ref().is_some_and(|end| end.stopped == Stopped::Budget);
         if more.is_none() && (by_budget || budget_ns < used.saturating_add(nanoseconds(LEAST_BUDGET))) {
-            let seconds = header.settings.budget_ns.div_ceil(1_000_000_000);
-            return Err(ResumeError::Spent { run: header.run.clone(), seconds });
+            let budget = Duration::from_nanos(header.settings.budget_ns);
+            return Err(ResumeError::Spent { run: header.run.clone(), budget });
         }
         Ok(Settings { budget_ns, ..header.settings.clone() })
     }
 
+    /// What resuming executes and connects to because the record says so; nothing if the record is certainly this
+    /// user's.
+    #[must_use]
+    pub fn to_confirm(&self, store: &Path, experiment: &Experiment) -> Option<Consent> {
+        let because = consent::foreign(self.writer.directory(), store)?;
+        let executed = consent::executed(&self.origin, &self.data.header.settings, experiment);
+        Some(Consent { run: self.data.header.run.clone(), because, executed })
+    }
+
     /// # Errors
-    /// [`Changed`] where a file of the experiment or of a recipe is not as it was, or lasthop has another version.
+    /// [`Changed`] if a file of the experiment or of a recipe has changed, or lasthop has another version.
     pub fn same_experiment(&self, experiment: &Experiment) -> Result<(), Changed> {
         let mut differences = Vec::new();
         compare(&mut differences, "lasthop", &self.data.header.lasthop, env!("CARGO_PKG_VERSION"));
@@ -125,26 +133,33 @@ impl Unfinished {
     }
 
     /// # Errors
-    /// [`Changed`] where the cases would be others.
+    /// [`Changed`] if the cases would be different.
     pub fn same_plan(&self, plan: &Plan) -> Result<(), Changed> {
         let header = &self.data.header;
         let same = header.cases == plan.cases && header.factors == plan.factors;
-        self.unchanged(if same { Vec::new() } else { vec!["its cases would be others".to_owned()] })
+        self.unchanged(if same { Vec::new() } else { vec!["its cases would be different".to_owned()] })
     }
 
     /// # Errors
-    /// [`Changed`] where machine, kernel or programs are not what they were.
+    /// [`Changed`] if the machine, the kernel or programs have changed.
     fn same_machine(&self, now: &Environment, executables: &Digests) -> Result<(), Changed> {
         let mut differences = Vec::new();
         let then = self.data.environment.as_ref();
-        if let Some(then) = then {
-            compare_machines(&mut differences, then, now);
+        match then {
+            Some(then) => compare_machines(&mut differences, then, now),
+            None if self.data.trials().next().is_some() => {
+                differences.push(
+                    "its environment.json is missing, so the machine on which it was measured is unknown".to_owned(),
+                );
+            }
+            // It ended before anything was measured.
+            None => {}
         }
         let programs = then.map(|then| &then.programs);
         compare_programs(&mut differences, (programs, &self.origin.executables), (&now.programs, executables));
         let cpus = placement::allowed();
         let missing = placed(&self.data.header.settings.placement).into_iter().filter(|cpu| !cpus.contains(cpu));
-        differences.extend(missing.map(|cpu| format!("CPU {cpu}, which it used, is not allowed to this process")));
+        differences.extend(missing.map(|cpu| format!("it used CPU {cpu}, which this process may not use")));
         self.unchanged(differences)
     }
 
@@ -154,7 +169,7 @@ impl Unfinished {
         if differences.is_empty() { Ok(()) } else { Err(Changed { run: run.clone(), differences, again }) }
     }
 
-    /// What is behind it. A round that had begun is left as it is, and its folder, too: the next one has a new number.
+    /// What it already has. An incomplete round and its folder stay as they are; the next round gets a new number.
     fn past(&self) -> Past {
         let folders = std::fs::read_dir(self.writer.services()).into_iter().flatten().flatten();
         let started = folders.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -166,10 +181,10 @@ impl Unfinished {
         }
     }
 
-    /// Writes down that the run goes on.
+    /// Records that the run was resumed.
     ///
     /// # Errors
-    /// [`RunError::Changed`] when the machine or a program is not what it was: the record is as it was, then.
+    /// [`RunError::Changed`] if the machine or a program has changed. The record is then left unchanged.
     pub(super) fn go_on(
         mut self,
         job: &Job<'_>,
@@ -190,17 +205,17 @@ impl Unfinished {
         };
         self.writer.resume(&resumption)?;
         tell(&Event::Resumed { run: &self.data.header.run, resumption: &resumption });
-        self.data.records.push(TrialRecord::Resumed(resumption));
+        self.data.records.push(TrialRecord::Resumed(Box::new(resumption)));
         Ok(Open { writer: self.writer, data: self.data, past })
     }
 }
 
-/// Why a run that ended so has nothing left to do.
+/// Why a run that ended like this has nothing left to do.
 fn finished(stopped: Stopped) -> Option<&'static str> {
     match stopped {
-        Stopped::Precision => Some("every interval is as narrow as was asked for"),
-        Stopped::Rounds => Some("it made as many rounds as were asked for"),
-        Stopped::Failed => Some("no case of it works"),
+        Stopped::Precision => Some("every interval is as narrow as you asked"),
+        Stopped::Rounds => Some("it has as many rounds as you asked for"),
+        Stopped::Failed => Some("none of its cases works"),
         Stopped::Budget | Stopped::Interrupted => None,
     }
 }
@@ -215,7 +230,7 @@ fn placed(placement: &Placement) -> Vec<u32> {
 
 fn compare(differences: &mut Vec<String>, what: &str, then: &str, now: &str) {
     if then != now {
-        differences.push(format!("{what}: {then} then, {now} now"));
+        differences.push(format!("{what}: was {then}, is now {now}"));
     }
 }
 
@@ -228,8 +243,8 @@ fn changed_files(then: &Digests, now: &Digests) -> Vec<String> {
     gone.chain(other).collect()
 }
 
-/// Kernel settings that only one of the two shows belong to a module that was loaded meanwhile, often by the run itself.
-/// Memory and load are what every boot and every minute changes.
+/// Ignores kernel settings that only one of the two has: they belong to a module that was loaded meanwhile, often by
+/// the run itself. Ignores memory and load too, which change with every boot and every minute.
 fn compare_machines(differences: &mut Vec<String>, then: &Environment, now: &Environment) {
     let none = || "none".to_owned();
     let driver = |environment: &Environment| environment.driver.as_ref().map_or_else(none, |one| one.place.clone());
@@ -253,9 +268,9 @@ fn compare_machines(differences: &mut Vec<String>, then: &Environment, now: &Env
     }
 }
 
-/// Path, then version, then content: a package that was rebuilt keeps the first two. A run goes on without what it did not
-/// have, because cases that were left out for it would be measured from now on. Where it ended before it wrote down its
-/// environment, only digests tell what it had.
+/// Compares path, version and content, because a rebuilt package keeps the first two. A program that was missing before
+/// must not appear now, because cases that were left out for it would then be measured. If the run ended before it
+/// wrote its environment, only digests tell what it had.
 fn compare_programs(differences: &mut Vec<String>, then: (Option<&Versions>, &Digests), now: (&Versions, &Digests)) {
     let nothing = Versions::new();
     let known = then.0.unwrap_or(&nothing);
@@ -263,7 +278,7 @@ fn compare_programs(differences: &mut Vec<String>, then: (Option<&Versions>, &Di
     for (name, program) in known {
         let before = differences.len();
         match now.0.get(name) {
-            None => differences.push(format!("{name}: {} then, not found now", program.path)),
+            None => differences.push(format!("{name}: was {}, is now missing", program.path)),
             Some(found) => {
                 compare(differences, name, &program.path, &found.path);
                 compare(differences, name, &program.version, &found.version);
@@ -276,15 +291,15 @@ fn compare_programs(differences: &mut Vec<String>, then: (Option<&Versions>, &Di
     for (name, program) in now.0 {
         let had = if then.0.is_some() { known.contains_key(name) } else { then.1.contains_key(name) };
         if !had && (then.0.is_some() || now.1.contains_key(name)) {
-            differences.push(format!("{name}: not found then, {} ({}) now", program.version, program.path));
+            differences.push(format!("{name}: was missing, is now {} ({})", program.version, program.path));
         }
     }
     for name in then.1.keys().filter(|name| !known.contains_key(*name) && !now.1.contains_key(*name)) {
-        differences.push(format!("{name}: its executable is not found now"));
+        differences.push(format!("{name}: its executable is now missing"));
     }
     for (name, digest) in now.1.iter().filter(|(name, _)| !told.contains(name)) {
         if then.1.get(name).is_some_and(|before| before != digest) {
-            differences.push(format!("{name}: its executable is another one than then"));
+            differences.push(format!("{name}: its executable has changed"));
         }
     }
 }
@@ -323,8 +338,8 @@ mod tests {
             found
         };
         assert_eq!(lines("1.22", "a"), [""; 0]);
-        assert_eq!(lines("1.26", "b"), ["nginx: 1.22 then, 1.26 now"]);
-        assert_eq!(lines("1.22", "b"), ["nginx: its executable is another one than then"]);
+        assert_eq!(lines("1.26", "b"), ["nginx: was 1.22, is now 1.26"]);
+        assert_eq!(lines("1.22", "b"), ["nginx: its executable has changed"]);
     }
 
     #[test]
@@ -344,20 +359,20 @@ mod tests {
             compare_programs(&mut found, (then_programs.as_ref(), then.1), (&programs(now.0), now.1));
             found
         };
-        let new = "thin: not found then, 1.22 (/usr/bin/thin) now";
+        let new = "thin: was missing, is now 1.22 (/usr/bin/thin)";
         assert_eq!(lines((Some(&["nginx"]), &some), (&["nginx", "thin"], &all)), [new]);
         assert_eq!(lines((None, &some), (&["nginx", "thin"], &all)), [new], "it ended before it wrote its environment");
         assert_eq!(
             lines((Some(&["nginx", "thin"]), &all), (&["nginx"], &some)),
-            ["thin: /usr/bin/thin then, not found now"]
+            ["thin: was /usr/bin/thin, is now missing"]
         );
-        assert_eq!(lines((None, &all), (&["nginx"], &some)), ["thin: its executable is not found now"]);
+        assert_eq!(lines((None, &all), (&["nginx"], &some)), ["thin: its executable is now missing"]);
         assert_eq!(lines((Some(&["nginx"]), &some), (&["nginx"], &some)), [""; 0]);
         // The engine and the image have no digest here.
         assert_eq!(lines((None, &some), (&["nginx", "podman"], &some)), [""; 0]);
         assert_eq!(
             lines((Some(&["nginx"]), &some), (&["nginx", "podman"], &some)),
-            ["podman: not found then, 1.22 (/usr/bin/podman) now"]
+            ["podman: was missing, is now 1.22 (/usr/bin/podman)"]
         );
     }
 }

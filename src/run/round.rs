@@ -1,11 +1,11 @@
-//! One round: services and drivers started afresh, verified, driven in blocks, stopped.
+//! One round: starts services and drivers afresh, verifies the cases, drives them in blocks, and stops everything.
 
 mod headroom;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
     path::Path,
     time::{Duration, Instant},
 };
@@ -17,57 +17,72 @@ use lasthop_load::{
     spec::{Model, Spec},
     wire::{Stage as WireStage, TrialPhases},
 };
+use lasthop_model::{
+    binding::{Bindings, service_of},
+    driver::ToolChoice,
+    observation::{InContainer, Role},
+    record::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
+};
 use lasthop_stats::random;
 
 use super::{
-    RunError, Runner,
+    Runner,
     away::Away,
     driver::{Driver, DriverError},
     event::Event,
-    nanoseconds, placement, probe, site,
+    job::{RunError, nanoseconds},
+    pause::Pause,
+    placement, probe, site,
 };
 use crate::{
-    experiment::plan::{Stack as PlannedStack, StackService, tool_of},
-    observe::{
-        self,
-        observer::Observer,
-        procfs::{InContainer, Role},
+    experiment::{
+        model::GivesUpRoot,
+        plan::{Stack as PlannedStack, StackService, tool_of},
     },
-    record::schema::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
+    observe::{self, observer::Observer},
     service::{
-        bindings::{Bindings, service_of},
         container::site::Housing,
         guard::{Exit, GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
         stack::{Instance, Stack, StackPlan, StartError},
     },
-    tool::{Tool, ToolChoice, drive::Foreign},
+    system::{executable::own_executable, interrupt},
+    tool::{self, Tool, drive::Foreign},
 };
 
-/// Name under which lasthop's own driver is kept among foreign ones.
+/// Name of lasthop's own driver among the others.
 const OWN: &str = "lasthop";
 
 /// The running processes of a round.
 pub struct Round {
     number: u32,
-    /// By number of the stack; `None` where it did not come up.
+    /// By number of the stack; `None` if it did not start.
     stacks: Vec<Option<Up>>,
     /// By command.
     drivers: BTreeMap<String, RunningDriver>,
-    /// By index of the case: the name of its driver, where the case works.
-    ready: Vec<Option<String>>,
+    /// How many were started, including those that have ended.
+    drivers_started: usize,
+    /// By index of the case: its driver, if the case works.
+    ready: Vec<Option<Ready>>,
     observer: Observer,
+}
+
+/// The driver that prepared a case. If another driver replaces it, that one does not know the case.
+#[derive(Clone)]
+struct Ready {
+    driver: String,
+    pid: i32,
 }
 
 /// A stack that is up.
 struct Up {
     stack: Stack,
     bindings: Bindings,
-    /// Whether a failure of it has waited for a service to end already; only the first round has time for that.
+    /// Whether a failure has already waited for a service to end. Only the first round has time for that.
     waited: bool,
 }
 
-/// Time in which a service that fails while it starts may still end after its first wrong answer.
+/// How long a service that fails during its start may take to end after its first wrong reply.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 struct RunningDriver {
@@ -77,7 +92,7 @@ struct RunningDriver {
 }
 
 impl RunningDriver {
-    /// Prepares a case with the paths of files as they are where the driver is.
+    /// Prepares a case, with the paths of files as they are where the driver runs.
     fn prepare(&mut self, away: Option<&Away>, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
         let there = away.map(|away| away.localise(spec)).transpose();
         let there = there.map_err(|cause| DriverError::Refused { stage: WireStage::Spec, cause })?;
@@ -117,7 +132,7 @@ impl Round {
     /// Starts all stacks at the same time, then verifies each case.
     ///
     /// # Errors
-    /// Only what keeps the record from being written. Whatever does not come up is a failure row of its cases.
+    /// The record cannot be written. What does not start becomes a failure row of its cases.
     pub fn start(runner: &mut Runner<'_>, number: u32) -> Result<Self, RunError> {
         let (at, begun) = (runner.elapsed(), Instant::now());
         let plan = runner.job.plan;
@@ -127,6 +142,7 @@ impl Round {
             number,
             stacks: plan.stacks.iter().map(|_| None).collect(),
             drivers: BTreeMap::new(),
+            drivers_started: 0,
             ready: plan.cases.iter().map(|_| None).collect(),
             observer: Observer::new(Vec::new()),
         };
@@ -135,21 +151,25 @@ impl Round {
         runner.keep_environment()?;
         let mut proofs = IndexMap::new();
         for index in 0..plan.cases.len() {
-            if runner.interrupted() {
+            if runner.is_cut_short() {
                 break;
             }
             if let Some(proof) = round.open(runner, index)? {
-                proofs.insert(plan.cases[index].case.clone(), proof);
+                proofs.insert(plan.cases[index].case.clone(), proof.into());
             }
         }
         let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
-        runner.append(TrialRecord::Round(RoundRecord {
+        if runner.is_cut_short() {
+            // An incomplete round does not count, so what only the first round examines is left to the next one.
+            return Ok(round);
+        }
+        runner.append(TrialRecord::Round(Box::new(RoundRecord {
             round: number,
             at_ns: nanoseconds(at),
             start_ns: nanoseconds(begun.elapsed()),
             cases: proofs,
             headroom,
-        }))?;
+        })))?;
         Ok(round)
     }
 
@@ -161,6 +181,7 @@ impl Round {
             }
             match runner.stack_plan(stack, self.number) {
                 Ok(plan) => plans.push(plan),
+                Err(_) if runner.was_cut_off() => return Ok(()),
                 Err(trouble) => runner.fail_stack(self.number, stack.number, &trouble)?,
             }
         }
@@ -172,22 +193,25 @@ impl Round {
                 Ok(stack) => {
                     self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited });
                 }
+                Err(_) if runner.was_cut_off() => {}
                 Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
             }
         }
         Ok(())
     }
 
-    /// Opens a case's connections, verifies its answers and its link, and warms it up.
+    /// Opens a case's connections, verifies its replies and its link, and warms it up.
     fn open(&mut self, runner: &mut Runner<'_>, index: usize) -> Result<Option<CaseProof>, RunError> {
         let case = &runner.job.plan.cases[index];
         let Some(up) = &self.stacks[case.stack].as_ref().filter(|_| !runner.given_up(index)) else { return Ok(None) };
         let bindings = up.bindings.clone();
         match self.verify(runner, case, &bindings) {
             Ok((driver, proof)) => {
-                self.ready[index] = Some(driver);
+                let pid = self.drivers[&driver].process.pid;
+                self.ready[index] = Some(Ready { driver, pid });
                 Ok(Some(proof))
             }
+            Err(_) if runner.was_cut_off() => Ok(None),
             Err(trouble) => {
                 runner.fail(self.failure(None, case, trouble))?;
                 Ok(None)
@@ -219,7 +243,8 @@ impl Round {
         let wanted = plan.proof(case, bindings).map_err(|error| Trouble::plan(&error))?;
         let running = self.drivers.get_mut(&name).expect("it has just been started");
         let driven = running.prepare(runner.away.as_ref(), &case.case, &load.spec).and_then(|proof| {
-            // A tool's shortest trial is long, and its driver has verified the answers by lasthop's own engine.
+            // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
+            // engine.
             if tool.is_none() {
                 running.driver.trial(&case.case, runner.phases(case))?;
             }
@@ -227,11 +252,13 @@ impl Round {
         });
         let driver = driven.map_err(|error| self.trouble(runner, &name, case, &error))?;
         let link = match wanted {
-            Some(wanted) => Some(probe::link(&load.spec, &wanted).map_err(|cause| Trouble {
-                stage: "verify".to_owned(),
-                cause: format!("the application does not say which connection a request came over: {cause}"),
-                log: self.log_of(case),
-            })?),
+            Some(wanted) => {
+                Some(probe::link(&load.spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
+                    stage: "verify".to_owned(),
+                    cause: format!("the application does not say which connection a request came over: {cause}"),
+                    log: self.log_of(case),
+                })?)
+            }
             None => None,
         };
         let path = match (&runner.site, runner.is_first_round()) {
@@ -241,12 +268,12 @@ impl Round {
         Ok((name, CaseProof { spec: load.spec, driver, link, path }))
     }
 
-    /// Every case of a round faces the same arrivals, and every round has others.
+    /// All cases of a round get the same arrivals. Each round gets new ones.
     fn arrivals_seed(&self, runner: &Runner<'_>) -> u64 {
         random::seed_for(runner.job.settings.seed, &["arrivals", &self.number.to_string()])
     }
 
-    /// The hops of the link. Rules and proxies that a container meets are others than those that a process here meets.
+    /// The hops of the link. A container meets other rules and proxies than a process on the host.
     fn path(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings) -> Vec<String> {
         let link = &runner.job.plan.experiment.link;
         let Some(to) = bindings.services.get(&link.to) else { return Vec::new() };
@@ -257,14 +284,15 @@ impl Round {
         }
     }
 
-    /// Starts the driver of a case unless it runs already.
+    /// Starts the driver of a case unless it is already running.
     fn driver(&mut self, runner: &Runner<'_>, name: &str, command: Option<&[String]>) -> Result<(), Trouble> {
         if !self.drivers.contains_key(name) {
             let log = runner
                 .writer
                 .services()
                 .join(self.number.to_string())
-                .join(format!("driver-{}.log", self.drivers.len()));
+                .join(format!("driver-{}.log", self.drivers_started));
+            self.drivers_started += 1;
             let running = start_driver(runner, command, &log).map_err(|cause| Trouble {
                 stage: "start".to_owned(),
                 cause,
@@ -278,16 +306,16 @@ impl Round {
         Ok(())
     }
 
-    /// Drives blocks until the round is over; `Some` when the whole run is to end.
+    /// Drives blocks until the round is over; `Some` if the whole run must end.
     ///
     /// # Errors
-    /// Only what keeps the record from being written.
+    /// The record cannot be written.
     pub fn blocks(&mut self, runner: &mut Runner<'_>) -> Result<Option<Stopped>, RunError> {
         let mut longest = Duration::ZERO;
         for block in 0..runner.job.settings.blocks {
             let begun = Instant::now();
             for position in runner.schedule.order(self.number, block, self.ready.len()).into_iter().enumerate() {
-                if runner.interrupted() {
+                if runner.is_cut_short() {
                     return Ok(Some(Stopped::Interrupted));
                 }
                 self.trial(runner, block, position)?;
@@ -308,16 +336,17 @@ impl Round {
         (position, index): (usize, usize),
     ) -> Result<(), RunError> {
         let case = &runner.job.plan.cases[index];
-        let Some(name) = self.ready[index].clone() else { return Ok(()) };
+        let Some(Ready { driver: name, pid }) = self.ready[index].clone() else { return Ok(()) };
         let elapsed = runner.elapsed();
         (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
-        let Some(running) = self.drivers.get_mut(&name) else {
-            // It ended in the trial of another case, whose row has the reason.
+        let Some(running) = self.drivers.get_mut(&name).filter(|running| running.process.pid == pid) else {
+            // It ended during another case, whose row has the reason.
             self.ready[index] = None;
             let trouble =
                 Trouble { stage: "trial".to_owned(), cause: DriverError::Ended.to_string(), log: String::new() };
             return runner.fail(self.failure(Some(block), case, trouble));
         };
+        let watch = Pause::watch();
         let before = self.observer.snapshot();
         let result = running.driver.trial(&case.case, runner.phases(case));
         let after = self.observer.snapshot();
@@ -326,10 +355,14 @@ impl Round {
             Err(error) => Err(self.trouble(runner, &name, case, &error)),
         };
         match result.and_then(|result| self.alive(case).map(|()| result)) {
+            Ok(_) if watch.has_seen_one() => {
+                (runner.tell)(&Event::Paused { case: &case.case });
+                Ok(())
+            }
             Ok(result) => {
                 let mut observations = self.observer.between(&before, &after, case.stack);
                 if runner.away.as_ref().is_some_and(Away::is_stranger_here) {
-                    // It descends from sshd, and is no stranger all the same.
+                    // It descends from sshd, but it is not foreign load.
                     let foreign = &mut observations.machine.foreign_ns;
                     *foreign = foreign.saturating_sub(result.cost.cpu_ns());
                 }
@@ -343,6 +376,7 @@ impl Round {
                     observations,
                 })))
             }
+            Err(_) if runner.was_cut_off() => Ok(()),
             Err(trouble) => {
                 self.ready[index] = None;
                 runner.fail(self.failure(Some(block), case, trouble))
@@ -350,11 +384,14 @@ impl Round {
         }
     }
 
-    /// Ends drivers and services, whatever state they are in.
+    /// Ends drivers and services, in any state.
     ///
     /// # Errors
-    /// Only what keeps the record from being written; a service that does not end is a failure row.
+    /// The record cannot be written. A service that does not end becomes a failure row.
     pub fn stop(self, runner: &mut Runner<'_>) -> Result<(), RunError> {
+        let services = self.stacks.iter().flatten().map(|up| up.stack.instances.len()).sum();
+        (runner.tell)(&Event::Stopping { services });
+        let _shield = interrupt::shield();
         for running in self.drivers.into_values() {
             // The end of its input ends a driver.
             drop(running.driver);
@@ -364,7 +401,9 @@ impl Round {
         let numbers: Vec<usize> = stacks.iter().map(|up| up.bindings.stack).collect();
         let stopped = Stack::stop_all(stacks.into_iter().map(|up| up.stack).collect());
         for (number, stopped) in numbers.into_iter().zip(stopped) {
-            if let Err(error) = stopped {
+            if let Err(error) = stopped
+                && !runner.guard.is_lost()
+            {
                 runner.fail_stack(self.number, number, &Trouble::from(&error))?;
             }
         }
@@ -413,14 +452,15 @@ impl Round {
         ended.unwrap_or_else(|| Trouble { stage: "trial".to_owned(), cause, log: self.log_of(case) })
     }
 
-    /// A service that has died meanwhile explains more than a reset connection.
+    /// If a service has died meanwhile, that explains more than a reset connection.
     fn ended(&mut self, case: &CasePlan, stage: &str, seen: impl Display) -> Option<Trouble> {
         let (instance, exit) = self.stacks[case.stack].as_mut()?.died()?;
         let ended = Trouble::ended(stage, instance, exit);
         Some(Trouble { cause: format!("{} ({seen})", ended.cause), ..ended })
     }
 
-    /// What others answer for a service that has ended (a worker that outlives its master) is not what was to be measured.
+    /// If the service has ended, replies come from something else, such as a worker that outlives its master, and must
+    /// not be measured.
     fn alive(&self, case: &CasePlan) -> Result<(), Trouble> {
         match self.stacks[case.stack].as_ref().and_then(|up| up.stack.died()) {
             None => Ok(()),
@@ -436,26 +476,29 @@ impl Round {
 }
 
 impl Up {
-    /// The service that ended by itself. A server whose workers cannot start accepts a connection first and ends a
-    /// little later: the first failure waits for that.
+    /// The service that ended by itself. A server whose workers cannot start may accept a connection first and end a
+    /// little later, so the first failure waits for that.
     fn died(&mut self) -> Option<(&Instance, Exit)> {
         let begun = Instant::now();
-        while !self.waited && self.stack.died().is_none() && begun.elapsed() < LAST_WORDS {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        while !self.waited
+            && self.stack.died().is_none()
+            && begun.elapsed() < LAST_WORDS
+            && interrupt::pause(Duration::from_millis(10))
+        {}
         self.waited = true;
         self.stack.died()
     }
 }
 
-/// A trial without a single right answer is a failure, and so is one in which every tenth is wrong.
+/// A trial without any right reply is a failure, and so is one with a wrong reply in ten.
 fn answered(result: TrialResult) -> Result<TrialResult, String> {
     let errors = result.error_total();
     if result.requests > 0 && errors * 10 < result.requests_total {
         return Ok(result);
     }
-    let first = result.errors.values().next().map_or_else(|| "no answer came".to_owned(), |error| error.first.clone());
-    Err(format!("{errors} errors against {} right answers; the first: {first}", result.requests_total))
+    let first =
+        result.errors.values().next().map_or_else(|| "there was no reply".to_owned(), |error| error.first.clone());
+    Err(format!("{errors} errors and {} right replies; the first error: {first}", result.requests_total))
 }
 
 fn start_driver(runner: &Runner<'_>, command: Option<&[String]>, log: &Path) -> Result<RunningDriver, String> {
@@ -480,33 +523,31 @@ fn start_driver(runner: &Runner<'_>, command: Option<&[String]>, log: &Path) -> 
     Ok(RunningDriver { driver, process, log: log.to_owned() })
 }
 
-/// By its link in `/proc` where the file was replaced since lasthop started: the guard, which starts it, is the same file.
-pub(super) fn own_executable() -> Result<String, String> {
-    let path = std::env::current_exe().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
-    Ok(if path.exists() { path.display().to_string() } else { "/proc/self/exe".to_owned() })
-}
-
 impl Runner<'_> {
-    /// Lengths of a case's trials. Tools count whole seconds and leave no warm-up out.
+    /// Lengths of a case's trials. Tools run for whole seconds and have no warm-up.
     fn phases(&self, case: &CasePlan) -> TrialPhases {
         let settings = &self.job.settings;
         match tool_of(&case.levels) {
             None => TrialPhases { warm_up_ns: settings.warm_up_ns, measure_ns: settings.trial_ns },
-            Some(tool) => {
+            Some(_) => {
                 let wanted = settings.trial_ns.div_ceil(1_000_000_000) * 1_000_000_000;
-                TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(tool.shortest_trial())) }
+                TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(tool::SHORTEST_TRIAL)) }
             }
         }
     }
 
     /// lasthop as the driver that runs a tool.
-    fn tool_command(&self, tool: Tool) -> Result<Vec<String>, Trouble> {
-        let located = self.programs.tool(tool);
-        let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool);
-        let scratch = self.sandbox.path().join(format!("tool-{tool}"));
-        std::fs::create_dir_all(&scratch).map_err(|error| Trouble::plan(&error))?;
+    fn tool_command(&self, tool: &Tool) -> Result<Vec<String>, Trouble> {
+        let located = self.programs.tool(tool.name);
+        let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool.name);
+        let scratch = self.sandbox.path().join(format!("tool-{}", tool.name));
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&scratch)
+            .map_err(|error| Trouble::plan(&error))?;
         let foreign = Foreign {
-            choice: choice.cloned().unwrap_or_else(|| ToolChoice::plain(tool)),
+            choice: choice.cloned().unwrap_or_else(|| ToolChoice::plain(tool.name)),
             program: located.path.clone(),
             version: located.version.clone(),
             scratch,
@@ -516,7 +557,7 @@ impl Runner<'_> {
         Ok(vec![own, "drive".to_owned(), "--foreign".to_owned(), json])
     }
 
-    /// Whether a stack still has a case that is not given up.
+    /// Whether a stack still has a case that was not given up.
     fn wanted(&self, stack: usize) -> bool {
         self.job.plan.cases.iter().enumerate().any(|(index, case)| case.stack == stack && !self.given_up(index))
     }
@@ -531,8 +572,9 @@ impl Runner<'_> {
             let cause = format!("service `{service}`: {error}");
             return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
         }
+        let contained = stack.services.values().any(|service| service.container.is_some());
         let wanted: Vec<Wanted> =
-            stack.services.iter().map(|(name, service)| self.wanted_service(name, service)).collect();
+            stack.services.iter().map(|(name, service)| self.wanted_service(name, service, contained)).collect();
         let record = self.writer.services();
         let mut bindings =
             self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
@@ -547,7 +589,7 @@ impl Runner<'_> {
         Ok(StackPlan { bindings, services, containers })
     }
 
-    /// Puts those services of a stack into containers that the plan says.
+    /// Assigns services of a stack to containers, as planned.
     fn contain(&self, stack: &PlannedStack, bindings: &mut Bindings) -> Result<IndexMap<String, Housing>, Trouble> {
         let containers: IndexMap<_, _> = stack
             .services
@@ -566,20 +608,25 @@ impl Runner<'_> {
         }
     }
 
-    /// The program of a service in a container, where that is not this machine's.
+    /// The program of a service in a container, if it differs from this machine's.
     fn program_in_image(&self, service: &StackService) -> Option<&Path> {
         let site = self.site.as_ref()?.as_ref().ok().filter(|_| service.container.is_some())?;
         site.image.programs.get(&service.recipe).map(|located| located.path.as_path())
     }
 
-    fn wanted_service(&self, name: &str, service: &StackService) -> Wanted {
+    /// `contained`: there are containers in its stack.
+    fn wanted_service(&self, name: &str, service: &StackService, contained: bool) -> Wanted {
         let recipe = &self.job.plan.experiment.recipes[&service.recipe];
         let inside = self.program_in_image(service);
         let here = || self.programs.get(&service.recipe).expect("nothing is missing").path.as_path();
         let program = inside.unwrap_or_else(here);
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);
-        wanted.unprivileged = recipe.unprivileged;
+        wanted.unprivileged = match recipe.gives_up_root {
+            GivesUpRoot::Never => false,
+            GivesUpRoot::OutsideContainers => !contained,
+            GivesUpRoot::Everywhere => true,
+        };
         let listen = recipe.listen.get(&service.transport);
         if let Some(file) = listen.and_then(|listen| listen.file.as_ref()) {
             wanted.socket.clone_from(file);

@@ -1,31 +1,36 @@
-//! What the containers of a run need, looked for once before anything starts.
+//! Finds once, before anything starts, what the containers of a run need.
 
 use std::path::Path;
 
-use super::{Job, programs::Programs};
+use lasthop_model::{binding::service_of, container::Network, engine::Images};
+
+use super::{event::Event, job::Job, programs::Programs};
 use crate::{
     experiment::{
-        container::Network,
         model::{Experiment, Source},
         plan::{Stack, StackService},
     },
-    service::bindings::service_of,
     service::container::{
         containerfile::{Context, FILE},
         engine::Engine,
-        image::Images,
         site::{Needs, Site, SiteError},
     },
 };
 
-/// Engine, image and network for the containers of the plan; `None` where it has none.
-pub fn open(job: &Job<'_>, programs: &Programs, sandbox: &Path) -> Option<Result<Site, SiteError>> {
+/// Engine, image and network for the containers of the plan; `None` if it has none.
+pub fn open(
+    job: &Job<'_>,
+    programs: &Programs,
+    sandbox: &Path,
+    tell: &mut dyn FnMut(&Event<'_>),
+) -> Option<Result<Site, SiteError>> {
     let needs = needs(job, programs)?;
+    tell(&Event::Containing);
     let engine = Engine::find(job.engine).map_err(SiteError::from);
     Some(engine.and_then(|engine| Site::open(engine, sandbox, &needs)))
 }
 
-/// Whether the program of a service may come from an image that is yet to be made.
+/// Whether the program of a service may come from an image that is built later.
 pub fn may_bring(job: &Job<'_>, service: &StackService) -> bool {
     service.container.is_some() && context(&job.plan.experiment).is_some() && job.images != Images::Packages
 }

@@ -14,6 +14,10 @@ pub enum HomeError {
     )]
     Nowhere,
     #[error(
+        "the path of the data folder {path} is not UTF-8, so records cannot hold it; set LASTHOP_HOME to another directory"
+    )]
+    NotText { path: PathBuf },
+    #[error(
         "lasthop cannot write its data folder {path}: {cause}; set LASTHOP_HOME to a directory that can be written"
     )]
     ReadOnly { path: PathBuf, cause: io::Error },
@@ -27,7 +31,7 @@ impl Home {
     /// `$LASTHOP_HOME`, or `$XDG_DATA_HOME/lasthop`, or `~/.local/share/lasthop`.
     ///
     /// # Errors
-    /// None of the variables is set.
+    /// None of the variables is set, or it is no text.
     pub fn find() -> Result<Self, HomeError> {
         Self::from_variables(|name| env::var_os(name))
     }
@@ -45,7 +49,14 @@ impl Home {
             .or_else(|| set("XDG_DATA_HOME").map(|path| path.join("lasthop")))
             .or_else(|| set("HOME").map(|path| path.join(".local/share/lasthop")))
             .map(Self::at)
-            .ok_or(HomeError::Nowhere)
+            .ok_or(HomeError::Nowhere)?
+            .as_text()
+    }
+
+    /// # Errors
+    /// [`HomeError::NotText`]: commands, configurations and records name paths below it.
+    pub fn as_text(self) -> Result<Self, HomeError> {
+        if self.0.to_str().is_some() { Ok(self) } else { Err(HomeError::NotText { path: self.0 }) }
     }
 
     #[must_use]
@@ -78,10 +89,9 @@ impl Home {
     /// It cannot: the path, the reason and the remedy.
     pub fn writable(&self, below: impl AsRef<Path>) -> Result<PathBuf, HomeError> {
         let path = self.0.join(below);
-        let probe = path.join(format!(".probe-{}", std::process::id()));
+        // A file without a name: nothing of the user's can be in its way.
         fs::create_dir_all(&path)
-            .and_then(|()| fs::write(&probe, b""))
-            .and_then(|()| fs::remove_file(&probe))
+            .and_then(|()| tempfile::tempfile_in(&path))
             .map_err(|cause| HomeError::ReadOnly { path: path.clone(), cause })?;
         Ok(path)
     }
@@ -89,6 +99,8 @@ impl Home {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     fn home(set: &[(&str, &str)]) -> Result<PathBuf, HomeError> {
@@ -103,6 +115,9 @@ mod tests {
         assert_eq!(home(&all[..2]).unwrap(), PathBuf::from("/x/lasthop"));
         assert_eq!(home(&all[..1]).unwrap(), PathBuf::from("/h/.local/share/lasthop"));
         assert_eq!(home(&[("LASTHOP_HOME", ""), ("HOME", "/h")]).unwrap(), PathBuf::from("/h/.local/share/lasthop"));
+        let bytes = |name: &str| (name == "HOME").then(|| OsString::from_vec(b"/h\xff".to_vec()));
+        let error = Home::from_variables(bytes).unwrap_err().to_string();
+        assert!(error.contains("is not UTF-8") && error.contains("set LASTHOP_HOME"), "{error}");
         assert!(home(&[]).unwrap_err().to_string().contains("set LASTHOP_HOME"));
     }
 

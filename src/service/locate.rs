@@ -1,4 +1,4 @@
-//! Where the program of a recipe is, and which version.
+//! Finds the program of a recipe, and its version.
 
 use std::{
     collections::BTreeMap,
@@ -10,12 +10,13 @@ use std::{
     time::Duration,
 };
 
+use lasthop_model::program::{Program, ProgramKind};
 use regex::Regex;
 
-use super::{brief, home::Home};
-use crate::experiment::model::{Program, ProgramKind};
+use super::home::Home;
+use crate::system::command;
 
-/// The longest that a program may take to say its version: a cold Python needs a second or two.
+/// The longest that a program may take to print its version. Python with cold caches needs a second or two.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +25,7 @@ pub enum LocateError {
     NotFound { names: Vec<String>, looked: Vec<PathBuf>, experiment: String, obtain: Option<String> },
     #[error("{path}, given for `{name}`, is not an executable file")]
     NotExecutable { name: String, path: PathBuf },
-    #[error("{path} does not tell its version: {cause}{}", quoted(output))]
+    #[error("cannot find out the version of {path}: {cause}{}", quoted(output))]
     Version { path: PathBuf, cause: String, output: String },
     #[error("{path} has version {version}, but at least {minimum} is needed; {remedy}")]
     TooOld { path: PathBuf, version: String, minimum: String, remedy: String },
@@ -55,7 +56,7 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
 /// A program that can be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Absolute. Symbolic links are kept: a virtual environment is known by the path of its links.
+    /// Absolute path. Symbolic links are kept, because a virtual environment is recognised by the path of its links.
     pub path: PathBuf,
     pub version: String,
 }
@@ -71,8 +72,8 @@ pub struct Locator {
 }
 
 impl Locator {
-    /// Looks in the environments of the experiment, then on `PATH`. `given` says for a recipe's or program's name
-    /// which file to take instead.
+    /// Looks in the environments of the experiment, then on `PATH`. `given` maps the name of a recipe or program to a
+    /// file to use instead.
     #[must_use]
     pub fn new(home: &Home, experiment: &str, given: BTreeMap<String, PathBuf>) -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
@@ -101,7 +102,7 @@ impl Locator {
         new_enough(path, version, program, remedy)
     }
 
-    /// lasthop itself, or the file given for it; by its link in `/proc` when the file was replaced since it started.
+    /// lasthop itself, or the file given for it. If its file was replaced since it started, the link in `/proc`.
     fn lasthop(&self, recipe: &str) -> Result<Located, LocateError> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         if let Some(path) = self.given([recipe, "lasthop"].into_iter())? {
@@ -166,8 +167,8 @@ fn new_enough(
     }
 }
 
-/// The program of a recipe elsewhere than in this file system: the first that tells its version when `start` makes a command of
-/// its path, in `folders`, then in the recipe's own.
+/// The program of a recipe in another file system, such as a container's. Looks in `folders`, then in the recipe's own
+/// folders, for the first program that prints its version. `start` turns a path into a command.
 ///
 /// # Errors
 /// None does, or it is too old.
@@ -178,7 +179,7 @@ pub fn within(
 ) -> Result<Located, LocateError> {
     let ProgramKind::Named { names, folders: own } = &program.kind else {
         let looked = folders.to_vec();
-        let obtain = Some("lasthop itself runs there with --images packages only".to_owned());
+        let obtain = Some("lasthop itself can run there only with --images packages".to_owned());
         return Err(LocateError::NotFound {
             names: vec!["lasthop".to_owned()],
             looked,
@@ -190,7 +191,7 @@ pub fn within(
     looked.extend(own.iter().filter(|folder| !folders.contains(folder)).cloned());
     for path in looked.iter().flat_map(|folder| names.iter().map(|name| folder.join(name))) {
         if let Ok(version) = told(start(&path), &path, program) {
-            return new_enough(path, version, program, || "put a newer one into the Containerfile".to_owned());
+            return new_enough(path, version, program, || "add a newer version to the Containerfile".to_owned());
         }
     }
     let obtain = Some("add it to the Containerfile".to_owned());
@@ -205,18 +206,18 @@ fn version_of(path: &Path, program: &Program) -> Result<String, LocateError> {
     told(Command::new(path), path, program)
 }
 
-/// The version that a program says when `command` is given its arguments for that.
+/// The version that a program prints when `command` is called with its version arguments.
 fn told(mut command: Command, path: &Path, program: &Program) -> Result<String, LocateError> {
     let refused = |cause: String, output: String| LocateError::Version { path: path.to_owned(), cause, output };
     let pattern = Regex::new(&program.version_pattern).map_err(|error| refused(error.to_string(), String::new()))?;
     command.args(&program.version_arguments).env("LC_ALL", "C");
-    let ended = brief::run(command, VERSION_TIMEOUT).map_err(|error| refused(error.to_string(), String::new()))?;
-    // What an engine says of a program that it cannot start is no version.
+    let ended = command::run(command, VERSION_TIMEOUT).map_err(|error| refused(error.to_string(), String::new()))?;
+    // An engine's message about a program that it cannot start is not a version.
     let text = if matches!(ended.status.code(), Some(125..=127)) { "" } else { &ended.text };
     let version = pattern.captures(text).and_then(|groups| groups.get(1)).map(|group| group.as_str().to_owned());
     version.ok_or_else(|| {
         let arguments = program.version_arguments.join(" ");
-        let cause = format!("`{arguments}` ended with {} and nothing in its output is like `{pattern}`", ended.status);
+        let cause = format!("`{arguments}` ended with {}, and its output does not match `{pattern}`", ended.status);
         refused(cause, ended.text)
     })
 }
@@ -241,8 +242,9 @@ pub fn is_older(version: &str, minimum: &str) -> bool {
 mod tests {
     use std::fs;
 
+    use lasthop_model::program::Packages;
+
     use super::*;
-    use crate::experiment::model::Packages;
 
     fn recipe(name: &str, version_arguments: &[&str], pattern: &str, minimum: Option<&str>) -> (String, Program) {
         let program = Program {
@@ -310,7 +312,7 @@ mod tests {
         let path = program(&home.path().join("bin"), "frobd", "echo usage: frobd; exit 3");
         let error = locate(&locator(home.path()), &recipe("frobd", &["-v"], r"frobd (\d+)", None)).unwrap_err();
         let wanted = format!(
-            "{} does not tell its version: `-v` ended with exit status: 3 and nothing in its output is like \
+            "cannot find out the version of {}: `-v` ended with exit status: 3, and its output does not match \
              `frobd (\\d+)`\n    usage: frobd",
             path.display()
         );

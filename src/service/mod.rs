@@ -1,34 +1,30 @@
-//! START: real servers, behind guards that outlive lasthop.
+//! START: starts real servers through a guard that outlives lasthop.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`home`] | the data folder |
 //! | [`locate`] | a recipe's program: path and version |
 //! | [`sandbox`], [`tls`] | the private directory of a run: sockets, ports, certificates |
-//! | [`bindings`] | what templates may refer to |
+//! | [`passage`] | how servers reach what is closed to their account |
 //! | [`guard`] | the process that starts everything, and ends it |
 //! | [`container`] | podman and Docker: images, networks, containers of a run, and their end |
-//! | [`namespace`] | a network namespace of a run, for a driver that is elsewhere |
-//! | [`place`] | how and where a service was started, for the record |
-//! | [`stack`] | services prepared, started, ready, stopped |
-//! | [`setup`] | what installs an experiment's programs |
-//! | [`readiness`], [`listener`] | whether a server answers, and whose it is |
+//! | [`namespace`], `veth` | the network namespace of a run, for a driver inside it, and its pair of links |
+//! | [`place`] | how a service was started, for the record |
+//! | [`stack`] | prepares, starts and stops services |
+//! | [`setup`] | installs an experiment's programs |
+//! | [`readiness`], [`null`] | whether a server answers; the server that does nothing |
 
-pub mod account;
-pub mod bindings;
-pub mod brief;
 pub mod container;
 pub mod guard;
 pub mod home;
-pub mod listener;
 pub mod locate;
 pub mod namespace;
 pub mod null;
+pub mod passage;
 pub mod place;
-pub mod process;
 pub mod readiness;
 pub mod sandbox;
 pub mod setup;
-pub mod shell;
 pub mod stack;
 pub mod tls;
+mod veth;

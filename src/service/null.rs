@@ -1,49 +1,62 @@
-//! A null server on the transport of a real one, for the headroom of the load generator.
+//! Starts a null server on the same transport as a real one, to measure the headroom of the load generator.
 
 use std::{
-    io::{BufRead, BufReader, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::IpAddr,
+    os::fd::OwnedFd,
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 
 use lasthop_load::{
-    null::{NullSpec, Script, has_null_server},
+    null::{NullSpec, Script},
     sample,
-    spec::{Address, ChannelBinding, Endpoint, Protocol, Spec, Tls},
+    spec::{Endpoint, Spec, Tls, Transport},
 };
+use lasthop_model::binding::SERVER_NAME;
 
 use super::{
-    bindings::SERVER_NAME,
     guard::{Guard, GuardedChild, Input, Output, Spawn},
-    sandbox::{Sandbox, free_port, socket_path},
+    sandbox::{Sandbox, free_address},
 };
+use crate::system::lines::{LineError, Lines};
 
-/// What the null server says once it listens.
+/// What the null server prints once it listens.
 pub const LISTENING: &str = "listening";
+/// The longest that it may take for that.
+const START: Duration = Duration::from_secs(10);
+/// The longest line that it may print, in bytes.
+const WORD: usize = 64 << 10;
 
-/// A running null server; it ends with its guard at the latest.
+/// A running null server. It ends with its guard at the latest.
 #[derive(Debug)]
 pub struct Null {
     pub process: GuardedChild,
-    /// The load of the real endpoint, turned to this server.
+    /// The load of the real endpoint, sent to this server instead.
     pub spec: Spec,
 }
 
-/// Whether a load's generator is to be held against a null server in a run: lasthop's own server is one already.
+/// Whether to calibrate this load against a null server. lasthop's own server already is one.
 #[must_use]
 pub fn is_possible(spec: &Spec) -> bool {
-    has_null_server(&spec.protocol)
+    !spec.protocol.kind().own
 }
 
-/// Takes a reply of the real endpoint of `spec`, and starts a server that says it again on an address of the same kind.
+/// Gets a reply from the real endpoint of `spec`, and starts a server that repeats it on an address of the same kind.
+/// Stops waiting for the reply when `go_on` returns false.
 ///
 /// # Errors
-/// In words, why there is none: no headroom is known then, and nothing else is wrong.
-pub fn start(guard: &Guard, sandbox: &Sandbox, spec: &Spec, cpus: &[u32]) -> Result<Null, String> {
-    let sample = sample::take(spec).map_err(|failure| failure.to_string())?;
+/// Why there is no null server, in words. The headroom is then unknown, but nothing else is wrong.
+pub fn start(
+    guard: &Guard,
+    sandbox: &Sandbox,
+    spec: &Spec,
+    cpus: &[u32],
+    go_on: impl FnMut() -> bool,
+) -> Result<Null, String> {
+    let sample = sample::take(spec, go_on).map_err(|failure| failure.to_string())?;
     let mut spec = spec.clone();
-    let_anybody_in(&mut spec.protocol);
+    spec.protocol.let_anybody_in();
     let script = Script::learn(&spec, &sample).map_err(|failure| failure.to_string())?;
     spec.endpoint = endpoint(sandbox, &spec.endpoint)?;
     let files = sandbox.tls();
@@ -57,28 +70,19 @@ pub fn start(guard: &Guard, sandbox: &Sandbox, spec: &Spec, cpus: &[u32]) -> Res
     Ok(Null { process, spec })
 }
 
-/// A null server verifies nobody; a name without a password would be refused by the greeting's own rules nowhere.
-fn let_anybody_in(protocol: &mut Protocol) {
-    if let Protocol::Postgres(postgres) = protocol {
-        postgres.password = None;
-        postgres.channel_binding = ChannelBinding::Disable;
-    }
-}
-
 /// An address of the same kind as the real one, in the sandbox.
 fn endpoint(sandbox: &Sandbox, real: &Endpoint) -> Result<Endpoint, String> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = sandbox.path().join(format!("null{number}"));
-    let tcp = |ip| free_port(ip).map(Address::Tcp).map_err(|error| error.to_string());
-    let address = match &real.address {
-        Address::Unix(_) => Address::Unix(socket_path(path).map_err(|error| error.to_string())?),
-        Address::Abstract(_) => Address::Abstract(path.display().to_string()),
+    let like = match real.address.ip() {
+        Some(ip) if !is_own(ip) && ip.is_ipv6() => Transport::Tcp6.address(),
+        Some(ip) if !is_own(ip) => Transport::Tcp.address(),
         // Where the driver reaches it: not loopback if it is in another network namespace or on another host.
-        Address::Tcp(real) if is_own(real.ip()) => tcp(real.ip())?,
-        Address::Tcp(real) if real.is_ipv6() => tcp(IpAddr::V6(Ipv6Addr::LOCALHOST))?,
-        Address::Tcp(_) => tcp(IpAddr::V4(Ipv4Addr::LOCALHOST))?,
+        _ => real.address.clone(),
     };
+    let name = path.display().to_string();
+    let address = free_address(&like, path, name).map_err(|error| error.to_string())?;
     let authority: PathBuf = sandbox.tls().authority.clone();
     let tls = real.tls.as_ref().map(|real| Tls {
         authority: Some(authority),
@@ -88,7 +92,7 @@ fn endpoint(sandbox: &Sandbox, real: &Endpoint) -> Result<Endpoint, String> {
     Ok(Endpoint { address, tls })
 }
 
-/// Whether it is an address of this machine and not, say, that of a container.
+/// Whether this is an address of this machine, and not of a container, for example.
 fn is_own(ip: IpAddr) -> bool {
     std::net::TcpListener::bind((ip, 0)).is_ok()
 }
@@ -101,13 +105,21 @@ fn spawn(guard: &Guard, null: &NullSpec, cpus: &[u32]) -> Result<GuardedChild, S
         .stderr(Output::Same)
         .cpus(cpus.iter().map(|cpu| *cpu as usize));
     let mut process = guard.spawn(spawn).map_err(|error| error.to_string())?;
-    let mut input = process.stdin.take().expect("asked for");
-    let line = serde_json::to_vec(null).expect("it holds no maps");
-    // A server that has died at once is noticed by its silence.
-    let _ = input.write_all(&line).and_then(|()| input.write_all(b"\n"));
-    drop(input);
-    let mut word = String::new();
+    let input = process.stdin.take().expect("asked for");
     let output = process.stdout.take().expect("asked for");
-    BufReader::new(output).read_line(&mut word).map_err(|error| error.to_string())?;
-    if word.trim() == LISTENING { Ok(process) } else { Err(format!("the null server did not start: {}", word.trim())) }
+    match brought_up(Some(input.into()), output.into(), null) {
+        Ok(word) if word == LISTENING => Ok(process),
+        Ok(word) => Err(format!("the null server did not start: {word}")),
+        Err(error) => Err(format!("the null server did not start: {error}")),
+    }
+}
+
+/// Tells it what to do, and returns the first line that it prints.
+fn brought_up(input: Option<OwnedFd>, output: OwnedFd, null: &NullSpec) -> Result<String, LineError> {
+    let mut lines = Lines::new(input, output, WORD).map_err(LineError::Io)?;
+    let mut line = serde_json::to_vec(null).expect("it holds no maps");
+    line.push(b'\n');
+    lines.say(&line, START)?;
+    lines.hang_up();
+    Ok(String::from_utf8_lossy(&lines.hear(START)?).trim().to_owned())
 }

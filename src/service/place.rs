@@ -1,12 +1,12 @@
-//! How and where a service was started, as the record keeps it: what `lasthop export` makes a configuration of.
+//! How and where a service was started. The record keeps it, and `lasthop export` makes a configuration from it.
 
 use std::path::PathBuf;
 
 use lasthop_load::spec::Endpoint;
+use lasthop_model::{binding::ServiceBinding, container::Network, service::RenderedService};
 use serde::{Deserialize, Serialize};
 
-use super::{bindings::ServiceBinding, container::launch::Launch};
-use crate::experiment::{container::Network, model::RenderedService};
+use super::container::launch::Launch;
 
 /// File name, in a service's folder of the run record.
 pub const PLACE: &str = "place.json";
@@ -21,11 +21,11 @@ pub struct Place {
     pub directory: PathBuf,
     pub runtime: PathBuf,
     pub endpoint: Endpoint,
-    /// Where the transport uses TLS: certificate and key.
+    /// Certificate and key, if the transport uses TLS.
     pub tls: Option<[PathBuf; 2]>,
-    /// Rendered files but those of the application, relative to the folder.
+    /// Rendered files except those of the application, relative to the folder.
     pub files: Vec<PathBuf>,
-    /// How it ran in a container, where it did.
+    /// How it ran in a container, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<PlaceContainer>,
 }
@@ -57,9 +57,9 @@ pub struct PlaceContainer {
     pub host_network: bool,
     pub cpus: Option<String>,
     pub memory: Option<String>,
-    /// `USER:GROUP` in numbers, where it was not the engine's choice.
+    /// `USER:GROUP` in numbers, unless the engine chose it.
     pub user: Option<String>,
-    /// Whether further services ran in it.
+    /// Whether other services ran in it too.
     #[serde(default)]
     pub shared: bool,
 }

@@ -1,48 +1,45 @@
-//! Whether a server answers. Always by asking it, never by waiting a fixed time.
+//! Waits until a server answers, by asking it, never by sleeping for a fixed time.
 
 use std::{
     io::{self, Read, Write},
-    net::TcpStream,
-    os::{
-        linux::net::SocketAddrExt,
-        unix::net::{SocketAddr as UnixAddress, UnixStream},
-    },
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use lasthop_load::spec::{Address, Endpoint, Tls};
+use lasthop_model::service::{Ready, ReadyCheck};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 
 use super::guard::{Exit, GuardError, GuardedChild};
-use crate::experiment::model::{Ready, ReadyCheck};
+use crate::system::interrupt;
 
-/// Pauses between two questions grow from the first to the last.
+/// The pause between two checks grows from the first value to the second.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest that one question may take.
+/// The longest that one check may take.
 const QUESTION: Duration = Duration::from_secs(5);
-/// What every question gets, the last one past the deadline: one that is cut off says nothing about the server.
+/// What every check gets at least, even past the deadline, because a check that is cut off says nothing about the
+/// server.
 const LEAST_QUESTION: Duration = Duration::from_secs(1);
 
-/// Why a server does not count as ready.
+/// Why a server is not ready.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReady {
     #[error("it {0} before it was ready")]
     Died(Exit),
-    #[error("it was not ready within {:.1} s; the last check said: {last}", after.as_secs_f64())]
+    #[error("it was not ready within {:.1} s; the last check failed: {last}", after.as_secs_f64())]
     TimedOut { after: Duration, last: String },
     #[error(transparent)]
     Guard(#[from] GuardError),
 }
 
-/// Asks until the check succeeds; yields the time that it took. `run` starts a command of the check.
+/// Repeats the check until it succeeds, and returns the time that this took. `run` starts a command of the check.
 ///
 /// # Errors
-/// The process ends, or the deadline passes and the question that was under way then is not answered well either.
+/// The process ends, or the deadline passes and the check that was running then fails too.
 pub fn wait_until_ready(
     ready: &Ready,
     endpoint: &Endpoint,
@@ -63,12 +60,14 @@ pub fn wait_until_ready(
         if begin.elapsed() >= ready.timeout {
             return Err(NotReady::TimedOut { after: ready.timeout, last });
         }
-        std::thread::sleep(pause.min(left));
+        if !interrupt::pause(pause.min(left)) {
+            return Err(GuardError::Interrupted.into());
+        }
         pause = (pause * 3 / 2).min(LAST_PAUSE);
     }
 }
 
-/// One question: `Ok(Err(text))` says why the answer was not the wanted one.
+/// One check. `Ok(Err(text))` says why it failed.
 fn ask(
     check: &ReadyCheck,
     endpoint: &Endpoint,
@@ -76,12 +75,18 @@ fn ask(
     timeout: Duration,
 ) -> Result<Result<(), String>, GuardError> {
     match check {
-        ReadyCheck::Connect => Ok(connect(&endpoint.address, timeout).map(drop).map_err(|error| error.to_string())),
-        ReadyCheck::Http { path, status } => Ok(match http_status(endpoint, path, timeout) {
-            Ok(answered) if answered == *status => Ok(()),
-            Ok(answered) => Err(format!("GET {path} answered {answered}, not {status}")),
-            Err(error) => Err(format!("GET {path}: {error}")),
-        }),
+        ReadyCheck::Connect => {
+            let address = endpoint.address.clone();
+            patiently(timeout, move || address.connect(timeout).map(drop).map_err(|error| error.to_string()))
+        }
+        ReadyCheck::Http { path, status } => {
+            let (endpoint, path, status) = (endpoint.clone(), path.clone(), *status);
+            patiently(timeout, move || match http_status(&endpoint, &path, timeout) {
+                Ok(answered) if answered == status => Ok(()),
+                Ok(answered) => Err(format!("GET {path} answered {answered}, not {status}")),
+                Err(error) => Err(format!("GET {path}: {error}")),
+            })
+        }
         ReadyCheck::Command(command) => {
             let child = run(command)?;
             Ok(match child.wait(timeout)? {
@@ -93,36 +98,28 @@ fn ask(
     }
 }
 
+/// A server that answers slowly, byte by byte, gets no more time than one that is silent.
+fn patiently(
+    timeout: Duration,
+    question: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Result<Result<(), String>, GuardError> {
+    match interrupt::aside(timeout + LEAST_QUESTION, question) {
+        Some(answer) => Ok(answer),
+        None if interrupt::heard() => Err(GuardError::Interrupted),
+        None => Ok(Err(format!("no answer within {:.1} s", timeout.as_secs_f64()))),
+    }
+}
+
 /// Whether anybody accepts connections at the address.
 #[must_use]
 pub fn answers(address: &Address) -> bool {
-    connect(address, QUESTION).is_ok()
-}
-
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
-
-fn connect(address: &Address, timeout: Duration) -> io::Result<Box<dyn Stream>> {
-    let unix = |stream: UnixStream| -> io::Result<Box<dyn Stream>> {
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))?;
-        Ok(Box::new(stream))
-    };
-    match address {
-        Address::Unix(path) => unix(UnixStream::connect(path)?),
-        Address::Abstract(name) => unix(UnixStream::connect_addr(&UnixAddress::from_abstract_name(name)?)?),
-        Address::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, timeout)?;
-            stream.set_read_timeout(Some(timeout))?;
-            stream.set_write_timeout(Some(timeout))?;
-            Ok(Box::new(stream))
-        }
-    }
+    let address = address.clone();
+    interrupt::aside(QUESTION, move || address.connect(QUESTION).is_ok()) == Some(true)
 }
 
 /// The status of the answer to `GET path`.
 fn http_status(endpoint: &Endpoint, path: &str, timeout: Duration) -> io::Result<u16> {
-    let stream = connect(&endpoint.address, timeout)?;
+    let stream = endpoint.address.connect(timeout)?;
     match &endpoint.tls {
         None => get(stream, path),
         Some(tls) => get(StreamOwned::new(handshake(tls)?, stream), path),
@@ -136,7 +133,7 @@ fn get(mut stream: impl Read + Write, path: &str) -> io::Result<u16> {
     stream.read_exact(&mut head)?;
     parse_status(&head).ok_or_else(|| {
         let text = String::from_utf8_lossy(&head).into_owned();
-        io::Error::new(io::ErrorKind::InvalidData, format!("the answer is not HTTP: {text:?}"))
+        io::Error::new(io::ErrorKind::InvalidData, format!("the reply is not HTTP: {text:?}"))
     })
 }
 

@@ -1,84 +1,109 @@
 //! The private directory of a run, and the addresses in it: sockets, ports, names.
 
+mod found;
+mod shared_memory;
+
 use std::{
     collections::HashSet,
-    env, fs,
-    fs::{DirBuilder, File},
+    env,
+    fs::{self, DirBuilder, File},
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
-    time::{Duration, SystemTime},
 };
 
 use indexmap::IndexMap;
 use lasthop_load::spec::{Address, Transport};
+use lasthop_model::binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles};
 use rustix::fs::FlockOperation;
 
 use super::{
-    account,
-    bindings::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles},
+    passage::{self, PASS},
     tls,
 };
+use crate::system::{account, private};
 
-/// Beginning of a sandbox's name; six random characters follow.
+pub use self::found::{Doubt, Doubtful};
+pub(super) use self::found::{Found, found_in, remove, remove_unfinished};
+
+/// Prefix of a sandbox's name. A random word follows.
 const PREFIX: &str = "lasthop-";
+/// Letters of the random word, and its length.
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const WORD: usize = 6;
 /// Name of the file that lasthop and its guard keep locked.
-pub(super) const LOCK: &str = "lock";
+const LOCK: &str = "lock";
 /// The longest path of a Unix socket in bytes: `sun_path` has 108, the last of them NUL.
 pub const SOCKET_PATH_LIMIT: usize = 107;
-/// The directory for sandboxes, where it is set.
+/// Environment variable with the directory for sandboxes.
 pub const SANDBOX_VARIABLE: &str = "LASTHOP_SANDBOX";
+/// Folder in a service's `runtime` for its files, if it cannot use those in the record.
+const FILES: &str = "files";
 /// Longer parents would leave too little room for socket paths.
 const PARENT_LIMIT: usize = 40;
 
-/// Why a sandbox or an address in it cannot be had.
+/// A sandbox, or an address in it, cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    #[error(
-        "cannot make a private directory in {parent}: {cause} (set LASTHOP_SANDBOX to a directory that can be written)"
-    )]
+    #[error("cannot create a private directory in {parent}: {cause}; set LASTHOP_SANDBOX to a writable directory")]
     Create { parent: PathBuf, cause: io::Error },
     #[error(
         "the socket path {path} has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: \
-         set TMPDIR or LASTHOP_SANDBOX to a shorter directory"
+         set TMPDIR or LASTHOP_SANDBOX to a directory with a shorter path"
     )]
     SocketPathTooLong { path: PathBuf, length: usize },
     #[error("the abstract socket name `{name}` has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}")]
     NameTooLong { name: String, length: usize },
+    #[error(
+        "configuration files and scripts contain the path {}, and some of its characters have a special meaning there: \
+         set LASTHOP_SANDBOX to a directory with only letters, digits and . _ - + @ = in its path, such as /tmp", path.display()
+    )]
+    NotPlain { path: PathBuf },
     #[error("this machine has no IPv6 loopback address ::1: {0}")]
     NoIpv6(io::Error),
-    #[error("no free port was found on {address} between {low} and {high}: {cause}")]
+    #[error("found no free port on {address} between {low} and {high}: {cause}")]
     NoPort { address: IpAddr, low: u16, high: u16, cause: io::Error },
-    #[error("cannot make {path}: {cause}")]
+    #[error("cannot create {path}: {cause}")]
     Directory { path: PathBuf, cause: io::Error },
     #[error(
-        "the account `{user}`, which a server runs as, cannot enter {path}: set LASTHOP_SANDBOX to a directory that \
+        "cannot give {path} to the account that a server runs as: {cause}; set LASTHOP_SANDBOX to a directory on a local \
+         file system such as /tmp"
+    )]
+    NotGiven { path: PathBuf, cause: io::Error },
+    #[error(
+        "the account `{user}`, which servers run as, cannot reach {path}: set LASTHOP_SANDBOX to a directory that \
          everybody can enter, such as /tmp, or run lasthop as another user than root"
     )]
     Closed { user: String, path: PathBuf },
+    #[error(
+        "the account `{user}`, which {program} would run as, cannot reach {path}: install the program where everybody can \
+         reach it, or run lasthop as another user than root"
+    )]
+    Unreachable { user: String, program: PathBuf, path: PathBuf },
     #[error(transparent)]
     Account(#[from] account::NoAccount),
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
 }
 
-/// A directory that only this user can enter (0700), with a short path, removed on drop.
+/// A directory with a short path that only this user can enter (0700). It is removed on drop.
 ///
-/// Its lock file is locked as long as lasthop or its guard lives; [`super::guard::sweep`] removes those that nobody
-/// locks.
+/// Its lock file is locked as long as lasthop or its guard lives. [`super::guard::sweep`] removes sandboxes that nobody
+/// has locked.
 #[derive(Debug)]
 pub struct Sandbox {
     path: PathBuf,
     lock: File,
     tls: TlsFiles,
+    secret: String,
 }
 
-/// What a service needs an address for.
+/// What the sandbox must know about a service to give it an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub name: String,
@@ -89,9 +114,9 @@ pub struct Wanted {
     pub recipe: String,
     /// File name of its Unix socket.
     pub socket: String,
-    /// It refuses to run as root.
+    /// It does not run as root.
     pub unprivileged: bool,
-    /// What clients trust, below its folder in the sandbox, where it is not the authority of the run.
+    /// What clients trust, below its folder in the sandbox, if not the authority of the run.
     pub authority: Option<PathBuf>,
 }
 
@@ -104,28 +129,34 @@ impl Wanted {
 }
 
 impl Sandbox {
-    /// Makes a sandbox in the first fitting place: `$LASTHOP_SANDBOX`, `$XDG_RUNTIME_DIR` if its path is short, or
-    /// the directory for temporary files.
+    /// Creates a sandbox in the first suitable place: `$LASTHOP_SANDBOX`, `$XDG_RUNTIME_DIR` if its path is short, the
+    /// directory for temporary files, or `/tmp`.
     ///
     /// # Errors
-    /// The directory cannot be written.
+    /// The directory cannot be written, or is `$LASTHOP_SANDBOX` and has a path that is not plain.
     pub fn create() -> Result<Self, SandboxError> {
-        Self::create_in(&parents()[0])
+        let fitting = || parents().into_iter().find(|parent| is_plain(parent));
+        Self::create_in(&wanted_parent().or_else(fitting).expect("/tmp is one of them"))
     }
 
-    /// As [`Sandbox::create`], in this directory.
+    /// Like [`Sandbox::create`], in this directory.
     ///
     /// # Errors
     /// The directory cannot be written.
     pub fn create_in(parent: &Path) -> Result<Self, SandboxError> {
         let refused = |cause| SandboxError::Create { parent: parent.to_owned(), cause };
         let parent = parent.canonicalize().map_err(refused)?;
+        if !is_plain(&parent) {
+            return Err(SandboxError::NotPlain { path: parent });
+        }
         let (path, lock) = make_locked(&parent).map_err(refused)?;
-        match tls::make(&path.join("tls")) {
-            Ok(tls) => Ok(Self { path, lock, tls }),
+        let secret = random_secret().map_err(refused);
+        let made = secret.and_then(|secret| Ok((secret, tls::make(&path.join("tls"))?)));
+        match made {
+            Ok((secret, tls)) => Ok(Self { path, lock, tls, secret }),
             Err(error) => {
-                let _ = fs::remove_dir_all(&path);
-                Err(error.into())
+                let _ = remove(&path);
+                Err(error)
             }
         }
     }
@@ -135,7 +166,7 @@ impl Sandbox {
         &self.path
     }
 
-    /// The locked file. Who holds a copy keeps the sandbox alive.
+    /// The locked file. Whoever holds a copy of its descriptor keeps the sandbox alive.
     #[must_use]
     pub fn lock(&self) -> BorrowedFd<'_> {
         self.lock.as_fd()
@@ -165,7 +196,8 @@ impl Sandbox {
             let record = services_record.join(round.to_string()).join(stack.to_string()).join(&service.name);
             services.insert(service.name.clone(), self.bind_service(record, round, stack, service)?);
         }
-        Ok(Bindings { round, stack, services, account: account::current(), cpus: Vec::new() })
+        let (account, secret) = (account::current(), self.secret.clone());
+        Ok(Bindings { round, stack, services, account, secret, cpus: Vec::new() })
     }
 
     fn bind_service(
@@ -184,9 +216,10 @@ impl Sandbox {
         let record = std::path::absolute(&record).unwrap_or(record);
         let mut binding = ServiceBinding {
             name: service.name.clone(),
-            directory: record.clone(),
+            directory: if is_plain(&record) { record.clone() } else { runtime.join(FILES) },
             record,
             account: None,
+            needed: Vec::new(),
             cache,
             runtime,
             transport: service.transport,
@@ -203,24 +236,21 @@ impl Sandbox {
         if service.unprivileged && own.is_root {
             self.hand_over(&mut binding, account::unprivileged()?)?;
         }
+        make_directory(&binding.directory, 0o755)?;
         Ok(binding)
     }
 
-    /// Gives a service's folders to another account, with files and keys of its own. The way there is opened, which
-    /// lets others pass and not look: every folder on it stays private by its own mode.
+    /// Gives a service's folders to another account, with its own files and keys. The folders above become searchable,
+    /// but not readable, by others.
     fn hand_over(&self, binding: &mut ServiceBinding, account: Account) -> Result<(), SandboxError> {
         let on_the_way = [binding.runtime.parent(), binding.cache.parent(), Some(&self.path)];
         for folder in on_the_way.into_iter().flatten() {
-            set_mode(folder, 0o711)?;
+            set_mode(folder, PASS)?;
         }
-        let closed = self.path.ancestors().find(|folder| !lets_pass(folder, account.ids));
-        if let Some(path) = closed {
-            return Err(SandboxError::Closed { user: account.user, path: path.to_owned() });
-        }
+        binding.needed = self.needed(binding, &account)?;
         give(&binding.cache, account.ids)?;
         give(&binding.runtime, account.ids)?;
-        binding.directory = binding.runtime.join("files");
-        make_directory(&binding.directory, 0o755)?;
+        binding.directory = binding.runtime.join(FILES);
         if let Some(files) = &mut binding.tls {
             *files = copied_tls(files, &binding.runtime.join("tls"), account.ids)?;
         }
@@ -228,35 +258,41 @@ impl Sandbox {
         Ok(())
     }
 
-    fn address(&self, runtime: &Path, service: &Wanted, name: &str) -> Result<Address, SandboxError> {
-        match service.transport {
-            Transport::Unix | Transport::TlsUnix => socket_path(runtime.join(&service.socket)).map(Address::Unix),
-            Transport::Abstract => {
-                let sandbox = self.path.file_name().unwrap_or_default().to_string_lossy();
-                abstract_name(format!("{sandbox}.{name}")).map(Address::Abstract)
-            }
-            Transport::Tcp | Transport::Tls => free_port(Ipv4Addr::LOCALHOST.into()).map(Address::Tcp),
-            Transport::Tcp6 => free_port(Ipv6Addr::LOCALHOST.into()).map(Address::Tcp),
+    /// What an account cannot enter and a service needs: this sandbox, its program.
+    fn needed(&self, binding: &ServiceBinding, account: &Account) -> Result<Vec<PathBuf>, SandboxError> {
+        let (ids, user) = (account.ids, account.user.clone());
+        let sandbox = passage::closed_folder(&self.path, ids).map(|_| self.path.clone());
+        let program = passage::needed_for(&binding.program, ids);
+        let needed: Vec<PathBuf> = sandbox.into_iter().chain(program).collect();
+        match needed.first().filter(|_| !passage::is_possible()) {
+            None => Ok(needed),
+            Some(path) if *path == self.path => Err(SandboxError::Closed { user, path: path.clone() }),
+            Some(path) => Err(SandboxError::Unreachable { user, program: binding.program.clone(), path: path.clone() }),
         }
+    }
+
+    fn address(&self, runtime: &Path, service: &Wanted, name: &str) -> Result<Address, SandboxError> {
+        let sandbox = self.path.file_name().unwrap_or_default().to_string_lossy();
+        free_address(&service.transport.address(), runtime.join(&service.socket), format!("{sandbox}.{name}"))
     }
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        // The guard removes it too, and last; here it is for runs that had none.
-        let _ = fs::remove_dir_all(&self.path);
+        // The guard removes it too, at the very end. This is for runs without a guard.
+        let _ = remove(&self.path);
     }
 }
 
-/// Directories where sandboxes are made (the first) or may have been made, each once.
+/// Directories where sandboxes are created (the first one) or may have been created, without duplicates.
 #[must_use]
 pub(super) fn parents() -> Vec<PathBuf> {
     let mut runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| is_short_and_ours(path));
-    // Root's is closed to the account that servers run as which refuse to run as root.
+    // Root's is closed to the account that servers run as.
     let last = if rustix::process::geteuid().is_root() { runtime.take() } else { None };
-    let chosen = env::var_os(SANDBOX_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
     let mut parents = Vec::new();
-    for parent in chosen.into_iter().chain(runtime).chain([env::temp_dir(), PathBuf::from("/tmp")]).chain(last) {
+    for parent in wanted_parent().into_iter().chain(runtime).chain([env::temp_dir(), PathBuf::from("/tmp")]).chain(last)
+    {
         if !parents.contains(&parent) {
             parents.push(parent);
         }
@@ -264,34 +300,25 @@ pub(super) fn parents() -> Vec<PathBuf> {
     parents
 }
 
+/// Where the user wants sandboxes.
+fn wanted_parent() -> Option<PathBuf> {
+    env::var_os(SANDBOX_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Whether a path needs no quoting in any shell, configuration file or address. Templates write paths into files of
+/// many languages with different quoting rules, so only such paths are allowed.
+fn is_plain(path: &Path) -> bool {
+    let plain = |character: char| character.is_alphanumeric() || "/._-+@=".contains(character);
+    path.to_str().is_some_and(|text| text.chars().all(plain))
+}
+
 fn is_short_and_ours(path: &Path) -> bool {
     let ours = |metadata: fs::Metadata| metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
     path.is_absolute() && path.as_os_str().len() <= PARENT_LIMIT && path.metadata().is_ok_and(ours)
 }
 
-/// Sandboxes of this user in a directory, dead or alive.
-pub(super) fn found_in(parent: &Path) -> Vec<PathBuf> {
-    ours_in(parent, PREFIX).into_iter().map(|(path, _)| path).collect()
-}
-
-/// Sandboxes of this user that were never finished: their maker died within the milliseconds that this takes.
-pub(super) fn unfinished_in(parent: &Path) -> Vec<PathBuf> {
-    const LONG_AGO: Duration = Duration::from_secs(60);
-    let is_old = |made: &SystemTime| made.elapsed().is_ok_and(|age| age > LONG_AGO);
-    ours_in(parent, &format!(".{PREFIX}")).into_iter().filter(|(_, made)| is_old(made)).map(|(path, _)| path).collect()
-}
-
-fn ours_in(parent: &Path, prefix: &str) -> Vec<(PathBuf, SystemTime)> {
-    let uid = rustix::process::geteuid().as_raw();
-    let ours = |entry: fs::DirEntry| {
-        entry.file_name().to_str()?.starts_with(prefix).then_some(())?;
-        let metadata = entry.path().symlink_metadata().ok()?;
-        (metadata.is_dir() && metadata.uid() == uid).then(|| Some((entry.path(), metadata.modified().ok()?)))?
-    };
-    fs::read_dir(parent).into_iter().flatten().flatten().filter_map(ours).collect()
-}
-
-/// The directory gets its name only when its lock is held, so that a sweep never takes a new one for a dead one.
+/// Renames the directory to its final name only after its lock is held and its tag is written, so a sweep never
+/// mistakes a new sandbox for a dead one.
 fn make_locked(parent: &Path) -> io::Result<(PathBuf, File)> {
     let (name, hidden) = loop {
         let name = format!("{PREFIX}{}", random_word()?);
@@ -303,19 +330,31 @@ fn make_locked(parent: &Path) -> io::Result<(PathBuf, File)> {
         }
     };
     let path = parent.join(name);
-    let locked = File::create_new(hidden.join(LOCK)).and_then(|lock| {
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    let locked = private::create_new(&hidden.join(LOCK)).and_then(|file| {
+        lock(&file)?;
+        found::write_tag(&hidden, &path)?;
         fs::rename(&hidden, &path)?;
-        Ok(lock)
+        Ok(file)
     });
-    locked.inspect_err(|_| drop(fs::remove_dir_all(&hidden))).map(|lock| (path, lock))
+    locked.inspect_err(|_| drop(remove_unfinished(&hidden))).map(|file| (path, file))
+}
+
+/// Locks the file of a sandbox. Fails if another process has locked it, which means that the sandbox is in use.
+pub(super) fn lock(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?)
 }
 
 fn random_word() -> io::Result<String> {
-    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut bytes = [0_u8; 6];
+    let mut bytes = [0_u8; WORD];
     rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
+}
+
+/// 128 random bits as letters: a password that needs no quoting in any shell, file format or database.
+fn random_secret() -> io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|half| char::from(b'a' + half)).collect())
 }
 
 /// Copies of the TLS files that belong to another account.
@@ -338,23 +377,12 @@ fn copied_tls(files: &TlsFiles, folder: &Path, ids: (u32, u32)) -> Result<TlsFil
 
 fn give(path: &Path, (user, group): (u32, u32)) -> Result<(), SandboxError> {
     let given = std::os::unix::fs::chown(path, Some(user), Some(group));
-    given.map_err(|cause| SandboxError::Directory { path: path.to_owned(), cause })
+    given.map_err(|cause| SandboxError::NotGiven { path: path.to_owned(), cause })
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<(), SandboxError> {
     let set = fs::set_permissions(path, fs::Permissions::from_mode(mode));
-    set.map_err(|cause| SandboxError::Directory { path: path.to_owned(), cause })
-}
-
-/// Whether an account may pass through a folder, by its mode.
-fn lets_pass(folder: &Path, (user, group): (u32, u32)) -> bool {
-    let Ok(metadata) = folder.metadata() else { return false };
-    let shift = match metadata {
-        _ if metadata.uid() == user => 6,
-        _ if metadata.gid() == group => 3,
-        _ => 0,
-    };
-    metadata.mode() >> shift & 1 == 1
+    set.map_err(|cause| SandboxError::NotGiven { path: path.to_owned(), cause })
 }
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), SandboxError> {
@@ -383,11 +411,23 @@ fn abstract_name(name: String) -> Result<String, SandboxError> {
     }
 }
 
+/// An address of the same kind that is free: this path, this abstract name, or a port of the same host.
+///
+/// # Errors
+/// Path or name are too long, or no port is free.
+pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Address, SandboxError> {
+    match like {
+        Address::Unix(_) => socket_path(path).map(Address::Unix),
+        Address::Abstract(_) => abstract_name(name).map(Address::Abstract),
+        Address::Tcp(address) => free_port(address.ip()).map(Address::Tcp),
+    }
+}
+
 /// Ports that this process has given out.
 static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
 
-/// A port that nobody listens on, outside of the range that the kernel takes the ports of outgoing connections from:
-/// otherwise a client could hold it at the moment when the server starts. No port is given out twice.
+/// A port that nobody listens on, outside the range from which the kernel takes ports for outgoing connections.
+/// Otherwise a client might hold it when the server starts. No port is handed out twice.
 ///
 /// # Errors
 /// The address does not exist here, or no port is free.
@@ -422,15 +462,14 @@ fn random_port(low: u16, high: u16) -> io::Result<u16> {
     Ok(low + (u32::from_le_bytes(bytes) % span) as u16)
 }
 
-/// First and last port of outgoing connections.
+/// First and last port for outgoing connections.
 fn outgoing_ports() -> (u16, u16) {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut words = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
     (words.next().unwrap_or(32768), words.next().unwrap_or(60999))
 }
 
-/// The larger part of the unprivileged ports from 10,000 on that outgoing connections do not use; all of them where
-/// there is no such part.
+/// The larger range of ports above 10,000 that outgoing connections do not use, or all of them if there is none.
 fn listening_ports((first, last): (u16, u16)) -> (u16, u16) {
     const LOWEST: u16 = 10_000;
     let below = first.saturating_sub(LOWEST);
@@ -483,6 +522,20 @@ mod tests {
     }
 
     #[test]
+    fn templates_get_only_paths_that_need_no_quotes() {
+        let parent = tempfile::tempdir().unwrap();
+        let odd = parent.path().join("a 'b\";>c;$(d)");
+        fs::create_dir(&odd).unwrap();
+        let error = Sandbox::create_in(&odd).unwrap_err().to_string();
+        assert!(error.contains("c;$(d)") && error.contains("set LASTHOP_SANDBOX"), "{error}");
+        assert_eq!(fs::read_dir(&odd).unwrap().count(), 0);
+        let sandbox = Sandbox::create().unwrap();
+        let service = sandbox.bind(&odd, 0, 0, &[wanted("app", Transport::Unix)]).unwrap().services["app"].clone();
+        assert!(service.directory.starts_with(sandbox.path()) && service.directory.is_dir());
+        assert_eq!(service.record, odd.join("0/0/app"));
+    }
+
+    #[test]
     fn a_socket_path_that_is_too_long_says_how_to_shorten_it() {
         let parent = tempfile::tempdir().unwrap();
         let deep = parent.path().join("d".repeat(90));
@@ -491,7 +544,8 @@ mod tests {
         let error = sandbox.bind(parent.path(), 0, 0, &[wanted("app", Transport::Unix)]).unwrap_err().to_string();
         let path = sandbox.path().join("0.0/app/socket");
         let expected = format!(
-            "the socket path {} has {} bytes, but the kernel allows 107: set TMPDIR or LASTHOP_SANDBOX to a shorter directory",
+            "the socket path {} has {} bytes, but the kernel allows 107: set TMPDIR or LASTHOP_SANDBOX to a \
+             directory with a shorter path",
             path.display(),
             path.as_os_str().len()
         );

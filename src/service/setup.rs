@@ -1,7 +1,7 @@
-//! What `lasthop setup EXPERIMENT` does: a list of commands that can be shown first, then carried out.
+//! Plans and runs the commands of `lasthop setup EXPERIMENT`. Planning runs nothing, so you can see the commands first.
 //!
-//! Debian packages go into the system; Python requirements and gems go into environments of lasthop's own, one for each
-//! experiment, so that neither disturbs anything else.
+//! Debian packages are installed into the system. Python requirements and gems are installed into a private environment
+//! per experiment, where they disturb nothing else.
 
 use std::{
     collections::BTreeSet,
@@ -12,28 +12,30 @@ use std::{
     time::Duration,
 };
 
-use super::{brief, home::Home, locate};
-use crate::{experiment::model::Packages, observe::facts::Facts};
+use lasthop_model::program::Packages;
+
+use super::{home::Home, locate};
+use crate::system::{command, facts::Facts};
 
 /// The longest that a question to a package manager may take.
 const QUESTION: Duration = Duration::from_secs(60);
-/// File in an environment that holds the requirements that were installed into it.
-const STAMP: &str = "lasthop-requirements";
+/// File in an environment that lists the requirements installed into it.
+pub(super) const STAMP: &str = "lasthop-requirements";
 
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     #[error(
-        "lasthop installs packages on Debian and its relatives only, and this is {distribution}: install what Debian \
-         calls {} by other means", names.join(", ")
+        "lasthop can install packages only on Debian and its derivatives, and this is {distribution}: install the \
+         equivalent of the Debian packages {} yourself", names.join(", ")
     )]
     NotDebian { distribution: String, names: Vec<String> },
-    #[error("neither root nor sudo is here to install packages; run as root: apt-get install --no-install-recommends {}", names.join(" "))]
+    #[error("installing packages needs root or sudo; as root, run: apt-get install --no-install-recommends {}", names.join(" "))]
     NoRoot { names: Vec<String> },
     #[error("`{program}` is needed to {what}, but is not on PATH{}", package.as_ref().map(|name| format!("; install the package {name}")).unwrap_or_default())]
     NoTool { program: &'static str, what: &'static str, package: Option<&'static str> },
     #[error("cannot start `{command}`: {cause}")]
     Start { command: String, cause: io::Error },
-    #[error("`{command}` ended with {status}; its output above says why")]
+    #[error("`{command}` ended with {status}; see its output above")]
     Failed { command: String, status: ExitStatus },
     #[error("cannot write {path}: {cause}")]
     Stamp { path: PathBuf, cause: io::Error },
@@ -44,7 +46,7 @@ pub enum SetupError {
 pub struct Need {
     /// Name of the recipe or service.
     pub of: String,
-    /// Its program is there already: then its Debian packages are left alone. It may come from elsewhere.
+    /// Its program is already installed, possibly from elsewhere, so its Debian packages are not needed.
     pub located: bool,
     pub packages: Packages,
 }
@@ -55,13 +57,13 @@ pub struct SetupStep {
     pub why: String,
     /// The program, then its arguments.
     pub command: Vec<String>,
-    /// There is nothing left to do.
+    /// The step is already done.
     pub satisfied: bool,
-    /// Written when the command has succeeded: path and text.
+    /// File to write when the command has succeeded: path and text.
     stamp: Option<(PathBuf, String)>,
 }
 
-/// What a plan depends on, beside the needs.
+/// What a plan depends on besides the needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
     pub root: bool,
@@ -74,13 +76,13 @@ pub struct System {
     /// Of the wanted packages, those that the package lists know.
     pub listed: BTreeSet<String>,
     pub python: bool,
-    /// Python can make virtual environments; on Debian this is a package of its own.
+    /// Python can create virtual environments. On Debian this takes a separate package.
     pub venv: bool,
     pub gem: bool,
 }
 
 impl System {
-    /// Asks this machine about what is needed.
+    /// Asks this machine what is installed.
     #[must_use]
     pub fn look(needs: &[Need]) -> Self {
         let apt = on_path("apt-get") && on_path("dpkg-query");
@@ -111,7 +113,7 @@ pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> R
     let mut steps = debian_steps(needs, !python.is_empty(), system)?;
     if !python.is_empty() {
         if !system.python && !installs(&steps, "python3") {
-            return Err(no_tool("python3", "make a virtual environment", "python3"));
+            return Err(no_tool("python3", "create a virtual environment", "python3"));
         }
         steps.extend(python_steps(&home.python(experiment), &python));
     }
@@ -157,7 +159,7 @@ fn debian_steps(needs: &[Need], python: bool, system: &System) -> Result<Vec<Set
         missing.iter().filter(|name| !system.listed.contains(*name)).map(String::as_str).collect();
     let mut steps = Vec::new();
     if !unlisted.is_empty() {
-        let why = format!("the package lists do not know {}: fetch new ones", unlisted.join(", "));
+        let why = format!("update the package lists, which do not contain {}", unlisted.join(", "));
         steps.push(apt_step(system, &why, &["update"], vec![]));
     }
     let users: Vec<&str> = needs.iter().filter(|need| !need.located).map(|need| need.of.as_str()).collect();
@@ -171,8 +173,9 @@ fn debian_steps(needs: &[Need], python: bool, system: &System) -> Result<Vec<Set
 
 fn apt_step(system: &System, why: &str, arguments: &[&str], packages: Vec<String>) -> SetupStep {
     let sudo: &[&str] = if system.root { &[] } else { &["sudo"] };
+    let end_of_options: &[&str] = if packages.is_empty() { &[] } else { &["--"] };
     let fixed = sudo.iter().chain(&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]).chain(arguments);
-    let command = fixed.map(ToString::to_string).chain(packages).collect();
+    let command = fixed.chain(end_of_options).map(ToString::to_string).chain(packages).collect();
     SetupStep { why: why.to_owned(), command, satisfied: false, stamp: None }
 }
 
@@ -183,18 +186,18 @@ fn python_steps(environment: &Path, requirements: &BTreeSet<&String>) -> [SetupS
     let made = python.exists();
     let installed = made && is_stamped(&stamp, &list);
     let directory = environment.display().to_string();
-    let pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input"];
+    let pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--"];
     let command = std::iter::once(python.display().to_string());
     let command = command.chain(pip.map(str::to_owned)).chain(requirements.iter().map(ToString::to_string)).collect();
     [
         SetupStep {
-            why: "a Python environment of lasthop's own".to_owned(),
+            why: "a private Python environment".to_owned(),
             command: ["python3", "-m", "venv", &directory].map(str::to_owned).to_vec(),
             satisfied: made,
             stamp: None,
         },
         SetupStep {
-            why: "the Python packages of the experiment, versions pinned".to_owned(),
+            why: "Python packages of the experiment, in pinned versions".to_owned(),
             command,
             satisfied: installed,
             stamp: Some((stamp, list)),
@@ -202,7 +205,8 @@ fn python_steps(environment: &Path, requirements: &BTreeSet<&String>) -> [SetupS
     ]
 }
 
-/// Gems are `name:version`, as `gem install` takes them.
+/// Gems are `name:version`, as `gem install` takes them. There is no `--` before them, because gem expects build flags
+/// after it; no name begins with `-`.
 fn gem_step(environment: &Path, gems: &BTreeSet<&String>) -> SetupStep {
     let stamp = environment.join(STAMP);
     let list = listing(gems);
@@ -210,7 +214,7 @@ fn gem_step(environment: &Path, gems: &BTreeSet<&String>) -> SetupStep {
     let bin = environment.join("bin").display().to_string();
     let fixed = ["gem", "install", "--no-document", "--install-dir", &directory, "--bindir", &bin];
     SetupStep {
-        why: "the Ruby gems of the experiment, in a folder of lasthop's own".to_owned(),
+        why: "Ruby gems of the experiment, in a private folder".to_owned(),
         command: fixed.map(str::to_owned).into_iter().chain(gems.iter().map(ToString::to_string)).collect(),
         satisfied: is_stamped(&stamp, &list),
         stamp: Some((stamp, list)),
@@ -234,6 +238,10 @@ pub fn execute(
     started: &mut dyn FnMut(&SetupStep),
     output: &mut dyn FnMut(&str),
 ) -> Result<(), SetupError> {
+    if rustix::process::geteuid().is_root() {
+        // Servers run as another account, which must be able to read what is installed.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    }
     for step in steps.iter().filter(|step| !step.satisfied) {
         started(step);
         let shown = || step.shown();
@@ -250,7 +258,7 @@ pub fn execute(
 }
 
 impl SetupStep {
-    /// The command as a shell would take it.
+    /// The command, quoted for a shell.
     #[must_use]
     pub fn shown(&self) -> String {
         self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
@@ -266,7 +274,7 @@ fn quoted(word: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Standard output and error come through one pipe, in their order. Input stays the terminal's, for sudo.
+/// Standard output and error share a pipe, which keeps their order. Standard input stays the terminal, for sudo.
 fn run(command: &[String], output: &mut dyn FnMut(&str)) -> io::Result<ExitStatus> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let (reader, writer) = io::pipe()?;
@@ -284,10 +292,10 @@ fn on_path(program: &str) -> bool {
     locate::on_path(program).is_some()
 }
 
-fn ask(program: &str, arguments: &[&str]) -> Option<brief::Ended> {
+fn ask(program: &str, arguments: &[&str]) -> Option<command::Ended> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
-    brief::run(command, QUESTION).ok()
+    command::run(command, QUESTION).ok()
 }
 
 fn answers(program: &str, arguments: &[&str]) -> bool {
@@ -297,14 +305,14 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
 /// `dpkg-query` prints a line for each package that it knows, and complains about the others.
 fn installed(wanted: &BTreeSet<String>) -> BTreeSet<String> {
     let format = "-f=${Package} ${db:Status-Status}\\n";
-    let arguments: Vec<&str> = ["-W", format].into_iter().chain(wanted.iter().map(String::as_str)).collect();
+    let arguments: Vec<&str> = ["-W", format, "--"].into_iter().chain(wanted.iter().map(String::as_str)).collect();
     let text = ask("dpkg-query", &arguments).map(|ended| ended.text).unwrap_or_default();
     text.lines().filter_map(|line| line.strip_suffix(" installed")).map(str::to_owned).collect()
 }
 
 /// `apt-cache policy` prints a paragraph for each package of the lists, `name:` first, then its candidate.
 fn listed(wanted: &BTreeSet<String>) -> BTreeSet<String> {
-    let arguments: Vec<&str> = std::iter::once("policy").chain(wanted.iter().map(String::as_str)).collect();
+    let arguments: Vec<&str> = ["policy", "--"].into_iter().chain(wanted.iter().map(String::as_str)).collect();
     let text = ask("apt-cache", &arguments).map(|ended| ended.text).unwrap_or_default();
     parse_policy(&text)
 }
@@ -350,7 +358,7 @@ mod tests {
         let needs = [need("nginx", &["nginx"], &[], &[]), need("redis", &["redis-server"], &[], &[])];
         let home = Home::at("/data");
         let mut system = System { listed: names(&["nginx", "redis-server"]), ..debian() };
-        let install = "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends";
+        let install = "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends --";
         let steps = plan("exp", &needs, &home, &system).unwrap();
         assert_eq!(shown(&steps), [format!("{install} nginx redis-server")]);
         assert_eq!(steps[0].why, "Debian packages for nginx, redis");
@@ -378,10 +386,13 @@ mod tests {
         let needs = [need("nginx", &["nginx"], &[], &[])];
         let system = System { apt: false, distribution: "Fedora Linux 42".into(), ..debian() };
         let error = plan("exp", &needs, &Home::at("/data"), &system).unwrap_err().to_string();
-        assert!(error.contains("this is Fedora Linux 42: install what Debian calls nginx"), "{error}");
+        assert!(
+            error.contains("this is Fedora Linux 42: install the equivalent of the Debian packages nginx"),
+            "{error}"
+        );
         let system = System { root: false, sudo: false, ..debian() };
         let error = plan("exp", &needs, &Home::at("/data"), &system).unwrap_err().to_string();
-        assert!(error.ends_with("run as root: apt-get install --no-install-recommends nginx"), "{error}");
+        assert!(error.ends_with("as root, run: apt-get install --no-install-recommends nginx"), "{error}");
     }
 
     #[test]
@@ -391,7 +402,7 @@ mod tests {
         let needs = [need("app", &[], &["flask==3.1.0", "gunicorn==23.0.0"], &["thin:1.8.2"])];
         let root = folder.path().display();
         let steps = plan("exp", &needs, &home, &debian()).unwrap();
-        let pip = "bin/python -m pip install --disable-pip-version-check --no-input";
+        let pip = "bin/python -m pip install --disable-pip-version-check --no-input --";
         let gem = format!("gem install --no-document --install-dir {root}/gems/exp --bindir {root}/gems/exp/bin");
         let wanted = [
             format!("python3 -m venv {root}/python/exp"),

@@ -1,4 +1,4 @@
-//! The services of a stack: prepared, started, ready, and stopped again.
+//! The services of a stack: prepares, starts and stops them, and waits until they are ready.
 
 mod start;
 
@@ -7,15 +7,21 @@ use std::{
     io::{self, Read, Seek, SeekFrom},
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
     time::Duration,
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Endpoint};
+use lasthop_load::spec::Endpoint;
+use lasthop_model::{
+    binding::Bindings,
+    observation::InContainer,
+    service::{RenderedService, Stop},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    bindings::Bindings,
     container::{
         engine::EngineError,
         launch::Launch,
@@ -23,24 +29,23 @@ use super::{
         supervisor::{Supervised, SupervisorError},
     },
     guard::{Exit, Guard, GuardError, GuardedChild, signal},
-    listener::{self, Owner},
     readiness::{self, NotReady},
 };
-use crate::{
-    experiment::model::{RenderedService, Stop},
-    observe::procfs::InContainer,
+use crate::system::{
+    interrupt,
+    listener::{self, Owner},
 };
 
 /// Lines of a log that an error shows.
 const TAIL: usize = 20;
 
-/// A stack that is to be started.
+/// A stack to start.
 #[derive(Clone, Debug)]
 pub struct StackPlan {
     pub bindings: Bindings,
     /// In start order; each has its binding under its name.
     pub services: Vec<RenderedService>,
-    /// Those that run in containers.
+    /// Services that run in containers.
     pub containers: IndexMap<String, Housing>,
 }
 
@@ -86,25 +91,25 @@ fn shown(log: &str) -> String {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartCause {
-    #[error("the program has no binding: the plan and the sandbox do not agree")]
+    #[error("the sandbox has no address for it, although the plan needs one; this is a bug in lasthop")]
     Unbound,
     #[error("cannot write {path}: {cause}")]
     File { path: PathBuf, cause: io::Error },
-    #[error("the file name {0} leads out of the service's directory")]
+    #[error("the file name {0} is outside the service's directory")]
     Outside(PathBuf),
     #[error("`{command}` {exit}")]
     Prepare { command: String, exit: Exit },
     #[error("`{command}` did not end within {timeout:?} (start.prepare_timeout of its recipe) and was killed")]
     PrepareTimedOut { command: String, timeout: Duration },
-    #[error("somebody answers at {address} already{}: a stranger's server would be measured", by(owner))]
+    #[error("{address} is already answered by {}; refusing to measure it", by(owner))]
     AlreadyAnswered { address: String, owner: Option<Owner> },
-    #[error("not it but {owner} answers at {address}: a stranger's server would be measured")]
+    #[error("{address} is answered by {owner}, not by the service just started; refusing to measure it")]
     Stranger { address: String, owner: Owner },
-    #[error("unknown signal `{0}` to stop it")]
+    #[error("cannot stop it: unknown signal `{0}`")]
     Signal(String),
-    #[error("it has been stopped, but somebody still answers at {address}{}", by(owner))]
+    #[error("it was stopped, but {address} is still answered by {}", by(owner))]
     StillAnswers { address: String, owner: Option<Owner> },
-    #[error("{address}, where its port was to be published, was taken meanwhile{}; try again", by(owner))]
+    #[error("{address}, where its port was to be published, was taken meanwhile by {}; try again", by(owner))]
     PortTaken { address: SocketAddr, owner: Option<Owner> },
     #[error(
         "the folder {folder} cannot hold a Unix socket: {cause} (file system: {kind}); {}",
@@ -125,21 +130,21 @@ pub enum StartCause {
 }
 
 fn by(owner: &Option<Owner>) -> String {
-    owner.as_ref().map_or_else(String::new, |owner| format!(", {owner}"))
+    owner.as_ref().map_or_else(|| "another process".to_owned(), Owner::to_string)
 }
 
-/// A running service. Dropping it kills it, but for a container, which is left to the end of the run.
+/// A running service. Dropping it kills it, except a container, which stays until the run ends.
 #[derive(Debug)]
 pub struct Instance {
     pub name: String,
     pub recipe: String,
-    /// The process that was started; others may descend from it.
+    /// The process that was started. It may have descendants.
     pub pid: i32,
     pub endpoint: Endpoint,
     pub log: PathBuf,
     /// Time from its start until it was ready.
     pub ready_after: Duration,
-    /// Processes of its container's path, such as docker-proxy: what each is, and its number.
+    /// Processes on the path to its container, such as docker-proxy: name and pid.
     pub helpers: Vec<(String, i32)>,
     stop: Stop,
     life: Life,
@@ -147,7 +152,7 @@ pub struct Instance {
     container: Option<Launch>,
 }
 
-/// What was started for a service.
+/// The thing that was started for a service.
 #[derive(Debug)]
 enum Life {
     /// A process, or the client of an engine that runs its container.
@@ -164,6 +169,7 @@ impl Life {
     }
 
     fn stop(&self, signal: i32, timeout: Duration) -> Result<(), StartCause> {
+        let _shield = interrupt::shield();
         match self {
             Self::Child(child) => child.stop(signal, timeout).map(drop).map_err(StartCause::Guard),
             Self::Supervised(program) => program.stop().map_err(StartCause::Engine),
@@ -178,7 +184,7 @@ impl Instance {
         self.life.exited()
     }
 
-    /// What the cgroup of its first process says of it.
+    /// Reads the cgroup of its first process.
     #[must_use]
     pub fn in_container(&self) -> InContainer {
         match (&self.life, &self.container) {
@@ -194,21 +200,22 @@ impl Instance {
         tail(&self.log)
     }
 
-    /// Stops it: its signal, then after its time a kill of all that descends from it. All are gone afterwards.
+    /// Stops it: sends its signal, and after its timeout kills it with all its descendants. All are gone afterwards.
     ///
     /// # Errors
     /// The guard is gone, or somebody still answers at its address.
     pub fn stop(&self) -> Result<(), StartError> {
+        let _shield = interrupt::shield();
         let stop = || {
             self.life.stop(stop_signal(&self.stop)?, self.stop.timeout)?;
             if let (Life::Child(_), Some(container)) = (&self.life, &self.container) {
                 container.remove().map_err(StartCause::Engine)?;
             }
-            // With its container a bridge address has gone from this machine.
+            // The bridge address disappears from this machine with the container.
             let here = self.container.as_ref().is_none_or(Launch::is_local);
             match here && readiness::answers(&self.endpoint.address) {
                 true => Err(StartCause::StillAnswers {
-                    address: shown_address(&self.endpoint.address),
+                    address: self.endpoint.address.to_string(),
                     owner: listener::owners(&self.endpoint.address).pop(),
                 }),
                 false => Ok(()),
@@ -223,7 +230,7 @@ impl Instance {
     }
 }
 
-/// The running services of a stack, in start order. Dropping it kills them; [`Stack::stop`] is the orderly way.
+/// The running services of a stack, in start order. Dropping it kills them; [`Stack::stop`] stops them in order.
 #[derive(Debug)]
 pub struct Stack {
     pub round: u32,
@@ -232,8 +239,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Writes the files of each service, runs its preparation, starts it and waits until it is ready, one after the
-    /// other. On an error those that run already are stopped.
+    /// Writes the files of each service, runs its preparation, starts it and waits until it is ready, one service after
+    /// the other. On an error, stops those that already run.
     ///
     /// # Errors
     /// The service that failed, the stage, the cause and the end of its log.
@@ -257,7 +264,7 @@ impl Stack {
         in_parallel(plans.iter(), |plan| Self::start(guard, plan))
     }
 
-    /// Stops several stacks at the same time, and yields the first error of each.
+    /// Stops several stacks at the same time, and returns the first error of each.
     #[must_use]
     pub fn stop_all(stacks: Vec<Self>) -> Vec<Result<(), StartError>> {
         in_parallel(stacks.into_iter(), Self::stop)
@@ -268,13 +275,13 @@ impl Stack {
         self.instances.iter().find(|instance| instance.name == name)
     }
 
-    /// The first service that has ended by itself, if one has.
+    /// The first service that has ended by itself, if any.
     #[must_use]
     pub fn died(&self) -> Option<(&Instance, Exit)> {
         self.instances.iter().find_map(|instance| Some((instance, instance.exited()?)))
     }
 
-    /// Stops the services in reverse order; all of them, also when one fails.
+    /// Stops all services in reverse order, even if stopping one fails.
     ///
     /// # Errors
     /// The first that went wrong.
@@ -287,27 +294,31 @@ impl Stack {
     }
 }
 
-fn in_parallel<T: Send, R: Send>(items: impl ExactSizeIterator<Item = T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let work = &work;
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = items.map(|item| scope.spawn(move || work(item))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    })
+/// Handles each item in its own thread, this one included. If the system has no more threads, those that exist do the
+/// rest.
+fn in_parallel<T: Send, R: Send>(
+    items: impl ExactSizeIterator<Item = T> + Send,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let further = items.len().saturating_sub(1);
+    let items = Mutex::new(items.enumerate());
+    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let some = || std::iter::from_fn(next).map(|(number, item)| (number, work(item))).collect::<Vec<_>>();
+    let mut done = thread::scope(|scope| {
+        let begin = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
+        let threads: Vec<_> = (0..further).map_while(begin).collect();
+        let mut done = some();
+        for thread in threads {
+            done.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 fn stop_signal(stop: &Stop) -> Result<i32, StartCause> {
     signal::number(&stop.signal).ok_or_else(|| StartCause::Signal(stop.signal.clone()))
-}
-
-fn shown_address(address: &Address) -> String {
-    match address {
-        Address::Unix(path) => path.display().to_string(),
-        Address::Abstract(name) => format!("@{name}"),
-        Address::Tcp(address) => address.to_string(),
-    }
 }
 
 /// The last 20 lines of a log, of at most 64 KiB.

@@ -1,5 +1,5 @@
-//! The private certificate authority of a run. Its key is never written: after the certificate is made nobody can
-//! sign anything with it.
+//! The private certificate authority of a run. Its key is never written to disk, so nobody can sign anything with it
+//! once the certificate is made.
 
 use std::{
     fs::{DirBuilder, OpenOptions},
@@ -8,23 +8,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lasthop_model::binding::{SERVER_NAME, TlsFiles};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose,
 };
 
-use super::bindings::{SERVER_NAME, TlsFiles};
-
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("cannot make the certificates of the run: {0}")]
+    #[error("cannot create the certificates of the run: {0}")]
     Make(#[from] rcgen::Error),
     #[error("cannot write {path}: {cause}")]
     Write { path: PathBuf, cause: io::Error },
 }
 
-/// Makes an authority and a certificate of a server at `localhost`, `127.0.0.1` and `::1` (ECDSA P-256), and writes
-/// them into a new directory.
+/// Creates an authority and a server certificate for `localhost`, `127.0.0.1` and `::1` (ECDSA P-256), and writes them
+/// to a new directory.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -1,5 +1,6 @@
 //! Which studies there are: those in the binary.
 
+use crate::tool;
 use std::sync::LazyLock;
 
 use include_dir::{Dir, include_dir};
@@ -9,13 +10,10 @@ use super::{
     definition::{ClaimFile, DesignFile, FiguresFile, MethodFile, RunFile, StudyFile, TimeFile},
     model::{Claim, Design, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number},
 };
-use crate::{
-    experiment::{
-        diagnostics::{Diagnostics, closest, suggest},
-        document::Document,
-        schema::generate,
-    },
-    tool::Tool,
+use crate::experiment::{
+    diagnostics::{Diagnostics, closest, suggest},
+    document::Document,
+    schema::generate,
 };
 
 static STUDIES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/studies");
@@ -100,7 +98,6 @@ impl Checker {
             title: file.title,
             author: file.author,
             published: file.published,
-            seeds: file.seeds,
             question: file.question,
             environment: StudyEnvironment {
                 machine: file.environment.machine,
@@ -119,7 +116,7 @@ impl Checker {
     fn method(&mut self, file: &MethodFile) -> Method {
         let tool = match file.driver.as_str() {
             "program" => None,
-            word => match word.parse::<Tool>() {
+            word => match tool::named(word) {
                 Ok(tool) => Some(tool),
                 Err(error) => {
                     self.error("/method/driver", error.to_string(), Some("or `program`".to_owned()));
@@ -127,7 +124,7 @@ impl Checker {
                 }
             },
         };
-        if file.seconds.is_none() && file.count.is_none() && file.driver != "psql" {
+        if file.seconds.is_none() && file.count.is_none() && !tool.is_some_and(|tool| tool.is_timed_from_outside) {
             self.error("/method", "how long is a run? `seconds` or `count` is missing".to_owned(), None);
         }
         Method {
@@ -240,12 +237,10 @@ fn design(file: &DesignFile) -> Design {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_model::selection::{Choice, Selection};
+
     use super::*;
-    use crate::experiment::{
-        cases::{Choice, Selection},
-        catalog::Catalog,
-        plan::Plan,
-    };
+    use crate::experiment::{catalog::Catalog, plan::Plan};
 
     #[test]
     fn every_key_of_the_schema_is_described() {
@@ -289,7 +284,7 @@ mod tests {
                 let plan = Plan::new(experiment, &Selection { set, ..Selection::default() });
                 let plan = plan.unwrap_or_else(|error| panic!("{} {}: {error}", study.name, run.id));
                 for figure in figures.iter().filter(|figure| !figure.levels.is_empty()) {
-                    let fits = |case: &&crate::record::schema::CasePlan| {
+                    let fits = |case: &&lasthop_model::record::CasePlan| {
                         figure.levels.iter().all(|(factor, level)| {
                             case.levels.get(factor).is_some_and(|have| have.to_string() == *level)
                         })

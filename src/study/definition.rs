@@ -15,8 +15,6 @@ pub(super) struct StudyFile {
     pub author: String,
     /// Year, month or day, or `not stated`.
     pub published: String,
-    /// Numbers of the texts that the figures are from, as the project keeps them; empty where a sentence is all there is.
-    pub seeds: Vec<String>,
     /// What it asked, in one sentence.
     pub question: String,
     /// Where it was measured.

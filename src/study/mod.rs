@@ -1,4 +1,4 @@
-//! The studies as data: what others measured, how, and which experiments repeat it.
+//! The studies as data: what was measured, how, and which experiments repeat it.
 //!
 //! Their files are in `studies/`; [`catalog`] reads them, [`model`] holds what is valid. Figures carry over, sentences do not.
 

@@ -16,7 +16,6 @@ pub struct Study {
     pub title: String,
     pub author: String,
     pub published: String,
-    pub seeds: Vec<String>,
     pub question: String,
     pub environment: StudyEnvironment,
     pub method: Method,
@@ -39,7 +38,7 @@ pub struct StudyEnvironment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Method {
     /// `None` where the experiment's own programs do what the study's did.
-    pub tool: Option<Tool>,
+    pub tool: Option<&'static Tool>,
     /// With `{seconds}` and `{count}`.
     pub flags: Vec<String>,
     pub text: String,

@@ -1,22 +1,32 @@
-//! ab, the Apache benchmark: HTTP/1.0, closed loop, TCP only. Milliseconds, but its means have three digits more.
+//! ab, the Apache benchmark: HTTP/1.0, closed loop, TCP only. It prints milliseconds, with three decimals for means.
 
 use lasthop_load::{
+    protocol::http::Http,
     result::{ErrorClass, Reported},
     spec::Reuse,
 };
 
 use super::{
-    Order, Reading, Tool, Unable,
     form::{self, Misread},
+    kind::{Order, Reading, Tool, Unable},
     url,
 };
 
-/// ab stops by time, but wants a count, too, and takes 32 bytes of memory for each: so many times what lasthop makes.
+const NAME: &str = "ab";
+
+pub static TOOL: Tool = Tool {
+    version: ("-V", r"ApacheBench, Version (\S+)"),
+    package: "apache2-utils",
+    speaks: |protocol| protocol.get::<Http>().is_some(),
+    ..Tool::new(NAME, arguments, |output, _, _| read(output))
+};
+
+/// ab stops by time but also needs a count, with 32 bytes of memory for each request: this many times what lasthop sends.
 const ROOM: u64 = 4;
 
-pub fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let http = url::http(Tool::Ab, order.spec)?;
-    let target = url::by_address(Tool::Ab, order.spec, http)?;
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+    let http = url::http(NAME, order.spec)?;
+    let target = url::by_address(NAME, order.spec, http)?;
     let mut arguments = match order.flags {
         // -n after -t: -t sets a count of its own.
         [] => vec![
@@ -76,7 +86,7 @@ const FORM: &[&str] = &[
     r"100% +\d+ \(longest request\)",
 ];
 
-pub fn read(output: &str) -> Result<Reading, Misread> {
+fn read(output: &str) -> Result<Reading, Misread> {
     let caught = form::read(FORM, output)?;
     let (wrong, failed) = (caught.count_if_any("status")?, caught.count("failed")?);
     let all = caught.count("requests")?;

@@ -1,7 +1,7 @@
-//! A tool in the place of `lasthop drive`: the same lines in, the same lines out.
+//! Runs a tool instead of `lasthop drive`, with the same lines in and out.
 //!
-//! Before a tool is let loose lasthop's own engine opens a case, verifies its answers and proves its connection: tools
-//! look at little more than a status.
+//! Before a tool drives a case, lasthop's own engine opens its connections, verifies its replies and proves its
+//! transport, because tools check little more than a status.
 
 use std::{
     collections::BTreeMap,
@@ -17,13 +17,14 @@ use lasthop_load::{
     spec::{Engine, Spec},
     wire::{self, Reply, Request, Stage, TrialPhases, WireError},
 };
+use lasthop_model::driver::ToolChoice;
 use serde::{Deserialize, Serialize};
 
-use super::{Order, Reading, Tool, ToolChoice, process, psql};
+use super::{Order, Reading, Tool, named, process};
 
-/// What a tool may take beyond the length of a trial: its start, and one request that hangs.
+/// What a tool may take in addition to the length of a trial: its start, and one request that hangs.
 const GRACE: Duration = Duration::from_secs(15);
-/// lasthop's own trial that tells how many requests fill a trial of a tool that stops by count.
+/// Length of lasthop's own trial, which tells how many requests fill a trial of a tool that stops by count.
 const GAUGE: TrialPhases = TrialPhases { warm_up_ns: 10_000_000, measure_ns: 50_000_000 };
 
 /// A tool as it was found.
@@ -40,7 +41,7 @@ pub struct Foreign {
 /// A case that was prepared.
 struct Prepared {
     spec: Spec,
-    /// Right answers per second, as far as is known.
+    /// Right answers per second so far.
     rate: f64,
 }
 
@@ -53,7 +54,7 @@ impl Foreign {
     /// # Errors
     /// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
     pub fn serve(&self, mut input: impl BufRead, mut output: impl Write) -> Result<(), WireError> {
-        let driver = self.choice.tool.name().to_owned();
+        let driver = self.choice.tool.clone();
         wire::write_line(
             &mut output,
             &Reply::Hello { protocol: wire::VERSION, driver, version: self.version.clone() },
@@ -92,23 +93,27 @@ impl Foreign {
         }
     }
 
-    /// Whether the tool can do it, and whether the answers are right.
+    fn tool(&self) -> Result<&'static Tool, Failed> {
+        named(&self.choice.tool).map_err(|error| Failed(Stage::Spec, error.to_string()))
+    }
+
+    /// Checks that the tool can drive the case, and that the replies are right.
     fn prepare(&self, spec: Spec) -> Result<(Prepared, Proof), Failed> {
         let order = Order { spec: &spec, seconds: 1, count: 1, flags: &self.choice.flags, scratch: &self.scratch };
-        self.choice.tool.arguments(&order).map_err(|unable| Failed(Stage::Spec, unable.to_string()))?;
+        self.tool()?.arguments(&order).map_err(|unable| Failed(Stage::Spec, unable.to_string()))?;
         let mut own = Case::prepare(&spec).map_err(|error| Failed(error.stage, error.cause))?;
         let gauge = own.trial(GAUGE).map_err(|error| Failed(error.stage, error.cause))?;
         let proof = own.proof().clone();
         Ok((Prepared { rate: gauge.throughput(), spec }, proof))
     }
 
-    /// The warm-up is the tool's first requests: no tool here leaves them out.
+    /// The warm-up is part of the trial, because none of these tools leaves it out.
     fn trial(&self, prepared: &mut Prepared, phases: TrialPhases) -> Result<TrialResult, Failed> {
         let seconds = Duration::from_nanos(phases.measure_ns).as_secs().max(1);
         let count = self.choice.count.unwrap_or(((prepared.rate * seconds as f64) as u64).max(1));
         let spec = &prepared.spec;
         let order = Order { spec, seconds, count, flags: &self.choice.flags, scratch: &self.scratch };
-        let result = run(self.choice.tool, &self.program, &order).map_err(|cause| Failed(Stage::Trial, cause))?;
+        let result = run(self.tool()?, &self.program, &order).map_err(|cause| Failed(Stage::Trial, cause))?;
         if result.requests > 0 {
             prepared.rate = result.throughput();
         }
@@ -117,18 +122,20 @@ impl Foreign {
 }
 
 /// One trial with a tool.
-fn run(tool: Tool, program: &std::path::Path, order: &Order<'_>) -> Result<TrialResult, String> {
+fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<TrialResult, String> {
     let arguments = tool.arguments(order).map_err(|unable| unable.to_string())?;
     let limit = Duration::from_secs(order.seconds) + GRACE;
-    let repeats = if tool == Tool::Psql { psql::repeats(order) } else { 1 };
-    let mut total =
-        process::run(program, &arguments, order.scratch, limit).map_err(|error| format!("{tool}: {error}"))?;
+    let (name, repeats) = (tool.name, (tool.repeats)(order));
+    let once = || {
+        let ended = process::run(program, &arguments, (tool.environment)(order.spec), order.scratch, limit);
+        ended.map_err(|error| format!("{name}: {error}"))
+    };
+    let mut total = once()?;
     for _ in 1..repeats {
         if total.elapsed_ns > limit.as_nanos() as u64 || total.code != 0 {
-            return Err(format!("{tool}: {repeats} runs did not end within {limit:?}"));
+            return Err(format!("{name}: {repeats} runs did not end within {limit:?}"));
         }
-        let next =
-            process::run(program, &arguments, order.scratch, limit).map_err(|error| format!("{tool}: {error}"))?;
+        let next = once()?;
         total.output.push_str(&next.output);
         total.code = next.code;
         total.elapsed_ns += next.elapsed_ns;
@@ -136,9 +143,10 @@ fn run(tool: Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Trial
     }
     let last = || total.output.trim_end().lines().last().unwrap_or("nothing").chars().take(160).collect::<String>();
     if total.code != 0 {
-        return Err(format!("{tool} ended with status {}; its last line: {}", total.code, last()));
+        return Err(format!("{name} ended with status {}; its last line: {}", total.code, last()));
     }
-    let reading = tool.read(&total.output, order, total.elapsed_ns).map_err(|misread| format!("{tool}: {misread}"))?;
+    let reading =
+        (tool.read)(&total.output, order, total.elapsed_ns).map_err(|misread| format!("{name}: {misread}"))?;
     Ok(result(reading, total.cost, order.spec))
 }
 
@@ -156,7 +164,7 @@ fn result(reading: Reading, cost: lasthop_load::result::DriverCost, spec: &Spec)
         errors,
         connections_opened: reading.connections,
         cost,
-        reported: Some(reading.reported),
+        reported: Some(Box::new(reading.reported)),
         ..TrialResult::empty(engine, elapsed as u64)
     }
 }
@@ -165,8 +173,13 @@ fn result(reading: Reading, cost: lasthop_load::result::DriverCost, spec: &Spec)
 pub mod testing {
     //! Orders for the tests of the tools.
 
-    use lasthop_load::spec::{
-        Address, ChannelBinding, Endpoint, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol, QueryMode,
+    use lasthop_load::{
+        protocol::{
+            Protocol,
+            http::{Http, HttpExpect, HttpVersion},
+            postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
+        },
+        spec::{Address, Endpoint},
     };
 
     use super::*;
@@ -181,7 +194,7 @@ pub mod testing {
 
     /// `GET /x` of 127.0.0.1:8080 over ten kept connections, three times or for a second.
     pub fn http_order<T>(test: impl FnOnce(Order<'_>) -> T) -> T {
-        let protocol = Protocol::Http(Http {
+        let protocol = Protocol::from(Http {
             method: "GET".into(),
             path: "/x".into(),
             host: "localhost".into(),
@@ -195,7 +208,7 @@ pub mod testing {
 
     /// `select 1` over one connection to a Unix socket.
     pub fn postgres_order<T>(test: impl FnOnce(Order<'_>) -> T) -> T {
-        let protocol = Protocol::Postgres(Postgres {
+        let protocol = Protocol::from(Postgres {
             user: "foo".into(),
             database: "bar".into(),
             password: Some("a'b".into()),
@@ -221,7 +234,7 @@ mod tests {
     #[test]
     fn what_a_tool_cannot_do_is_refused_before_anything_is_opened() {
         let foreign = Foreign {
-            choice: ToolChoice::plain(Tool::Wrk),
+            choice: ToolChoice::plain("wrk"),
             program: "/nonexistent".into(),
             version: "0".into(),
             scratch: "/nonexistent".into(),

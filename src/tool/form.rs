@@ -1,25 +1,25 @@
-//! The form of a tool's output: every line that it may print. Whatever else comes is an error.
+//! The form of a tool's output: every line that it may print. Any other line is an error.
 
 use std::collections::HashMap;
 
 use regex::Regex;
 
-/// The output of a tool is not of the form that is known.
+/// The output of a tool does not have the known form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misread {
-    #[error("a line of its output is not known: `{0}`")]
+    #[error("its output has an unknown line: `{0}`")]
     Line(String),
-    #[error("its output does not say `{0}`")]
+    #[error("its output lacks `{0}`")]
     Missing(&'static str),
     #[error("`{0}` is not a number")]
     Number(String),
 }
 
-/// What the named groups of a form caught; the last of a name counts.
+/// What the named groups of a form matched. The last match of a name counts.
 #[derive(Debug)]
 pub struct Caught(HashMap<String, String>);
 
-/// Reads an output line by line: each must match one of `lines` as a whole. Empty lines are passed over.
+/// Reads an output line by line. Each line must match one of `lines` as a whole. Empty lines are skipped.
 ///
 /// # Errors
 /// [`Misread::Line`] with the first line that no pattern matches.
@@ -61,7 +61,7 @@ impl Caught {
         text.parse().map_err(|_| Misread::Number(text.to_owned()))
     }
 
-    /// 0 where the output has no such line: tools leave out what did not happen.
+    /// 0 if the output has no such line, because tools leave out what did not happen.
     ///
     /// # Errors
     /// [`Misread::Number`]
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn every_line_must_be_known() {
         let error = read(FORM, "Running x\nSegmentation fault\n").unwrap_err();
-        assert_eq!(error.to_string(), "a line of its output is not known: `Segmentation fault`");
+        assert_eq!(error.to_string(), "its output has an unknown line: `Segmentation fault`");
         let caught = read(FORM, "Running x\n").unwrap();
         assert_eq!(caught.number("rate").unwrap_err(), Misread::Missing("rate"));
     }

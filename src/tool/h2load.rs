@@ -1,19 +1,29 @@
 //! h2load of nghttp2, here for HTTP/1.1: closed loop, TCP and Unix sockets, TLS over TCP.
 
 use lasthop_load::{
+    protocol::http::Http,
     result::{ErrorClass, Reported},
     spec::{Address, Reuse},
 };
 
 use super::{
-    Order, Reading, Tool, Unable,
     form::{self, Misread},
+    kind::{Order, Reading, Tool, Unable},
     url,
 };
 
-pub fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let http = url::http(Tool::H2load, order.spec)?;
-    let cannot = |what: &str| Err(Unable::Mode { tool: Tool::H2load, what: what.to_owned() });
+const NAME: &str = "h2load";
+
+pub static TOOL: Tool = Tool {
+    version: ("--version", r"nghttp2/(\S+)"),
+    package: "nghttp2-client",
+    speaks: |protocol| protocol.get::<Http>().is_some(),
+    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+};
+
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+    let http = url::http(NAME, order.spec)?;
+    let cannot = |what: &str| Err(Unable::Mode { tool: NAME, what: what.to_owned() });
     if order.spec.reuse == Reuse::PerRequest {
         return cannot("open a connection for each request");
     }
@@ -41,7 +51,7 @@ pub fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
             arguments.push(format!("{scheme}://{}{}", http.host, http.path));
         }
         Address::Unix(_) => return cannot("verify TLS over a Unix socket here"),
-        Address::Abstract(_) => return cannot("open an abstract Unix socket"),
+        other => return cannot(&format!("connect to {other}")),
     }
     Ok(arguments)
 }
@@ -65,7 +75,7 @@ const FORM: &[&str] = &[
     r"req/s +: .*",
 ];
 
-pub fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
+fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
     let caught = form::read(FORM, output)?;
     let right = caught.count("right")?;
     let done = caught.count("done")?.max(1);

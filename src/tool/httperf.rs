@@ -1,25 +1,35 @@
 //! httperf: HTTP, one request after the other, TCP only. Times in tenths of a millisecond.
 
 use lasthop_load::{
+    protocol::http::Http,
     result::{ErrorClass, Reported},
     spec::Reuse,
 };
 
 use super::{
-    Order, Reading, Tool, Unable,
     form::{self, Misread},
+    kind::{Order, Reading, Tool, Unable},
     url,
 };
 
-pub fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let http = url::http(Tool::Httperf, order.spec)?;
-    let address = url::tcp(Tool::Httperf, order.spec)?;
-    let cannot = |what: &str| Err(Unable::Mode { tool: Tool::Httperf, what: what.to_owned() });
+const NAME: &str = "httperf";
+
+pub static TOOL: Tool = Tool {
+    version: ("--version", r"httperf-(\S+)"),
+    package: "httperf",
+    speaks: |protocol| protocol.get::<Http>().is_some(),
+    ..Tool::new(NAME, arguments, |output, _, _| read(output))
+};
+
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+    let http = url::http(NAME, order.spec)?;
+    let address = url::tcp(NAME, order.spec)?;
+    let cannot = |what: &str| Err(Unable::Mode { tool: NAME, what: what.to_owned() });
     if order.spec.connections != 1 && order.flags.is_empty() {
         return cannot("hold several connections in a closed loop; use connections=1");
     }
     if order.spec.endpoint.tls.is_some() {
-        return cannot("be told here to speak TLS");
+        return cannot("use TLS here");
     }
     let (connections, calls) = match order.spec.reuse {
         Reuse::PerRequest => (order.count, 1),
@@ -60,7 +70,7 @@ const FORM: &[&str] = &[
     r"Errors: fd-unavail (?P<files>\d+) addrunavail (?P<ports>\d+) ftab-full \d+ other (?P<other>\d+)",
 ];
 
-pub fn read(output: &str) -> Result<Reading, Misread> {
+fn read(output: &str) -> Result<Reading, Misread> {
     let caught = form::read(FORM, output)?;
     let right = caught.count("right")?;
     let sent = caught.count("sent")?.max(1);

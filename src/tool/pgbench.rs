@@ -1,20 +1,32 @@
 //! pgbench: PostgreSQL's load generator, closed loop. Prints the mean latency; milliseconds with three digits more.
 
 use lasthop_load::{
+    protocol::postgres::{Postgres, QueryMode},
     result::{ErrorClass, Reported},
-    spec::{QueryMode, Reuse},
+    spec::Reuse,
 };
 
 use super::{
-    Order, Reading, Tool, Unable,
     form::{self, Misread},
+    kind::{Order, Reading, Tool, Unable},
     psql,
 };
 
-pub fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let postgres = psql::postgres(Tool::Pgbench, order.spec)?;
+const NAME: &str = "pgbench";
+
+pub static TOOL: Tool = Tool {
+    version: ("--version", r"pgbench \(PostgreSQL\) (\S+)"),
+    // Debian has it in the package of the server: there is none with the client alone.
+    package: "postgresql-contrib",
+    speaks: |protocol| protocol.get::<Postgres>().is_some(),
+    environment: psql::environment,
+    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+};
+
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+    let postgres = psql::postgres(NAME, order.spec)?;
     if !postgres.parameters.is_empty() {
-        return Err(Unable::Mode { tool: Tool::Pgbench, what: "be told here to pass parameters".to_owned() });
+        return Err(Unable::Mode { tool: NAME, what: "pass parameters here".to_owned() });
     }
     let script = psql::write(order, "pgbench.sql", &psql::statement(postgres))?;
     let mut arguments = vec!["-n".to_owned(), "-f".to_owned(), script];
@@ -35,7 +47,7 @@ pub fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
         QueryMode::Prepared => "prepared",
     };
     arguments.push(format!("-M{mode}"));
-    arguments.push(psql::connection(order.spec, postgres));
+    arguments.push(order.spec.protocol.data_source(&order.spec.endpoint));
     Ok(arguments)
 }
 
@@ -57,7 +69,7 @@ const FORM: &[&str] = &[
     r"tps = (?P<rate>[0-9.]+) \((?:without initial connection time|including reconnection times)\)",
 ];
 
-pub fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
+fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
     let caught = form::read(FORM, output)?;
     let requests = caught.count("requests")?;
     Ok(Reading {

@@ -1,4 +1,4 @@
-//! One run of a tool: its output, its time, what it consumed.
+//! Runs a tool once: its output, its time, and what it consumed.
 
 use std::{
     io::{self, Read},
@@ -13,13 +13,13 @@ use std::{
 use lasthop_load::result::DriverCost;
 use rustix::process::{Pid, Signal};
 
-/// More than any tool prints in a trial that went well.
+/// Limit of a tool's output in bytes, more than any successful trial prints.
 const LONGEST_OUTPUT: u64 = 1 << 20;
 
-/// A run of a tool that has ended.
+/// The result of a tool's run.
 #[derive(Debug)]
 pub struct Finished {
-    /// Standard error and standard output, as they came.
+    /// Standard error and standard output, interleaved.
     pub output: String,
     /// Exit status, or 128 + the signal.
     pub code: i32,
@@ -32,24 +32,30 @@ pub struct Finished {
 ///
 /// # Errors
 /// It cannot be started, or did not end in time ([`io::ErrorKind::TimedOut`]).
-pub fn run(program: &Path, arguments: &[String], folder: &Path, limit: Duration) -> io::Result<Finished> {
+pub fn run(
+    program: &Path,
+    arguments: &[String],
+    environment: Option<(&str, String)>,
+    folder: &Path,
+    limit: Duration,
+) -> io::Result<Finished> {
     let (reader, writer) = io::pipe()?;
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder).env("LC_ALL", "C");
+    command.args(arguments).current_dir(folder).env("LC_ALL", "C").envs(environment);
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let die_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
     // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
     unsafe { command.pre_exec(die_with_us) };
+    let (sender, output) = mpsc::channel();
+    thread::Builder::new().spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = reader.take(LONGEST_OUTPUT).read_to_end(&mut bytes);
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    })?;
     let begun = Instant::now();
     let child = command.spawn()?;
     // The command holds the writing ends; ours must go for the reader to see the end.
     drop(command);
-    let (sender, output) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = reader.take(LONGEST_OUTPUT).read_to_end(&mut bytes);
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-    });
     // The tool has ended, or closes its output to end.
     let output = output.recv_timeout(limit);
     if output.is_err() {
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, limit: Duration) -> io::Result<Finished> {
-        run(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], Path::new("/"), limit)
+        run(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], None, Path::new("/"), limit)
     }
 
     #[test]

@@ -1,21 +1,34 @@
 //! redis-benchmark: closed loop with pipelining, TCP, Unix sockets and TLS. Stops by count; prints microseconds.
+//!
+//! redis-benchmark 7.0 takes a password as an argument and, unlike redis-cli, nowhere else.
+//! A run says so.
 
 use lasthop_load::{
+    protocol::redis::Redis,
     result::{ErrorClass, Reported},
-    spec::{Address, Model, Protocol, Reuse},
+    spec::{Address, Model, Reuse},
 };
 
 use super::{
-    Order, Reading, Tool, Unable,
     form::{self, Misread},
-    protocol_name,
+    kind::{Order, Reading, Tool, Unable},
 };
 
-pub fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let tool = Tool::RedisBenchmark;
+const NAME: &str = "redis-benchmark";
+
+pub static TOOL: Tool = Tool {
+    version: ("--version", r"redis-benchmark (\S+)"),
+    package: "redis-tools",
+    speaks: |protocol| protocol.get::<Redis>().is_some(),
+    shows_password: |spec| spec.protocol.get::<Redis>().is_some_and(|redis| redis.password.is_some()),
+    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+};
+
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+    let tool = NAME;
     let spec = order.spec;
-    let Protocol::Redis(redis) = &spec.protocol else {
-        return Err(Unable::Protocol { tool, speaks: "Redis", protocol: protocol_name(&spec.protocol) });
+    let Some(redis) = spec.protocol.get::<Redis>() else {
+        return Err(Unable::Protocol { tool, speaks: "Redis", protocol: spec.protocol.kind().title });
     };
     let cannot = |what: &str| Err(Unable::Mode { tool, what: what.to_owned() });
     if spec.model != Model::Closed {
@@ -26,7 +39,7 @@ pub fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
             vec!["-h".to_owned(), address.ip().to_string(), "-p".to_owned(), address.port().to_string()]
         }
         Address::Unix(path) => vec!["-s".to_owned(), path.display().to_string()],
-        Address::Abstract(_) => return cannot("open an abstract Unix socket"),
+        other => return cannot(&format!("connect to {other}")),
     };
     if let Some(tls) = &spec.endpoint.tls {
         arguments.extend(["--tls".to_owned(), "--sni".to_owned(), tls.server_name.clone()]);
@@ -64,7 +77,7 @@ const FORM: &[&str] = &[
     r#"".*","(?P<rate>[0-9.]+)","(?P<mean>[0-9.]+)","[0-9.]+","(?P<median>[0-9.]+)","[0-9.]+","(?P<p99>[0-9.]+)","(?P<max>[0-9.]+)""#,
 ];
 
-pub fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
+fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
     let caught = form::read(FORM, output)?;
     Ok(Reading {
         requests: order.count,
@@ -92,7 +105,10 @@ pub fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_load::spec::{Redis, RedisExpect, Spec};
+    use lasthop_load::{
+        protocol::{Protocol, redis::RedisExpect},
+        spec::Spec,
+    };
 
     use super::*;
     use crate::tool::drive::testing::{http_order, words};
@@ -102,7 +118,7 @@ mod tests {
 
     fn spec(order: &Order<'_>) -> Spec {
         let mut spec = order.spec.clone();
-        spec.protocol = Protocol::Redis(Redis {
+        spec.protocol = Protocol::from(Redis {
             command: words("GET key"),
             expect: RedisExpect::Success,
             username: None,

@@ -2,24 +2,27 @@
 
 use std::net::SocketAddr;
 
-use lasthop_load::spec::{Address, Http, Protocol, Spec};
+use lasthop_load::{
+    protocol::http::Http,
+    spec::{Address, Spec},
+};
 
-use super::{Tool, Unable, protocol_name};
+use super::kind::Unable;
 
 /// The request of a case, if the tool can make it: `GET` without a body, an answer with a status 2xx.
-pub fn http(tool: Tool, spec: &Spec) -> Result<&Http, Unable> {
-    let Protocol::Http(http) = &spec.protocol else {
-        return Err(Unable::Protocol { tool, speaks: "HTTP", protocol: protocol_name(&spec.protocol) });
+pub fn http<'a>(tool: &'static str, spec: &'a Spec) -> Result<&'a Http, Unable> {
+    let Some(http) = spec.protocol.get::<Http>() else {
+        return Err(Unable::Protocol { tool, speaks: "HTTP", protocol: spec.protocol.kind().title });
     };
     let cannot = |what: String| Err(Unable::Mode { tool, what });
     if spec.pipeline > 1 {
-        return cannot("be told here to pipeline".to_owned());
+        return cannot("pipeline here".to_owned());
     }
     if spec.model != lasthop_load::spec::Model::Closed {
         return cannot("keep the schedule of an open loop".to_owned());
     }
     if http.method != "GET" || !http.body.is_empty() {
-        return cannot(format!("be told here to send {} with a body", http.method));
+        return cannot(format!("send {} with a body here", http.method));
     }
     if !(200..300).contains(&http.expect.status) {
         return cannot(format!("count the status {} as a right answer", http.expect.status));
@@ -28,7 +31,7 @@ pub fn http(tool: Tool, spec: &Spec) -> Result<&Http, Unable> {
 }
 
 /// The TCP address of a case.
-pub fn tcp(tool: Tool, spec: &Spec) -> Result<SocketAddr, Unable> {
+pub fn tcp(tool: &'static str, spec: &Spec) -> Result<SocketAddr, Unable> {
     match &spec.endpoint.address {
         Address::Tcp(address) => Ok(*address),
         _ => Err(Unable::UnixSocket { tool }),
@@ -41,7 +44,7 @@ pub fn scheme(spec: &Spec) -> &'static str {
 }
 
 /// The URL with the address in figures, as tools without a `--connect-to` need it.
-pub fn by_address(tool: Tool, spec: &Spec, http: &Http) -> Result<String, Unable> {
+pub fn by_address(tool: &'static str, spec: &Spec, http: &Http) -> Result<String, Unable> {
     Ok(format!("{}://{}{}", scheme(spec), tcp(tool, spec)?, http.path))
 }
 

@@ -2,19 +2,29 @@
 //! (`stats_correct`), so its percentiles beyond the median are not comparable with a plain record.
 
 use lasthop_load::{
+    protocol::http::Http,
     result::{ErrorClass, Reported},
     spec::Reuse,
 };
 
 use super::{
-    Order, Reading, Tool, Unable,
     form::{self, Misread},
+    kind::{Order, Reading, Tool, Unable},
     url,
 };
 
-pub fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let http = url::http(Tool::Wrk, order.spec)?;
-    let target = url::by_address(Tool::Wrk, order.spec, http)?;
+const NAME: &str = "wrk";
+
+pub static TOOL: Tool = Tool {
+    version: ("--version", r"wrk (\S+)"),
+    package: "wrk",
+    speaks: |protocol| protocol.get::<Http>().is_some(),
+    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+};
+
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+    let http = url::http(NAME, order.spec)?;
+    let target = url::by_address(NAME, order.spec, http)?;
     let mut arguments = match order.flags {
         [] => vec![
             format!("-t{}", order.spec.threads),
@@ -49,7 +59,7 @@ const FORM: &[&str] = &[
     r"Transfer/sec: +\S+",
 ];
 
-pub fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
+fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
     let caught = form::read(FORM, output)?;
     let wrong = caught.count_if_any("status")?;
     let all = caught.count("requests")?;
@@ -82,7 +92,9 @@ pub fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
             p99_ns: caught.duration("p99")?,
             max_ns: caught.duration("max")?,
             resolution_ns: 1e3,
-            caution: Some("wrk corrects its histogram by an interval made from the average: median only".to_owned()),
+            caution: Some(
+                "wrk corrects its histogram by an interval derived from the average, so use only its median".to_owned(),
+            ),
         },
     })
 }

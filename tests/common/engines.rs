@@ -72,7 +72,7 @@ impl World {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap();
         let mut holder = Command::new("unshare")
-            .args(["--net", "--mount", "sh", "-c", HOLD, "hold"])
+            .args(["--net", "--mount", "--ipc", "sh", "-c", HOLD, "hold"])
             .arg(root.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -111,6 +111,11 @@ impl World {
         self.root.path()
     }
 
+    /// Number of the process that keeps the namespaces.
+    pub fn holder(&self) -> u32 {
+        self.holder.id()
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
@@ -119,10 +124,15 @@ impl World {
         format!("/{}", self.root.path().file_name().unwrap().to_str().unwrap())
     }
 
+    /// Its mount namespace.
+    pub fn files(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/ns/mnt", self.holder.id()))
+    }
+
     /// A command in the namespaces, with the engine's places in its environment.
     pub fn inside(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");
-        command.args(["--net", "--mount", "--target", &self.holder.id().to_string(), "--"]).arg(program);
+        command.args(["--net", "--mount", "--ipc", "--target", &self.holder.id().to_string(), "--"]).arg(program);
         command
             .env("CONTAINERS_CONF", self.path("containers.conf"))
             .env("CONTAINERS_STORAGE_CONF", self.path("storage.conf"))

@@ -22,12 +22,16 @@ use tempfile::TempDir;
 pub struct Lasthop {
     home: TempDir,
     sandboxes: TempDir,
+    /// Shared memory that others had left before.
+    shared: BTreeSet<String>,
 }
 
 impl Lasthop {
     /// With the environments that `lasthop setup` installed for this user.
     pub fn new() -> Self {
         let home = TempDir::new().unwrap();
+        // Servers run as an account without rights, and some tests keep their program here.
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).unwrap();
         for installed in ["python", "gems"] {
             let real = user_data().join(installed);
             if real.is_dir() {
@@ -35,9 +39,9 @@ impl Lasthop {
             }
         }
         let sandboxes = tempfile::Builder::new().prefix("lh").tempdir_in("/tmp").unwrap();
-        // Servers that refuse to run as root must be able to pass.
+        // That account must be able to pass.
         fs::set_permissions(sandboxes.path(), fs::Permissions::from_mode(0o711)).unwrap();
-        Self { home, sandboxes }
+        Self { home, sandboxes, shared: unused_shared_memory() }
     }
 
     pub fn home(&self) -> &Path {
@@ -113,13 +117,20 @@ impl Lasthop {
         self.assert_nothing_left();
     }
 
-    /// Panics when a process, a sandbox or a socket of this home is left.
+    /// Panics when a process, a sandbox or a socket of this home is left, or shared memory that nobody uses. The latter may be
+    /// that of a test beside, which then takes it away.
     pub fn assert_nothing_left(&self) {
         let left: Vec<String> =
             fs::read_dir(self.sandboxes()).unwrap().map(|entry| entry.unwrap().path().display().to_string()).collect();
         assert!(left.is_empty(), "sandboxes left: {left:?}");
         let processes = self.processes();
         assert!(processes.is_empty(), "processes left: {processes:?}");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let left = || unused_shared_memory().difference(&self.shared).cloned().collect::<Vec<_>>();
+        while !left().is_empty() {
+            assert!(Instant::now() < deadline, "shared memory left: {:?}", left());
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Processes that carry this home in their environment, as `PID COMMAND`.
@@ -140,6 +151,26 @@ impl Lasthop {
             })
             .collect()
     }
+}
+
+/// System V segments that nobody has attached, and files of PostgreSQL in /dev/shm that nobody has mapped.
+fn unused_shared_memory() -> BTreeSet<String> {
+    let segments = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    // The columns are key, shmid, perms, size, cpid, lpid, nattch, and others.
+    let columns = segments.lines().skip(1).map(|line| line.split_ascii_whitespace().take(7).collect::<Vec<_>>());
+    let mut unused: BTreeSet<String> =
+        columns.filter(|segment| segment[6] == "0").map(|segment| format!("System V segment {}", segment[1])).collect();
+    let files =
+        fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.path().display().to_string());
+    let files: Vec<String> = files.filter(|path| path.starts_with("/dev/shm/PostgreSQL.")).collect();
+    if !files.is_empty() {
+        let maps: String = fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("maps")).ok())
+            .collect();
+        unused.extend(files.into_iter().filter(|path| !maps.contains(path.as_str())));
+    }
+    unused
 }
 
 /// Sends a signal to a process that this test started.
@@ -215,4 +246,25 @@ pub fn skip(reason: &str) -> bool {
     assert!(std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(), "{reason} (or set LASTHOP_ALLOW_SKIP=1)");
     eprintln!("SKIPPED: {reason}");
     false
+}
+
+/// Runs the experiment of a store in memory: two commands by Unix socket, TCP and TLS, with and without a pipeline.
+pub fn every_transport_answers(name: &str) {
+    let lasthop = Lasthop::new();
+    let mut arguments = vec!["run", name, "--set", "connections=4", "--budget", "6s", "--trial", "20ms"];
+    arguments.extend(["--blocks", "2", "--format", "json"]);
+    let summary = lasthop.run(arguments).ok().json();
+    let cases = summary["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 12, "{cases:?}");
+    for case in cases {
+        let tls = case["transport"] == "tls";
+        assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
+        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(case["metrics"]["cpu_per_request"]["roles"][name].as_f64().unwrap() > 0.0, "{case}");
+    }
+    let checks = summary["checks"].as_array().unwrap();
+    let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
+    assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
+    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
+    lasthop.assert_nothing_left();
 }

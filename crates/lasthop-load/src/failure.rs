@@ -36,16 +36,12 @@ impl Failure {
         Self::new(class, text)
     }
 
-    /// A system error on an established connection. `EAGAIN` there means that the socket's timeout ran out.
+    /// A system error on an established connection. `WouldBlock` there means that the time is over.
     #[must_use]
     pub fn io(during: &str, error: &io::Error) -> Self {
-        let class = match error.raw_os_error() {
-            Some(libc::EAGAIN) => ErrorClass::Timeout,
-            _ => class_of(error),
-        };
-        match class {
+        match class_of(error) {
             ErrorClass::Timeout => Self::timeout(during),
-            _ => Self::new(class, format!("{during}: {error}")),
+            class => Self::new(class, format!("{during}: {error}")),
         }
     }
 
@@ -71,8 +67,8 @@ fn class_of(error: &io::Error) -> ErrorClass {
         Some(libc::EADDRNOTAVAIL) => ErrorClass::NoPort,
         Some(libc::ETIMEDOUT) => ErrorClass::Timeout,
         Some(libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN | libc::ECONNABORTED) => ErrorClass::Reset,
-        Some(_) => ErrorClass::Os,
-        None => match error.kind() {
+        _ => match error.kind() {
+            io::ErrorKind::WouldBlock => ErrorClass::Timeout,
             io::ErrorKind::InvalidData => ErrorClass::Tls,
             io::ErrorKind::UnexpectedEof => ErrorClass::Reset,
             _ => ErrorClass::Os,

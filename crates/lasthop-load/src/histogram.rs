@@ -11,85 +11,177 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, se
 
 /// Durations in nanoseconds, kept to three significant digits from 1 ns to one hour.
 ///
-/// In JSON it is the base64 text of the HdrHistogram V2 encoding, which other HDR tools read. Histograms are merged,
-/// never their percentiles.
-#[derive(Clone, PartialEq)]
-pub struct Histogram(Hdr<u64>);
+/// In JSON it is the base64 text of the HdrHistogram V2 encoding, which other HDR tools read. In memory it has only the
+/// bins that hold something: a run keeps one for each trial. Histograms are merged, never their percentiles.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// Of each bin, rising: how many bins after the one before, and its count; both as LEB128.
+    packed: Box<[u8]>,
+}
 
-pub(crate) const HIGHEST_NS: u64 = 3_600_000_000_000;
+const HIGHEST_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
+
+/// Bins of the same width that a power of two is divided into; with three significant digits HDR takes 2048 for the
+/// lowest range and half as many for each further one.
+const HALF_BITS: u32 = 10;
+const HALF: usize = 1 << HALF_BITS;
+const FULL_MASK: u64 = 2 * HALF as u64 - 1;
+const LAST: usize = {
+    let power = HIGHEST_NS.ilog2() - HALF_BITS;
+    ((power as usize) << HALF_BITS) + (HIGHEST_NS >> power) as usize
+};
+/// How many bins there are.
+pub(crate) const BINS: usize = LAST + 1;
+
+/// The bin of a duration. Zero counts as 1 ns; more than an hour counts as an hour.
+#[inline]
+pub(crate) fn index(nanoseconds: u64) -> usize {
+    let nanoseconds = nanoseconds.max(1);
+    let power = (u64::BITS - 1 - HALF_BITS) - (nanoseconds | FULL_MASK).leading_zeros();
+    (((power as usize) << HALF_BITS) + (nanoseconds >> power) as usize).min(LAST)
+}
+
+/// The shortest duration of a bin, and how many there are in it.
+fn durations(index: usize) -> (u64, u64) {
+    let power = (index >> HALF_BITS).saturating_sub(1);
+    (((index - (power << HALF_BITS)) as u64) << power, 1 << power)
+}
+
+fn longest(index: usize) -> u64 {
+    let (shortest, width) = durations(index);
+    shortest + (width - 1)
+}
+
+fn middle(index: usize) -> u64 {
+    let (shortest, width) = durations(index);
+    shortest + width / 2
+}
 
 impl Histogram {
     #[must_use]
     pub fn new() -> Self {
-        Self(Hdr::new_with_bounds(1, HIGHEST_NS, DIGITS).expect("the bounds are constants within HDR's limits"))
+        Self::default()
     }
 
     /// Records one duration. Zero counts as 1 ns; more than an hour counts as an hour.
-    #[inline]
     pub fn record(&mut self, nanoseconds: u64) {
-        self.0.saturating_record(nanoseconds.max(1));
+        self.record_n(nanoseconds, 1);
     }
 
     /// Records the same duration `count` times.
     pub fn record_n(&mut self, nanoseconds: u64, count: u64) {
-        self.0.saturating_record_n(nanoseconds.max(1), count);
-    }
-
-    /// Takes away durations that were recorded before.
-    pub(crate) fn take_away(&mut self, other: &Self) {
-        self.0.subtract(&other.0).expect("both histograms have the same bounds, and `other` is a part of this one");
+        self.merge(&Self::of_counts([(index(nanoseconds), count)]));
     }
 
     pub fn merge(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("both histograms have the same bounds");
+        let mut all: Vec<(usize, u64)> = self.counts().chain(other.counts()).collect();
+        all.sort_by_key(|bin| bin.0);
+        *self = Self::of_sorted(all);
     }
 
-    pub fn clear(&mut self) {
-        self.0.reset();
+    /// Of counts by bin, where a bin may come several times on end.
+    fn of_sorted(mut bins: Vec<(usize, u64)>) -> Self {
+        bins.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            kept.1 = if same { kept.1.saturating_add(next.1) } else { kept.1 };
+            same
+        });
+        Self::of_counts(bins)
+    }
+
+    /// Of counts by bin, each bin once, rising.
+    pub(crate) fn of_counts(bins: impl IntoIterator<Item = (usize, u64)>) -> Self {
+        let (mut packed, mut before) = (Vec::new(), 0);
+        for (index, count) in bins.into_iter().filter(|bin| bin.1 > 0) {
+            pack(&mut packed, (index - before) as u64);
+            pack(&mut packed, count);
+            before = index;
+        }
+        Self { packed: packed.into_boxed_slice() }
+    }
+
+    /// Counts by bin, rising.
+    fn counts(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let (mut rest, mut index) = (&*self.packed, 0);
+        std::iter::from_fn(move || {
+            index += unpack(&mut rest)? as usize;
+            Some((index, unpack(&mut rest)?))
+        })
     }
 
     /// How many durations were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.counts().map(|bin| bin.1).fold(0, u64::saturating_add)
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.packed.is_empty()
     }
 
     /// The smallest recorded bin that at least the fraction `quantile` (0 to 1) of the durations do not exceed, in
     /// nanoseconds; 0 when empty.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> u64 {
-        self.0.value_at_quantile(quantile)
+        let rank = ((quantile.min(1.0) * self.count() as f64).ceil() as u64).max(1);
+        let mut below: u64 = 0;
+        let reached = self.counts().find(|bin| {
+            below = below.saturating_add(bin.1);
+            below >= rank
+        });
+        reached.map_or(0, |(index, _)| if quantile == 0.0 { durations(index).0 } else { longest(index) })
     }
 
     #[must_use]
     pub fn max(&self) -> u64 {
-        self.0.max()
+        self.counts().last().map_or(0, |(index, _)| longest(index))
     }
 
     #[must_use]
     pub fn mean(&self) -> f64 {
-        self.0.mean()
+        let total = self.count();
+        let share = |(value, count): (u64, u64)| value as f64 * count as f64 / total as f64;
+        self.bins().map(share).sum()
     }
 
     /// The bins that hold something: (middle of the bin in nanoseconds, count), rising.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter_recorded().map(|bin| {
-            let value = bin.value_iterated_to();
-            (self.0.median_equivalent(value), bin.count_at_value())
-        })
+        self.counts().map(|(index, count)| (middle(index), count))
     }
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self::new()
+impl<'a> FromIterator<&'a Histogram> for Histogram {
+    /// All of them merged.
+    fn from_iter<T: IntoIterator<Item = &'a Histogram>>(histograms: T) -> Self {
+        let mut counts = vec![0_u64; BINS];
+        for (index, count) in histograms.into_iter().flat_map(Histogram::counts) {
+            counts[index] = counts[index].saturating_add(count);
+        }
+        Self::of_counts(counts.into_iter().enumerate())
     }
+}
+
+fn pack(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn unpack(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if *byte < 0x80 {
+            break;
+        }
+    }
+    Some(value)
 }
 
 impl fmt::Debug for Histogram {
@@ -100,49 +192,138 @@ impl fmt::Debug for Histogram {
 
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut dense: Hdr<u64> = Hdr::new_with_bounds(1, HIGHEST_NS, DIGITS).map_err(S::Error::custom)?;
+        self.counts().for_each(|(index, count)| dense.saturating_record_n(durations(index).0, count));
         let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&self.0, &mut bytes).map_err(S::Error::custom)?;
+        V2Serializer::new().serialize(&dense, &mut bytes).map_err(S::Error::custom)?;
         serializer.serialize_str(&STANDARD.encode(bytes))
     }
 }
 
+/// The reader reserves what a header claims, and unpacks what is compressed, before it has seen that much.
+fn is_as_long_as_it_says(bytes: &[u8]) -> bool {
+    const COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
+    const HEADER: usize = 40;
+    let Some((&cookie, rest)) = bytes.split_first_chunk() else { return false };
+    let payload = rest.first_chunk().map(|length| u32::from_be_bytes(*length) as usize);
+    cookie == COOKIE && payload.is_some_and(|payload| HEADER.checked_add(payload) == Some(bytes.len()))
+}
+
 impl<'de> Deserialize<'de> for Histogram {
+    /// A foreign histogram may have other bounds; ours must all merge.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+        if !is_as_long_as_it_says(&bytes) {
+            return Err(D::Error::custom("not an uncompressed HdrHistogram V2 of the length that it says"));
+        }
         let read: Hdr<u64> = HdrDeserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| D::Error::custom(format!("{error:?}")))?;
-        // A foreign histogram may have other bounds; ours must all merge.
-        let mut own = Self::new();
-        for bin in read.iter_recorded() {
-            own.0.saturating_record_n(bin.value_iterated_to().max(1), bin.count_at_value());
-        }
-        Ok(own)
+        let bins: Vec<_> =
+            read.iter_recorded().map(|bin| (index(bin.value_iterated_to()), bin.count_at_value())).collect();
+        // The format has signed counts; bins that are one here must not exceed them together.
+        let counted = bins.iter().try_fold(0_i64, |sum, bin| sum.checked_add(i64::try_from(bin.1).ok()?));
+        counted.ok_or_else(|| D::Error::custom("a histogram of more than 2^63 durations"))?;
+        Ok(Self::of_sorted(bins))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
-    fn json_round_trip_keeps_every_bin() {
-        let mut histogram = Histogram::new();
-        for value in [1, 5, 5, 70, 12_345, 999_999_999] {
-            histogram.record(value);
-        }
-        let text = serde_json::to_string(&histogram).unwrap();
-        let back: Histogram = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.bins().collect::<Vec<_>>(), histogram.bins().collect::<Vec<_>>());
-        assert_eq!(back.count(), 6);
+    fn a_length_that_is_claimed_is_not_reserved() {
+        let text = serde_json::to_string(&Histogram::default()).unwrap();
+        let mut bytes = STANDARD.decode(text.trim_matches('"')).unwrap();
+        bytes[4] = 0xfb;
+        let claimed = serde_json::from_value::<Histogram>(STANDARD.encode(bytes).into()).unwrap_err();
+        assert!(claimed.to_string().contains("of the length that it says"), "{claimed}");
     }
 
     #[test]
-    fn out_of_range_durations_are_kept_at_the_edge() {
+    fn counts_that_do_not_fit_together_are_refused() {
+        let mut dense: Hdr<u64> = Hdr::new_with_bounds(1, HIGHEST_NS, 4).unwrap();
+        let half = i64::MAX as u64 / 2 + 1;
+        for value in [100_000, 100_010] {
+            dense.record_n(value, half).unwrap();
+        }
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&dense, &mut bytes).unwrap();
+        let refused = serde_json::from_value::<Histogram>(STANDARD.encode(bytes).into()).unwrap_err();
+        assert!(refused.to_string().contains("more than 2^63"), "{refused}");
+    }
+
+    fn dense() -> Hdr<u64> {
+        Hdr::new_with_bounds(1, HIGHEST_NS, DIGITS).unwrap()
+    }
+
+    fn duration() -> impl Strategy<Value = u64> {
+        prop_oneof![0_u64..5_000, 0..=HIGHEST_NS, Just(u64::MAX)]
+    }
+
+    proptest! {
+        #[test]
+        fn its_figures_are_those_of_a_dense_histogram(
+            recorded in proptest::collection::vec((duration(), 1_u64..1_000_000), 0..60),
+            quantile in 0.0..=1.0_f64,
+        ) {
+            let (mut dense, mut sparse) = (dense(), Histogram::new());
+            for &(duration, count) in &recorded {
+                dense.saturating_record_n(duration.clamp(1, HIGHEST_NS), count);
+                sparse.record_n(duration, count);
+            }
+            let bins = dense.iter_recorded().map(|bin| {
+                (dense.median_equivalent(bin.value_iterated_to()), bin.count_at_value())
+            });
+            prop_assert_eq!(sparse.bins().collect::<Vec<_>>(), bins.collect::<Vec<_>>());
+            prop_assert_eq!((sparse.count(), sparse.max()), (dense.len(), dense.max()));
+            for quantile in [quantile, 0.0, 0.5, 0.99, 1.0] {
+                prop_assert_eq!(sparse.quantile(quantile), dense.value_at_quantile(quantile), "{}", quantile);
+            }
+            prop_assert!((sparse.mean() - dense.mean()).abs() <= 1e-9 * dense.mean());
+            let text = serde_json::to_string(&sparse).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), sparse);
+        }
+
+        #[test]
+        fn merged_is_recorded_together(parts in proptest::collection::vec(proptest::collection::vec(duration(), 0..20), 0..6)) {
+            let part = |durations: &Vec<u64>| {
+                let mut histogram = Histogram::new();
+                durations.iter().for_each(|duration| histogram.record(*duration));
+                histogram
+            };
+            let parts_of: Vec<Histogram> = parts.iter().map(part).collect();
+            let together = part(&parts.concat());
+            prop_assert_eq!(&parts_of.iter().collect::<Histogram>(), &together);
+            let mut one_by_one = Histogram::new();
+            parts_of.iter().for_each(|part| one_by_one.merge(part));
+            prop_assert_eq!(one_by_one, together);
+        }
+    }
+
+    #[test]
+    fn a_histogram_with_other_bounds_is_read() {
+        let mut foreign: Hdr<u64> = Hdr::new_with_bounds(1, u64::MAX / 2, 5).unwrap();
+        foreign.record_n(1_000_001, 2).unwrap();
+        foreign.record_n(1_000_002, 3).unwrap();
+        foreign.record(u64::MAX / 2).unwrap();
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&foreign, &mut bytes).unwrap();
+        let text = format!("\"{}\"", STANDARD.encode(bytes));
+        let read: Histogram = serde_json::from_str(&text).unwrap();
+        let counts: Vec<u64> = read.bins().map(|bin| bin.1).collect();
+        assert_eq!(counts, [5, 1]);
+        assert!(read.max() >= HIGHEST_NS && read.max() < HIGHEST_NS + HIGHEST_NS / 1_000);
+    }
+
+    #[test]
+    fn a_histogram_of_a_trial_is_small() {
         let mut histogram = Histogram::new();
-        histogram.record(0);
-        histogram.record(u64::MAX);
-        assert_eq!(histogram.count(), 2);
+        (0..200).for_each(|i| histogram.record(50_000 + 997 * i));
+        assert!(histogram.packed.len() < 600, "{} bytes", histogram.packed.len());
     }
 }

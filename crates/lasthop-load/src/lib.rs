@@ -4,27 +4,29 @@
 //! that combine. The crate knows no experiment, no recipe and no report.
 //!
 //! # Layout
-//! - [`spec`]: what to do. Serialisable, validated before anything is opened.
-//! - [`endpoint`], [`transport`]: sockets, plain or TLS; after `connect` all are the same.
-//! - [`protocol`]: what is said, without sockets; every reply is checked.
+//! - [`spec`]: what to do, with its [`options`]. Serialisable, validated before anything is opened.
+//! - [`address`]: where a server listens; [`transport`]: sockets, plain or TLS; after `connect` all are the same.
+//! - [`protocol`]: what is said, without sockets; every reply is checked. One table has all protocols.
 //! - [`pacer`]: when the requests of an open loop are due.
 //! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `cost`: what it consumes, and the run delay of any thread; [`proof`]: what it ran over.
 //! - `ports`: whether a connection per request over TCP has local ports enough.
 //! - [`result`]: what happened in one trial, with mergeable histograms.
-//! - [`url`]: an endpoint and its protocol written as a URL.
+//! - [`url`]: an endpoint and its protocol written as a URL; [`location`]: its parts.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
 //! - [`serve`]: lasthop's own server, the cheapest that is honest; [`null`]: one that says a known reply and does nothing.
 //! - [`sample`], [`mod@reference`]: the first reply of an endpoint, and what it tells about all others.
 
+pub mod address;
 pub mod clock;
 mod cost;
 pub mod drive;
-pub mod endpoint;
 pub mod engine;
 pub mod failure;
 pub mod histogram;
 mod limits;
+pub mod location;
 pub mod null;
+pub mod options;
 pub mod pacer;
 mod ports;
 pub mod proof;

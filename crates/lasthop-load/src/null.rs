@@ -7,7 +7,7 @@ use std::{
     fs, io,
     net::Shutdown,
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use socket2::{Domain, Type};
 
 use crate::{
-    endpoint,
+    address::AddressError,
     failure::Failure,
     limits,
-    protocol::{Factory, Greeting, greets, tls_request},
+    protocol::Greeting,
     result::ErrorClass,
     sample::Sample,
-    spec::{Address, Postgres, Protocol, Spec},
+    spec::{Address, Spec},
     transport::{Handshake, Socket, Stream, TlsError, TlsStream, server_config},
 };
 
@@ -33,11 +33,6 @@ const EVENTS: usize = 256;
 const BUFFER: usize = 256 * 1024;
 /// Rounds of a greeting, at most: more would be a conversation that does not end.
 const GREETING_MAX: usize = 8;
-
-/// PostgreSQL lets anybody in (AuthenticationOk) and is ready (ReadyForQuery, idle).
-const POSTGRES_WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
-/// ParseComplete, and ready again.
-const POSTGRES_PARSED: &[u8] = b"1\0\0\0\x04Z\0\0\0\x05I";
 
 /// What is said on a connection: an answer whenever so many bytes have come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,11 +64,11 @@ impl Script {
     /// # Errors
     /// The greeting of the protocol is not understood.
     pub fn learn(spec: &Spec, sample: &Sample) -> Result<Self, Failure> {
-        let tls_request = tls_request(spec).filter(|_| spec.endpoint.tls.is_some());
+        let tls_request = spec.protocol.tls_request().filter(|_| spec.endpoint.tls.is_some());
         Ok(Self {
             greeting: greeting(spec)?,
             request: Step { bytes: sample.request, answer: sample.reply.clone() },
-            echoes: matches!(spec.protocol, Protocol::Echo(_)),
+            echoes: spec.protocol.echoes(),
             closes: sample.closes,
             tls_request: tls_request.map(|(bytes, grant)| Step { bytes: bytes.len(), answer: vec![grant] }),
         })
@@ -85,26 +80,20 @@ impl Script {
     }
 }
 
-/// Whether the protocol's real servers do more than a null server does. lasthop's own server does not.
-#[must_use]
-pub fn has_null_server(protocol: &Protocol) -> bool {
-    matches!(protocol, Protocol::Http(_) | Protocol::Redis(_) | Protocol::Postgres(_))
-}
-
 /// Plays the greeting of `spec` through without a socket, and keeps how many bytes each step of it has.
 fn greeting(spec: &Spec) -> Result<Vec<Step>, Failure> {
     let mut steps = Vec::new();
-    if !greets(spec) {
+    if !spec.protocol.greets() {
         return Ok(steps);
     }
     let unusable = |error: io::Error| Failure::new(ErrorClass::Os, error.to_string());
-    let mut exchange = Factory::new(spec).map_err(unusable)?.exchange();
+    let mut exchange = spec.factory().map_err(unusable)?.exchange();
     exchange.reset();
     let mut input = Vec::new();
     while steps.len() < GREETING_MAX {
         let mut output = Vec::new();
         let greeting = exchange.greet(&input, &mut output)?;
-        input = answer(&spec.protocol, steps.len());
+        input = spec.protocol.welcome(steps.len());
         if !output.is_empty() {
             steps.push(Step { bytes: output.len(), answer: input.clone() });
         }
@@ -113,19 +102,6 @@ fn greeting(spec: &Spec) -> Result<Vec<Step>, Failure> {
         }
     }
     Err(Failure::protocol("the greeting does not end"))
-}
-
-/// What a server that lets everybody in says to the greeting's step of this number.
-fn answer(protocol: &Protocol, step: usize) -> Vec<u8> {
-    match protocol {
-        Protocol::Postgres(Postgres { .. }) if step == 0 => POSTGRES_WELCOME.to_vec(),
-        Protocol::Postgres(_) => POSTGRES_PARSED.to_vec(),
-        Protocol::Redis(redis) => {
-            let replies = usize::from(redis.password.is_some()) + usize::from(redis.database != 0);
-            b"+OK\r\n".repeat(replies)
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// Everything that the server needs to know.
@@ -143,10 +119,10 @@ pub struct NullSpec {
 #[derive(Debug, thiserror::Error)]
 pub enum NullError {
     #[error(transparent)]
-    Address(#[from] endpoint::AddressError),
+    Address(#[from] AddressError),
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error("the null server cannot listen on {address:?}: {cause}")]
+    #[error("the null server cannot listen on {address}: {cause}")]
     Listen { address: Address, cause: io::Error },
     #[error("the null server cannot go on: {0}")]
     Broken(#[from] io::Error),
@@ -171,8 +147,8 @@ impl NullServer {
     /// The address is taken or not usable, or TLS cannot be set up.
     pub fn bind(spec: NullSpec) -> Result<Self, NullError> {
         limits::lift_descriptors();
-        let name = endpoint::resolve(&spec.address)?;
-        let domain = endpoint::domain(&spec.address);
+        let name = spec.address.socket_name()?;
+        let domain = spec.address.domain();
         let tls = spec.tls.as_ref().map(|(certificate, key)| server_config(certificate, key)).transpose()?;
         let refused = |cause| NullError::Listen { address: spec.address.clone(), cause };
         let listener = socket2::Socket::new(domain, Type::STREAM.nonblocking(), None).map_err(refused)?;
@@ -182,14 +158,14 @@ impl NullServer {
         listener.bind(&name).map_err(refused)?;
         listener.listen(BACKLOG).map_err(refused)?;
         let bound = listener.local_addr().map_err(refused)?;
-        let own_path = if let Address::Unix(path) = &spec.address { Some(path.clone()) } else { None };
+        let own_path = spec.address.path().map(Path::to_owned);
         let server = Self {
             epoll: new_epoll()?,
             address: bound.as_socket().map_or_else(|| spec.address.clone(), Address::Tcp),
             own_path,
             script: spec.script,
             tls,
-            nodelay: spec.nodelay && domain != Domain::UNIX,
+            nodelay: spec.nodelay && spec.address.ip().is_some(),
             listener,
         };
         server.watch(server.listener.as_raw_fd())?;

@@ -5,10 +5,10 @@ use std::io;
 use rustls::ProtocolVersion;
 use socket2::SockAddr;
 
-use crate::{result::Proof, spec::SocketOptions, transport::Stream};
+use crate::{address, result::Proof, spec::SocketOptions, transport::Stream};
 
 /// Reads the proof from a connected stream; the sizes of its buffers only where `asked` has them. `reused` is false: that
-/// takes two requests to know.
+/// takes two requests to know; what the server wanted to know is told by the protocol.
 ///
 /// # Errors
 /// The socket is not connected any more.
@@ -16,26 +16,18 @@ pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let options = stream.socket().options();
     let peer = options.peer_addr()?;
     let (tls_version, tls_cipher) = session(stream);
-    let nodelay = if peer.is_unix() { None } else { Some(options.tcp_nodelay()?) };
+    let nodelay = peer.as_socket().map(|_| options.tcp_nodelay()).transpose()?;
     Ok(Proof {
-        family: family(&peer).to_owned(),
+        family: address::family(peer.domain()).to_owned(),
         peer: name(&peer),
         tls_version,
         tls_cipher,
         reused: false,
+        password_asked: None,
         nodelay,
         send_buffer: asked.send_buffer.map(|_| options.send_buffer_size()).transpose()?.map(|size| size as u64),
         receive_buffer: asked.receive_buffer.map(|_| options.recv_buffer_size()).transpose()?.map(|size| size as u64),
     })
-}
-
-fn family(peer: &SockAddr) -> &'static str {
-    match i32::from(peer.family()) {
-        libc::AF_UNIX => "unix",
-        libc::AF_INET => "inet",
-        libc::AF_INET6 => "inet6",
-        _ => "unknown",
-    }
 }
 
 /// An abstract name is written with a leading `@`, as `ss` does.

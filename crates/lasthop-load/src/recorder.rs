@@ -355,11 +355,10 @@ impl Recorder {
 
     /// The times to the first byte: those of the replies, with the ones that came in pieces exchanged.
     fn first_byte(&self, service: &Histogram) -> Option<Histogram> {
-        let mut first = service.clone();
-        if !self.split_first.is_empty() {
-            first.take_away(&self.split_service.to_histogram());
-            first.merge(&self.split_first.to_histogram());
-        }
+        let first = match self.split_first.is_empty() {
+            true => service.clone(),
+            false => self.service.exchanged(&self.split_service, &self.split_first),
+        };
         (!first.is_empty()).then_some(first)
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::AddAssign};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{histogram::Histogram, spec::Engine};
+use crate::{histogram::Histogram, options::Engine};
 
 /// Why a request did not yield a right answer. An error is counted here and never as a fast request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -177,7 +177,7 @@ pub struct TrialResult {
     pub offered: Option<Offered>,
     /// Only with a connection per request over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ports: Option<PortUse>,
+    pub ports: Option<Box<PortUse>>,
     /// Only where connections were opened with TLS during the trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_handshakes: Option<TlsHandshakes>,
@@ -191,7 +191,7 @@ pub struct TrialResult {
     pub engine: Engine,
     /// What a foreign tool says of its latencies; `None` where lasthop drove, whose histograms say more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reported: Option<Reported>,
+    pub reported: Option<Box<Reported>>,
 }
 
 /// Latencies of a trial as a foreign tool prints them, in nanoseconds. What it does not print is `None`. They cannot be
@@ -274,6 +274,9 @@ pub struct Proof {
     pub tls_cipher: Option<String>,
     /// Whether the second of two requests went over the same connection as the first.
     pub reused: bool,
+    /// Whether the server wanted a password; `None` in protocols that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_asked: Option<bool>,
     /// `TCP_NODELAY` as read back; `None` on Unix sockets.
     pub nodelay: Option<bool>,
     /// Bytes of `SO_SNDBUF` and `SO_RCVBUF` as read back, where they were asked for: the kernel doubles what it is told, up

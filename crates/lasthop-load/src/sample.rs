@@ -1,12 +1,15 @@
 //! One reply of an endpoint, byte for byte: what a null server says again, and what later replies can be held against.
 
+use std::sync::Arc;
+
 use crate::{
     clock,
+    engine::supervised,
     failure::Failure,
-    protocol::{Exchange, Factory, Greeting, Progress, greets, said_reuse, tls_request},
+    protocol::{Exchange, Greeting, Progress},
     result::ErrorClass,
-    spec::{Protocol, Reuse, Spec},
-    transport::{Calls, Connector, Stream},
+    spec::Spec,
+    transport::{Calls, Connector, Stream, Watch},
 };
 
 /// Most bytes of a reply that are kept.
@@ -23,20 +26,27 @@ pub struct Sample {
     pub closes: bool,
 }
 
-/// Sends one request on a connection of its own and keeps its reply. `spec` is valid.
+/// Sends one request on a connection of its own and keeps its reply. `spec` is valid. Once `go_on` says no, the wait ends
+/// with an error of no account.
 ///
 /// # Errors
 /// By class, as in a load: a sample is a right answer.
-pub fn take(spec: &Spec) -> Result<Sample, Failure> {
+pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure> {
     let spec = Spec { pipeline: 1, ..spec.clone() };
+    supervised(spec.timeouts, go_on, |watch| converse(&spec, &watch))?
+}
+
+/// `watch` keeps the deadlines: each part has one of its own, however its bytes drip.
+fn converse(spec: &Spec, watch: &Arc<Watch>) -> Result<Sample, Failure> {
     let unusable = |cause: String| Failure::new(ErrorClass::Os, cause);
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
-    let connector = connector.map_err(|error| unusable(error.to_string()))?.asking_for_tls(tls_request(&spec));
-    let mut exchange = Factory::new(&spec).map_err(|error| unusable(error.to_string()))?.exchange();
-    let mut stream = connector.open_unwatched(&Calls::default())?.stream;
+    let connector = connector.map_err(|error| unusable(error.to_string()))?.asking_for_tls(spec.protocol.tls_request());
+    let mut exchange = spec.factory().map_err(|error| unusable(error.to_string()))?.exchange();
+    let mut stream = connector.open(&Calls::default(), watch)?.stream;
     exchange.reset();
-    if greets(&spec) {
+    if spec.protocol.greets() {
         greet(exchange.as_mut(), &mut stream)?;
+        watch.expect_by(clock::now().saturating_add(spec.timeouts.request_ns));
     }
     exchange.begin();
     let request = exchange.request().len();
@@ -44,10 +54,10 @@ pub fn take(spec: &Spec) -> Result<Sample, Failure> {
     if request > 0 {
         stream.send_all(exchange.request())?;
     }
-    let deadline = clock::now().saturating_add(spec.timeouts.request_ns);
-    let (reply, keep) = reply(exchange.as_mut(), &mut stream, deadline)?;
+    let (reply, keep) = reply(exchange.as_mut(), &mut stream)?;
+    watch.rest();
     stream.farewell();
-    let closes = !keep || (said_reuse(&spec) == Reuse::PerRequest && matches!(spec.protocol, Protocol::Http(_)));
+    let closes = !keep || spec.tells_to_close();
     Ok(Sample { request, reply, closes })
 }
 
@@ -60,22 +70,24 @@ fn greet(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure
     loop {
         let mut output = Vec::new();
         let greeting = exchange.greet(&buffer[..received], &mut output)?;
-        stream.send_all(&output)?;
+        if !output.is_empty() {
+            stream.send_all(&output)?;
+        }
         if greeting == Greeting::Done {
             return Ok(());
         }
-        received = receive(stream, &mut buffer)?;
+        received = receive("authentication", stream, &mut buffer)?;
         if received == 0 {
-            return Err(Failure::new(ErrorClass::Reset, "the peer closed the connection during the greeting"));
+            return Err(Failure::new(ErrorClass::Reset, "authentication: the peer closed the connection"));
         }
     }
 }
 
-fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, deadline: u64) -> Result<(Vec<u8>, bool), Failure> {
+fn reply(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(Vec<u8>, bool), Failure> {
     let mut kept = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let received = receive(stream, &mut buffer)?;
+        let received = receive("reply", stream, &mut buffer)?;
         let done = if received == 0 {
             exchange.end()?
         } else {
@@ -84,7 +96,6 @@ fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, deadline: u64) -> Res
                     kept.extend_from_slice(&buffer[..done.used]);
                     done
                 }
-                Progress::More if clock::now() >= deadline => return Err(Failure::timeout("reply")),
                 Progress::More if kept.len() + received > REPLY_MAX => {
                     return Err(Failure::protocol(format!("the reply is longer than {REPLY_MAX} bytes")));
                 }
@@ -101,6 +112,6 @@ fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, deadline: u64) -> Res
     }
 }
 
-fn receive(stream: &mut Stream, buffer: &mut [u8]) -> Result<usize, Failure> {
-    stream.receive(buffer).map_err(|error| Failure::io("reply", &error))
+fn receive(during: &str, stream: &mut Stream, buffer: &mut [u8]) -> Result<usize, Failure> {
+    stream.receive(buffer).map_err(|error| Failure::io(during, &error))
 }

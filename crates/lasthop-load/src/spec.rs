@@ -1,393 +1,21 @@
 //! What a driver is asked to do: endpoint × protocol × reuse × load model.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::io;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How two processes reach each other. The word is the level of the factor `transport`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// Unix stream socket with a path in the file system.
-    Unix,
-    /// Unix stream socket in the abstract namespace (Linux).
-    Abstract,
-    /// TCP over IPv4 loopback.
-    Tcp,
-    /// TCP over IPv6 loopback.
-    Tcp6,
-    /// TLS over TCP (IPv4).
-    Tls,
-    /// TLS over a Unix stream socket with a path.
-    TlsUnix,
-}
+use crate::{
+    options::within,
+    protocol::{
+        exchange::Factory,
+        kind::{Protocol, Usage},
+    },
+};
 
-impl Transport {
-    pub const ALL: [Self; 6] = [Self::Unix, Self::Abstract, Self::Tcp, Self::Tcp6, Self::Tls, Self::TlsUnix];
-
-    /// The level's name as it is written in experiment files and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unix => "unix",
-            Self::Abstract => "abstract",
-            Self::Tcp => "tcp",
-            Self::Tcp6 => "tcp6",
-            Self::Tls => "tls",
-            Self::TlsUnix => "tls-unix",
-        }
-    }
-
-    #[must_use]
-    pub fn is_tls(self) -> bool {
-        matches!(self, Self::Tls | Self::TlsUnix)
-    }
-
-    /// Whether the bytes travel through a Unix socket.
-    #[must_use]
-    pub fn is_unix(self) -> bool {
-        matches!(self, Self::Unix | Self::Abstract | Self::TlsUnix)
-    }
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// The word is not the name of a transport.
-#[derive(Debug, thiserror::Error)]
-#[error("unknown transport `{0}` (known: unix, abstract, tcp, tcp6, tls, tls-unix)")]
-pub struct UnknownTransport(pub String);
-
-impl FromStr for Transport {
-    type Err = UnknownTransport;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|t| t.name() == word).ok_or_else(|| UnknownTransport(word.to_owned()))
-    }
-}
-
-/// A socket address that a client connects to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Address {
-    /// Path of a Unix socket, at most 107 bytes.
-    Unix(PathBuf),
-    /// Name in the abstract namespace, without the leading NUL, at most 107 bytes.
-    Abstract(String),
-    Tcp(SocketAddr),
-}
-
-/// TLS towards the server. Certificates are always verified; there is no switch to turn that off.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tls {
-    /// PEM file with the certificate authorities to trust; `None` trusts the system's own.
-    pub authority: Option<PathBuf>,
-    /// Name that the server's certificate must carry.
-    pub server_name: String,
-    /// Offer session resumption (tickets) on later connections.
-    #[serde(default)]
-    pub resumption: bool,
-}
-
-/// The concrete place to connect to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Endpoint {
-    pub address: Address,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
-}
-
-/// Options set on the client's sockets before use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SocketOptions {
-    /// `TCP_NODELAY`; ignored on Unix sockets.
-    pub nodelay: bool,
-    /// `SO_SNDBUF` in bytes (the kernel doubles it); `None` leaves the kernel's autotuning on.
-    pub send_buffer: Option<u32>,
-    /// `SO_RCVBUF` in bytes (the kernel doubles it); `None` leaves the kernel's autotuning on.
-    pub receive_buffer: Option<u32>,
-}
-
-impl Default for SocketOptions {
-    fn default() -> Self {
-        Self { nodelay: true, send_buffer: None, receive_buffer: None }
-    }
-}
-
-/// What is said over a connection, and how a reply is judged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// The server speaks first: `expect` arrives, then the connection is closed. One request is one connection.
-    Hello(Hello),
-    /// A frame of `size` bytes goes out and the same bytes must come back.
-    Echo(Echo),
-    /// `size` bytes are asked for and must all arrive; the clock stops at the last byte received.
-    Stream(Stream),
-    /// HTTP/1.0 or 1.1.
-    Http(Http),
-    /// Redis, RESP2.
-    Redis(Redis),
-    /// PostgreSQL, protocol version 3.
-    Postgres(Postgres),
-}
-
-/// One command, sent over and over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Redis {
-    /// The command's words, for example `["GET", "key"]`.
-    pub command: Vec<String>,
-    #[serde(default)]
-    pub expect: RedisExpect,
-    /// With a password: the user of `AUTH`; `None` is the default user.
-    #[serde(default)]
-    pub username: Option<String>,
-    #[serde(default)]
-    pub password: Option<String>,
-    /// Number of the database to `SELECT`.
-    #[serde(default)]
-    pub database: u32,
-}
-
-/// What a right reply looks like. An error reply never is one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RedisExpect {
-    /// Anything but an error.
-    #[default]
-    Success,
-    /// A simple text, for example `PONG`.
-    Simple(String),
-    /// A bulk text.
-    Bulk(String),
-    Integer(i64),
-    /// No value.
-    Nil,
-    /// A bulk text of so many bytes.
-    Length(u64),
-}
-
-/// One query, sent over and over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Postgres {
-    pub user: String,
-    pub database: String,
-    /// Trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS are understood, as the server asks for them.
-    #[serde(default)]
-    pub password: Option<String>,
-    pub query: String,
-    #[serde(default)]
-    pub mode: QueryMode,
-    /// Values of `$1`, `$2`, … as text; not with simple queries.
-    #[serde(default)]
-    pub parameters: Vec<String>,
-    #[serde(default)]
-    pub expect: PostgresExpect,
-    /// Whether SCRAM binds itself to the TLS connection (SCRAM-SHA-256-PLUS).
-    #[serde(default, skip_serializing_if = "ChannelBinding::is_default")]
-    pub channel_binding: ChannelBinding,
-}
-
-/// Whether the authentication is bound to the TLS connection by the server's certificate; the words are libpq's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChannelBinding {
-    Disable,
-    /// Where there is TLS and the server offers it.
-    #[default]
-    Prefer,
-    /// A server that lets us in without it is refused.
-    Require,
-}
-
-impl ChannelBinding {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum QueryMode {
-    /// The simple form.
-    #[default]
-    Simple,
-    /// Parse, bind, execute and sync with every request.
-    Extended,
-    /// Parsed once with every connection; bind, execute and sync with every request.
-    Prepared,
-}
-
-/// What a right result looks like. Every given field must hold. An error never is right.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PostgresExpect {
-    /// Number of rows.
-    pub rows: Option<u64>,
-    /// First column of the first row, as text.
-    pub first: Option<String>,
-    /// The command tag, for example `SELECT 1`.
-    pub tag: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Hello {
-    pub expect: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Echo {
-    /// Bytes of one message, 8 to 16 MiB.
-    pub size: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Stream {
-    /// Bytes of one transfer, 1 to 1 GiB.
-    pub size: u64,
-    /// Bytes that the server hands to each `send`, 1 to 16 MiB.
-    pub chunk: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Http {
-    #[serde(default = "get")]
-    pub method: String,
-    /// Request target, begins with `/`.
-    pub path: String,
-    /// Value of the `Host` header.
-    pub host: String,
-    /// Further headers, in order.
-    #[serde(default)]
-    pub headers: Vec<(String, String)>,
-    #[serde(default)]
-    pub body: String,
-    #[serde(default)]
-    pub version: HttpVersion,
-    pub expect: HttpExpect,
-}
-
-fn get() -> String {
-    "GET".to_owned()
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum HttpVersion {
-    #[serde(rename = "1.0")]
-    V10,
-    #[default]
-    #[serde(rename = "1.1")]
-    V11,
-}
-
-/// What a right answer looks like. Every given field must hold for every reply.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HttpExpect {
-    pub status: u16,
-    /// The whole body, byte for byte.
-    #[serde(default)]
-    pub body: Option<String>,
-    /// Texts that the body contains.
-    #[serde(default)]
-    pub contains: Vec<String>,
-    /// Length of the body in bytes.
-    #[serde(default)]
-    pub length: Option<u64>,
-}
-
-/// What becomes of a connection after a reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reuse {
-    /// A connection for each request.
-    PerRequest,
-    /// Connections are kept and used again.
-    #[default]
-    KeepAlive,
-}
-
-/// When the next request is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Model {
-    /// The next request follows the reply.
-    #[default]
-    Closed,
-    /// Requests are due at scheduled times, whatever became of earlier ones.
-    Open(OpenLoop),
-}
-
-/// A rate, and how the requests are spread over time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OpenLoop {
-    /// Requests per second over all connections, 0.001 to 100 million.
-    pub rate: f64,
-    #[serde(default)]
-    pub arrivals: Arrivals,
-    /// Seed of random arrivals.
-    #[serde(default)]
-    pub seed: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// The same gap between any two requests.
-    #[default]
-    Constant,
-    /// Independent requests: exponentially distributed gaps.
-    Poisson,
-}
-
-/// The way a worker waits for its sockets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Engine {
-    /// Blocking for one connection, epoll for several.
-    #[default]
-    Auto,
-    Blocking,
-    Epoll,
-}
-
-/// The longest that each phase of a request may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Timeouts {
-    /// Nanoseconds for connect and TLS handshake, each.
-    pub connect_ns: u64,
-    /// Nanoseconds from the request to the last byte of its reply.
-    pub request_ns: u64,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { connect_ns: 5_000_000_000, request_ns: 10_000_000_000 }
-    }
-}
-
-impl Timeouts {
-    #[must_use]
-    pub fn request(&self) -> Duration {
-        Duration::from_nanos(self.request_ns)
-    }
-}
+pub use crate::{
+    address::{Address, Endpoint, Tls, Transport, UnknownTransport},
+    options::{Arrivals, Engine, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, SpecError, Timeouts},
+};
 
 /// Everything a driver needs to know to put load on one endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -427,45 +55,8 @@ pub struct Spec {
     pub spin_ns: Option<u64>,
 }
 
-/// About the longest that a sleeping thread takes to wake up on an idle CPU of a virtual machine; a request that is due
-/// meanwhile would leave so much too late.
-pub const SPIN_BEFORE_DUE_NS: u64 = 50_000;
-
 fn one() -> u32 {
     1
-}
-
-/// The specification cannot be carried out.
-#[derive(Debug, thiserror::Error)]
-pub enum SpecError {
-    #[error("{what} is {value}, must be {least} to {most}")]
-    OutOfRange { what: &'static str, value: u64, least: u64, most: u64 },
-    #[error("{threads} threads for {connections} connections: a thread needs at least one connection")]
-    IdleThreads { threads: u32, connections: u32 },
-    #[error("the blocking engine drives one connection per thread, but there are {connections} for {threads} threads")]
-    TooManyForBlocking { connections: u32, threads: u32 },
-    #[error("the open loop needs the epoll engine; the blocking one cannot send while it waits for a reply")]
-    BlockingOpenLoop,
-    #[error("the blocking engine leaves waiting to the kernel and cannot spin; use epoll")]
-    BlockingSpin,
-    #[error("the rate is {0} requests per second, must be 0.001 to 100,000,000")]
-    Rate(f64),
-    #[error("{depth} requests in a pipeline: {why}")]
-    Pipeline { depth: u32, why: &'static str },
-    #[error("{requests} requests for each connection: {why}")]
-    Unit { requests: u32, why: &'static str },
-    #[error("the request target `{0}` does not begin with `/`")]
-    Target(String),
-    #[error("{what} `{text}` contains a line break or another character that HTTP does not allow there")]
-    HeaderInjection { what: &'static str, text: String },
-    #[error("{0} contains a NUL byte, which PostgreSQL does not allow")]
-    Nul(&'static str),
-    #[error("a simple query has no parameters (use the mode `extended` or `prepared`)")]
-    SimpleWithParameters,
-    #[error("the channel binding that is required needs TLS (`sslmode=require`)")]
-    BindingWithoutTls,
-    #[error("the status {0} to be expected is not one of a final reply (200 to 599)")]
-    Status(u16),
 }
 
 impl Spec {
@@ -511,19 +102,9 @@ impl Spec {
         self.validate_model()?;
         self.validate_pipeline()?;
         self.validate_unit()?;
-        match &self.protocol {
-            Protocol::Hello(hello) => within("length of the expected text", hello.expect.len() as u64, 1, 1 << 20),
-            Protocol::Echo(echo) => within("size of a message", echo.size.into(), 8, 16 << 20),
-            Protocol::Stream(stream) => within("size of a transfer", stream.size, 1, 1 << 30)
-                .and_then(|()| within("chunk of a transfer", stream.chunk.into(), 1, 16 << 20)),
-            Protocol::Http(http) => http.validate(),
-            Protocol::Redis(redis) => within("number of words of the command", redis.command.len() as u64, 1, 1 << 20),
-            Protocol::Postgres(postgres) => postgres.validate(self.endpoint.tls.is_some()),
-        }
+        self.protocol.validate(self.usage())
     }
-}
 
-impl Spec {
     fn validate_model(&self) -> Result<(), SpecError> {
         let Model::Open(open) = self.model else { return Ok(()) };
         if self.engine == Engine::Blocking {
@@ -542,12 +123,14 @@ impl Spec {
         let requests = self.requests_per_connection;
         within("requests for each connection", requests.into(), 1, 10_000_000)?;
         let refuse = |why| Err(SpecError::Unit { requests, why });
-        match &self.protocol {
-            _ if requests == 1 => Ok(()),
-            _ if self.reuse == Reuse::KeepAlive => refuse("kept connections are not closed after a number of requests"),
-            _ if self.model != Model::Closed => refuse("an open loop releases requests one by one"),
-            Protocol::Hello(_) => refuse("the server closes after its first word"),
-            _ => Ok(()),
+        match () {
+            () if requests == 1 => Ok(()),
+            () if self.reuse == Reuse::KeepAlive => {
+                refuse("kept connections are not closed after a number of requests")
+            }
+            () if self.model != Model::Closed => refuse("an open loop releases requests one by one"),
+            () if self.protocol.closes_each_time() => refuse("the server closes after its first word"),
+            () => Ok(()),
         }
     }
 
@@ -564,67 +147,46 @@ impl Spec {
         if self.model != Model::Closed {
             return refuse("an open loop releases requests one by one");
         }
-        match &self.protocol {
-            Protocol::Hello(_) => refuse("the server closes after its first word"),
-            Protocol::Stream(_) => refuse("transfers follow each other"),
-            Protocol::Http(http) if http.version == HttpVersion::V10 => refuse("HTTP/1.0 knows no pipelining"),
-            Protocol::Echo(echo) => within("bytes of a pipeline", u64::from(echo.size) * u64::from(depth), 1, 64 << 20),
-            Protocol::Http(_) | Protocol::Redis(_) | Protocol::Postgres(_) => Ok(()),
-        }
-    }
-}
-
-impl Postgres {
-    fn validate(&self, encrypted: bool) -> Result<(), SpecError> {
-        if self.channel_binding == ChannelBinding::Require && !encrypted {
-            return Err(SpecError::BindingWithoutTls);
-        }
-        for (what, text) in [("the user", &self.user), ("the database", &self.database), ("the query", &self.query)] {
-            if text.contains('\0') {
-                return Err(SpecError::Nul(what));
-            }
-        }
-        within("number of parameters", self.parameters.len() as u64, 0, 32_767)?;
-        if self.mode == QueryMode::Simple && !self.parameters.is_empty() {
-            return Err(SpecError::SimpleWithParameters);
+        if self.protocol.closes_each_time() {
+            return refuse("the server closes after its first word");
         }
         Ok(())
     }
-}
 
-impl Http {
-    fn validate(&self) -> Result<(), SpecError> {
-        let plain = |text: &str| text.bytes().all(|byte| byte > b' ' && byte != 127);
-        let bad = |what, text: &str| Err(SpecError::HeaderInjection { what, text: text.escape_debug().to_string() });
-        if !self.path.starts_with('/') {
-            return Err(SpecError::Target(self.path.clone()));
-        }
-        if !plain(&self.path) {
-            return bad("the request target", &self.path);
-        }
-        if !plain(&self.method) || self.method.is_empty() {
-            return bad("the method", &self.method);
-        }
-        let host = ("Host", self.host.as_str());
-        for (name, value) in self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain([host]) {
-            if !plain(name) || name.is_empty() || name.contains(':') {
-                return bad("the header name", name);
-            }
-            if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-                return bad("the header value", value);
-            }
-        }
-        if (200..600).contains(&self.expect.status) { Ok(()) } else { Err(SpecError::Status(self.expect.status)) }
+    fn usage(&self) -> Usage {
+        // A connection that carries several requests is closed by the client: the server is told to keep it.
+        let reuse = if self.requests_per_connection > 1 { Reuse::KeepAlive } else { self.reuse };
+        Usage { reuse, pipeline: self.pipeline, encrypted: self.endpoint.tls.is_some() }
     }
-}
 
-fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), SpecError> {
-    if (least..=most).contains(&value) { Ok(()) } else { Err(SpecError::OutOfRange { what, value, least, most }) }
+    /// What makes the exchanges of one thread. `self` is valid: what cannot be encoded is refused before.
+    ///
+    /// # Errors
+    /// A text of the request cannot be encoded.
+    pub fn factory(&self) -> io::Result<Factory> {
+        self.protocol.factory(self.usage())
+    }
+
+    /// Whether a connection is to be closed after each reply, or after each unit of requests.
+    #[must_use]
+    pub fn closes_each_time(&self) -> bool {
+        self.reuse == Reuse::PerRequest || self.protocol.closes_each_time()
+    }
+
+    /// Whether the server closes after each reply because the request tells it to.
+    #[must_use]
+    pub fn tells_to_close(&self) -> bool {
+        self.usage().reuse == Reuse::PerRequest && self.protocol.can_tell_to_close()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{
+        echo::Echo,
+        http::{Http, HttpExpect, HttpVersion},
+    };
 
     /// As the first version of the wire protocol wrote it: later fields have defaults.
     const OLD: &str = r#"{"endpoint": {"address": {"unix": "/s"}}, "protocol": {"echo": {"size": 64}}}"#;
@@ -655,7 +217,7 @@ mod tests {
     fn what_cannot_be_carried_out_is_refused() {
         let open = Model::Open(OpenLoop { rate: f64::NAN, arrivals: Arrivals::Constant, seed: 0 });
         let header = |value: &str| {
-            Protocol::Http(Http {
+            Protocol::from(Http {
                 method: "GET".into(),
                 path: "/".into(),
                 host: "h".into(),
@@ -670,7 +232,7 @@ mod tests {
             (Spec { connections: 0, ..base.clone() }, "connections is 0, must be 1 to 65535"),
             (Spec { threads: 2, ..base.clone() }, "2 threads for 1 connections"),
             (Spec { engine: Engine::Blocking, connections: 2, ..base.clone() }, "the blocking engine drives one"),
-            (Spec { protocol: Protocol::Echo(Echo { size: 7 }), ..base.clone() }, "size of a message is 7, must be 8"),
+            (Spec { protocol: Echo { size: 7 }.into(), ..base.clone() }, "size of a message is 7, must be 8"),
             (Spec { model: open, ..base.clone() }, "the rate is NaN"),
             (Spec { engine: Engine::Blocking, spin_ns: Some(1), ..base.clone() }, "the blocking engine leaves waiting"),
             (Spec { spin_ns: Some(2_000_000_000), ..base.clone() }, "spin in nanoseconds is 2000000000"),

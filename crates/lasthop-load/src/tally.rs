@@ -1,21 +1,16 @@
 //! Counts of durations in the bins of [`Histogram`], for the loop: to record one is an index and an increment.
 
-use crate::histogram::{HIGHEST_NS, Histogram};
-
-/// Bins of the same width that a power of two is divided into; with three significant digits HDR takes 2048 for the
-/// lowest range and half as many for each further one.
-const HALF_BITS: u32 = 10;
-const HALF: usize = 1 << HALF_BITS;
-const FULL_MASK: u64 = 2 * HALF as u64 - 1;
+use crate::histogram::{BINS, Histogram, index};
 
 pub struct Tally {
-    counts: Box<[u64]>,
+    counts: Box<[u64; BINS]>,
     total: u64,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { counts: vec![0; index(HIGHEST_NS) + 1].into_boxed_slice(), total: 0 }
+        let counts = vec![0; BINS].into_boxed_slice();
+        Self { counts: counts.try_into().expect("it has so many"), total: 0 }
     }
 }
 
@@ -28,8 +23,7 @@ impl Tally {
     /// Records the same duration `count` times. Zero counts as 1 ns; more than an hour counts as an hour.
     #[inline]
     pub fn record_n(&mut self, nanoseconds: u64, count: u64) {
-        let last = self.counts.len() - 1;
-        self.counts[index(nanoseconds.max(1)).min(last)] += count;
+        self.counts[index(nanoseconds)] += count;
         self.total += count;
     }
 
@@ -47,29 +41,18 @@ impl Tally {
 
     #[must_use]
     pub fn to_histogram(&self) -> Histogram {
-        let mut histogram = Histogram::new();
-        if !self.is_empty() {
-            let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-            filled.for_each(|(index, count)| histogram.record_n(lowest(index), *count));
+        match self.is_empty() {
+            true => Histogram::new(),
+            false => Histogram::of_counts(self.counts.iter().copied().enumerate()),
         }
-        histogram
     }
-}
 
-/// The bin of a duration.
-#[inline]
-fn index(nanoseconds: u64) -> usize {
-    let power = (u64::BITS - 1 - HALF_BITS) - (nanoseconds | FULL_MASK).leading_zeros();
-    ((power as usize) << HALF_BITS) + (nanoseconds >> power) as usize
-}
-
-/// The shortest duration of a bin.
-fn lowest(index: usize) -> u64 {
-    if index < 2 * HALF {
-        return index as u64;
+    /// The same with durations that are a part of it exchanged for others.
+    #[must_use]
+    pub fn exchanged(&self, part: &Self, others: &Self) -> Histogram {
+        let counts = self.counts.iter().zip(&*part.counts).zip(&*others.counts);
+        Histogram::of_counts(counts.map(|((all, part), others)| all - part + others).enumerate())
     }
-    let power = (index >> HALF_BITS) - 1;
-    ((index - (power << HALF_BITS)) as u64) << power
 }
 
 #[cfg(test)]
@@ -78,10 +61,12 @@ mod tests {
 
     use super::*;
 
+    const HOUR_NS: u64 = 3_600_000_000_000;
+
     proptest! {
         #[test]
         fn a_tally_is_the_histogram_of_the_same_durations(
-            durations in proptest::collection::vec(prop_oneof![0u64..5000, 0..=HIGHEST_NS, Just(u64::MAX)], 0..50)
+            durations in proptest::collection::vec(prop_oneof![0u64..5000, 0..=HOUR_NS, Just(u64::MAX)], 0..50)
         ) {
             let (mut tally, mut histogram) = (Tally::default(), Histogram::new());
             for duration in durations {

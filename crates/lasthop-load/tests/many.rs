@@ -5,6 +5,7 @@ mod common;
 use std::{
     io::{BufRead as _, BufReader, Lines, Read as _},
     process::{Child, ChildStdout, Command, Stdio},
+    sync::{Mutex, PoisonError},
     thread,
 };
 
@@ -19,6 +20,8 @@ use lasthop_load::{
 /// Set in the child process that serves: the transport, and the path of the socket.
 const SERVE: &str = "LASTHOP_TEST_SERVE";
 const CONNECTIONS: u32 = 10_000;
+/// One test at a time: the memory that is compared is the whole process's.
+static ALONE: Mutex<()> = Mutex::new(());
 
 struct Serving {
     child: Child,
@@ -84,6 +87,7 @@ fn ten_thousand_connections_are_held_and_driven() {
     if let Ok(what) = std::env::var(SERVE) {
         return serve(&what);
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for the call to fill.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
@@ -95,17 +99,24 @@ fn ten_thousand_connections_are_held_and_driven() {
         let before = resident();
         let mut case = Case::prepare(&Spec { connections, ..few }).unwrap();
         let phases = TrialPhases { warm_up_ns: 50_000_000, measure_ns: 300_000_000 };
-        let result = case.trial(phases).unwrap();
+        // Trials until each connection had a turn, however slow the machine is.
+        let mut requests = 0;
+        while requests < u64::from(connections) {
+            let result = case.trial(phases).unwrap();
+            println!("{transport}: {connections} connections, {} requests/s", result.throughput());
+            assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+            assert!(result.requests_total > 0, "the connections stand still");
+            requests += result.requests_total;
+        }
         let each = resident().saturating_sub(before) / u64::from(connections);
-        println!("{transport}: {connections} connections, {each} bytes each, {} requests/s", result.throughput());
-        assert_eq!(result.error_total(), 0, "{:?}", result.errors);
-        assert!(result.requests_total >= u64::from(connections), "each connection had a turn");
+        println!("{transport}: {each} bytes for a connection");
         assert!(each <= 4096, "{each} bytes per connection");
     }
 }
 
 #[test]
 fn the_server_for_many_takes_messages_of_any_size_and_pipelines() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for transport in [Transport::Unix, Transport::Tcp] {
         let server = serving(transport);
         for (size, pipeline, connections) in [(64, 1, 1), (64, 16, 3), (1 << 20, 1, 3), (100_000, 8, 2)] {

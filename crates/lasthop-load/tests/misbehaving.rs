@@ -18,10 +18,12 @@ use common::{Accepting, SHORT, run, spec};
 use lasthop_load::{
     drive,
     engine::{Case, CaseError},
-    result::{ErrorClass, TrialResult},
-    spec::{
-        Address, Arrivals, Endpoint, Engine, Http, HttpExpect, HttpVersion, Model, OpenLoop, Protocol, Reuse, Spec,
+    protocol::{
+        Protocol,
+        http::{Http, HttpExpect, HttpVersion},
     },
+    result::{ErrorClass, TrialResult},
+    spec::{Address, Arrivals, Endpoint, Engine, Model, OpenLoop, Reuse, Spec},
     wire::{self, Reply, Request, Stage, TrialPhases},
 };
 use socket2::Socket;
@@ -107,7 +109,7 @@ fn conversation(mut peer: Socket, requests: &AtomicU64, script: &impl Fn(u64) ->
 }
 
 fn http() -> Protocol {
-    Protocol::Http(Http {
+    Protocol::from(Http {
         method: "GET".into(),
         path: "/".into(),
         host: "localhost".into(),

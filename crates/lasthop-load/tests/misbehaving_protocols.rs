@@ -18,13 +18,14 @@ use std::{
 use common::{Accepting, Running, SHORT, echo, hello, run, spec};
 use lasthop_load::{
     engine::Case,
-    protocol::Factory,
+    protocol::{
+        Protocol,
+        postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
+        redis::{Redis, RedisExpect},
+    },
     result::{ErrorClass, TrialResult},
     serve::Pattern,
-    spec::{
-        Address, ChannelBinding, Endpoint, Engine, Postgres, PostgresExpect, Protocol, QueryMode, Redis, RedisExpect,
-        Reuse, Spec, Timeouts, Transport,
-    },
+    spec::{Address, Endpoint, Engine, Reuse, Spec, Timeouts, Transport},
     wire::TrialPhases,
 };
 use socket2::Socket;
@@ -132,7 +133,7 @@ fn accounted(server: &Liar, result: &TrialResult) {
 /// Bytes of one request of this protocol.
 fn request_of(protocol: &Protocol) -> usize {
     let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
-    let mut exchange = Factory::new(&spec(&nowhere, protocol.clone())).unwrap().exchange();
+    let mut exchange = spec(&nowhere, protocol.clone()).factory().unwrap().exchange();
     exchange.reset();
     exchange.begin();
     exchange.request().len()
@@ -145,7 +146,7 @@ fn resident() -> u64 {
 }
 
 fn redis() -> (Protocol, Lines) {
-    let protocol = Protocol::Redis(Redis {
+    let protocol = Protocol::from(Redis {
         command: vec!["GET".into(), "greeting".into()],
         expect: RedisExpect::Bulk("Hello".into()),
         username: None,
@@ -212,10 +213,10 @@ fn postgres() -> (Protocol, Lines) {
         expect: PostgresExpect { rows: Some(1), first: Some("1".into()), tag: Some("SELECT 1".into()) },
         channel_binding: ChannelBinding::default(),
     };
-    let protocol = Protocol::Postgres(postgres);
+    let protocol = Protocol::from(postgres);
     let greeting = {
         let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
-        let mut exchange = Factory::new(&spec(&nowhere, protocol.clone())).unwrap().exchange();
+        let mut exchange = spec(&nowhere, protocol.clone()).factory().unwrap().exchange();
         let mut startup = Vec::new();
         exchange.reset();
         exchange.greet(&[], &mut startup).unwrap();

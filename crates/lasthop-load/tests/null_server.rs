@@ -8,16 +8,22 @@ use common::{SHORT, certificates, run, spec};
 use lasthop_load::{
     null::{NullServer, NullSpec, Script},
     protocol::stream,
-    reference, sample,
-    spec::{
-        Address, ChannelBinding, Endpoint, Hello, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol,
-        QueryMode, Redis, RedisExpect, Reuse, Spec, Stream, Tls,
+    protocol::{
+        Protocol,
+        hello::Hello,
+        http::{Http, HttpExpect, HttpVersion},
+        memcached::{Command, Memcached, MemcachedExpect},
+        postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
+        redis::{Redis, RedisExpect},
+        stream::Stream,
     },
+    reference, sample,
+    spec::{Address, Endpoint, Reuse, Spec, Tls},
 };
 
 fn http() -> Protocol {
     let expect = HttpExpect { status: 200, body: None, contains: Vec::new(), length: None };
-    Protocol::Http(Http {
+    Protocol::from(Http {
         method: "GET".into(),
         path: "/".into(),
         host: "localhost".into(),
@@ -29,7 +35,7 @@ fn http() -> Protocol {
 }
 
 fn postgres(mode: QueryMode) -> Protocol {
-    Protocol::Postgres(Postgres {
+    Protocol::from(Postgres {
         user: "u".into(),
         database: "d".into(),
         password: Some("secret".into()),
@@ -42,7 +48,7 @@ fn postgres(mode: QueryMode) -> Protocol {
 }
 
 fn redis() -> Protocol {
-    Protocol::Redis(Redis {
+    Protocol::from(Redis {
         command: vec!["GET".into(), "key".into()],
         expect: RedisExpect::default(),
         username: None,
@@ -67,13 +73,12 @@ fn prepared_reply() -> Vec<u8> {
 /// A null server for the load of `spec`, as if its real server had said `reply`; what is said is learned from it.
 fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, reply: &[u8]) {
     let request = {
-        let mut one = lasthop_load::protocol::Factory::new(spec).unwrap().exchange();
+        let mut one = spec.factory().unwrap().exchange();
         one.reset();
         one.begin();
         one.request().len() / spec.pipeline as usize
     };
-    let hello = matches!(spec.protocol, Protocol::Hello(_));
-    let closes = hello || spec.reuse == Reuse::PerRequest && matches!(spec.protocol, Protocol::Http(_));
+    let closes = spec.protocol.closes_each_time() || spec.tells_to_close();
     let taken = sample::Sample { request, reply: reply.to_vec(), closes };
     let script = Script::learn(spec, &taken).unwrap();
     let address = spec.endpoint.address.clone();
@@ -83,8 +88,8 @@ fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, rep
     let thread = thread::spawn(move || server.run().unwrap());
 
     let spec = Spec { endpoint, ..spec.clone() };
-    assert_eq!(sample::take(&spec).unwrap(), taken, "{:?}", spec.protocol);
-    let protocol = reference::learn(&spec).unwrap();
+    assert_eq!(sample::take(&spec, || true).unwrap(), taken, "{:?}", spec.protocol);
+    let protocol = reference::learn(&spec, || true).unwrap();
     let result = run(&Spec { protocol, ..spec.clone() }, SHORT).unwrap_or_else(|error| panic!("{error}: {spec:?}"));
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
     assert!(result.requests > 0);
@@ -125,6 +130,18 @@ fn redis_is_replayed() {
 }
 
 #[test]
+fn memcached_is_replayed() {
+    let memcached = |command, value: Option<&str>| {
+        let value = value.map(str::to_owned);
+        Protocol::from(Memcached { command, key: "key".into(), value, expect: MemcachedExpect::Any })
+    };
+    let hello = b"VALUE key 0 5\r\nHello\r\nEND\r\n";
+    loads(memcached(Command::Get, None), hello);
+    loads(memcached(Command::Get, Some("Hello")), hello);
+    loads(memcached(Command::Set, Some("Hello")), b"STORED\r\n");
+}
+
+#[test]
 fn postgresql_is_replayed() {
     loads(postgres(QueryMode::Simple), &simple_reply());
     loads(postgres(QueryMode::Prepared), &prepared_reply());
@@ -134,12 +151,12 @@ fn postgresql_is_replayed() {
 #[test]
 fn own_protocols_are_replayed() {
     let bytes: Vec<u8> = (0..100_000).map(stream::pattern).collect();
-    loads(Protocol::Stream(Stream { size: 100_000, chunk: 4096 }), &bytes);
-    loads(Protocol::Hello(Hello { expect: "Hello there!".into() }), b"Hello there!");
+    loads(Protocol::from(Stream { size: 100_000, chunk: 4096 }), &bytes);
+    loads(Protocol::from(Hello { expect: "Hello there!".into() }), b"Hello there!");
     // The first message has the number 1, as each connection counts for itself.
     let first = {
         let spec = spec(&Endpoint { address: Address::Abstract("x".into()), tls: None }, common::echo(64));
-        let mut one = lasthop_load::protocol::Factory::new(&spec).unwrap().exchange();
+        let mut one = spec.factory().unwrap().exchange();
         one.reset();
         one.begin();
         one.request().to_vec()

@@ -5,9 +5,10 @@ mod common;
 use common::{Running, SHORT, echo, hello, run, spec, stream};
 use lasthop_load::{
     engine::Case,
-    result::TrialResult,
-    serve::Pattern,
-    spec::{Engine, Protocol, Reuse, Spec, Transport},
+    protocol::Protocol,
+    result::{ErrorClass, TrialResult},
+    serve::{Pattern, ServeSpec, ServeTls, Server},
+    spec::{Address, Endpoint, Engine, Reuse, Spec, Tls, Transport},
     wire::Stage,
 };
 
@@ -20,7 +21,7 @@ fn check(result: &TrialResult, spec: &Spec, payload: u64) {
     assert_eq!(result.phases.first_byte.as_ref().unwrap().count(), result.requests);
     assert!(result.elapsed_ns >= SHORT.measure_ns);
     assert!(result.cost.cpu_ns() > 0 && result.cost.system_calls >= 2 * result.requests);
-    let own = spec.reuse == Reuse::PerRequest || matches!(spec.protocol, Protocol::Hello(_));
+    let own = spec.closes_each_time();
     // On a crowded machine each connection may have been opened before the measure phase and answered within it.
     if !own || result.requests > u64::from(spec.connections) {
         assert_eq!(result.phases.connect.is_some(), own);
@@ -160,4 +161,29 @@ fn a_socket_path_is_removed_in_the_end() {
         std::mem::replace(&mut server.folder, tempfile::tempdir().unwrap())
     };
     assert!(!folder.path().join("socket").exists());
+}
+
+#[test]
+fn an_authority_that_serves_itself_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["lasthop.test".to_owned()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let own = rcgen::KeyPair::generate().unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, params.self_signed(&own).unwrap().pem()).unwrap();
+    std::fs::write(&key, own.serialize_pem()).unwrap();
+
+    let address = Address::Unix(folder.path().join("s"));
+    let tls = Some(ServeTls { certificate: certificate.clone(), key });
+    let pattern = Pattern::Echo;
+    let server =
+        Server::bind(&ServeSpec { pattern, address: address.clone(), tls, nodelay: true, backlog: 8 }).unwrap();
+    let stopper = server.stopper().unwrap();
+    let serving = std::thread::spawn(move || server.run().unwrap());
+    let tls = Some(Tls { authority: Some(certificate), server_name: "lasthop.test".into(), resumption: false });
+    let error = Case::prepare(&spec(&Endpoint { address, tls }, echo(64))).map(drop).unwrap_err();
+    assert_eq!(error.class, Some(ErrorClass::Tls));
+    assert!(error.cause.contains("the server's certificate is that of a certificate authority"), "{error}");
+    stopper.stop();
+    serving.join().unwrap();
 }

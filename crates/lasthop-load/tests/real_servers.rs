@@ -1,4 +1,4 @@
-//! Real nginx, Redis and PostgreSQL servers, each in a private directory, over Unix sockets, TCP and TLS: counts agree on
+//! Real nginx, Redis, memcached and PostgreSQL servers, each in a private directory, over Unix sockets, TCP and TLS: counts agree on
 //! both sides. A server that is not installed is a failure, unless `LASTHOP_ALLOW_SKIP` is set.
 
 mod common;
@@ -9,17 +9,25 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use common::{Certificates, SHORT, certificates, run, spec};
 use lasthop_load::{
-    engine::Case,
-    result::{ErrorClass, TrialResult},
-    spec::{
-        Address, ChannelBinding, Endpoint, Engine, Http, HttpExpect, HttpVersion, Postgres, PostgresExpect, Protocol,
-        QueryMode, Redis, RedisExpect, Reuse, Spec, Tls,
+    engine::{Case, supervised},
+    failure::Failure,
+    protocol::{
+        Protocol,
+        http::{Http, HttpExpect, HttpVersion},
+        memcached::{Command as Asked, Memcached, MemcachedExpect},
+        postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
+        redis::{Redis, RedisExpect},
     },
+    reference,
+    result::{ErrorClass, TrialResult},
+    spec::{Address, Endpoint, Engine, Reuse, Spec, Tls},
+    transport::{Calls, Connector, Watch},
     wire::{Stage, TrialPhases},
 };
 
@@ -183,7 +191,7 @@ fn get(expect: RedisExpect) -> Redis {
 fn redis_counts_what_was_checked() {
     let Some(server) = redis() else { return };
     for endpoint in server.endpoints() {
-        let base = spec(&endpoint, Protocol::Redis(get(RedisExpect::Bulk("Hello".into()))));
+        let base = spec(&endpoint, Protocol::from(get(RedisExpect::Bulk("Hello".into()))));
         for spec in everything(&base) {
             let before = server.gets();
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
@@ -198,7 +206,7 @@ fn redis_counts_what_was_checked() {
 fn redis_errors_have_their_class() {
     let Some(server) = redis() else { return };
     let endpoint = &server.endpoints()[0];
-    let prepare = |redis: Redis| Case::prepare(&spec(endpoint, Protocol::Redis(redis))).map(drop).unwrap_err();
+    let prepare = |redis: Redis| Case::prepare(&spec(endpoint, Protocol::from(redis))).map(drop).unwrap_err();
     let wrong = prepare(Redis { password: Some("no".into()), ..get(RedisExpect::Success) });
     assert!(wrong.cause.starts_with("authentication: WRONGPASS"), "{wrong}");
     let none = prepare(Redis { password: None, ..get(RedisExpect::Success) });
@@ -207,6 +215,113 @@ fn redis_errors_have_their_class() {
     let other = prepare(get(RedisExpect::Bulk("Jello".into())));
     assert!(other.cause.contains("differs from the expected one at byte 4"), "{other}");
     assert!(prepare(Redis { database: 99, ..get(RedisExpect::Success) }).cause.contains("out of range"));
+}
+
+// ---- memcached
+
+/// It listens on a Unix socket or on the network: each endpoint has a server of its own.
+struct MemcachedServer {
+    server: Server,
+    endpoint: Endpoint,
+}
+
+fn memcached(address: impl Fn(&Path, u16) -> Address, secure: bool) -> Option<MemcachedServer> {
+    let program = program(&["/usr/bin/memcached", "/usr/local/bin/memcached"])?;
+    let folder = tempfile::tempdir().unwrap();
+    let files = certificates(folder.path());
+    let port = free_port();
+    let address = address(folder.path(), port);
+    let mut command = Command::new(program);
+    match &address {
+        Address::Tcp(tcp) => command.args(["-l", &tcp.ip().to_string(), "-p", &port.to_string()]),
+        socket => command.args(["-s", &socket.bare()]),
+    };
+    if secure {
+        let options = format!("ssl_chain_cert={},ssl_key={}", files.certificate.display(), files.key.display());
+        command.args(["-Z", "-o", &options]);
+    }
+    // It would drop root's rights, and could not enter the folder.
+    command.args(["-u", "root", "-U", "0"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    wait_until(&mut child, "memcached", || address.connect(Duration::from_secs(1)).is_ok());
+    let endpoint = Endpoint { address, tls: secure.then(|| tls(&files)) };
+    Some(MemcachedServer { server: Server { child, folder, port }, endpoint })
+}
+
+impl MemcachedServer {
+    /// How often a key was asked for, and how often one was stored, by its own count.
+    fn counts(&self) -> (u64, u64) {
+        let spec = spec(&self.endpoint, Protocol::from(asking(Asked::Get, None)));
+        let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts).unwrap();
+        let ask = |watch: Arc<Watch>| -> Result<Vec<u8>, Failure> {
+            let mut stream = connector.open(&Calls::default(), &watch)?.stream;
+            stream.send_all(b"stats\r\nquit\r\n")?;
+            let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+            while let Ok(received @ 1..) = stream.receive(&mut buffer) {
+                text.extend_from_slice(&buffer[..received]);
+            }
+            Ok(text)
+        };
+        let text = supervised(spec.timeouts, || true, ask).unwrap().unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let count = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+            line.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+        };
+        (count("cmd_get"), count("cmd_set"))
+    }
+}
+
+fn asking(command: Asked, value: Option<&str>) -> Memcached {
+    let value = value.map(str::to_owned);
+    Memcached { command, key: "greeting".into(), value, expect: MemcachedExpect::Any }
+}
+
+#[test]
+fn memcached_counts_what_was_checked() {
+    let tcp = |_: &Path, port: u16| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
+    let unix = |folder: &Path, _: u16| Address::Unix(folder.join("s"));
+    for server in
+        [memcached(unix, false), memcached(tcp, false), memcached(|_, port| six(port), false), memcached(tcp, true)]
+    {
+        let Some(server) = server else { return };
+        for (asked, value) in [(Asked::Get, "Hello"), (Asked::Set, "Hello, memcached\r\nEND\r\n")] {
+            for spec in everything(&spec(&server.endpoint, Protocol::from(asking(asked, Some(value))))) {
+                let before = server.counts();
+                let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
+                check(&result);
+                let after = server.counts();
+                let (gets, sets) = (after.0 - before.0, after.1 - before.1);
+                let requests = result.requests_total + probes(&spec);
+                if asked == Asked::Set {
+                    assert_eq!((gets, sets), (0, requests), "{spec:?}");
+                } else {
+                    // What is asked for is stored once by each connection, those that verify the case included.
+                    assert_eq!(gets, requests, "{spec:?}");
+                    assert!((1..=result.connections_opened + requests).contains(&sets), "{sets} sets: {spec:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn memcached_errors_have_their_class() {
+    let Some(server) = memcached(|folder, _| Address::Unix(folder.join("s")), false) else { return };
+    assert!(server.server.folder.path().exists() && server.server.port > 0);
+    let prepare = |asked: Memcached| Case::prepare(&spec(&server.endpoint, Protocol::from(asked))).map(drop);
+    let expecting = |expect| Memcached { expect, ..asking(Asked::Get, None) };
+    prepare(expecting(MemcachedExpect::Miss)).unwrap();
+    let none = prepare(expecting(MemcachedExpect::Value("Hello".into()))).unwrap_err();
+    assert!(none.cause.contains("there is no value, expected one"), "{none}");
+    prepare(asking(Asked::Set, Some("Hello"))).unwrap();
+    let learnt = reference::learn(&spec(&server.endpoint, asking(Asked::Get, None).into()), || true).unwrap();
+    assert_eq!(learnt, expecting(MemcachedExpect::Value("Hello".into())).into());
+    let other = prepare(expecting(MemcachedExpect::Value("Jello".into()))).unwrap_err();
+    assert!(other.cause.contains("differs from the expected one at byte 0"), "{other}");
+    let large = prepare(asking(Asked::Set, Some(&"x".repeat(2 << 20)))).unwrap_err();
+    assert!(large.cause.contains("SERVER_ERROR object too large for cache"), "{large}");
+    assert_eq!((large.stage, large.class), (Stage::Verify, Some(ErrorClass::WrongStatus)));
 }
 
 // ---- PostgreSQL
@@ -356,7 +471,7 @@ fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
                 connections,
                 threads,
                 engine,
-                ..spec(&endpoint, Protocol::Postgres(of_units.clone()))
+                ..spec(&endpoint, Protocol::from(of_units.clone()))
             };
             let mut case = Case::prepare(&spec).unwrap();
             assert!(!case.proof().reused, "{spec:?}");
@@ -382,7 +497,7 @@ fn postgres_counts_what_was_checked() {
     let v6 = Endpoint { address: six(server.server.port), tls: None };
     for endpoint in [server.unix(), server.tcp(false), v6, server.tcp(true)] {
         for mode in [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared] {
-            let base = spec(&endpoint, Protocol::Postgres(query("lasthop", "select nextval('counted')", mode)));
+            let base = spec(&endpoint, Protocol::from(query("lasthop", "select nextval('counted')", mode)));
             for spec in everything(&base) {
                 let (before, calls_before) = (counted(&server), calls(&server));
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
@@ -412,13 +527,13 @@ fn postgres_lets_in_by_every_method() {
     ] {
         for connections in [1, 2] {
             let postgres = query(user, "select 1", QueryMode::Simple);
-            let base = Spec { connections, ..spec(&endpoint, Protocol::Postgres(postgres.clone())) };
+            let base = Spec { connections, ..spec(&endpoint, Protocol::from(postgres.clone())) };
             check(&run(&base, SHORT).unwrap_or_else(|error| panic!("{user}: {error}")));
             if user != "lasthop" {
-                let wrong = Protocol::Postgres(Postgres { password: Some("no".into()), ..postgres.clone() });
+                let wrong = Protocol::from(Postgres { password: Some("no".into()), ..postgres.clone() });
                 let error = Case::prepare(&Spec { protocol: wrong, ..base.clone() }).map(drop).unwrap_err();
                 assert!(error.cause.contains("SQLSTATE 28P01"), "{error}");
-                let none = Protocol::Postgres(Postgres { password: None, ..postgres });
+                let none = Protocol::from(Postgres { password: None, ..postgres });
                 let error = Case::prepare(&Spec { protocol: none, ..base }).map(drop).unwrap_err();
                 assert!(error.cause.contains("wants a password"), "{error}");
             }
@@ -430,7 +545,7 @@ fn postgres_lets_in_by_every_method() {
 fn postgres_lets_in_by_scram_bound_to_the_channel() {
     let Some(server) = postgres() else { return };
     let bound = |user: &str, channel_binding| {
-        Protocol::Postgres(Postgres { channel_binding, ..query(user, "select 1", QueryMode::Simple) })
+        Protocol::from(Postgres { channel_binding, ..query(user, "select 1", QueryMode::Simple) })
     };
     let resumed = |resumption| Endpoint { tls: Some(Tls { resumption, ..tls(&server.files) }), ..server.tcp(true) };
     for channel_binding in [ChannelBinding::Disable, ChannelBinding::Prefer, ChannelBinding::Require] {
@@ -459,7 +574,7 @@ fn postgres_results_are_checked() {
         ..query("lasthop", "select i, repeat('x', 100) from generate_series(1, 20000) i", QueryMode::Simple)
     };
     let phases = TrialPhases { measure_ns: 100_000_000, ..SHORT };
-    let result = run(&spec(&endpoint, Protocol::Postgres(many.clone())), phases).unwrap();
+    let result = run(&spec(&endpoint, Protocol::from(many.clone())), phases).unwrap();
     check(&result);
     assert!(result.bytes_received > result.requests * 2_000_000);
     let sum = Postgres {
@@ -467,14 +582,14 @@ fn postgres_results_are_checked() {
         expect: PostgresExpect { first: Some("42".into()), ..PostgresExpect::default() },
         ..query("lasthop", "select $1::int + $2::int", QueryMode::Prepared)
     };
-    check(&run(&spec(&endpoint, Protocol::Postgres(sum)), SHORT).unwrap());
-    let prepare = |postgres: Postgres| Case::prepare(&spec(&endpoint, Protocol::Postgres(postgres))).map(drop);
+    check(&run(&spec(&endpoint, Protocol::from(sum)), SHORT).unwrap());
+    let prepare = |postgres: Postgres| Case::prepare(&spec(&endpoint, Protocol::from(postgres))).map(drop);
     let fewer = Postgres { expect: PostgresExpect { rows: Some(1), ..PostgresExpect::default() }, ..many };
     assert_eq!(prepare(fewer).unwrap_err().cause, "20000 rows, expected 1");
     let unknown = prepare(query("lasthop", "select x", QueryMode::Extended)).unwrap_err();
     assert!(unknown.cause.contains("SQLSTATE 42703"), "{unknown}");
     let secure = Endpoint { tls: Some(tls(&server.files)), ..endpoint.clone() };
-    let protocol = Protocol::Postgres(query("lasthop", "select 1", QueryMode::Simple));
+    let protocol = Protocol::from(query("lasthop", "select 1", QueryMode::Simple));
     let error = Case::prepare(&spec(&secure, protocol)).map(drop).unwrap_err();
     assert_eq!(error.cause, "the server does not offer TLS on this socket");
 }
@@ -484,7 +599,7 @@ fn postgres_errors_are_counted_by_class_and_keep_the_connection() {
     let Some(server) = postgres() else { return };
     // Right for the two probes and a few more, then a division by zero.
     let sql = "select 1 / (case when nextval('counted') < 9 then 1 else 0 end)";
-    let base = spec(&server.unix(), Protocol::Postgres(query("lasthop", sql, QueryMode::Extended)));
+    let base = spec(&server.unix(), Protocol::from(query("lasthop", sql, QueryMode::Extended)));
     // Long enough for a crowded machine to get there.
     let result = run(&base, TrialPhases { warm_up_ns: 0, measure_ns: 500_000_000 }).unwrap();
     assert_eq!(result.requests_total, 6);
@@ -593,7 +708,7 @@ fn nginx_counts_what_was_checked() {
     let Some(server) = nginx() else { return };
     for endpoint in server.endpoints().into_iter().chain([server.secure(0, false)]) {
         for version in [HttpVersion::V11, HttpVersion::V10] {
-            let base = spec(&endpoint, Protocol::Http(http("/hello", version, says("Hello"))));
+            let base = spec(&endpoint, Protocol::from(http("/hello", version, says("Hello"))));
             for spec in everything(&base).into_iter().filter(|spec| spec.pipeline == 1 || version == HttpVersion::V11) {
                 let before = server.logged(200, 0);
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
@@ -620,12 +735,12 @@ fn nginx_bodies_are_read_in_every_form() {
                 ("/hello", vec![("Connection".to_owned(), "close".to_owned())], says("Hello")),
             ] {
                 let http = Http { headers, ..http(path, HttpVersion::V11, expect) };
-                let spec = Spec { connections, ..spec(&endpoint, Protocol::Http(http)) };
+                let spec = Spec { connections, ..spec(&endpoint, Protocol::from(http)) };
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{path}: {error}"));
                 check(&result);
                 assert_eq!(result.connections_opened > 0, path == "/hello", "{path}");
             }
-            let wrong = Protocol::Http(http("/none", HttpVersion::V11, says("Hello")));
+            let wrong = Protocol::from(http("/none", HttpVersion::V11, says("Hello")));
             let error = Case::prepare(&spec(&endpoint, wrong)).map(drop).unwrap_err();
             assert_eq!(error.cause, "status 404, expected 200");
         }
@@ -639,7 +754,7 @@ fn both_versions_of_tls_are_spoken_and_resumed_where_asked_for() {
         for resumption in [false, true] {
             for (connections, engine) in [(1, Engine::Blocking), (1, Engine::Epoll), (3, Engine::Epoll)] {
                 let endpoint = server.secure(index, resumption);
-                let protocol = Protocol::Http(http("/", HttpVersion::V11, says("Hello")));
+                let protocol = Protocol::from(http("/", HttpVersion::V11, says("Hello")));
                 let base = spec(&endpoint, protocol);
                 let mut case = Case::prepare(&Spec { reuse: Reuse::PerRequest, connections, engine, ..base }).unwrap();
                 assert_eq!(case.proof().tls_version.as_deref(), Some(version));

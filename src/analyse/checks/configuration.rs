@@ -1,6 +1,6 @@
 //! Differences other than the link.
 
-use super::{Evidence, of_case};
+use super::finding::{Evidence, of_case};
 use crate::analyse::summary::{Check, Severity};
 
 pub fn config_differs(evidence: &Evidence) -> Vec<Check> {

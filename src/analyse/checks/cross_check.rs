@@ -1,26 +1,27 @@
-//! Whether a classic tool, driving the same case in turn, finds what lasthop finds.
+//! Whether a classic tool that drives the same cases finds what lasthop finds.
 
 use lasthop_load::TrialResult;
+use lasthop_model::{
+    record::{CasePlan, MeasuredTrial},
+    selection::{DRIVER, OWN_DRIVER},
+};
 use lasthop_stats::{
     Interval,
     totals::{self, PairedTotals},
 };
 
-use super::{Evidence, of_case, of_run, percent};
+use super::finding::{Evidence, of_case, of_run, percent};
 use crate::{
     analyse::{
         cases,
         summary::{Check, Severity},
         trials::{self, Trials, grouped},
     },
-    experiment::{
-        cases::{DRIVER, OWN_DRIVER},
-        plan::tool_of,
-    },
-    record::schema::{CasePlan, MeasuredTrial},
+    experiment::plan::tool_of,
+    tool,
 };
 
-/// Two drivers agree where the ratio of their throughputs lies within this of 1.
+/// Two drivers agree if the ratio of their throughputs is within this of 1.
 pub const AGREEMENT: f64 = 0.05;
 
 /// A case driven by a tool, and the same case driven by lasthop.
@@ -39,7 +40,7 @@ impl<'a> Twins<'a> {
         Some(Self { tool: plan, own: trials.cases().iter().find(same)? })
     }
 
-    /// The tool's throughput by lasthop's, within blocks.
+    /// The tool's throughput divided by lasthop's, within blocks.
     fn ratio(&self, trials: &Trials<'a>) -> Option<Interval> {
         let pairs = trials.pairs(&self.tool.case, &self.own.case);
         let pair = |case: &MeasuredTrial, reference: &MeasuredTrial| PairedTotals {
@@ -74,11 +75,11 @@ fn judge(trials: &Trials<'_>, twins: &Twins<'_>) -> Option<Check> {
         (_, true) if reasons.is_empty() => (
             "cross-check-differs",
             Severity::Doubt,
-            "one of the two counts wrongly, or they ask differently".to_owned(),
+            "one of the two counts wrong, or they send different requests".to_owned(),
         ),
         (_, true) => ("cross-check-explained", Severity::Note, format!("likely because {}", reasons.join("; "))),
         _ => {
-            let effect = format!("too few blocks to say whether they agree within {limit}; a longer run tells");
+            let effect = format!("too few blocks to say whether they agree within {limit}; a longer run would tell");
             ("cross-check-undecided", Severity::Note, effect)
         }
     };
@@ -100,10 +101,10 @@ fn reasons(trials: &Trials<'_>, twins: &Twins<'_>, ratio: f64) -> Vec<String> {
         cpu as f64 / 1e3 / (requests.max(1) as f64)
     };
     let (theirs, ours) = (cost(twins.tool), cost(twins.own));
-    // The dearer driver on shared CPUs is the slower one.
+    // On shared CPUs, the driver that costs more CPU time is the slower one.
     if (theirs > ours * 1.2 && ratio < 1.0) || (ours > theirs * 1.2 && ratio > 1.0) {
         found.push(format!(
-            "a request costs {tool} {theirs:.1} µs of CPU time and lasthop {ours:.1} µs, on CPUs that the servers share"
+            "a request costs {tool} {theirs:.1} µs of CPU time and lasthop {ours:.1} µs, on CPUs shared with the servers"
         ));
     }
     let opened = |plan: &CasePlan| {
@@ -114,13 +115,13 @@ fn reasons(trials: &Trials<'_>, twins: &Twins<'_>, ratio: f64) -> Vec<String> {
     };
     let (theirs, ours) = (opened(twins.tool), opened(twins.own));
     if (theirs - ours).abs() > 0.05 {
-        found.push(format!("{tool} opened {theirs:.2} connections a request and lasthop {ours:.2}"));
+        found.push(format!("{tool} opened {theirs:.2} connections per request and lasthop {ours:.2}"));
     }
     let load = cases::driver_load(trials, twins.tool);
     if load >= super::driver::SATURATED {
         found.push(format!("{tool} used {} of a core and was the bottleneck", percent(load)));
     }
-    let asked = trials.data.header.settings.tools.iter().find(|choice| choice.tool.name() == tool);
+    let asked = trials.data.header.settings.tools.iter().find(|choice| choice.tool == *tool);
     if let Some(choice) = asked.filter(|choice| !choice.flags.is_empty()) {
         found.push(format!(
             "it ran with its own flags `{}` instead of the case's {} connections",
@@ -131,7 +132,7 @@ fn reasons(trials: &Trials<'_>, twins: &Twins<'_>, ratio: f64) -> Vec<String> {
     found
 }
 
-/// The medians, where the tool prints one that means something at its resolution.
+/// The medians, if the tool prints one and its clock is fine enough.
 fn median(trials: &Trials<'_>, twins: &Twins<'_>) -> Option<String> {
     let reported: Vec<_> = trials.of(&twins.tool.case).filter_map(|trial| trial.result.reported.as_ref()).collect();
     let medians: Vec<f64> = reported.iter().filter_map(|reported| reported.median_ns).collect();
@@ -143,18 +144,35 @@ fn median(trials: &Trials<'_>, twins: &Twins<'_>) -> Option<String> {
     let ours = cases::merged(trials, &twins.own.case, TrialResult::latency)?.quantile(0.5) as f64;
     let tool = &twins.tool.load.driver;
     if resolution > ours / 10.0 {
-        return Some(format!("its clock of {:.0} µs cannot show a median of {:.1} µs", resolution / 1e3, ours / 1e3));
+        return Some(format!(
+            "its clock counts {:.0} µs and cannot resolve a median of {:.1} µs",
+            resolution / 1e3,
+            ours / 1e3
+        ));
     }
-    Some(format!("medians of {tool} {:.0} to {:.0} µs, of lasthop {:.1} µs", low / 1e3, high / 1e3, ours / 1e3))
+    Some(format!("median latency: {tool} {:.0} to {:.0} µs, lasthop {:.1} µs", low / 1e3, high / 1e3, ours / 1e3))
 }
 
-/// Tools make longer trials than were asked for.
+/// Some tools take a password only as an argument.
+pub fn password_shown(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let shown = |plan: &CasePlan| {
+        let tool = tool_of(&plan.levels)?;
+        let shows = trials.proofs(&plan.case).any(|proof| (tool.shows_password)(&proof.spec));
+        let text = format!("{} got the password as an argument, the only way it takes one", tool.name);
+        let effect = "every user of this machine could read the password during a trial; the figures are not affected";
+        shows.then(|| of_case("password-shown", Severity::Note, &plan.case, text, effect))
+    };
+    trials.cases().iter().filter_map(shown).collect()
+}
+
+/// Tools run longer trials than were asked for.
 pub fn tool_trials(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let trial = trials.data.header.settings.trial_ns as f64 / 1e9;
-    let tools = trials.cases().iter().filter_map(|plan| tool_of(&plan.levels));
-    let longest = tools.map(|tool| tool.shortest_trial().as_secs_f64()).fold(0.0, f64::max);
-    let text = format!("trials of the classic tools last {longest:.0} s at least, those of lasthop {trial:.3} s");
-    let effect = "tools count whole seconds and leave no warm-up out; fewer of their trials fit the time";
-    (longest > trial).then(|| of_run("tool-trials", Severity::Note, text, effect)).into_iter().collect()
+    let shortest = tool::SHORTEST_TRIAL.as_secs_f64();
+    let text = format!("trials of the classic tools last at least {shortest:.0} s, those of lasthop {trial:.3} s");
+    let effect = "tools run for whole seconds and include the warm-up; fewer of their trials fit into the budget";
+    let has_tools = trials.cases().iter().any(|plan| tool_of(&plan.levels).is_some());
+    (has_tools && shortest > trial).then(|| of_run("tool-trials", Severity::Note, text, effect)).into_iter().collect()
 }

@@ -1,27 +1,27 @@
-//! Whether there are enough data, and what their number allows to say.
+//! Whether there is enough data, and what it can show.
 
+use lasthop_model::record::{CasePlan, Stopped};
 use lasthop_stats::{Interval, holm, stopping::LEAST_ROUNDS, variance, verdict};
 
-use super::{Evidence, counted, of_case, of_run, percent};
-use crate::{
-    analyse::{
-        comparisons::{Compared, Pairs},
-        summary::{Check, Metric, Severity, Verdict},
-    },
-    record::schema::{CasePlan, Stopped},
+use super::finding::{Evidence, counted, of_case, of_run, percent};
+use crate::analyse::{
+    comparisons::{Compared, Pairs},
+    summary::{Check, Metric, Severity, Verdict},
 };
 
 const LEAST_BLOCKS: usize = 10;
-/// Level at which rounds count as different, and the share of the variance from which on it matters.
+/// Rounds count as different at this level, and matter if they cause this share of the variance.
 const LUCK_LEVEL: f64 = 0.001;
 const LUCK_SHARE: f64 = 0.5;
 
 pub fn run_cut_off(evidence: &Evidence) -> Vec<Check> {
-    let effect = "everything up to there is in the report; the end of a run that is broken off by hand is not chosen \
-                  by chance (`lasthop resume` goes on)";
+    let effect = "the report includes everything up to that point, but if you stopped the run because of what you saw, \
+                  the result is biased; `lasthop resume` continues it";
     let text = match &evidence.trials.data.end {
-        None => "the record has no end: lasthop was killed, crashed, or is still at it",
-        Some(end) if end.stopped == Stopped::Interrupted => "a signal ended the run before its budget or precision",
+        None => "the record has no end: lasthop was killed, crashed, or is still running",
+        Some(end) if end.stopped == Stopped::Interrupted => {
+            "a signal ended the run before it reached its budget or precision"
+        }
         Some(_) => return vec![],
     };
     vec![of_run("run-cut-off", Severity::Doubt, text.to_owned(), effect)]
@@ -30,8 +30,8 @@ pub fn run_cut_off(evidence: &Evidence) -> Vec<Check> {
 pub fn no_interval(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |plan: &CasePlan| {
-        let effect = "nothing is known of its scatter: `low` and `high` repeat the estimate, and nothing is compared";
-        let text = "one trial only".to_owned();
+        let effect = "its variation is unknown: `low` and `high` repeat the estimate, and nothing is compared";
+        let text = "there is only one trial".to_owned();
         (trials.count(&plan.case) == 1).then(|| of_case("no-interval", Severity::Invalid, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()
@@ -41,15 +41,17 @@ pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
     let check = |pairs: Pairs| {
         let (rounds, blocks) = (pairs.rounds(), pairs.blocks.len());
         let text = format!(
-            "{} in {} have both {} and {}; at least {LEAST_BLOCKS} in {LEAST_ROUNDS} are wanted",
+            "{} in {} contain both {} and {}; at least {LEAST_BLOCKS} in {LEAST_ROUNDS} are needed",
             counted(blocks as u64, "block"),
             counted(rounds as u64, "round"),
             pairs.case.case,
             pairs.reference.case
         );
         let effect = match rounds {
-            0 | 1 => "the luck of one start of the processes is not in the interval: repeat with a larger budget",
-            _ => "the interval rests on few restarts and is wide",
+            0 | 1 => {
+                "the interval does not include how the result varies from one start of the services to the next; use a larger budget"
+            }
+            _ => "the interval rests on few restarts, so it is wide",
         };
         let few = blocks > 0 && (rounds < LEAST_ROUNDS || blocks < LEAST_BLOCKS);
         few.then(|| of_case("too-few-blocks", Severity::Doubt, &pairs.case.case, text, effect))
@@ -58,14 +60,14 @@ pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
     trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
 }
 
-/// The comparisons that verdict sentences speak of.
+/// The comparisons by the declared metric, which the verdict sentences are about.
 fn declared<'a>(evidence: &'a Evidence) -> Vec<&'a Compared> {
     let primary = |case: &str| evidence.trials.plan(case).map(|plan| Metric::primary(&plan.load));
     let is_declared = |compared: &&Compared| primary(&compared.comparison.case) == Some(compared.comparison.metric);
     evidence.compared.iter().filter(is_declared).collect()
 }
 
-/// Verdicts of difference that do not outlast Holm's adjustment over the run's comparisons of what was declared.
+/// Verdicts of difference that do not survive Holm's adjustment over all comparisons by the declared metric.
 pub fn multiplicity(evidence: &Evidence) -> Vec<Check> {
     let family = declared(evidence);
     let probabilities: Vec<f64> = family.iter().map(|compared| compared.log_ratio.p_value()).collect();
@@ -74,15 +76,14 @@ pub fn multiplicity(evidence: &Evidence) -> Vec<Check> {
     let check = |(compared, adjusted): (&&Compared, f64)| {
         let comparison = &compared.comparison;
         let differs = matches!(comparison.verdict, Verdict::Faster | Verdict::Slower);
-        let text = format!("one of {} comparisons; by Holm's adjustment p = {adjusted:.2}", family.len());
-        let effect =
-            "of that many comparisons one may differ by chance alone: take the verdict as a hint, or repeat it alone";
+        let text = format!("one of {} comparisons; after Holm's adjustment p = {adjusted:.2}", family.len());
+        let effect = "among that many comparisons, one may differ by chance alone: treat the verdict as a hint, or repeat this case alone";
         (differs && adjusted > limit).then(|| of_case("multiplicity", Severity::Doubt, &comparison.case, text, effect))
     };
     family.iter().zip(adjusted).filter_map(check).collect()
 }
 
-/// In a run that compares cases with themselves: the smallest difference that this design sees here.
+/// In an A/A run: the smallest difference that a run like this can resolve on this machine.
 pub fn resolution(evidence: &Evidence) -> Vec<Check> {
     if !evidence.trials.data.header.settings.aa {
         return vec![];
@@ -94,24 +95,24 @@ pub fn resolution(evidence: &Evidence) -> Vec<Check> {
     let same: Vec<Interval> = declared(evidence).iter().map(interval).collect();
     let check = |smallest: f64| {
         let text = format!(
-            "{} comparisons of a case with itself: no interval reaches farther than {} from 1",
+            "{} comparisons of a case with itself: no interval extends more than {} from 1",
             same.len(),
             percent(smallest)
         );
-        let effect = "differences smaller than this cannot be told from none by a run of this length here";
+        let effect = "on this machine, a run of this length cannot resolve smaller differences";
         of_run("resolution", Severity::Note, text, effect)
     };
     verdict::resolution(&same).map(check).into_iter().collect()
 }
 
-/// Rounds that differ more than their blocks do: restarting the services moves the ratio.
+/// Rounds that differ more than their blocks do, because each start of the services gives another ratio.
 pub fn process_luck(evidence: &Evidence) -> Vec<Check> {
     let check = |pairs: Pairs| {
         let found = variance::components(&pairs.log_ratios()?)?;
         let share = found.share_between();
         let text = format!("{} of the ratio's variance lies between rounds", percent(share));
-        let effect = "each start of the processes has luck of its own, which the interval contains: more rounds narrow it, \
-                      longer ones do not";
+        let effect = "the ratio varies from one start of the services to the next, which the interval includes; more \
+                      rounds narrow it, longer rounds do not";
         let matters = found.p_value < LUCK_LEVEL && share >= LUCK_SHARE;
         matters.then(|| of_case("process-luck", Severity::Note, &pairs.case.case, text, effect))
     };

@@ -1,12 +1,12 @@
-//! Requests without a right answer.
+//! Requests that got no right answer.
 
-use super::{Evidence, of_case, percent};
+use super::finding::{Evidence, of_case, percent};
 use crate::analyse::{
     cases,
     summary::{Check, Severity},
 };
 
-/// Above this share of requests a case has no valid result.
+/// A case with a larger share of errors than this is invalid.
 const INVALID_SHARE: f64 = 0.001;
 
 /// Errors of a case by class, with the first example of each.
@@ -20,7 +20,7 @@ fn found(evidence: &Evidence, case: &str) -> Vec<(String, u64, String)> {
     errors.map(|(class, count)| (class.clone(), count, first(&class).unwrap_or_default())).collect()
 }
 
-/// Any error. Errors are never fast requests, but the requests that failed are missing from the latencies.
+/// Any error. Errors are never counted as fast requests, but failed requests are missing from the latencies.
 pub fn errors(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |case: &str| {
@@ -32,7 +32,7 @@ pub fn errors(evidence: &Evidence) -> Vec<Check> {
             found.iter().map(|(class, count, first)| format!("{count} × {class} (first: {first})")).collect();
         let text = format!("{} of requests: {}", percent(share), list.join(", "));
         let (severity, effect) = if share > INVALID_SHARE {
-            (Severity::Invalid, "more than 0.1 % of requests failed; the case's figures describe the survivors only")
+            (Severity::Invalid, "more than 0.1 % of requests failed, so the figures cover only the rest")
         } else {
             (Severity::Doubt, "failed requests are missing from throughput and latencies")
         };
@@ -41,33 +41,35 @@ pub fn errors(evidence: &Evidence) -> Vec<Check> {
     trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
 }
 
-/// Unix sockets refuse at once where TCP drops and repeats the SYN.
+/// With a full backlog, a Unix socket refuses at once, while TCP drops the SYN and repeats it.
 pub fn backlog_full(evidence: &Evidence) -> Vec<Check> {
-    let effect = "a full backlog refuses at once on a Unix socket and costs a second or more on TCP; compare errors and \
-                  slow requests together, or raise the backlog of both sides";
+    let effect = "with a full backlog, a Unix socket refuses at once and TCP takes a second or more; compare errors \
+                  and slow requests together, or raise the backlog in both cases";
     of_class(evidence, "backlog-full", "backlog-full", effect)
 }
 
 pub fn ports_exhausted(evidence: &Evidence) -> Vec<Check> {
-    let effect = "no local port was left for TCP; the case measures the port range and TIME_WAIT, not the transport";
+    let effect =
+        "TCP had no local port left, so the case measures the port range and TIME_WAIT instead of the transport";
     of_class(evidence, "no-port", "ports-exhausted", effect)
 }
 
 fn of_class(evidence: &Evidence, class: &str, id: &str, effect: &str) -> Vec<Check> {
     let check = |case: &str| {
         let (_, count, first) = found(evidence, case).into_iter().find(|error| error.0 == class)?;
-        Some(of_case(id, Severity::Doubt, case, format!("{count} connects failed (first: {first})"), effect))
+        Some(of_case(id, Severity::Doubt, case, format!("{count} connections failed (first: {first})"), effect))
     };
     evidence.trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
 }
 
-/// Trials that yielded no number, of a case that otherwise works.
+/// Trials without a result, in a case that otherwise works.
 pub fn failed_trials(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |case: &str| {
         let (failed, worked) = (trials.failed(case), trials.count(case));
         let text = format!("{failed} failed, {worked} worked");
-        let effect = "the blocks in question are left out; if they fail for a reason, the rest flatters the case";
+        let effect =
+            "those blocks are left out; if trials fail under load, the rest makes the case look better than it is";
         (failed > 0 && worked > 0).then(|| of_case("failed-trials", Severity::Doubt, case, text, effect))
     };
     trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()

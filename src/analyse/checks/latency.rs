@@ -1,21 +1,19 @@
-//! Shapes of the latency distribution that have a known cause.
+//! Patterns in the latency distribution that have a known cause.
 
 use lasthop_load::{Histogram, TrialResult};
+use lasthop_model::record::CasePlan;
 
-use super::{Evidence, of_case, percent};
-use crate::{
-    analyse::{
-        self,
-        summary::{Check, Severity},
-    },
-    record::schema::CasePlan,
+use super::finding::{Evidence, of_case, percent};
+use crate::analyse::{
+    self,
+    summary::{Check, Severity},
 };
 
 const MS: u64 = 1_000_000;
-/// Below this median, reading the clock (some 50 ns) is more than 5 % of a latency.
+/// Below this median, reading the clock (about 50 ns) is more than 5 % of a latency.
 const SHORTEST_MEDIAN_NS: u64 = 1_000;
 
-/// All latencies of a case; `None` when the driver has none.
+/// All latencies of a case; `None` if the driver has none.
 fn merged(evidence: &Evidence, case: &str) -> Option<Histogram> {
     analyse::cases::merged(evidence.trials, case, TrialResult::latency)
 }
@@ -24,7 +22,7 @@ fn count(histogram: &Histogram, from_ns: u64, to_ns: u64) -> u64 {
     histogram.bins().filter(|(value, _)| (from_ns..to_ns).contains(value)).map(|(_, count)| count).sum()
 }
 
-/// Latencies within the window, if they are a cluster: many more than in windows of the same width beside it.
+/// Latencies within the window, if they are a cluster: many more than in the neighbouring windows of the same width.
 fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Option<u64> {
     let width = to_ns - from_ns;
     let inside = count(histogram, from_ns, to_ns);
@@ -38,7 +36,7 @@ fn cases(evidence: &Evidence, check: impl Fn(&CasePlan, &Histogram) -> Option<Ch
     plans.filter_map(|plan| check(plan, &merged(evidence, &plan.case)?)).collect()
 }
 
-/// The kernel's shortest delayed ACK is 40 ms: a small write waits for it when Nagle's algorithm holds it back.
+/// The kernel's shortest delayed ACK takes 40 ms. A small write that Nagle's algorithm holds back waits for it.
 pub fn delayed_ack(evidence: &Evidence) -> Vec<Check> {
     cases(evidence, |plan, histogram| {
         let inside = cluster(histogram, 38 * MS, 48 * MS, 5)?;
@@ -48,8 +46,7 @@ pub fn delayed_ack(evidence: &Evidence) -> Vec<Check> {
             percent(share),
             median(histogram)
         );
-        let effect =
-            "this is what Nagle's algorithm with delayed ACKs does: set TCP_NODELAY on both sides, or write once";
+        let effect = "this is typical of Nagle's algorithm with delayed ACKs: set TCP_NODELAY on both sides, or write each message at once";
         Some(of_case("delayed-ack", Severity::Doubt, &plan.case, text, effect))
     })
 }
@@ -60,7 +57,8 @@ pub fn syn_retransmit(evidence: &Evidence) -> Vec<Check> {
         let windows = [(980 * MS, 1_150 * MS), (2_950 * MS, 3_300 * MS)];
         let inside: u64 = windows.iter().filter_map(|&(from, to)| cluster(histogram, from, to, 1)).sum();
         let text = format!("{inside} answers took about 1 s or 3 s, against a median of {}", median(histogram));
-        let effect = "this is what a repeated SYN costs when an accept queue is full: raise the server's backlog";
+        let effect =
+            "this is typical of a SYN that was repeated because an accept queue was full: raise the server's backlog";
         (inside > 0).then(|| of_case("syn-retransmit", Severity::Doubt, &plan.case, text, effect))
     })
 }
@@ -69,20 +67,21 @@ fn median(histogram: &Histogram) -> String {
     format!("{:.1} µs", histogram.quantile(0.5) as f64 / 1e3)
 }
 
-/// A clock too coarse for what it measures: one that is read too slowly, or counts milliseconds.
+/// A clock that is too coarse for what it measures, because reading it takes too long or because it counts
+/// milliseconds.
 pub fn coarse_clock(evidence: &Evidence) -> Vec<Check> {
     cases(evidence, |plan, histogram| {
         let steps = histogram.bins().count();
         let text = if histogram.count() >= 1_000 && steps < 10 {
-            format!("{} latencies have only {steps} different values", histogram.count())
+            format!("{} latencies have only {steps} distinct values", histogram.count())
         } else if histogram.quantile(0.5) < SHORTEST_MEDIAN_NS {
-            format!("the median of {} is not much more than reading a clock takes", median(histogram))
+            format!("the median of {} is not much longer than reading a clock", median(histogram))
         } else {
             return None;
         };
         let effect = match plan.load.is_open() {
-            false => "percentiles are steps of the clock: compare the throughput",
-            true => "percentiles are steps of the clock: run without a rate, and compare the throughput",
+            false => "percentiles show the steps of the clock: compare the throughput instead",
+            true => "percentiles show the steps of the clock: run without a rate and compare the throughput instead",
         };
         Some(of_case("coarse-clock", Severity::Doubt, &plan.case, text, effect))
     })

@@ -1,9 +1,9 @@
-//! Counters of the kernel's network stack. They count all sockets of the network namespaces of driver and services.
+//! Counters of the kernel's network stack. They cover all sockets in the network namespaces of driver and services.
 
-use super::{Evidence, of_case, percent};
+use super::finding::{Evidence, of_case, percent};
 use crate::analyse::summary::{Check, Severity};
 
-/// Share of segments sent again, from which on it is worth a note.
+/// Share of retransmitted segments that is worth a note.
 const NOTED_RETRANSMISSIONS: f64 = 0.000_1;
 const DOUBTED_RETRANSMISSIONS: f64 = 0.001;
 
@@ -12,8 +12,7 @@ pub fn accept_queue_overflow(evidence: &Evidence) -> Vec<Check> {
     let check = |case: &str| {
         let overflows: u64 = trials.of(case).map(|trial| trial.observations.network.listen_overflows).sum();
         let text = format!("{overflows} connections found an accept queue full");
-        let effect =
-            "their SYN is repeated after 1 s, 3 s, 7 s: a slow tail without errors; raise the server's backlog";
+        let effect = "their SYN is repeated after 1 s, 3 s and 7 s, which gives a slow tail without errors: raise the server's backlog";
         (overflows > 0).then(|| of_case("accept-queue-overflow", Severity::Doubt, case, text, effect))
     };
     trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
@@ -26,9 +25,9 @@ pub fn retransmissions(evidence: &Evidence) -> Vec<Check> {
         let sent: u64 = trials.of(case).map(|trial| trial.observations.network.tcp_segments_sent).sum();
         let share = again as f64 / sent.max(1) as f64;
         let severity = if share >= DOUBTED_RETRANSMISSIONS { Severity::Doubt } else { Severity::Note };
-        let text = format!("{again} of {sent} TCP segments were sent again ({})", percent(share));
-        let effect = "between processes of one machine no segment should get lost, on loopback or between containers: a queue \
-                      or a server's backlog overflowed, a packet filter dropped some, or it was other traffic of this machine";
+        let text = format!("{again} of {sent} TCP segments were retransmitted ({})", percent(share));
+        let effect = "no segment should get lost within one machine, on loopback or between containers: a queue or a \
+                  server's backlog overflowed, a packet filter dropped some, or this was other traffic";
         (share >= NOTED_RETRANSMISSIONS).then(|| of_case("retransmissions", severity, case, text, effect))
     };
     trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()

@@ -1,20 +1,18 @@
-//! Whether an open loop did what it was asked for: its rate, and its schedule.
+//! Whether an open loop reached its rate and kept its schedule.
 
 use lasthop_load::{Histogram, TrialResult};
+use lasthop_model::record::CasePlan;
 
-use super::{Evidence, counted, of_case, of_run, percent};
-use crate::{
-    analyse::{
-        cases, derived,
-        summary::{Check, Severity},
-        trials::Trials,
-    },
-    record::schema::CasePlan,
+use super::finding::{Evidence, counted, of_case, of_run, percent};
+use crate::analyse::{
+    cases, derived,
+    summary::{Check, Severity},
+    trials::Trials,
 };
 
-/// Share of the 99th percentile of the response time from which on the lag is a large part of it.
+/// The lag is reported if it is at least this share of the 99th percentile of the response time.
 const LARGE_LAG: f64 = 0.1;
-/// A lag below this is what waking up takes, and not worth a word.
+/// A shorter lag is the time of a wake-up and not worth a note.
 const SMALL_LAG_NS: u64 = 100_000;
 
 fn open<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'a CasePlan, f64)> {
@@ -26,13 +24,13 @@ pub fn rate_not_reached(evidence: &Evidence) -> Vec<Check> {
     let check = |(plan, rate): (&CasePlan, f64)| {
         let offered = cases::offered(evidence.trials, &plan.case)?;
         let text = format!(
-            "of {} that were due at {rate} requests/s, {} ({}) were sent in time",
+            "of {} due at {rate} requests/s, {} ({}) were sent in time",
             counted(offered.scheduled, "request"),
             offered.sent,
             percent(offered.sent as f64 / offered.scheduled.max(1) as f64)
         );
-        let effect = "the latencies are those of an overload, and grow with the length of a trial: lower --rate, or \
-                      allow more connections";
+        let effect = "the latencies are those of an overload and grow with the length of a trial: lower --rate, or use \
+                      more connections";
         (!offered.is_reached()).then(|| of_case("rate-not-reached", Severity::Invalid, &plan.case, text, effect))
     };
     open(evidence).filter_map(check).collect()
@@ -46,16 +44,15 @@ pub fn late(evidence: &Evidence) -> Vec<Check> {
         let response = merged(TrialResult::latency)?.quantile(0.99);
         let busy = busy(evidence.trials, plan, rate);
         let text = format!(
-            "1 % of the requests were sent {} or more after they were due, of a p99 of {}; the connections were busy {} of \
-             the time",
+            "1 % of the requests were sent at least {} late, compared with a p99 of {}; the connections were busy {} of the time",
             time(lag),
             time(response),
             percent(busy)
         );
-        let effect = "response times contain that lag: a request waits where every connection is busy, and where the \
-                      driver or the machine is late. More connections tell which";
+        let effect = "response times include this lag: a request waits if every connection is busy, or if the driver \
+                      or the machine is late; more connections would tell which";
         let large = lag > SMALL_LAG_NS && lag as f64 > LARGE_LAG * response as f64;
-        // In an overload everything is late, which the other check says.
+        // In an overload everything is late, which the other check reports.
         (large && cases::offered(evidence.trials, &plan.case)?.is_reached())
             .then(|| of_case("late", Severity::Doubt, &plan.case, text, effect))
     };
@@ -66,21 +63,21 @@ fn time(ns: u64) -> String {
     if ns < 1_000_000 { format!("{:.0} µs", ns as f64 / 1e3) } else { format!("{:.1} ms", ns as f64 / 1e6) }
 }
 
-/// Share of the time in which a connection had a request under way (Little's law).
+/// Share of the time in which a connection had a request in flight (Little's law).
 fn busy(trials: &Trials, plan: &CasePlan, rate: f64) -> f64 {
     let service = cases::merged(trials, &plan.case, |result| result.service_time.as_ref());
     let seconds = service.as_ref().map_or(0.0, Histogram::mean) / 1e9;
     (rate * seconds / f64::from(plan.load.connections.max(1))).min(1.0)
 }
 
-/// Quantities that follow from the time of a request at full load.
+/// Quantities derived from the time of a request at full load.
 pub fn derived_left_out(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let left_out = trials.data.header.derived.iter().filter(|plan| derived::is_at_a_rate(trials, &plan.from));
     let mut names: Vec<&str> = left_out.map(|plan| plan.quantity.as_str()).collect();
     names.dedup();
-    let text = format!("left out at a rate: {}", names.join(", "));
-    let effect = "what follows from several cases is taken from the time that a request takes in a closed loop";
+    let text = format!("left out in open loops: {}", names.join(", "));
+    let effect = "these quantities are derived from the time of a request in a closed loop";
     let check = || of_run("derived-left-out", Severity::Note, text, effect);
     (!names.is_empty()).then(check).into_iter().collect()
 }
@@ -88,6 +85,7 @@ pub fn derived_left_out(evidence: &Evidence) -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use lasthop_load::result::Offered;
+    use lasthop_model::record::{Derivation, DerivedPlan, TrialRecord};
 
     use super::*;
     use crate::{
@@ -95,10 +93,7 @@ mod tests {
             summarise,
             testing::{at_rate, each_trial, finding, findings, healthy},
         },
-        record::{
-            data::RunData,
-            schema::{Derivation, DerivedPlan, TrialRecord},
-        },
+        record::data::RunData,
     };
 
     /// Of every 1,000 requests that were due, so many were sent.
@@ -115,10 +110,7 @@ mod tests {
         assert_eq!(findings(&sending(990), "rate-not-reached"), []);
         let check = finding(&sending(989), "rate-not-reached");
         assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Invalid));
-        assert_eq!(
-            check.evidence,
-            "of 30000 requests that were due at 2000 requests/s, 29670 (99 %) were sent in time"
-        );
+        assert_eq!(check.evidence, "of 30000 requests due at 2000 requests/s, 29670 (99 %) were sent in time");
         let metrics = summarise(&sending(989)).cases[1].metrics.clone().unwrap();
         assert!(!metrics.open_loop.unwrap().reached);
         assert_eq!(findings(&healthy(), "rate-not-reached"), []);
@@ -147,7 +139,7 @@ mod tests {
         let check = finding(&lagging(123, 1_200), "late");
         assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
         assert!(
-            check.evidence.contains("123 µs or more after they were due, of a p99 of 1.2 ms"),
+            check.evidence.contains("were sent at least 123 µs late, compared with a p99 of 1.2 ms"),
             "{}",
             check.evidence
         );
@@ -179,7 +171,7 @@ mod tests {
         assert_eq!(findings(&kept, "driver-saturated"), []);
         assert!(summarise(&kept).comparisons.iter().all(|comparison| !comparison.lower_bound));
         let check = finding(&driver_at_its_limit(sending(900)), "driver-saturated");
-        assert!(check.effect.contains("why the rate is not reached"), "{}", check.effect);
+        assert!(check.effect.contains("why the rate was not reached"), "{}", check.effect);
     }
 
     #[test]
@@ -210,7 +202,7 @@ mod tests {
         assert_eq!(findings(&derived(healthy()), "derived-left-out"), []);
         assert_eq!(summarise(&derived(healthy())).derived.len(), 1);
         let open = derived(at_rate(healthy(), 2_000.0));
-        assert_eq!(finding(&open, "derived-left-out").evidence, "left out at a rate: handshake");
+        assert_eq!(finding(&open, "derived-left-out").evidence, "left out in open loops: handshake");
         assert_eq!(summarise(&open).derived, []);
     }
 }

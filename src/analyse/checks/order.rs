@@ -1,32 +1,30 @@
-//! Whether results depend on when a trial ran.
+//! Whether results depend on when a trial ran: early or late in the run, early or late in a block.
 
+use lasthop_model::record::CasePlan;
 use lasthop_stats::rank;
 
-use super::{Evidence, of_case};
-use crate::{
-    analyse::{
-        comparisons::Pairs,
-        summary::{Check, Severity},
-        trials::{Trials, primary, primary_name},
-    },
-    record::schema::CasePlan,
+use super::finding::{Evidence, of_case};
+use crate::analyse::{
+    comparisons::Pairs,
+    summary::{Check, Severity},
+    trials::{Trials, primary, primary_name},
 };
 
 /// Fewer trials than this show no trend.
 const LEAST_TRIALS: usize = 12;
-/// Weaker correlations are not worth a note, also where they are certain.
+/// Weaker correlations are not worth a note, even if they are certain.
 const LEAST_CORRELATION: f64 = 0.3;
-/// Level of one test; some dozen of them are made in a run.
+/// Significance level of one test. A run makes a few dozen.
 pub const LEVEL: f64 = 0.001;
 
-/// Spearman's correlation if it is certain and strong enough to speak of.
+/// Spearman's correlation, if it is certain and strong enough to report.
 fn trend(x: &[f64], y: &[f64]) -> Option<f64> {
     let correlation = (x.len() >= LEAST_TRIALS).then(|| rank::spearman(x, y)).flatten()?;
     let certain = rank::spearman_p_value(correlation, x.len()) < LEVEL;
     (certain && correlation.abs() >= LEAST_CORRELATION).then_some(correlation)
 }
 
-/// A ratio that moves with time, and what a reference is compared by that does.
+/// A ratio, or a reference's own figure, that drifts during the run.
 pub fn drift(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     trials
@@ -42,12 +40,12 @@ fn ratio_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
         pairs.ratios().map(|(trial, ratio)| (trial.at_ns as f64, ratio)).unzip();
     let correlation = trend(&times, &ratios)?;
     let text = format!(
-        "the ratio to {} {} in the course of the run (Spearman's ρ = {correlation:.2}, {} blocks)",
+        "the ratio to {} {} during the run (Spearman's ρ = {correlation:.2}, {} blocks)",
         pairs.reference.case,
         if correlation > 0.0 { "rises" } else { "falls" },
         ratios.len()
     );
-    let effect = "the ratio is a mean over a state that changes: run longer, or find what fills up or warms up";
+    let effect = "the ratio is a mean over a changing state: run longer, or find out what fills up or warms up";
     Some(of_case("drift", Severity::Doubt, &plan.case, text, effect))
 }
 
@@ -59,22 +57,22 @@ fn reference_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
         trials.of(&plan.case).filter_map(|trial| Some((trial.at_ns as f64, primary(trial)?))).unzip();
     let correlation = trend(&times, &values)?;
     let (what, way) = (primary_name(plan), if correlation > 0.0 { "rises" } else { "falls" });
-    let text = format!("its {what} {way} in the course of the run (Spearman's ρ = {correlation:.2})");
-    let effect = "the machine or the service changes; ratios are taken within blocks and stay fair";
+    let text = format!("its {what} {way} during the run (Spearman's ρ = {correlation:.2})");
+    let effect = "the machine or the service changes; ratios stay fair, because they are taken within blocks";
     Some(of_case("drift", Severity::Note, &plan.case, text, effect))
 }
 
-/// Trials early in a block against late ones.
+/// Compares trials early in a block with late ones.
 pub fn position(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |plan: &CasePlan| {
         let (places, values): (Vec<f64>, Vec<f64>) =
             trials.of(&plan.case).filter_map(|trial| Some((f64::from(trial.position), primary(trial)?))).unzip();
         let correlation = trend(&places, &values)?;
-        // Less of a time is faster, and more of a rate.
+        // A shorter time is faster, and so is a higher rate.
         let way = if (correlation > 0.0) != plan.load.is_open() { "faster" } else { "slower" };
         let text = format!("it is {way} late in a block (Spearman's ρ = {correlation:.2}, {} trials)", values.len());
-        let effect = "a case leaves something to its successor; the random order makes it scatter and not bias";
+        let effect = "a case affects the one after it; because the order is random, this widens intervals and does not bias ratios";
         Some(of_case("position", Severity::Note, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()

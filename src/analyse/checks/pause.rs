@@ -1,26 +1,27 @@
-//! Whether a run that was resumed measured the same before and after its pauses.
+//! Whether a resumed run measured the same before and after its pauses.
 
 use std::collections::BTreeMap;
 
+use lasthop_model::record::{CasePlan, MeasuredTrial, Resumption, Stopped};
 use lasthop_stats::{Grouped, mean, variance};
 
-use super::{Evidence, of_case, of_run, order::LEVEL, percent};
-use crate::{
-    analyse::{
-        comparisons::Pairs,
-        summary::{Check, Severity},
-        trials::{Trials, primary, primary_name},
-    },
-    record::schema::{CasePlan, MeasuredTrial, Resumption, Stopped},
+use super::{
+    finding::{Evidence, of_case, of_run, percent},
+    order::LEVEL,
+};
+use crate::analyse::{
+    comparisons::Pairs,
+    summary::{Check, Severity},
+    trials::{Trials, primary, primary_name},
 };
 
-/// That the run has pauses at all.
+/// Notes that the run has pauses.
 pub fn resumed(evidence: &Evidence) -> Vec<Check> {
     let pauses: Vec<String> = evidence.trials.data.resumptions().map(described).collect();
     if pauses.is_empty() {
         return vec![];
     }
-    let effect = "its parts count as rounds of one run; a result that moved in a pause shows as `pause`";
+    let effect = "its parts count as rounds of one run; if the result changed in a pause, the check `pause` fires";
     vec![of_run("resumed", Severity::Note, pauses.join("; "), effect)]
 }
 
@@ -31,7 +32,7 @@ fn described(resumption: &Resumption) -> String {
         Some(_) => "it was interrupted",
     };
     let after = resumption.at_ns as f64 / 1e9;
-    format!("{how} after {after:.0} s and went on {} later, at {}", duration(resumption.pause_ns), resumption.at)
+    format!("{how} after {after:.0} s and resumed {} later, at {}", duration(resumption.pause_ns), resumption.at)
 }
 
 fn duration(nanoseconds: u64) -> String {
@@ -44,10 +45,10 @@ fn duration(nanoseconds: u64) -> String {
     }
 }
 
-/// By number of each round: after how many pauses it was made.
+/// For each round, the number of pauses before it.
 type Parts = BTreeMap<u32, usize>;
 
-/// A ratio that is another one after a pause, and what a reference is compared by that is.
+/// A ratio, or a reference's own figure, that differs before and after a pause.
 pub fn pause(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     if trials.data.resumptions().next().is_none() {
@@ -63,7 +64,7 @@ fn of_ratio(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
     let moved = moved(trials, parts, pairs.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())))?;
     let text =
         format!("the ratio to {} differs by {} between the parts of the run", pairs.reference.case, percent(moved));
-    let effect = "what is reported is a mean over two states: make a new run, and look for what changed in the pause";
+    let effect = "the result is a mean over two states: start a new run, and look for what changed in the pause";
     Some(of_case("pause", Severity::Doubt, &plan.case, text, effect))
 }
 
@@ -75,12 +76,12 @@ fn of_reference(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check
     let moved = moved(trials, parts, trials.of(&plan.case).filter_map(value))?;
     let what = primary_name(plan);
     let text = format!("its {what} differs by {} between the parts of the run", percent(moved));
-    let effect = "the machine is not as fast as before its pause; ratios are taken within blocks and stay fair";
+    let effect = "the machine's speed changed in the pause; ratios stay fair, because they are taken within blocks";
     Some(of_case("pause", Severity::Note, &plan.case, text, effect))
 }
 
-/// How far the parts' means are apart, as a share, where that is certain and more than the margin. Rounds are what is
-/// compared (analysis of variance of their means): the blocks of a round share its luck.
+/// How far apart the means of the parts are, as a share, if that is certain and more than the margin. The analysis of
+/// variance compares means of rounds, because blocks of the same round are not independent.
 fn moved(trials: &Trials, part_of: &Parts, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
     let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (round, log) in logs {

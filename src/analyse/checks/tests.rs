@@ -1,9 +1,21 @@
 //! Every check is provoked here, and shown to keep quiet just below its limit.
 
+use std::collections::BTreeSet;
+
 use lasthop_load::{
     Histogram,
+    protocol::{
+        Protocol,
+        redis::{Redis, RedisExpect},
+    },
     result::ErrorClass,
     spec::{Reuse, Transport},
+};
+use lasthop_model::{
+    level::Level,
+    observation::HeldPorts,
+    record::{Difference, LinkObserved, Placement, ProgramVersion, Resumption, Stopped, TrialRecord},
+    selection::DRIVER,
 };
 use lasthop_stats::student;
 
@@ -16,11 +28,7 @@ use crate::{
             findings, healthy, run,
         },
     },
-    observe::HeldPorts,
-    record::{
-        data::RunData,
-        schema::{Difference, LinkObserved, Placement, ProgramVersion, Resumption, Stopped, TrialRecord},
-    },
+    record::data::RunData,
 };
 
 fn driver_load(data: &mut RunData, case: &str, share: f64) {
@@ -117,7 +125,7 @@ fn errors_with_a_known_cause_are_named() {
     let mut data = healthy();
     add_errors(&mut data, "unix", ErrorClass::BacklogFull, 3);
     add_errors(&mut data, "tcp", ErrorClass::NoPort, 2);
-    assert!(finding(&data, "backlog-full").evidence.contains("90 connects"));
+    assert!(finding(&data, "backlog-full").evidence.contains("90 connections failed"));
     assert_eq!(finding(&data, "ports-exhausted").case.as_deref(), Some("tcp"));
 }
 
@@ -161,7 +169,7 @@ fn another_transport_than_asked_is_invalid() {
     each_proof(&mut data, "unix", |seen| seen.driver.family = "inet".to_owned());
     let check = finding(&data, "transport-not-as-asked");
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Invalid, Some("unix")));
-    assert!(check.evidence.contains("inet and not unix"), "{}", check.evidence);
+    assert!(check.evidence.contains("inet, not unix"), "{}", check.evidence);
 }
 
 #[test]
@@ -172,7 +180,7 @@ fn missing_and_unasked_tls_are_invalid() {
     assert_eq!(finding(&data, "transport-not-as-asked").case.as_deref(), Some("tls"));
     let mut data = healthy();
     each_proof(&mut data, "tcp", |seen| seen.driver.tls_version = Some("TLSv1.3".to_owned()));
-    assert!(finding(&data, "transport-not-as-asked").evidence.contains("TLSv1.3, asked for no TLS"));
+    assert!(finding(&data, "transport-not-as-asked").evidence.contains("TLSv1.3, but the case asks for no TLS"));
 }
 
 fn behind_a_proxy(wanted: &str, requests: u32, connections: u32) -> RunData {
@@ -199,6 +207,19 @@ fn a_link_behind_a_proxy_is_judged_by_the_applications_word() {
     each_proof(&mut data, "unix", |seen| seen.link = None);
     let check = finding(&data, "link-not-proven");
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Note, Some("unix")));
+}
+
+#[test]
+fn a_server_that_lets_anybody_in_is_named_where_anybody_can_reach_it() {
+    let mut data = healthy();
+    for (asked, open) in [(None, vec![]), (Some(true), vec![]), (Some(false), vec![Some("tcp".to_owned())])] {
+        for case in ["unix", "tcp"] {
+            each_proof(&mut data, case, |seen| seen.driver.password_asked = asked);
+        }
+        let found = findings(&data, "open-to-everybody");
+        assert!(found.iter().all(|check| check.severity == Severity::Note), "{found:?}");
+        assert_eq!(found.into_iter().map(|check| check.case).collect::<Vec<_>>(), open, "{asked:?}");
+    }
 }
 
 #[test]
@@ -378,7 +399,7 @@ fn hold(data: &mut RunData, each: u64, reused: bool) {
         let held = each * u64::from(trial.block + 1);
         let roles = vec!["nginx".to_owned()];
         trial.observations.held_ports =
-            Some(HeldPorts { roles, server: "10.89.0.3:8000".to_owned(), held, range: 28_232, reused });
+            Some(Box::new(HeldPorts { roles, server: "10.89.0.3:8000".to_owned(), held, range: 28_232, reused }));
     });
 }
 
@@ -440,7 +461,7 @@ fn clocks_that_are_too_coarse() {
         (0..500).for_each(|i| steps.record(1_000_000 * (1 + i % 2)));
         trial.result.service_time = Some(steps);
     });
-    assert!(finding(&data, "coarse-clock").evidence.contains("only 2 different values"));
+    assert!(finding(&data, "coarse-clock").evidence.contains("only 2 distinct values"));
     let mut data = healthy();
     each_trial(&mut data, "unix", |trial| {
         let mut short = Histogram::new();
@@ -482,7 +503,7 @@ fn resume_before(data: &mut RunData, round: u32, ended: Option<Stopped>) {
         budget_ns: data.header.settings.budget_ns,
         ended,
     };
-    data.records.insert(place, TrialRecord::Resumed(resumption));
+    data.records.insert(place, TrialRecord::Resumed(Box::new(resumption)));
 }
 
 #[test]
@@ -540,4 +561,41 @@ fn invalidating_findings_come_first() {
     let severities: Vec<Severity> = summarise(&data).checks.iter().map(|check| check.severity).collect();
     assert_eq!(severities, [Severity::Invalid, Severity::Doubt, Severity::Note]);
     assert!(data.records.iter().any(|record| matches!(record, TrialRecord::Trial(_))));
+}
+
+#[test]
+fn a_password_among_the_arguments_of_a_tool_is_said() {
+    let driven_by = |tool: &str, password: Option<&str>| {
+        let mut data = healthy();
+        for plan in &mut data.header.cases {
+            plan.levels.insert(DRIVER.to_owned(), Level::Text(tool.to_owned()));
+        }
+        each_proof(&mut data, "unix", |proof| {
+            proof.spec.protocol = Protocol::from(Redis {
+                command: vec!["PING".to_owned()],
+                expect: RedisExpect::Success,
+                username: None,
+                password: password.map(str::to_owned),
+                database: 0,
+            });
+        });
+        findings(&data, "password-shown")
+    };
+    let [check] = &driven_by("redis-benchmark", Some("s3cret"))[..] else { panic!("one case has a password") };
+    assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Note));
+    assert!(!check.evidence.contains("s3cret"), "{}", check.evidence);
+    assert_eq!(driven_by("redis-benchmark", None), []);
+    assert_eq!(driven_by("lasthop", Some("s3cret")), []);
+}
+
+/// A row of the page begins with the id in backticks.
+#[test]
+fn the_page_of_checks_lists_every_id_and_no_other() {
+    let page = include_str!("../../../docs/checks.md");
+    let ids = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(id, _)| id);
+    let listed: BTreeSet<&str> = ids.collect();
+    let known: BTreeSet<&str> = super::CHECKS.iter().flat_map(|(_, ids)| *ids).copied().collect();
+    let missing: Vec<_> = known.difference(&listed).collect();
+    let unknown: Vec<_> = listed.difference(&known).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "docs/checks.md lacks {missing:?}; no check has {unknown:?}");
 }

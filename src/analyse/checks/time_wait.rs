@@ -1,30 +1,31 @@
-//! Connections that are not reused leave their local port in `TIME_WAIT` for a minute, on the side that closed first.
+//! Local ports held in `TIME_WAIT`.
 //!
-//! Where the kernel does not let these ports serve again, it looks for a free one by trying them one after the other, every second
-//! port first: with half of them held, each connection tries some 14,000 of the usual 28,232 before it finds one. There is no error until all are
-//! held, only a throughput that falls.
+//! A closed connection keeps its local port in `TIME_WAIT` for a minute, on the side that closed first. Unless the
+//! kernel may reuse these ports, it looks for a free one by trying them one after the other, every second port first.
+//! With half of them held, each new connection tries about 14,000 of the usual 28,232 before it finds one. There is no
+//! error until all are held, but throughput falls.
 
 use std::collections::BTreeSet;
 
+use lasthop_model::{
+    observation::HeldPorts,
+    record::{CasePlan, MeasuredTrial},
+};
 use lasthop_stats::mean;
 
-use super::{Evidence, of_case};
-use crate::{
-    analyse::{
-        summary::{Check, Severity},
-        trials::Trials,
-    },
-    observe::HeldPorts,
-    record::schema::{CasePlan, MeasuredTrial},
+use super::finding::{Evidence, of_case};
+use crate::analyse::{
+    summary::{Check, Severity},
+    trials::Trials,
 };
 
-/// Half the ports: those of one parity, which are tried first.
+/// Half of the ports: those of one parity, which the kernel tries first.
 fn is_trap(held: &HeldPorts) -> bool {
     !held.reused && held.held * 2 >= held.range
 }
 
 fn held(trial: &MeasuredTrial) -> Option<&HeldPorts> {
-    trial.observations.held_ports.as_ref().filter(|held| is_trap(held))
+    trial.observations.held_ports.as_deref().filter(|held| is_trap(held))
 }
 
 pub fn time_wait(evidence: &Evidence) -> Vec<Check> {
@@ -40,15 +41,15 @@ fn of_plan(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     let (many, range, server) = (worst.held, worst.range, &worst.server);
     let fall = fall(trials, plan).unwrap_or_default();
     let text = format!("TIME_WAIT held up to {many} of {range} local ports{place} towards {server}{fall}");
-    let effect = "with half of them held, each new connection tries up to half the ports, one after the other, before \
-                  it finds a free one: slower without an error, until none is left. TCP looks the worse the longer a \
-                  round is. Set net.ipv4.tcp_tw_reuse=1 where the connections are made (`sysctls` of that container), use fewer --blocks \
-                  a round, or keep connections";
+    let effect = "with half of the ports held, each new connection tries up to half of them, one after the other, \
+                      before it finds a free one. This gets slower without an error until no port is left, so the \
+                      longer a round, the worse TCP looks. Set net.ipv4.tcp_tw_reuse=1 on the connecting side \
+                      (`sysctls` of that container), use fewer --blocks per round, or keep connections alive";
     Some(of_case("time-wait", Severity::Doubt, &plan.case, text, effect))
 }
 
-/// What became of the throughput, where it is not that of a rate: trials that began before the ports were scarce, and after. What a trial finds is what the one
-/// before it has left, of the same servers in the same round.
+/// How the throughput changed, unless a rate sets it: trials that began before the ports were scarce, and after. A
+/// trial finds the ports as the trial before it left them, in the same round with the same servers.
 fn fall(trials: &Trials, plan: &CasePlan) -> Option<String> {
     if plan.load.is_open() {
         return None;

@@ -1,4 +1,4 @@
-//! Experiments.
+//! Validates experiments.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,21 +6,31 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Transport;
+use lasthop_load::{protocol::PROTOCOLS, spec::Transport};
+use lasthop_model::{
+    level::{Level, Levels},
+    rate::{CONSTANT, POISSON},
+    selection::{PATH, TRANSPORT},
+};
 use minijinja::value::Value;
-use serde_json::Value as Json;
 
-use super::{Checker, Diagnostics, Files, Scope, join, packages, read, suggest};
+use super::{
+    checker::{Checker, packages, read},
+    scope::Scope,
+};
 use crate::experiment::{
-    cases::{self, PATH, TRANSPORT},
+    cases,
     definition::{ContainerFile, ExperimentFile, FactorFile, LoadFile, Scalar, ServiceFile},
+    diagnostics::{Diagnostics, suggest},
     digest,
+    document::join,
+    files::Files,
     model::{
-        Container, Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Level, Levels, Link, LinkProof, Load,
-        Recipe, Service, Source,
+        Container, Defaults, Derive, DeriveKind, Exclude, Experiment, Factor, Link, LinkProof, Load, Recipe, Service,
+        Source,
     },
-    pace::{self, CONSTANT, POISSON, PaceError, Place},
-    render::SERVICE_NAMES,
+    pace::{self, PaceError, Place},
+    render::{SECRET, SERVICE_NAMES},
     schema, template,
 };
 
@@ -28,14 +38,12 @@ use crate::experiment::{
 pub(in crate::experiment) const FILE: &str = "experiment.toml";
 /// The end of a link that is the load generator.
 const DRIVER: &str = "driver";
-/// Protocols that the load may name.
-const PROTOCOLS: [&str; 6] = ["hello", "echo", "stream", "http", "redis", "postgres"];
 
-/// Where recipes come from.
+/// A source of recipes.
 pub(in crate::experiment) trait Recipes {
     /// Names of all recipes.
     fn names(&self) -> Vec<String>;
-    /// The recipe of that name; `None` where there is none.
+    /// The recipe of this name, if there is one.
     fn get(&self, name: &str) -> Option<Result<Recipe, Diagnostics>>;
 }
 
@@ -68,10 +76,10 @@ impl Checker<'_> {
         for (at, exclude) in file.exclude.iter().enumerate() {
             self.expression(&format!("/exclude/{at}/when"), &exclude.when, &factor_scope);
         }
-        // What only conditions ask for changes nothing that is measured.
+        // A factor that only conditions mention changes nothing that is measured.
         self.used.clear();
         let services = self.services(file, &factor_scope);
-        let load = self.load(file, &factor_scope.add_services(file.services.keys()));
+        let load = self.load(file, &factor_scope.add_services(file.services.keys()).add([SECRET]));
         self.check_use(file);
         let mut own = self.files.clone();
         own.remove(&PathBuf::from(FILE));
@@ -118,7 +126,7 @@ impl Checker<'_> {
                     DeriveKind::Crossover(over.clone())
                 }
                 _ => {
-                    self.key_error(&pointer, "it has exactly one of `minus`, `per` and `crossover`", None);
+                    self.key_error(&pointer, "exactly one of `minus`, `per` and `crossover` is needed", None);
                     continue;
                 }
             };
@@ -132,7 +140,7 @@ impl Checker<'_> {
         if self.must_be_known(pointer, "factor", name, file.factors.keys().map(String::as_str))
             && !file.factors[name].levels.iter().all(is_number)
         {
-            self.error(pointer, format!("the levels of `{name}` are not whole numbers from 1"));
+            self.error(pointer, format!("the levels of `{name}` are not all whole numbers of 1 or more"));
         }
     }
 
@@ -146,7 +154,7 @@ impl Checker<'_> {
                 let pointer = join(table, name);
                 self.must_be_name(&pointer, what, name);
                 if reserved.contains(&name.as_str()) {
-                    self.key_error(&pointer, format!("`{name}` has a meaning of its own in templates"), None);
+                    self.key_error(&pointer, format!("the name `{name}` is reserved in templates"), None);
                 }
             }
         }
@@ -161,7 +169,7 @@ impl Checker<'_> {
         self.must_be_known("/link/from", "service", &file.link.from, ends);
         self.must_be_known("/link/to", "service", &file.link.to, services.iter().copied());
         if file.link.from == file.link.to {
-            self.error("/link/to", "a link has two different ends");
+            self.error("/link/to", "the two ends of a link must differ");
         }
         if !file.load.target.contains("{{") {
             self.check_target(file, &file.load.target);
@@ -207,22 +215,30 @@ impl Checker<'_> {
         factors
     }
 
-    /// `transport`, or `path` with a transport for each.
+    /// The compared factor: `transport`, or `path` with a transport for each level.
     fn one_is_compared(&mut self, file: &ExperimentFile) {
         let has = |name: &str| file.factors.contains_key(name);
         match (has(TRANSPORT), has(PATH), &file.link.transport) {
             (true, true, _) => {
-                self.key_error("/factors/path", "`path` takes the place of `transport`: only one is compared", None);
+                self.key_error(
+                    "/factors/path",
+                    "`path` and `transport` exclude each other: only one factor is compared",
+                    None,
+                );
             }
             (false, false, _) => {
-                self.key_error("/factors", "the factor `transport` is missing: the transport of the link", None);
+                self.key_error(
+                    "/factors",
+                    "the factor `transport` is missing, which varies the transport of the link",
+                    None,
+                );
             }
             (true, false, Some(_)) => {
-                self.key_error("/link/transport", "the factor `transport` says the transport already", None);
+                self.key_error("/link/transport", "the factor `transport` already determines the transport", None);
             }
             (false, true, None) => {
                 let help = "add for example transport = \"{{ 'unix' if path == 'shared-volume' else 'tcp' }}\"";
-                self.key_error("/link", "`transport` is missing: each path has one", Some(help.to_owned()));
+                self.key_error("/link", "`transport` is missing, because each path needs one", Some(help.to_owned()));
             }
             _ => {}
         }
@@ -265,18 +281,22 @@ impl Checker<'_> {
         let place = format!("{pointer}/reference");
         match &file.reference {
             Some(level) if name == TRANSPORT || name == PATH => self.must_be_level(&place, &level.0, levels),
-            Some(_) => self.key_error(&place, "only `transport` or `path` is compared and has a reference", None),
+            Some(_) => self.key_error(&place, "only `transport` or `path` can have a reference", None),
             None if name == TRANSPORT || name == PATH => {
                 self.key_error(
                     pointer,
-                    format!("`reference` is missing: the {name} that others are compared with"),
+                    format!("`reference` is missing, the {name} that others are compared with"),
                     None,
                 );
             }
             None => {}
         }
         if name == PATH && file.when.is_some() {
-            self.key_error(&format!("{pointer}/when"), "every case has a path", None);
+            self.key_error(
+                &format!("{pointer}/when"),
+                "`path` cannot have a condition, because every case has a path",
+                None,
+            );
         }
         if name != TRANSPORT {
             return;
@@ -286,7 +306,11 @@ impl Checker<'_> {
             self.must_be_known(&format!("{pointer}/levels/{at}"), "transport", &level.to_string(), known);
         }
         if file.when.is_some() {
-            self.key_error(&format!("{pointer}/when"), "every case has a transport", None);
+            self.key_error(
+                &format!("{pointer}/when"),
+                "`transport` cannot have a condition, because every case has a transport",
+                None,
+            );
         }
     }
 
@@ -294,7 +318,7 @@ impl Checker<'_> {
         let Some([low, high]) = file.range else { return };
         let place = format!("{pointer}/range");
         if low > high {
-            self.error(&place, "the lower end comes first");
+            self.error(&place, "the lower number must come first");
         }
         let outside = |level: &&Level| !matches!(level, Level::Int(number) if (low..=high).contains(number));
         if let Some(level) = levels.iter().find(outside) {
@@ -316,17 +340,21 @@ impl Checker<'_> {
         let at = |key: &str| join(&pointer, key);
         let is_link = file.link.to == *name;
         if is_link && service.listen.is_some() {
-            let help = Some("leave `listen` out: the case decides".to_owned());
-            self.key_error(&at("listen"), "the link goes to this service", help);
+            let help = Some("leave `listen` out".to_owned());
+            self.key_error(
+                &at("listen"),
+                "this service listens on the transport of the case, because the link goes to it",
+                help,
+            );
         } else if !is_link && service.listen.is_none() {
             let help =
-                Some(format!("only `{}`, where the link goes to, listens on the transport of the case", file.link.to));
+                Some(format!("only `{}`, which the link goes to, listens on the transport of the case", file.link.to));
             self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
         }
         self.template(&at("recipe"), &service.recipe, factors);
         self.template(&at("count"), &service.count.0, factors);
         if service.count.0 != "1" && file.load.target == name {
-            self.key_error(&at("count"), "the driver talks to this service, which must be a single server", None);
+            self.key_error(&at("count"), "the driver talks to this service, so it must be a single server", None);
         }
         let outer = factors.clone().add_services(file.services.keys()).add_own();
         self.template_tree(&at("settings"), &outer);
@@ -364,7 +392,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Services so that each comes after those that it needs; otherwise in the order of the file.
+    /// Orders services so that each comes after those that it needs, and otherwise as in the file.
     fn start_order<'b>(&mut self, file: &'b ExperimentFile) -> Vec<&'b String> {
         let names: Vec<&str> = file.services.keys().map(String::as_str).collect();
         for (name, service) in &file.services {
@@ -382,7 +410,11 @@ impl Checker<'_> {
             let Some(at) = waiting.iter().position(|(_, service)| ready(service)) else {
                 let circle: Vec<&str> = waiting.iter().map(|(name, _)| name.as_str()).collect();
                 let pointer = join(&join("/services", waiting[0].0), "needs");
-                self.key_error(&pointer, format!("these services wait for each other: {}", circle.join(", ")), None);
+                self.key_error(
+                    &pointer,
+                    format!("these services wait for each other in a circle: {}", circle.join(", ")),
+                    None,
+                );
                 break;
             };
             order.push(waiting.remove(at).0);
@@ -404,7 +436,7 @@ impl Checker<'_> {
             "nodelay",
             "driver",
         ];
-        for key in common.into_iter().chain(PROTOCOLS) {
+        for key in common.into_iter().chain(PROTOCOLS.map(|kind| kind.name)) {
             self.template_tree(&join("/load", key), scope);
         }
         self.check_arrivals(load);
@@ -413,14 +445,12 @@ impl Checker<'_> {
         self.template_tree("/link/transport", scope);
         self.must_be_reuse("/load/reuse", &load.reuse);
         if !load.protocol.contains("{{") {
-            self.must_be_known("/load/protocol", "protocol", &load.protocol, PROTOCOLS);
+            self.must_be_known("/load/protocol", "protocol", &load.protocol, PROTOCOLS.map(|kind| kind.name));
         }
-        let given = |name: &&str| self.document.tree.pointer(&join("/load", name)).is_some();
-        let parameters = PROTOCOLS.into_iter().filter(given);
         Load {
             target: load.target.clone(),
             protocol: load.protocol.clone(),
-            parameters: parameters.map(|name| (name.to_owned(), parameters_of(&self.document.tree, name))).collect(),
+            parameters: load.parameters.0.clone(),
             connections: load.connections.0.clone(),
             threads: load.threads.0.clone(),
             reuse: load.reuse.clone(),
@@ -438,15 +468,16 @@ impl Checker<'_> {
     fn check_arrivals(&mut self, load: &LoadFile) {
         let Some(arrivals) = &load.arrivals else { return };
         if load.rate.0.is_empty() {
-            let help =
-                Some("add `rate`, in requests per second, or leave it out (`lasthop run` has --arrivals)".to_owned());
-            self.key_error("/load/arrivals", "`arrivals` are those of an open loop, and there is no `rate`", help);
+            let help = Some(
+                "add `rate` in requests per second, or leave `arrivals` out (`lasthop run` has --arrivals)".to_owned(),
+            );
+            self.key_error("/load/arrivals", "`arrivals` needs an open loop, but there is no `rate`", help);
         } else if !arrivals.contains("{{") {
             self.must_be_known("/load/arrivals", "way for requests to arrive called", arrivals, [CONSTANT, POISSON]);
         }
     }
 
-    /// Rates of every combination, and whether each can be an open loop.
+    /// Checks the rate of every combination, and whether it can be an open loop.
     fn check_pace(&mut self, file: &ExperimentFile, load: &Load, combinations: &[Levels]) {
         if pace::needs_addresses(load, file.services.keys()) {
             return;
@@ -458,7 +489,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A factor that no service and no load mentions only multiplies the cases.
+    /// Reports factors that no service and no load uses, which would only multiply the cases.
     fn check_use(&mut self, file: &ExperimentFile) {
         if self.unreadable {
             return;
@@ -471,7 +502,7 @@ impl Checker<'_> {
             .cloned()
             .collect();
         for name in unused {
-            let help = Some(format!("write {{{{ {name} }}}} where it has its effect, or remove it"));
+            let help = Some(format!("write {{{{ {name} }}}} where it should have an effect, or remove the factor"));
             self.key_error(&join("/factors", &name), format!("no service and no load uses the factor `{name}`"), help);
         }
     }
@@ -487,7 +518,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What only shows when levels are put in: recipes, transports and protocols of every combination of all levels.
+    /// Checks what depends on levels: recipes, transports and protocols of every combination of all levels.
     fn check_combinations(&mut self, file: &ExperimentFile, experiment: &mut Experiment, recipes: &dyn Recipes) {
         let deciding = deciding(file);
         let levels = |(name, factor): (&String, &Factor)| {
@@ -512,7 +543,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Where the case decides whom the driver talks to, that is one server in each.
+    /// The service that the driver talks to must be a single server in every case.
     fn check_targets(&mut self, file: &ExperimentFile, combinations: &[Levels]) {
         let mut targets = BTreeSet::new();
         for levels in combinations {
@@ -523,8 +554,10 @@ impl Checker<'_> {
             };
             let count = file.services.get(&target).map(|service| template::render("count", &service.count.0, &context));
             if let Some(Ok(count)) = count.filter(|count| !matches!(count, Ok(count) if count.trim() == "1")) {
-                let message =
-                    format!("the driver talks to `{target}` where its `count` is {}: it must be 1", count.trim());
+                let message = format!(
+                    "the driver talks to `{target}`, whose `count` is {} in some case: it must be 1",
+                    count.trim()
+                );
                 return self.error("/load/target", message);
             }
             targets.insert(target);
@@ -583,7 +616,7 @@ impl Checker<'_> {
         for transport in transports.iter().filter(|transport| !recipe.listen.contains_key(*transport)) {
             let message = format!("recipe `{}` cannot listen on {transport}", recipe.name);
             let help = if file.exclude.is_empty() { "" } else { ", or exclude the combination" };
-            self.error_with_help(pointer, message, Some(format!("it can on: {}{help}", known.join(", "))));
+            self.error_with_help(pointer, message, Some(format!("it can listen on: {}{help}", known.join(", "))));
         }
     }
 
@@ -591,9 +624,9 @@ impl Checker<'_> {
     fn check_settings(&mut self, name: &str, service: &ServiceFile, recipe: &Recipe) {
         let pointer = join(&join("/services", name), "settings");
         let several = service.recipe.contains("{{");
+        let mentioned: BTreeSet<String> = service.config.values().flat_map(|file| self.mentioned(file)).collect();
         for key in service.settings.keys() {
-            let mentioned = service.config.values().any(|file| self.mentions(file, key));
-            if !recipe.settings.contains_key(key) && !mentioned && !several {
+            if !recipe.settings.contains_key(key) && !mentioned.contains(key) && !several {
                 let help = suggest(key, recipe.settings.keys().map(String::as_str));
                 self.key_error(&join(&pointer, key), format!("recipe `{}` has no setting `{key}`", recipe.name), help);
             }
@@ -608,9 +641,10 @@ impl Checker<'_> {
         }
     }
 
-    fn mentions(&self, file: &str, name: &str) -> bool {
+    /// Names that a configuration file takes.
+    fn mentioned(&self, file: &str) -> BTreeSet<String> {
         let text = self.files.get(&PathBuf::from(file)).map(|bytes| String::from_utf8_lossy(bytes));
-        text.and_then(|text| template::names(&text).ok()).is_some_and(|names| names.contains(name))
+        text.and_then(|text| template::names(&text).ok()).unwrap_or_default()
     }
 
     fn check_protocols(&mut self, combinations: &[Levels], experiment: &Experiment) {
@@ -623,17 +657,17 @@ impl Checker<'_> {
             }
         }
         for name in names {
-            if self.must_be_known("/load/protocol", "protocol", &name, PROTOCOLS)
+            if self.must_be_known("/load/protocol", "protocol", &name, PROTOCOLS.map(|kind| kind.name))
                 && !experiment.load.parameters.contains_key(&name)
             {
-                self.error("/load/protocol", format!("there is no `[load.{name}]` with the protocol's parameters"));
+                self.error("/load/protocol", format!("`[load.{name}]` with the protocol's parameters is missing"));
             }
         }
     }
 }
 
-/// Factors that decide which recipes and protocols are used, and which combinations there are. All others may be left
-/// out of the combinations that are checked, whose number they would only multiply.
+/// Factors that decide which recipes and protocols are used, and which combinations exist. The others need not be
+/// combined, because they would only multiply the number of checks.
 fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
     let templates = file.services.values().flat_map(|service| [&service.recipe, &service.count.0]);
     let templates = templates.chain([&file.load.protocol, &file.load.target]);
@@ -646,7 +680,7 @@ fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
     in_templates.chain(in_conditions).chain([TRANSPORT.to_owned(), PATH.to_owned()]).collect()
 }
 
-/// What decides whether a case can be an open loop; nothing where there is none.
+/// The factors that decide whether a case can be an open loop; none if there is no rate.
 fn pacing(load: &LoadFile) -> Vec<&String> {
     let open = !load.rate.0.is_empty();
     let all = [&load.rate.0, &load.pipeline.0, &load.requests_per_connection.0, &load.reuse].into_iter();
@@ -661,20 +695,4 @@ fn link(file: &ExperimentFile) -> Link {
         transport: file.link.transport.clone(),
         proof: proof.map(|proof| LinkProof { path: proof.path.clone(), reuse: proof.reuse.clone() }),
     }
-}
-
-/// The protocol's parameters as the load generator takes them.
-fn parameters_of(tree: &Json, protocol: &str) -> Json {
-    let mut parameters = tree.pointer(&join("/load", protocol)).cloned().unwrap_or_default();
-    if protocol != "http" {
-        return parameters;
-    }
-    if let Some(table) = parameters.as_object_mut() {
-        table.entry("host").or_insert_with(|| "localhost".into());
-        if let Some(Json::Object(headers)) = table.get("headers") {
-            let pairs = headers.iter().map(|(name, value)| serde_json::json!([name, value])).collect();
-            table.insert("headers".to_owned(), Json::Array(pairs));
-        }
-    }
-    parameters
 }

@@ -1,16 +1,26 @@
-//! Recipes.
+//! Validates recipes.
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use super::{Checker, Files, Scope, join, packages, read, stays_inside};
+use lasthop_model::{
+    program::{Program, ProgramKind},
+    service::{Ready, ReadyCheck, Stop},
+};
+
+use super::{
+    checker::{Checker, packages, read},
+    scope::Scope,
+};
 use crate::experiment::{
     definition::{ListenFile, ProgramFile, ReadyName, RecipeFile, RunAsName, SettingFile},
     diagnostics::Diagnostics,
     digest,
-    model::{Listen, Program, ProgramKind, Ready, ReadyCheck, Recipe, Setting, Stop},
+    document::join,
+    files::{Files, stays_inside},
+    model::{GivesUpRoot, Listen, Recipe, Setting},
     schema,
 };
 
@@ -35,7 +45,7 @@ impl Checker<'_> {
         for setting in file.settings.keys() {
             self.must_be_name(&join("/settings", setting), "setting", setting);
         }
-        // A recipe serves many experiments: it knows its settings and nothing of their factors.
+        // A recipe serves many experiments, so it can use its settings but not their factors.
         let scope = Scope::default().add(file.settings.keys()).add_own();
         self.templates("/start/arguments", &file.start.arguments, &scope);
         self.template_tree("/start/environment", &scope);
@@ -48,14 +58,14 @@ impl Checker<'_> {
         }
         for (transport, listen) in file.listen.given() {
             if listen.file.is_some() && !transport.is_unix() {
-                self.key_error(&format!("/listen/{transport}/file"), "only a Unix socket is a file", None);
+                self.key_error(&format!("/listen/{transport}/file"), "only a Unix socket has a file name", None);
             }
             if let Some(authority) = &listen.authority {
                 let pointer = format!("/listen/{transport}/authority");
                 if !transport.is_tls() {
                     self.key_error(&pointer, "this transport has no TLS", None);
                 } else if !stays_inside(Path::new(authority)) {
-                    self.error(&pointer, format!("`{authority}` leaves the folder `runtime`"));
+                    self.error(&pointer, format!("`{authority}` is outside the folder `runtime`"));
                 }
             }
         }
@@ -79,7 +89,11 @@ impl Checker<'_> {
             prepare_timeout: self.duration("/start/prepare_timeout", file.start.prepare_timeout.as_ref(), "120s"),
             arguments: file.start.arguments.clone(),
             environment: file.start.environment.clone(),
-            unprivileged: file.start.run_as == RunAsName::Unprivileged,
+            gives_up_root: match file.start.run_as {
+                Some(RunAsName::Own) => GivesUpRoot::Never,
+                Some(RunAsName::Unprivileged) => GivesUpRoot::Everywhere,
+                None => GivesUpRoot::OutsideContainers,
+            },
             config: self.config("/config", &file.config, &scope),
             ready: self.ready(file),
             stop: self.stop(file),
@@ -91,14 +105,14 @@ impl Checker<'_> {
         let version = file.version.as_ref();
         if file.lasthop {
             if !file.names.is_empty() || version.is_some() {
-                self.key_error("/program", "`lasthop = true` leaves no room for `names` and `version`", None);
+                self.key_error("/program", "`lasthop = true` excludes `names` and `version`", None);
             }
         } else {
             if file.names.is_empty() {
-                self.key_error("/program", "`names` is missing: how is the executable called?", None);
+                self.key_error("/program", "`names` is missing, the names of the executable", None);
             }
             if version.is_none() {
-                self.key_error("/program", "`version` is missing: how is the version found out?", None);
+                self.key_error("/program", "`version` is missing, which says how to find out the version", None);
             }
         }
         let pattern = version.map(|version| version.pattern.clone()).unwrap_or_default();
@@ -122,7 +136,7 @@ impl Checker<'_> {
     fn version_pattern(&mut self, pattern: &str) {
         match regex::Regex::new(pattern) {
             Ok(regex) if regex.captures_len() == 2 => {}
-            Ok(_) => self.error("/program/version/pattern", "expected exactly one group: the version"),
+            Ok(_) => self.error("/program/version/pattern", "expected exactly one group, for the version"),
             Err(error) => {
                 let last =
                     error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
@@ -142,7 +156,7 @@ impl Checker<'_> {
         let given =
             [("path", ready.path.is_some()), ("status", ready.status.is_some()), ("command", ready.command.is_some())];
         for (key, _) in given.iter().filter(|(key, given)| *given && !allowed.contains(key)) {
-            let help = Some(format!("this check knows {}", allowed.join(", ")));
+            let help = Some(format!("this check accepts {}", allowed.join(", ")));
             self.key_error(&join("/ready", key), format!("`{key}` does not belong to this check"), help);
         }
         let check = match check {

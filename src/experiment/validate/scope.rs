@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use super::{closest, suggest};
+use crate::experiment::diagnostics::{closest, suggest};
 use crate::experiment::render::{ADDRESS_ATTRIBUTES, SERVICE_NAMES, TLS_ATTRIBUTES};
 
-/// Known names, each with its attributes; `None` for plain values.
+/// Known names with their attributes; `None` for plain values.
 #[derive(Clone, Default)]
 pub(super) struct Scope(BTreeMap<String, Option<&'static [&'static str]>>);
 
@@ -21,7 +21,7 @@ impl Scope {
         self
     }
 
-    /// What a service knows of itself.
+    /// What a service's templates know about the service itself.
     pub(super) fn add_own(mut self) -> Self {
         for name in SERVICE_NAMES {
             let attributes = match name {
@@ -34,23 +34,23 @@ impl Scope {
         self
     }
 
-    /// The known name that a name such as `nginx.adress` begins with, or probably should.
+    /// The known name at the start of a name such as `nginx.adress`, or the name that was probably meant.
     pub(super) fn meant(&self, name: &str) -> Option<String> {
         let first = name.split('.').next().unwrap_or_default();
         closest(first, self.0.keys().map(String::as_str)).map(str::to_owned)
     }
 
-    /// What is wrong with a name such as `nginx.adress`, and what may have been meant.
+    /// What is wrong with a name such as `nginx.adress`, and what was probably meant.
     pub(super) fn problem(&self, name: &str) -> Option<(String, Option<String>)> {
         let mut parts = name.split('.');
         let first = parts.next().unwrap_or_default();
         let Some(attributes) = self.0.get(first) else {
             let help = suggest(first, self.0.keys().map(String::as_str));
-            return Some((format!("nothing is called `{first}` here"), help));
+            return Some((format!("there is no `{first}` here"), help));
         };
         let attribute = parts.next()?;
         match attributes {
-            None => Some((format!("`{first}` has no attributes, `{attribute}` was asked for"), None)),
+            None => Some((format!("`{first}` has no attributes, so there is no `{first}.{attribute}`"), None)),
             Some(known) if known.contains(&attribute) => None,
             Some(known) => {
                 Some((format!("`{first}` has no attribute `{attribute}`"), suggest(attribute, known.iter().copied())))
@@ -59,7 +59,7 @@ impl Scope {
     }
 }
 
-/// Where a template uses a name for the first time, outside of longer words.
+/// Where a template first uses a name, not counting longer words that contain it.
 pub(super) fn place_of(name: &str, text: &str) -> Range<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let within = |at: usize| {

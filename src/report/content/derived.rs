@@ -1,5 +1,6 @@
-//! Quantities that follow from several cases, a table for each kind of value.
+//! Quantities that follow from several cases, one table per kind of value.
 
+use super::parts;
 use crate::{
     analyse::summary::{Derived, Measured, Outside, Summary},
     report::{
@@ -18,7 +19,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
     let mut blocks = Vec::new();
     blocks.extend(time_table(&times).map(Block::Table));
     blocks.extend(places.iter().flatten().map(|derived| Block::Paragraph(crossover(summary, derived).into())));
-    super::section("What follows from several cases", Depth::Open, blocks)
+    parts::section("What follows from several cases", Depth::Open, blocks)
 }
 
 /// A crossover is a level, everything else a time.
@@ -78,7 +79,7 @@ fn crossover(summary: &Summary, derived: &Derived) -> String {
     let who = format!("{}: {}", derived.help, transport_name(derived.transport.name()));
     match (&derived.value, derived.outside) {
         (Some(at), _) => format!(
-            "{who} differs by less than {within} from {} {} on (95 % interval {} to {}).",
+            "{who} differs by less than {within} at {} {} and above (95 % interval {} to {}).",
             significant(at.estimate, 2),
             at.unit,
             significant(at.low, 2),

@@ -1,8 +1,10 @@
-//! Where it ran, and how it was run.
+//! The machine, the programs and the settings of a run.
 
+use lasthop_model::record::{Environment, Placement, Stopped};
+
+use super::parts;
 use crate::{
     analyse::summary::{Resumed, Summary},
-    record::schema::{Environment, Placement, Stopped},
     report::{
         document::{Block, Depth, Section, Text, Tone},
         units::{Bytes, NBSP, Seconds, plural},
@@ -20,7 +22,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
     lines.push(run(summary));
     lines.extend(headroom(summary));
     let blocks = lines.into_iter().map(|line| Block::Paragraph(Text::of(Tone::Dim, line))).collect();
-    super::section("Environment", Depth::Folded, blocks)
+    parts::section("Environment", Depth::Folded, blocks)
 }
 
 /// The range over the cases that were calibrated.
@@ -28,12 +30,12 @@ fn headroom(summary: &Summary) -> Option<String> {
     let times = || summary.cases.iter().filter_map(|case| case.headroom);
     let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
     let range = if least < 0.95 * most { format!("{least:.1} to {most:.1}") } else { format!("{least:.1}") };
-    (most > 0.0).then(|| format!("headroom: the load generator could have done at least {range} times more"))
+    (most > 0.0).then(|| format!("headroom: the load generator can generate at least {range} times this load"))
 }
 
 fn driver(environment: &Environment) -> Option<String> {
     let driver = environment.driver.as_ref()?;
-    Some(format!("driver {}; it reached the services at {}", driver.place, driver.reaches))
+    Some(format!("driver {}; services reached at {}", driver.place, driver.reaches))
 }
 
 fn machine(environment: &Environment) -> String {
@@ -75,6 +77,7 @@ fn placement(placement: &Placement) -> String {
 fn run(summary: &Summary) -> String {
     let precision = margin(summary.settings.precision);
     let ended = match summary.stopped {
+        _ if summary.running => "still running".to_owned(),
         _ if !summary.complete => "cut off".to_owned(),
         Stopped::Precision => format!("stopped: every interval within ±{precision}"),
         Stopped::Budget => {
@@ -89,7 +92,7 @@ fn run(summary: &Summary) -> String {
     format!("run {}, seed {}, {ended}{resumed}", summary.run, summary.seed)
 }
 
-/// Everything else that is known of the machine and the settings.
+/// Everything else known about the machine and the settings.
 pub fn detail(summary: &Summary) -> Option<Section> {
     let environment = summary.environment.as_ref()?;
     let mut items = vec![
@@ -101,5 +104,5 @@ pub fn detail(summary: &Summary) -> Option<Section> {
     items.extend(environment.programs.iter().map(|(name, program)| format!("{name}: {}", program.path)));
     items.extend(environment.sysctl.iter().map(|(name, value)| format!("{name} = {value}")));
     let blocks = items.into_iter().map(|item| Block::Item(item.into())).collect();
-    super::section("Settings and kernel", Depth::Detail, blocks)
+    parts::section("Settings and kernel", Depth::Detail, blocks)
 }

@@ -1,11 +1,11 @@
-//! Failures: stage, cause and the last lines of the log. The same failure in several rounds is told once.
+//! Failures: stage, cause and the last lines of the log. A failure that repeats in several rounds is shown once.
 
 use indexmap::IndexMap;
+use lasthop_model::record::Failure;
 
-use super::verdicts::sentence;
+use super::{parts, verdicts::sentence};
 use crate::{
     analyse::summary::Summary,
-    record::schema::Failure,
     report::{
         document::{Block, Depth, Section, Text, Tone},
         groups::{Group, short_name},
@@ -26,10 +26,10 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
             blocks.push(Block::Log(log.to_owned()));
         }
     }
-    super::section("Failures", Depth::Open, blocks)
+    parts::section("Failures", Depth::Open, blocks)
 }
 
-/// The cause without its numbers: rounds, stacks and ports differ where the failure is the same.
+/// The cause without its numbers, because the same failure has other ports and numbers of rounds each time.
 fn kind(cause: &str) -> String {
     cause.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }

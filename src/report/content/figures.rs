@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{case_title, under_settings, verdicts::failed_stage};
+use super::{
+    parts::{self, case_title, under_settings},
+    verdicts::failed_stage,
+};
 use crate::{
     analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, Summary},
     report::{
@@ -13,7 +16,7 @@ use crate::{
     },
 };
 
-/// Rates, latencies and ratios. Groups that are counted in bytes get a table of their own.
+/// Rates, latencies and ratios. Groups measured in bytes per second get a separate table.
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let (bulk, plain): (Vec<&Group<'_>>, Vec<&Group<'_>>) = groups.iter().partition(|group| group.is_bulk());
     let tables = [plain, bulk];
@@ -23,13 +26,13 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     (!blocks.is_empty()).then_some(Section { title: None, depth: Depth::Open, blocks })
 }
 
-/// Requests that are timed together: a connection of several, which is closed after them.
+/// Requests that are timed together, because they share a connection that is closed after them.
 fn unit(case: &CaseSummary) -> Option<u32> {
     let load = &case.load;
     (load.reuse == "per-request" && load.requests_per_connection > 1).then_some(load.requests_per_connection)
 }
 
-/// What percentiles are of, where not of single requests.
+/// What the percentiles refer to if not to single requests.
 fn units(groups: &[Group<'_>]) -> Option<Text> {
     let measured = groups.iter().flat_map(|group| &group.cases).filter(|case| case.metrics.is_some());
     let units: BTreeSet<u32> = measured.filter_map(|case| unit(case)).collect();
@@ -37,12 +40,12 @@ fn units(groups: &[Group<'_>]) -> Option<Text> {
     (!units.is_empty()).then(|| {
         let many = shown.join(" or ");
         let text =
-            format!("Where a connection carries {many} requests, p50 and p99 are the times of all of them, once.");
+            format!("If a connection carries {many} requests, p50 and p99 are the time of all of them together.");
         Text::of(Tone::Dim, text)
     })
 }
 
-/// What the latencies of open loops are.
+/// Explains the latencies of open loops.
 fn response_times(groups: &[Group<'_>]) -> Option<Text> {
     let measured = groups.iter().flat_map(|group| &group.cases).filter(|case| case.metrics.is_some());
     let (open, closed): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
@@ -50,11 +53,11 @@ fn response_times(groups: &[Group<'_>]) -> Option<Text> {
     let whose = match (open.is_empty(), closed.is_empty()) {
         (true, _) => return None,
         (false, true) => "",
-        (false, false) => "At a rate, ",
+        (false, false) => "In open loops, ",
     };
     let text = format!(
-        "{whose}p50, p99 and ratios are of the response time: from when a request was due to its last byte. Lag is the 99th \
-         percentile of the part of it before a request was sent."
+        "{whose}p50, p99 and ratios refer to the response time, from when a request was due until its last byte \
+         arrived. Lag is the 99th percentile of the time from when a request was due until it was sent."
     );
     Some(Text::of(Tone::Dim, text))
 }
@@ -82,13 +85,13 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
     let columns = Columns::default().with(Column::left(case_title(summary)), lines.iter().map(name));
     let kept = |line: &Line<'_>| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached);
     let columns = asked_column(columns, &lines);
-    // A rate that was kept need not stand there twice.
+    // A rate that was kept need not be shown twice.
     let columns = if lines.iter().all(kept) { columns } else { rate_column(columns, &lines) };
     let columns = lag_column(latency_columns(columns, &lines), &lines);
     Some(assemble(summary, groups, ratio_columns(columns, &lines)))
 }
 
-/// Puts the rows under their settings and adds the cases that have no figures.
+/// Puts the rows under their settings, and adds the cases without figures.
 fn assemble(summary: &Summary, groups: &[&Group<'_>], columns: Columns) -> Table {
     let (columns, rows) = columns.into_rows();
     let mut figures = rows.into_iter();
@@ -122,7 +125,7 @@ fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
     columns.with(Column::right("requests/s"), column(&rates))
 }
 
-/// The rate that open loops were asked for.
+/// The rates asked of open loops.
 fn asked_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
     let rates: Vec<Option<f64>> = lines.iter().map(|line| line.case.load.rate).collect();
     if rates.iter().all(Option::is_none) {
@@ -131,7 +134,7 @@ fn asked_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
     columns.with(Column::right("asked/s"), rates.iter().map(|rate| rate.map_or(NONE.to_owned(), rate_text)))
 }
 
-/// By how much requests of open loops were sent too late.
+/// How late the requests of open loops were sent.
 fn lag_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
     let lags: Vec<_> = lines.iter().map(|line| line.metrics.open_loop.as_ref()?.lag_p99_us).collect();
     let known: Vec<f64> = lags.iter().flatten().copied().collect();
@@ -228,16 +231,14 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     };
     let mut blocks = vec![Block::Table(Table { columns, rows })];
     if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
-        let delay = if has_delays { ", nor its run delay part of \"run delay\"" } else { "" };
-        let text = format!(
-            "At a rate the driver waits awake for what is due next: its CPU time is not part of \"all\"{delay}."
-        );
+        let delay = if has_delays { " and its run delay from \"run delay\"" } else { "" };
+        let text = format!("In open loops the driver busy-waits, so its CPU time is excluded from \"all\"{delay}.");
         blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
     }
-    super::section(title, Depth::Folded, blocks)
+    parts::section(title, Depth::Folded, blocks)
 }
 
-/// The driver and every service that used CPU in some case.
+/// The driver, and every service that used CPU time in any case.
 fn roles(lines: &[Line<'_>]) -> Vec<String> {
     let mut roles = vec!["driver".to_owned()];
     for role in lines.iter().flat_map(|line| line.metrics.cpu_per_request.roles.keys()) {
@@ -275,7 +276,7 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
         return None;
     }
     let table = Table { columns, rows: rows.into_iter().map(Row::Cells).collect() };
-    super::section("All comparisons", Depth::Detail, vec![Block::Table(table)])
+    parts::section("All comparisons", Depth::Detail, vec![Block::Table(table)])
 }
 
 fn metric_name(summary: &Summary, comparison: &Comparison) -> String {

@@ -1,6 +1,6 @@
-//! Does it matter: what a difference means for one request and for a machine.
+//! Whether a difference matters: what it means for one request and for a machine.
 
-use super::{case_title, under_settings};
+use super::parts::{self, case_title, under_settings};
 use crate::{
     analyse::summary::{Comparison, Materiality, Metric, Summary, Verdict},
     report::{
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// A comparison whose difference has been valued.
+/// A comparison and the value of its difference.
 struct Line<'a> {
     label: String,
     verdict: Verdict,
@@ -30,7 +30,7 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let decided = lines.iter().any(|line| matches!(line.verdict, Verdict::Faster | Verdict::Slower));
     if !decided {
         let blocks = vec![Block::Paragraph(nothing_found(&lines).into())];
-        return super::section("Does it matter?", Depth::Open, blocks);
+        return parts::section("Does it matter?", Depth::Open, blocks);
     }
     let (columns, rows) = columns(summary, &lines).into_rows();
     let mut figures = rows.into_iter();
@@ -39,7 +39,7 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     });
     let mut blocks = vec![Block::Table(Table { columns, rows })];
     blocks.push(Block::Paragraph(legend(summary, &lines)));
-    super::section("Does it matter?", Depth::Open, blocks)
+    parts::section("Does it matter?", Depth::Open, blocks)
 }
 
 fn lines<'a>(group: &Group<'a>) -> Vec<Line<'a>> {
@@ -53,7 +53,7 @@ fn lines<'a>(group: &Group<'a>) -> Vec<Line<'a>> {
     group.compared().filter_map(line).collect()
 }
 
-/// By the mean time of a request, as the verdict is, or by its median: in an open loop, and where the mean is not known.
+/// Uses the mean time of a request, as the verdict does. In an open loop, or if the mean is unknown, uses the median.
 fn value_of<'a>(group: &Group<'a>, compared: Compared<'a>) -> Option<&'a Materiality> {
     let by = |metric| group.comparison(compared.case, metric).and_then(|c: &Comparison| c.materiality.as_ref());
     by(Metric::Throughput).or_else(|| by(Metric::LatencyP50))
@@ -88,7 +88,7 @@ fn matters_below(line: &Line<'_>) -> String {
     }
 }
 
-/// Where no difference was found, what it could be at most.
+/// If no difference was found, how large it can be at most.
 fn nothing_found(lines: &[Line<'_>]) -> String {
     let low = lines.iter().map(|line| line.materiality.saved_us_low).fold(f64::INFINITY, f64::min);
     let high = lines.iter().map(|line| line.materiality.saved_us_high).fold(f64::NEG_INFINITY, f64::max);
@@ -106,11 +106,11 @@ fn legend(summary: &Summary, lines: &[Line<'_>]) -> Text {
     let who = match open {
         0 => "driver and services together",
         _ if open == summary.cases.len() => "services alone",
-        _ => "driver and services together, at a rate services alone",
+        _ => "driver and services together, in open loops services alone",
     };
     let text = format!(
-        "Saved per request against the reference{minus}. Matters below: with a handler that takes longer, it is under {} of \
-         the response. Cores saved at 1,000{NBSP}requests/s, {who}.",
+        "Saved: time per request compared with the reference{minus}. Matters below: once your handler takes longer \
+         than this, the difference is less than {} of the response. Cores saved: at 1,000{NBSP}requests/s, {who}.",
         margin(summary.settings.margin),
     );
     Text::of(Tone::Dim, text)

@@ -1,4 +1,4 @@
-//! What a report for people says, in the order of the design: verdict, table, does it matter, why, doubts, failures,
+//! What a report for people says, in this order: verdict, table, does it matter, why, doubts, failures,
 //! environment. One file per part; the format comes later.
 
 mod derived;
@@ -6,25 +6,25 @@ mod environment;
 mod failures;
 mod figures;
 mod matter;
+mod parts;
 mod paths;
 mod run_delay;
 mod trust;
 mod verdicts;
 mod why;
 
-pub use verdicts::headline;
-
 use lasthop_load::spec::Arrivals;
 
 use super::{
-    document::{Depth, Document, Row, Section, Text, Tone},
-    groups::{Group, constants, groups, transport_name},
+    document::{Document, Text, Tone},
+    groups::{constants, groups},
     units::{NBSP, Seconds, plural, rate_text},
-    wording::Terms,
 };
-use crate::analyse::summary::{CaseSummary, Summary};
+use crate::analyse::summary::Summary;
 
-/// The document that a summary amounts to.
+pub use verdicts::headline;
+
+/// Turns a summary into a document.
 #[must_use]
 pub fn document(summary: &Summary) -> Document {
     let groups = groups(summary);
@@ -49,7 +49,7 @@ pub fn document(summary: &Summary) -> Document {
     }
 }
 
-/// What was measured, in one line: the link, what all cases share, how much data there is.
+/// What was measured, in one line: the link, what all cases share, and how much data there is.
 fn subtitle(summary: &Summary) -> Text {
     let shared = [format!("{} → {}", summary.link.from, summary.link.to), constants(summary), pace(summary)];
     let shared: Vec<String> = shared.into_iter().filter(|part| !part.is_empty()).collect();
@@ -67,7 +67,7 @@ fn subtitle(summary: &Summary) -> Text {
     Text::of(Tone::Dim, format!("{} · {amount}", shared.join(", ")))
 }
 
-/// The rate that all cases share; those that differ stand in the table.
+/// The rate, if all cases share it. Otherwise the table shows each.
 fn pace(summary: &Summary) -> String {
     let mut loads = summary.cases.iter().map(|case| &case.load);
     let Some(first) = loads.next().filter(|load| load.is_open()) else { return String::new() };
@@ -80,47 +80,4 @@ fn pace(summary: &Summary) -> String {
         Some(rate) => format!("open loop at {}{NBSP}requests/s, {arrivals} arrivals", rate_text(rate)),
         None => String::new(),
     }
-}
-
-fn terms(summary: &Summary) -> Terms {
-    Terms {
-        margin: summary.settings.margin,
-        confidence: summary.settings.confidence,
-        spent: summary.seconds,
-        budget: summary.settings.budget_seconds,
-    }
-}
-
-fn section(title: &str, depth: Depth, blocks: Vec<super::document::Block>) -> Option<Section> {
-    let title = Some(title.to_owned());
-    (!blocks.is_empty()).then_some(Section { title, depth, blocks })
-}
-
-/// Rows of several groups, each under its setting.
-fn under_settings<'a>(groups: &[&Group<'a>], mut rows: impl FnMut(&Group<'a>) -> Vec<Row>) -> Vec<Row> {
-    let mut all = Vec::new();
-    for group in groups {
-        let rows = rows(group);
-        if !group.setting.is_empty() && !rows.is_empty() {
-            all.push(Row::Group(group.setting.clone()));
-        }
-        all.extend(rows);
-    }
-    all
-}
-
-/// Title of the column that names the cases.
-fn case_title(summary: &Summary) -> &'static str {
-    if summary.aa { "case" } else { super::groups::compared_factor(summary) }
-}
-
-/// A case by its full name, for text that stands alone: transport and setting.
-fn full_name(group: &Group<'_>, case: &CaseSummary) -> String {
-    let name = group.name(case);
-    if group.setting.is_empty() { name } else { format!("{name} ({})", group.setting) }
-}
-
-/// Transport of a case in words.
-fn transport(case: &CaseSummary) -> &str {
-    super::groups::compared_level(case).map_or(case.case.as_str(), |level| transport_name(level))
 }

@@ -1,6 +1,7 @@
-//! Where the link really goes: the hops from a client to the server, as the kernel's tables and processes showed them.
+//! The path that the link takes: the hops from client to server, found in the kernel's tables and the list of
+//! processes.
 
-use super::full_name;
+use super::parts::{self, full_name};
 use crate::report::{
     document::{Block, Depth, Section, Text, Tone},
     groups::Group,
@@ -11,12 +12,12 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let mut blocks = Vec::new();
     for (group, case) in groups.iter().flat_map(|group| group.cases.iter().map(move |case| (group, case))) {
         let hops = case.proof.as_ref().map_or(&[][..], |proof| &proof.path);
-        // Cases that differ in their load share the servers, and so the path.
+        // Cases that differ only in their load share the servers and therefore the path.
         let shown = crate::observe::path::shown(hops);
         if !hops.is_empty() && !seen.contains(&shown) {
             blocks.push(Block::Item(Text::of(Tone::Strong, format!("{}: ", full_name(group, case))).plain(&shown)));
             seen.push(shown);
         }
     }
-    super::section("Paths", Depth::Folded, blocks)
+    parts::section("Paths", Depth::Folded, blocks)
 }

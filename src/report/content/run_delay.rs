@@ -1,4 +1,4 @@
-//! Who waited for a CPU: a sentence of "Why".
+//! The sentence in "Why" that tells who waited for a CPU.
 
 use super::why::place;
 use crate::{
@@ -9,22 +9,24 @@ use crate::{
     },
 };
 
-/// A difference in run delay is said from this share on of the time or the CPU time that the case saves, whichever is less. Run
-/// delays of several threads overlap, with each other and with the work of others, so that they are not parts of a sum that
-/// could be held against its largest part: a tenth is what a reader who asks where the time went would want to know of.
+/// A difference in run delay is reported if it is at least this share of the time or CPU time that the case saves,
+/// whichever is less. The run delays of several threads overlap with each other and with other work, so they are not
+/// parts of a sum and cannot be compared with its largest part. A tenth is what matters to a reader who asks where the
+/// time went.
 const NOTICEABLE: f64 = 0.1;
 
-/// Microseconds per request that somebody waited.
+/// Microseconds that a role waited per request.
 struct Waited {
     who: String,
     now: f64,
     before: f64,
 }
 
-/// Empty unless the two are known to differ in it (the interval of the difference is beside 0) by a [`NOTICEABLE`] part of
-/// what else they differ in. `cpu` is the CPU time that the case saves per request, where it is known to save any.
+/// Empty unless the run delays of the two are known to differ (the interval of the difference excludes 0), and by a
+/// [`NOTICEABLE`] share of what the case saves. `cpu` is the CPU time that the case saves per request, if it is known
+/// to save any.
 ///
-/// What is said is measured. That the one causes the other is not, and not said.
+/// The sentence states what was measured. It does not claim that one causes the other, which was not measured.
 pub fn sentence(reference: &str, compared: Compared<'_>, cpu: Option<f64>) -> String {
     let least = yardstick(compared, cpu) * NOTICEABLE;
     let differs = |saved: &Measured| (saved.low > 0.0 || saved.high < 0.0) && saved.estimate.abs() >= least;
@@ -39,14 +41,14 @@ pub fn sentence(reference: &str, compared: Compared<'_>, cpu: Option<f64>) -> St
     if parts.is_empty() { String::new() } else { format!(" Per request, {}.", parts.join(", ")) }
 }
 
-/// The roles that differ, largest first; all together where that is so of none of them alone.
+/// The roles that differ, largest first. If no single role does, all of them together.
 fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Waited> {
     let Compared { case, reference, comparison } = compared;
     let (Some(saved), Some(now), Some(before)) = (&comparison.run_delay_saved, &case.metrics, &reference.metrics)
     else {
         return Vec::new();
     };
-    // The driver of an open loop waits awake: what it is kept from is no part of a request.
+    // The driver of an open loop busy-waits, so its run delay is not part of a request.
     let counts = |role: &str| role != "driver" || now.open_loop.is_none();
     let mut roles: Vec<_> = saved.roles.iter().filter(|(role, saved)| counts(role) && differs(saved)).collect();
     roles.sort_by(|a, b| b.1.estimate.abs().total_cmp(&a.1.estimate.abs()));
@@ -62,9 +64,9 @@ fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Wa
     found
 }
 
-/// What the case saves per request, in microseconds: CPU time, or time where that is less, of what is known to differ. The time
-/// of a closed loop is that between two answers, since a request waits while those of other connections are worked on, and run
-/// delay is counted once for all of them.
+/// What the case saves per request, in microseconds: CPU time or time, whichever is less, out of those known to differ.
+/// In a closed loop, time means the time between two replies: a request waits while those of other connections are
+/// handled, and run delay is counted once for all of them.
 fn yardstick(compared: Compared<'_>, cpu: Option<f64>) -> f64 {
     let Compared { case, comparison, .. } = compared;
     let differs = matches!(comparison.verdict, Verdict::Faster | Verdict::Slower);
@@ -160,6 +162,6 @@ mod tests {
         (by_time.materiality, by_time.run_delay_saved) = (declared.materiality, declared.run_delay_saved);
         let page = page(&summary);
         assert!(page.contains("server waited 5.30 µs") && !page.contains("the driver 4.20"), "{page}");
-        assert!(page.contains("nor its run delay"), "{page}");
+        assert!(page.contains("and its run delay from"), "{page}");
     }
 }

@@ -1,7 +1,8 @@
-//! Whether to trust it: the checks that fired, by severity.
+//! Whether to trust the result: the checks that fired, by severity.
 
 use indexmap::IndexMap;
 
+use super::parts;
 use crate::{
     analyse::summary::{Check, Severity, Summary},
     report::{
@@ -11,14 +12,14 @@ use crate::{
     },
 };
 
-/// More findings than this under one check are counted, not told one by one.
+/// If a check has more findings than this, only the first is shown in full.
 const MANY: usize = 3;
 
 pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let has_figures = summary.cases.iter().any(|case| case.metrics.is_some());
     if summary.checks.is_empty() {
-        let none = Text::of(Tone::Dim, "None of the checks found a reason to doubt this.");
-        return has_figures.then(|| super::section("Doubts", Depth::Open, vec![Block::Paragraph(none)])).flatten();
+        let none = Text::of(Tone::Dim, "No check found a reason to doubt this result.");
+        return has_figures.then(|| parts::section("Doubts", Depth::Open, vec![Block::Paragraph(none)])).flatten();
     }
     let mut kinds: IndexMap<(Severity, &str, &str), Vec<&Check>> = IndexMap::new();
     for check in &summary.checks {
@@ -31,7 +32,7 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
         let head = Block::Item(head(*severity, id, effect));
         std::iter::once(head).chain(findings(checks, groups).into_iter().map(|text| Block::SubItem(text.into())))
     });
-    super::section(if only_notes { "Notes" } else { "Doubts" }, Depth::Open, blocks.collect())
+    parts::section(if only_notes { "Notes" } else { "Doubts" }, Depth::Open, blocks.collect())
 }
 
 /// What a check does to the result.
@@ -44,7 +45,7 @@ fn head(severity: Severity, id: &str, effect: &str) -> Text {
     Text::of(tone, word).and(Tone::Strong, format!(" {id}")).plain(format!(": {}", fragment(effect)))
 }
 
-/// What was seen, for each case that the check fired for.
+/// The evidence for each case for which the check fired.
 fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
     let name = |check: &Check| check.case.as_deref().map(|case| short_name(groups, case));
     let told = if checks.len() > MANY { 1 } else { checks.len() };
@@ -57,7 +58,7 @@ fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
         .collect();
     let rest: Vec<String> = checks[told..].iter().filter_map(|check| name(check)).collect();
     if told < checks.len() {
-        findings.push(format!("likewise {}{NBSP}more: {}", Count((checks.len() - told) as u64), rest.join("; ")));
+        findings.push(format!("the same for {}{NBSP}more: {}", Count((checks.len() - told) as u64), rest.join("; ")));
     }
     findings
 }

@@ -1,11 +1,11 @@
-//! The verdict in words, and what must be known before it is read.
+//! The verdict in words, and what you must know before you read it.
 
 use indexmap::IndexMap;
+use lasthop_model::record::Stopped;
 
-use super::terms;
+use super::parts::{self, terms};
 use crate::{
     analyse::summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
-    record::schema::Stopped,
     report::{
         document::{Block, Depth, Section, Text, Tone},
         groups::{Compared, Group, groups, short_name},
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// From this number of groups on, a transport is summed up over all of them.
+/// With this many groups or more, each transport is summed up over all of them.
 const MANY_GROUPS: usize = 4;
 
 pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
@@ -24,9 +24,10 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     Some(Section { title: None, depth: Depth::Open, blocks })
 }
 
-/// A run that did not come to its end says so first.
+/// An unfinished run says so first.
 fn cut_off(summary: &Summary) -> Option<Text> {
     let why = match (summary.complete, summary.stopped) {
+        _ if summary.running => "This run is still running",
         (false, _) => "This run was cut off",
         (true, Stopped::Interrupted) => "This run was interrupted",
         _ => return None,
@@ -36,13 +37,13 @@ fn cut_off(summary: &Summary) -> Option<Text> {
         ", before any block was finished.".to_owned()
     } else {
         format!(
-            ": what follows rests on {} in {}.",
+            ": the results below rest on {} in {}.",
             plural(u64::from(summary.blocks), "block"),
             plural(u64::from(summary.rounds), "round")
         )
     };
     let allowed = Seconds(summary.settings.budget_seconds);
-    Some(Text::of(Tone::Warning, format!("{why}{after}")).plain(format!(" of the {allowed} it was allowed{rests}")))
+    Some(Text::of(Tone::Warning, format!("{why}{after}")).plain(format!(" of its budget of {allowed}{rests}")))
 }
 
 fn results(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
@@ -71,14 +72,14 @@ fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> Text {
             let stage = failed_stage(summary, reference).map(|stage| format!(" at {stage}")).unwrap_or_default();
             Text::of(Tone::Bad, "Nothing could be compared").plain(format!(
                 ": {}, the reference, failed{stage}. The other cases were measured.",
-                super::transport(reference)
+                parts::transport(reference)
             ))
         }
         None if summary.cases.len() == 1 => {
             Text::from("One case was measured, so there is nothing to compare it with.")
         }
         None => Text::of(Tone::Warning, "Nothing could be compared")
-            .plain(": no block holds a case together with its reference."),
+            .plain(": no block contains both a case and its reference."),
     }
 }
 
@@ -111,13 +112,13 @@ fn one(summary: &Summary, group: &Group<'_>, compared: Compared<'_>, explain: bo
     let (case_name, reference_name) = (group.name(case), group.name(reference));
     let claim = Claim { case: &case_name, reference: &reference_name, comparison, quantity, explain };
     let tail = group.comparison(case, Metric::LatencyP99).and_then(|p99| wording::tail(&case_name, comparison, p99));
-    let invalid = group.is_invalid(case).then(|| Text::of(Tone::Bad, " This must not be used, see Doubts."));
+    let invalid = group.is_invalid(case).then(|| Text::of(Tone::Bad, " Do not use this result (see Doubts)."));
     wording::verdict(&claim, &terms(summary)).join(tail.unwrap_or_default()).join(invalid.unwrap_or_default())
 }
 
 fn failed(summary: &Summary, group: &Group<'_>, case: &CaseSummary) -> Text {
     let stage = failed_stage(summary, case).map(|stage| format!(" at {stage}")).unwrap_or_default();
-    Text::from(format!("{} ", capital(&super::full_name(group, case)))).and(Tone::Bad, "has no result").plain(
+    Text::from(format!("{} ", capital(&parts::full_name(group, case)))).and(Tone::Bad, "has no result").plain(
         match stage.as_str() {
             "" => ".".to_owned(),
             stage => format!(": it failed{stage}."),
@@ -130,7 +131,7 @@ pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a 
     summary.failures.iter().find(|failure| failure.case == case.case).map(|failure| failure.stage.as_str())
 }
 
-/// A sentence per transport over all groups.
+/// One sentence per transport, over all groups.
 fn summed_up(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     let mut pairs: IndexMap<(String, String), Vec<Part<'_>>> = IndexMap::new();
     for group in groups {
@@ -153,10 +154,10 @@ fn summed_up(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     texts.extend(wording::undecided_count(&comparisons, &terms(summary)));
     if invalid > 0 {
         let count = plural(invalid as u64, "comparison");
-        texts.push(Text::of(Tone::Bad, format!("Of these, {count} must not be used, see Doubts.")));
+        texts.push(Text::of(Tone::Bad, format!("Do not use {count} of these results (see Doubts).")));
     }
     if comparisons.iter().any(|comparison| comparison.lower_bound) {
-        texts.push(Text::from("\"At least\" marks a lower bound, see Doubts."));
+        texts.push(Text::from("\"At least\" marks a lower bound (see Doubts)."));
     }
     texts
 }
@@ -175,13 +176,14 @@ pub fn quantity(group: &Group<'_>) -> Quantity {
     }
 }
 
-/// A cause as a sentence of its own: lower-case fragments stay as they are, the full stop is added.
+/// Ends a cause with a full stop.
 pub fn sentence(cause: &str) -> String {
     let cause = cause.trim_end();
     if cause.ends_with(['.', '!', '?']) { cause.to_owned() } else { format!("{cause}.") }
 }
 
-/// The verdict in some words, for a list of runs: `unix 1.87 times tcp, tls 0.69 times`, `unix 0.53 times the median time of tcp`.
+/// The verdict in a few words, for a list of runs: `unix 1.87 times tcp, tls 0.69 times`, `unix 0.53 times the median
+/// time of tcp`.
 #[must_use]
 pub fn headline(summary: &Summary) -> String {
     let groups = groups(summary);

@@ -1,6 +1,6 @@
-//! Why: where the difference sits, from the CPU time, the context switches and the run delay of each role.
+//! Where the difference comes from: CPU time, context switches and run delay of each role.
 
-use super::run_delay;
+use super::{parts, run_delay};
 use crate::{
     analyse::summary::{CaseSummary, Metric, Metrics, Throttled, Verdict},
     report::{
@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// More comparisons than this are represented by the largest difference of each transport.
+/// If there are more comparisons than this, only the largest difference of each transport is shown.
 const MANY: usize = 4;
 
-/// Parts of a difference below this share of its largest part are not worth a word.
+/// Parts of a difference below this share of its largest part are left out.
 const SMALL_PART: f64 = 0.05;
 
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
@@ -31,10 +31,10 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let explained = found.iter().filter_map(|(group, compared)| explain(group, *compared));
     let throttled = groups.iter().flat_map(throttled);
     let blocks = explained.chain(throttled).map(Block::Paragraph).collect();
-    super::section("Why", Depth::Folded, blocks)
+    parts::section("Why", Depth::Folded, blocks)
 }
 
-/// What CPU limits kept the containers of each case from.
+/// How much the CPU limits throttled the containers of each case.
 fn throttled(group: &Group<'_>) -> Vec<Text> {
     let said = |(role, throttled): (&String, &Throttled)| {
         let times = plural(throttled.times, "time");
@@ -43,7 +43,7 @@ fn throttled(group: &Group<'_>) -> Vec<Text> {
     let cases = group.cases.iter().filter(|case| !case.throttled.is_empty());
     let sentence = |case: &&CaseSummary| {
         let roles: Vec<String> = case.throttled.iter().map(said).collect();
-        let name = capital(&super::full_name(group, case));
+        let name = capital(&parts::full_name(group, case));
         Text::from(format!("{name}: the CPU limit throttled {} of all trials.", roles.join(", ")))
     };
     cases.map(sentence).collect()
@@ -71,11 +71,11 @@ fn saved(case: &Metrics, reference: &Metrics) -> f64 {
     reference.cpu_total() - case.cpu_total()
 }
 
-/// One comparison; `None` where the CPU time is not known to differ.
+/// One comparison; `None` if the CPU time is not known to differ.
 fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     let (case, reference) = both(compared)?;
     let verdict = group.comparison(compared.case, Metric::CpuPerRequest).map(|comparison| comparison.verdict);
-    let names = (super::full_name(group, compared.case), group.name(compared.reference));
+    let names = (parts::full_name(group, compared.case), group.name(compared.reference));
     if matches!(verdict, Some(Verdict::Equivalent | Verdict::Undecided)) {
         let sentence = unexplained(&names, compared)?;
         return Some(Text::from(format!("{sentence}{}", run_delay::sentence(&names.1, compared, None))));
@@ -98,7 +98,7 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     Some(Text::from(format!("{sentence}{}{waited}", switches(case, reference))))
 }
 
-/// A difference in rate without one in CPU time is waiting.
+/// A difference in rate without a difference in CPU time is time spent waiting.
 fn unexplained(names: &(String, String), compared: Compared<'_>) -> Option<String> {
     let differs = matches!(compared.comparison.verdict, Verdict::Faster | Verdict::Slower);
     differs.then(|| {
@@ -139,7 +139,7 @@ pub fn place(role: &str) -> &str {
     if role == "driver" { "the driver" } else { role }
 }
 
-/// Context switches, where they differ by a tenth of one or more.
+/// Context switches, if they differ by a tenth of a switch or more.
 fn switches(case: &Metrics, reference: &Metrics) -> String {
     let all = |metrics: &Metrics| metrics.switches_per_request.values().sum::<f64>();
     let (now, before) = (all(case), all(reference));

@@ -1,14 +1,16 @@
-//! Another host for the driver, over ssh.
+//! Runs the driver on another host, over ssh.
 //!
-//! Two kinds of ssh sessions, all children of the guard. The *keeper* makes a private folder there, stores this lasthop in
-//! it, and removes it when its input ends: at the end of the run, when lasthop is killed, when the connection is lost.
-//! A *driver* session runs `lasthop drive` in it, which ends with its input, too. So nothing stays there, however it ends.
+//! There are two kinds of ssh sessions, all children of the guard. The *keeper* creates a private folder on the host,
+//! stores this lasthop in it, and removes it when its input closes: at the end of the run, when lasthop is killed, or
+//! when the connection is lost. A *driver* session runs `lasthop drive`, which also ends when its input closes. So
+//! nothing stays behind, however the run ends.
 
 use std::{
     collections::HashMap,
     fs::{self, File},
-    io::{self, BufRead, BufReader, Write},
+    io::{self, Read},
     net::IpAddr,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, PoisonError},
@@ -16,20 +18,30 @@ use std::{
 };
 
 use lasthop_load::spec::Spec;
+use lasthop_model::driver::{Login, Remote};
 
-use super::{Login, Remote};
-use crate::service::{
-    brief,
-    guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
-    locate,
-    shell::quoted,
+use crate::{
+    service::{
+        guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
+        locate,
+    },
+    system::{
+        command, interrupt,
+        lines::{LineError, Lines},
+        private,
+        shell::quoted,
+    },
 };
 
-/// The longest that a command there may take.
+/// The longest that a command on the host may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// After the user's own: ssh takes the first value that it gets. Nobody is asked for anything, and a dead connection is noticed.
+/// The longest line, and the most lines, before the keeper is ready. Start-up files of a shell may print too.
+const LINE: usize = 64 << 10;
+const LINES: usize = 200;
+/// ssh options that never ask the user anything and that detect a dead connection. They come after the user's own,
+/// because ssh uses the first value.
 const OPTIONS: [&str; 4] = ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"];
-/// What the keeper does: `SIZE` is that of the executable, or 0 where none is stored.
+/// The keeper's script. `SIZE` is the size of the executable, or 0 if none is stored.
 const KEEPER: &str = r#"umask 077
 d=$(mktemp -d "${TMPDIR:-/tmp}/lasthop-drive.XXXXXXXX") || exit 1
 trap 'rm -rf "$d"' EXIT
@@ -49,36 +61,36 @@ read -r _
 exit 0
 "#;
 
-/// Why there is no driver on that host.
+/// The driver cannot run on that host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     #[error("`ssh` is missing; install openssh-client")]
     NoSsh,
     #[error(
-        "{host} refuses the login: {said}; lasthop types no password, so give it a key (ssh-agent, or IdentityFile by \
-         --ssh-option or in the configuration of ssh), and try `ssh -o BatchMode=yes {host} true`"
+        "{host} refuses the login: {said}; lasthop cannot enter a password, so set up a key (ssh-agent, or \
+         IdentityFile in --ssh-option or in ssh's configuration) and check it with `ssh -o BatchMode=yes {host} true`"
     )]
     Login { host: String, said: String },
     #[error(
-        "the host key of {host} is not known, or is not the known one ({said}): connect by hand once, `ssh {host}`, and compare \
-         its fingerprint"
+        "the host key of {host} is unknown or has changed ({said}): connect once with `ssh {host}` and compare the fingerprint"
     )]
     HostKey { host: String, said: String },
     #[error("ssh to {host} failed: {said}")]
     Ssh { host: String, said: String },
-    #[error("a folder cannot be made or lasthop not be stored on {host}: {said}")]
+    #[error("ssh to {host} did not end: {cause}; try `ssh -o BatchMode=yes {host} true`, which must print nothing")]
+    Stuck { host: String, cause: String },
+    #[error("cannot create a folder or store lasthop on {host}: {said}")]
     Store { host: String, said: String },
     #[error(
-        "lasthop does not run on {host} ({said}): for another architecture install the same version there and name it with \
-         --driver-program PATH"
+        "lasthop does not run on {host} ({said}): if the architecture differs, install the same version there and pass \
+         its path with --driver-program"
     )]
     NotRunning { host: String, said: String },
-    #[error("on {host} there is {found}, here it is {own}: the versions must match")]
+    #[error("{host} has {found}, but this is {own}: the versions must match")]
     Version { host: String, found: String, own: String },
     #[error(
-        "the driver on {host} cannot reach services on loopback: say with --listen at which address of this machine they shall \
-         listen, for instance {suggestion}, from where {host} sees it; everybody who reaches that address then reaches the \
-         services while the run lasts"
+        "the driver on {host} cannot reach services on loopback: choose an address of this machine that {host} can \
+         reach, for instance {suggestion}; during the run, everybody who can reach that address can reach the services"
     )]
     Unreachable { host: String, suggestion: String },
     #[error("cannot read lasthop's own executable: {0}")]
@@ -87,7 +99,7 @@ pub enum HostError {
     Guard(#[from] GuardError),
 }
 
-/// A host with a folder in which lasthop is, until it is dropped.
+/// A host with lasthop in a private folder, which is removed on drop.
 #[derive(Debug)]
 pub struct Host {
     ssh: Vec<String>,
@@ -98,11 +110,12 @@ pub struct Host {
     same_network: bool,
     /// Files of this machine that were copied there, by path.
     copied: Mutex<HashMap<PathBuf, String>>,
+    lines: Lines,
     keeper: GuardedChild,
 }
 
 impl Host {
-    /// Logs in, stores lasthop and looks whether it runs.
+    /// Logs in, stores lasthop and checks that it runs.
     ///
     /// # Errors
     /// [`HostError`]
@@ -114,12 +127,17 @@ impl Host {
         let program = remote.program.clone().unwrap_or_else(|| "$d/lasthop".to_owned());
         let script = KEEPER.replace("SIZE", &size.to_string()).replace("PROGRAM", &program);
         let log = sandbox.join("ssh.log");
-        let errors = File::create(&log).map_err(HostError::Executable)?;
+        let errors = private::create(&log).map_err(HostError::Executable)?;
         let words = ssh.iter().cloned().chain(["sh -c ".to_owned() + &quoted(&script)]);
         let spawn = Spawn::new(words).stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::File(errors));
         let mut keeper = guard.spawn(spawn)?;
-        let facts = converse(&mut keeper, io::Read::take(executable, size));
         let destination = login.destination.clone();
+        let (mut facts, mut lines) = (HashMap::new(), conversation(&mut keeper).map_err(HostError::Executable)?);
+        match converse(&mut lines, executable.take(size), &mut facts) {
+            Ok(()) | Err(LineError::Ended) => {}
+            Err(LineError::Interrupted) => return Err(GuardError::Interrupted.into()),
+            Err(cause) => return Err(HostError::Stuck { host: destination, cause: cause.to_string() }),
+        }
         if !facts.contains_key("ready") {
             let _ = keeper.wait(Duration::from_secs(2));
             let said = fs::read_to_string(&log).unwrap_or_default();
@@ -136,6 +154,7 @@ impl Host {
             listen: remote.listen,
             same_network,
             copied: Mutex::default(),
+            lines,
             keeper,
         };
         host.check_version()?;
@@ -183,13 +202,13 @@ impl Host {
     }
 
     /// # Errors
-    /// It was said to listen at an address of another family.
+    /// The address to listen on is of another family.
     pub fn reached(&self, own: IpAddr) -> Result<IpAddr, String> {
         match self.listen {
             None => Ok(own),
             Some(listen) if listen.is_ipv4() == own.is_ipv4() => Ok(listen),
             Some(listen) => {
-                Err(format!("services listen at {listen} (--listen), and this case needs the other IP version"))
+                Err(format!("services listen on {listen} (--listen), but this case needs the other IP version"))
             }
         }
     }
@@ -199,7 +218,7 @@ impl Host {
         self.fact("boot") == fact_here("/proc/sys/kernel/random/boot_id")
     }
 
-    /// Whether a path there names the same file as here.
+    /// Whether a path names the same file there as here.
     #[must_use]
     pub fn shares_files(&self) -> bool {
         self.is_this_machine() && self.fact("files") == fact_here("/proc/self/ns/mnt")
@@ -232,7 +251,7 @@ impl Host {
         }
     }
 
-    /// The load with the certificate that it trusts where the driver finds it.
+    /// The load, with the trusted certificate copied to where the driver runs.
     ///
     /// # Errors
     /// In words: the file could not be copied.
@@ -244,7 +263,7 @@ impl Host {
         Ok(spec)
     }
 
-    /// Copies a small text file there, once, and yields its path.
+    /// Copies a small text file to the host, once, and returns its path there.
     fn copy(&self, path: &Path) -> Result<String, String> {
         let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(there) = copied.get(path) {
@@ -255,7 +274,7 @@ impl Host {
         let there = format!("{}/file-{}", self.fact("folder"), copied.len());
         let mut command = Command::new(&self.ssh[0]);
         command.args(&self.ssh[1..]).arg(format!("umask 077; printf %s {} >{}", quoted(&text), quoted(&there)));
-        let ended = brief::run(command, TIMEOUT).map_err(|error| failed(error.to_string()))?;
+        let ended = command::run(command, TIMEOUT).map_err(|error| failed(error.to_string()))?;
         if !ended.status.success() {
             return Err(failed(ended.text.trim().to_owned()));
         }
@@ -266,8 +285,9 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // The end of its input is what the keeper waits for; it has a folder to remove.
-        drop(self.keeper.stdin.take());
+        let _shield = interrupt::shield();
+        // The keeper waits for its input to close and then removes its folder.
+        self.lines.hang_up();
         let _ = self.keeper.wait(Duration::from_secs(10));
     }
 }
@@ -288,30 +308,46 @@ fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, HostError>
     Ok(words)
 }
 
-/// Reads what the keeper says up to `ready`, by key; lasthop goes there once it has asked for it.
-fn converse(keeper: &mut GuardedChild, mut executable: io::Take<File>) -> HashMap<String, String> {
-    let mut facts = HashMap::new();
-    let Some(output) = keeper.stdout.take() else { return facts };
-    for line in BufReader::new(output).lines().map_while(Result::ok) {
-        let (key, value) = line.split_once(' ').unwrap_or((&line, ""));
-        facts.insert(key.to_owned(), value.to_owned());
-        if key == "kernel"
-            && let Some(input) = &mut keeper.stdin
-            && io::copy(&mut executable, input).and_then(|_| input.flush()).is_err()
-        {
-            break;
-        }
-        if key == "ready" {
-            break;
-        }
-    }
-    facts
+fn conversation(keeper: &mut GuardedChild) -> io::Result<Lines> {
+    let output = keeper.stdout.take().expect("asked for");
+    Lines::new(keeper.stdin.take().map(OwnedFd::from), output.into(), LINE)
 }
 
-/// What ssh's own words mean.
+/// Reads what the keeper prints up to `ready`, by key. Sends lasthop when the keeper expects it.
+fn converse(
+    lines: &mut Lines,
+    mut executable: io::Take<File>,
+    facts: &mut HashMap<String, String>,
+) -> Result<(), LineError> {
+    for _ in 0..LINES {
+        let line = lines.hear(TIMEOUT)?;
+        let line = String::from_utf8_lossy(&line);
+        let (key, value) = line.split_once(' ').unwrap_or((&line, ""));
+        facts.insert(key.to_owned(), value.to_owned());
+        match key {
+            "kernel" => send(lines, &mut executable)?,
+            "ready" => return Ok(()),
+            _ => {}
+        }
+    }
+    Err(LineError::Io(io::Error::other(format!("it printed more than {LINES} lines"))))
+}
+
+/// Sends in parts. Each part has a deadline, but the whole may take as long as it needs.
+fn send(lines: &mut Lines, executable: &mut io::Take<File>) -> Result<(), LineError> {
+    let mut part = vec![0; 64 << 10];
+    loop {
+        match executable.read(&mut part).map_err(LineError::Io)? {
+            0 => return Ok(()),
+            read => lines.say(&part[..read], TIMEOUT)?,
+        }
+    }
+}
+
+/// Translates ssh's messages.
 fn explain(host: &str, logged_in: bool, log: &str) -> HostError {
     let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let (host, said) = (host.to_owned(), lines.last().copied().unwrap_or("it said nothing").to_owned());
+    let (host, said) = (host.to_owned(), lines.last().copied().unwrap_or("it printed nothing").to_owned());
     match () {
         () if logged_in => HostError::Store { host, said },
         () if log.contains("Host key verification failed") => HostError::HostKey { host, said },

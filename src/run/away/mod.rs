@@ -1,59 +1,39 @@
-//! A driver that is not beside the services: in another network namespace, or on another host.
+//! A driver that runs elsewhere: in another network namespace, or on another host.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `wish` | the words of `--driver-at` |
-//! | [`space`] | a network namespace, found or made, and this machine's address as seen from it |
-//! | [`host`] | another host: lasthop is copied there, its driver speaks the same lines over ssh |
+//! | `wish` | the values of `--driver-at` |
+//! | [`space`] | a network namespace, found or created, and this machine's address as seen from it |
+//! | [`host`] | another host, to which lasthop is copied; its driver speaks the same protocol over ssh |
 //!
-//! What clients reach over TCP must then listen at an address that the driver reaches; everything behind it stays where it
-//! was. Unix sockets with a path belong to the file system and are reached from every network namespace of the machine;
-//! abstract ones belong to a network namespace.
+//! What clients reach over TCP must then listen on an address that the driver can reach. Everything behind it stays as
+//! it is. Unix sockets with a path belong to the file system and can be reached from every network namespace of the
+//! machine. Abstract ones belong to a network namespace.
 
 pub mod host;
 pub mod space;
-mod wish;
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
-};
+use std::net::{IpAddr, SocketAddr};
 
 use indexmap::IndexMap;
 use lasthop_load::spec::{Address, Spec};
-use serde::{Deserialize, Serialize};
+use lasthop_model::{
+    binding::{Bindings, service_of},
+    container::Network,
+    driver::{DriverAt, Remote},
+    record::DriverPlace,
+};
 
-pub use self::wish::{DriverAt, Login, NoPlace};
 use self::{
     host::{Host, HostError},
     space::{Space, SpaceError},
 };
 use crate::{
-    experiment::container::Network,
-    record::schema::DriverPlace,
-    service::{
-        bindings::{Bindings, service_of},
-        container::site::Housing,
-        guard::Guard,
-        sandbox::Sandbox,
-    },
+    service::{container::site::Housing, guard::Guard, sandbox::Sandbox},
+    system::executable::own_executable,
 };
 
-/// What a driver on another host needs beside its name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Remote {
-    /// `KEY=VALUE`, as ssh's `-o` takes them.
-    pub options: Vec<String>,
-    /// As ssh's `-F`.
-    pub config: Option<PathBuf>,
-    /// lasthop on that host, in the place of a copy of this one.
-    pub program: Option<String>,
-    /// Address of this machine at which services listen for it.
-    pub listen: Option<IpAddr>,
-}
-
-/// The driver cannot be had where it is wanted.
+/// The driver cannot run at the place asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum AwayError {
     #[error(transparent)]
@@ -64,7 +44,7 @@ pub enum AwayError {
     Executable(String),
 }
 
-/// Where the driver is.
+/// Where the driver runs.
 #[derive(Debug)]
 pub enum Away {
     Space(Space),
@@ -72,12 +52,12 @@ pub enum Away {
 }
 
 impl Away {
-    /// Makes the place ready for drivers.
+    /// Prepares the place for drivers.
     ///
     /// # Errors
     /// [`AwayError`], with what to do.
     pub fn open(wish: &DriverAt, remote: &Remote, guard: &Guard, sandbox: &Sandbox) -> Result<Self, AwayError> {
-        let own = super::round::own_executable().map_err(AwayError::Executable)?;
+        let own = own_executable().map_err(AwayError::Executable)?;
         Ok(match wish {
             DriverAt::NewNamespace => Self::Space(Space::make(guard, own, sandbox.path())?),
             DriverAt::Namespace(name) => {
@@ -100,13 +80,13 @@ impl Away {
     /// The command line that starts a driver there; `None` stands for lasthop's own.
     ///
     /// # Errors
-    /// In words, why that driver cannot run there.
+    /// Why that driver cannot run there, in words.
     pub fn command(&self, own: &str, command: Option<Vec<String>>) -> Result<Vec<String>, String> {
         match self {
             Self::Space(space) => Ok(space.enter(command.unwrap_or_else(|| vec![own.to_owned(), "drive".to_owned()]))),
             Self::Host(host) if command.is_none() => host.drive(),
             Self::Host(host) => Err(format!(
-                "only lasthop's own driver is copied to another host, not `{}`; run it without --driver-at, or in a network \
+                "only lasthop's own driver can run on another host, not `{}`; leave --driver-at out, or use a network \
                  namespace (--driver-at netns:new), to compare them away from {}",
                 command.unwrap_or_default().first().map_or("", String::as_str),
                 host.name()
@@ -114,10 +94,10 @@ impl Away {
         }
     }
 
-    /// Lets the servers of `target` listen where the driver reaches them.
+    /// Makes the servers of `target` listen where the driver can reach them.
     ///
     /// # Errors
-    /// In words, why it will not reach one.
+    /// Why the driver cannot reach one, in words.
     pub fn place(
         &self,
         bindings: &mut Bindings,
@@ -132,8 +112,8 @@ impl Away {
             let reached = self.reached(address.ip())?;
             if contained && reached != address.ip() {
                 return Err(format!(
-                    "the driver is {} and reaches no container address of this machine; choose a case on the host's network, \
-                     or leave --driver-at out",
+                    "the driver is {} and cannot reach container addresses of this machine; choose a case on the \
+                 host's network, or leave --driver-at out",
                     self.describe().place
                 ));
             }
@@ -147,7 +127,7 @@ impl Away {
         Ok(())
     }
 
-    /// The address in the place of one of this machine's own.
+    /// The address at which the driver reaches one of this machine's addresses.
     fn reached(&self, own: IpAddr) -> Result<IpAddr, String> {
         match self {
             Self::Space(space) => space.reached(own),
@@ -155,7 +135,7 @@ impl Away {
         }
     }
 
-    /// Why the driver cannot connect to an address; `None` where nothing is known against it.
+    /// Why the driver cannot connect to an address; `None` if nothing speaks against it.
     #[must_use]
     pub fn refuses(&self, address: &Address) -> Option<String> {
         let place = || self.describe().place;
@@ -166,22 +146,22 @@ impl Away {
                 place()
             )),
             (Self::Host(host), Address::Unix(_)) if !host.shares_files() => Some(format!(
-                "the driver is {} and a Unix socket is reached from its own machine only: leave the transport out with --only",
+                "the driver is {}, but a Unix socket can be reached only from its own machine: leave the transport out with --only",
                 place()
             )),
             (Self::Host(host), Address::Abstract(_)) if !host.shares_network() => Some(format!(
-                "the driver is {} and an abstract socket is reached from its own network namespace only: leave the transport \
-                 out with --only",
+                "the driver is {}, but an abstract socket can be reached only from its own network namespace: leave \
+                 the transport out with --only",
                 place()
             )),
             _ => None,
         }
     }
 
-    /// The load with paths of files as they are where the driver is.
+    /// The load, with the paths of files as they are where the driver runs.
     ///
     /// # Errors
-    /// In words: a file could not be copied.
+    /// A file could not be copied.
     pub fn localise(&self, spec: &Spec) -> Result<Spec, String> {
         match self {
             Self::Space(_) => Ok(spec.clone()),
@@ -189,7 +169,7 @@ impl Away {
         }
     }
 
-    /// Whether the driver runs in a network namespace of its own on this machine, whose counters can be read.
+    /// Whether the driver runs in another network namespace of this machine, whose counters can be read.
     #[must_use]
     pub fn is_space(&self) -> bool {
         matches!(self, Self::Space(_))

@@ -1,4 +1,4 @@
-//! A network namespace for the driver: found, or made.
+//! A network namespace for the driver, found or created.
 
 use std::{
     fs::{self, File},
@@ -9,31 +9,37 @@ use std::{
     time::Duration,
 };
 
-use super::wish::NAMESPACES;
-use crate::service::{
-    guard::Guard,
-    namespace::{self, Namespace, NamespaceError},
+use lasthop_model::driver::NAMESPACES;
+
+use crate::{
+    service::{
+        guard::Guard,
+        namespace::{Namespace, NamespaceError},
+    },
+    system::namespace::{IpError, go_into, own_addresses},
 };
 
-/// How long one address may take to be reached from inside.
+/// How long a connection from inside to one address may take.
 const REACH: Duration = Duration::from_secs(2);
 
-/// Why there is no such namespace for the driver.
+/// There is no namespace for the driver.
 #[derive(Debug, thiserror::Error)]
 pub enum SpaceError {
-    #[error("cannot make a network namespace for the driver: {0}")]
+    #[error("cannot create a network namespace for the driver: {0}")]
     Make(#[from] NamespaceError),
+    #[error(transparent)]
+    Ip(#[from] IpError),
     #[error(
-        "there is no network namespace `{name}` ({cause}){}; make one with `ip netns add {name}`, or use netns:new",
+        "there is no network namespace `{name}` ({cause}){}; create it with `ip netns add {name}`, or use netns:new",
         known(others)
     )]
     Missing { name: String, cause: io::Error, others: Vec<String> },
-    #[error("cannot enter the network namespace `{name}`: {cause}; it takes root, or CAP_SYS_ADMIN")]
+    #[error("cannot enter the network namespace `{name}`: {cause}; you need root, or CAP_SYS_ADMIN")]
     Enter { name: String, cause: io::Error },
-    #[error("`{0}` is the network namespace of lasthop itself: leave --driver-at out, or use netns:new")]
+    #[error("`{0}` is lasthop's own network namespace: leave --driver-at out, or use netns:new")]
     Same(String),
     #[error(
-        "from the network namespace `{name}` none of this machine's addresses is reached ({tried}): connect it, for example \
+        "the network namespace `{name}` cannot reach any address of this machine ({tried}): connect it, for example \
          with a veth pair, or use netns:new"
     )]
     Unreached { name: String, tried: String },
@@ -50,29 +56,29 @@ pub struct Space {
     pub place: String,
     lasthop: String,
     file: PathBuf,
-    /// This machine's addresses as the driver reaches them.
+    /// The addresses at which the driver reaches this machine.
     v4: Option<IpAddr>,
     v6: Option<IpAddr>,
-    /// Kept until the run ends, where lasthop made it.
+    /// Kept until the run ends, if lasthop created it.
     _made: Option<Namespace>,
 }
 
 impl Space {
-    /// Makes a namespace of the run's own.
+    /// Creates a namespace for the run.
     ///
     /// # Errors
     /// [`SpaceError::Make`]
     pub fn make(guard: &Guard, lasthop: String, sandbox: &Path) -> Result<Self, SpaceError> {
         let made = Namespace::make(guard, &lasthop, sandbox)?;
-        let place = format!("in a network namespace of lasthop's own making (veth pair {})", made.link);
+        let place = "in a network namespace that lasthop created".to_owned();
         let (v4, v6) = (Some(made.outside.into()), made.outside6.map(IpAddr::from));
         Ok(Self { place, lasthop, file: made.file(), v4, v6, _made: Some(made) })
     }
 
-    /// Takes one that is there, and finds out by trying which addresses of this machine are reached from it.
+    /// Uses an existing one, and finds out by trying which addresses of this machine can be reached from it.
     ///
     /// # Errors
-    /// It does not exist, cannot be entered, or reaches nothing here.
+    /// It does not exist, cannot be entered, or reaches no address of this machine.
     pub fn find(name: &str, path: &Path, lasthop: String) -> Result<Self, SpaceError> {
         let missing = |cause| SpaceError::Missing { name: name.to_owned(), cause, others: named() };
         let file = File::open(path).map_err(missing)?;
@@ -80,22 +86,21 @@ impl Space {
         if inode(path) == inode(Path::new("/proc/self/ns/net")) {
             return Err(SpaceError::Same(name.to_owned()));
         }
-        let addresses = namespace::own_addresses()?;
+        let addresses = own_addresses()?;
         let reached = reached_from(file, addresses.clone())
             .map_err(|cause| SpaceError::Enter { name: name.to_owned(), cause })?;
         let v4 = reached.iter().copied().find(IpAddr::is_ipv4);
         let v6 = reached.iter().copied().find(IpAddr::is_ipv6);
         if reached.is_empty() {
             let tried = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let tried =
-                if tried.is_empty() { "it has none but loopback".to_owned() } else { format!("tried: {tried}") };
+            let tried = if tried.is_empty() { "it has only loopback".to_owned() } else { format!("tried: {tried}") };
             return Err(SpaceError::Unreached { name: name.to_owned(), tried });
         }
         let place = format!("in the network namespace {name}");
         Ok(Self { place, lasthop, file: path.to_owned(), v4, v6, _made: None })
     }
 
-    /// A command as it is started inside.
+    /// The command line that runs a command inside.
     #[must_use]
     pub fn enter(&self, command: Vec<String>) -> Vec<String> {
         let mut words = vec![self.lasthop.clone(), "enter".to_owned(), self.file.display().to_string()];
@@ -103,7 +108,7 @@ impl Space {
         words
     }
 
-    /// Addresses by which the driver reaches this machine.
+    /// The addresses at which the driver reaches this machine.
     #[must_use]
     pub fn reaches(&self) -> String {
         [self.v4, self.v6].iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -114,7 +119,9 @@ impl Space {
     pub fn reached(&self, own: IpAddr) -> Result<IpAddr, String> {
         let family = if own.is_ipv4() { "IPv4" } else { "IPv6" };
         let found = if own.is_ipv4() { self.v4 } else { self.v6 };
-        found.ok_or_else(|| format!("the driver is {} and reaches no {family} address of this machine", self.place))
+        found.ok_or_else(|| {
+            format!("the driver is {} and cannot reach any {family} address of this machine", self.place)
+        })
     }
 }
 
@@ -126,20 +133,20 @@ fn named() -> Vec<String> {
     names
 }
 
-/// Those of this machine's addresses that a thread inside reaches: it must be this process that answers there.
+/// The addresses of this machine that a thread inside can reach, and where this process answers.
 fn reached_from(namespace: File, addresses: Vec<IpAddr>) -> io::Result<Vec<IpAddr>> {
     let listeners: Vec<(IpAddr, TcpListener)> =
         addresses.into_iter().filter_map(|address| Some((address, TcpListener::bind((address, 0)).ok()?))).collect();
     // A namespace belongs to a thread: this one enters it and ends.
-    let tried = std::thread::spawn(move || {
-        namespace::go_into(&namespace)?;
+    let tried = std::thread::Builder::new().spawn(move || {
+        go_into(&namespace)?;
         let reached = listeners.into_iter().filter(|(_, listener)| answers(listener)).map(|(address, _)| address);
         Ok(reached.collect())
-    });
+    })?;
     tried.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Connects to a listener of this process, and proves by a word in both directions that it is the one.
+/// Connects to a listener of this process, and proves by an exchange in both directions that it is the right one.
 fn answers(listener: &TcpListener) -> bool {
     let word = std::process::id().to_le_bytes();
     let exchange = || -> io::Result<bool> {

@@ -1,42 +1,41 @@
-//! How much more the load generator could do: each load of the run once, briefly, against a server that does nothing.
+//! Measures how much more load the generator can generate: runs each load of the run once, briefly, against a server
+//! that does nothing.
 
 use std::{collections::HashMap, time::Duration};
 
 use indexmap::IndexMap;
 use lasthop_load::{
-    spec::{Address, Endpoint, Engine, Model, Spec},
+    spec::{Endpoint, Engine, Model, Spec},
     wire::TrialPhases,
 };
+use lasthop_model::record::Seen;
 
 use super::{OWN, Round};
 use crate::{
-    record::schema::CaseProof,
     run::{Runner, placement},
     service::null,
 };
 
-/// One calibration takes these, and about as much for starting its server.
+/// Phases of a calibration. Starting its server takes about as long again.
 const PHASES: TrialPhases = TrialPhases { warm_up_ns: 20_000_000, measure_ns: 100_000_000 };
 /// Name of the calibration among the driver's cases.
 const CASE: &str = "headroom";
 
-/// Requests per second by case, in the first round. Loads that differ in nothing but the address share a calibration.
-/// A case without one (a foreign driver, lasthop's own protocols, a null server that does not come up) is left out.
-pub fn calibrate(
-    round: &mut Round,
-    runner: &Runner<'_>,
-    proofs: &IndexMap<String, CaseProof>,
-) -> IndexMap<String, f64> {
+/// Requests per second by case, in the first round. Loads that differ only in their address share a calibration. Cases
+/// without one (a classic tool, lasthop's own protocols, a null server that does not start) are left out.
+pub fn calibrate(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<String, Seen>) -> IndexMap<String, f64> {
     if !runner.job.settings.headroom || !runner.is_first_round() {
         return IndexMap::new();
     }
     let mut known: HashMap<String, Option<f64>> = HashMap::new();
     let mut found = IndexMap::new();
     for (index, case) in runner.job.plan.cases.iter().enumerate() {
-        let Some(proof) = proofs.get(&case.case).filter(|_| round.ready[index].as_deref() == Some(OWN)) else {
+        let Some(proof) =
+            proofs.get(&case.case).filter(|_| round.ready[index].as_ref().is_some_and(|ready| ready.driver == OWN))
+        else {
             continue;
         };
-        if runner.interrupted() || !null::is_possible(&proof.spec) {
+        if runner.is_cut_short() || !null::is_possible(&proof.spec) {
             continue;
         }
         let closed = closed(&proof.spec);
@@ -46,7 +45,8 @@ pub fn calibrate(
     found
 }
 
-/// How much the generator could do is asked, also where a case has a rate: always a closed loop, by the engine of the case.
+/// Always a closed loop with the case's engine, even if the case has a rate, because the question is how much is
+/// possible.
 fn closed(spec: &Spec) -> Spec {
     let engine = if spec.model == Model::Closed { spec.engine } else { Engine::Epoll };
     Spec { model: Model::Closed, engine, ..spec.clone() }
@@ -54,22 +54,19 @@ fn closed(spec: &Spec) -> Spec {
 
 /// The load without its address.
 fn kind(spec: &Spec) -> String {
-    let address = match &spec.endpoint.address {
-        Address::Unix(_) => Address::Unix("/".into()),
-        Address::Abstract(_) => Address::Abstract(String::new()),
-        Address::Tcp(address) => Address::Tcp((address.ip(), 0).into()),
-    };
+    let address = spec.endpoint.address.at("", "", 0);
     let endpoint = Endpoint { address, ..spec.endpoint.clone() };
     format!("{:?}", Spec { endpoint, ..spec.clone() })
 }
 
 fn one(round: &mut Round, runner: &Runner<'_>, spec: &Spec) -> Option<f64> {
     let (_, cpus) = placement::cpus(&runner.job.settings.placement);
-    let server = null::start(runner.guard, runner.sandbox, spec, &cpus.unwrap_or_default()).ok()?;
+    let go_on = || !runner.is_cut_short();
+    let server = null::start(runner.guard, runner.sandbox, spec, &cpus.unwrap_or_default(), go_on).ok()?;
     let running = round.drivers.get_mut(OWN)?;
     let prepared = running.prepare(runner.away.as_ref(), CASE, &server.spec);
     let result = prepared.and_then(|_| running.driver.trial(CASE, PHASES));
-    // The driver closes its connections before their server goes.
+    // Close the driver's connections before their server ends.
     let _ = running.driver.close(CASE);
     let _ = server.process.stop(libc::SIGTERM, Duration::from_secs(1));
     Some(result.ok()?.throughput())

@@ -1,4 +1,4 @@
-//! An image by an experiment's own Containerfile, for those who have a registry. The context is the experiment's folder.
+//! Builds an image from an experiment's Containerfile, which takes a registry. The context is the experiment's folder.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,22 +9,22 @@ use std::{
     time::Duration,
 };
 
+use lasthop_model::{engine::EngineKind, program::Program};
+
 use super::{
-    IMAGE_LABEL, RUN_LABEL, SANDBOX_LABEL,
-    engine::{Engine, EngineError, Kind, last_lines},
+    IMAGE_LABEL,
+    engine::{Engine, EngineError, last_lines},
     image::{Image, Origin, exists, short_digest},
+    labels,
 };
 use crate::{
-    experiment::{digest, model::Program},
-    service::{
-        brief,
-        locate::{self, LocateError, Located},
-    },
+    service::locate::{self, LocateError, Located},
+    system::{command, digest},
 };
 
-/// The file of an experiment's folder that says how its image is made.
+/// The file in an experiment's folder that says how to build its image.
 pub const FILE: &str = "Containerfile";
-/// The longest that a base image may take to arrive.
+/// The longest that pulling a base image may take.
 const PULL: Duration = Duration::from_secs(300);
 /// The longest that a build may take.
 const BUILD: Duration = Duration::from_secs(900);
@@ -34,32 +34,33 @@ const BUILD: Duration = Duration::from_secs(900);
 pub struct Context<'a> {
     /// By path in it.
     pub files: &'a BTreeMap<PathBuf, Vec<u8>>,
-    /// Where it is; nowhere for those that are built in.
+    /// Its path; `None` for built-in experiments.
     pub folder: Option<&'a Path>,
 }
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// No registry, as a rule.
-    #[error("the base image {base} of the Containerfile is neither here nor can it be had: {cause}")]
+    /// Usually because there is no registry.
+    #[error("the base image {base} of the Containerfile is not on this machine and cannot be pulled: {cause}")]
     Base { base: String, cause: EngineError },
     #[error("cannot write {path}: {cause}")]
     File { path: PathBuf, cause: io::Error },
     #[error(
-        "the Containerfile cannot be built ({status}); --images packages does without it; the end of what was said:{said}"
+        "cannot build the Containerfile ({status}); --images packages works without it; last lines of the build:{said}"
     )]
     Failed { status: String, said: String },
-    #[error("the image of the Containerfile lacks `{program}`: {cause}")]
+    #[error("the image built from the Containerfile lacks `{program}`: {cause}")]
     Program { program: String, cause: Box<LocateError> },
     #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
-/// The image of a folder's Containerfile, built unless the engine has it. `workshop` is a private directory.
+/// The image of a folder's Containerfile. It is built unless the engine already has it. `workshop` is a private
+/// directory.
 ///
 /// # Errors
-/// A base image cannot be had, or the build fails.
+/// A base image cannot be pulled, or the build fails.
 pub fn build(engine: &Engine, context: Context<'_>, workshop: &Path) -> Result<Image, BuildError> {
     let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]).into_owned();
     let mut content = format!("{text}\n");
@@ -84,7 +85,7 @@ pub fn build(engine: &Engine, context: Context<'_>, workshop: &Path) -> Result<I
     Ok(Image { name, mounts: Vec::new(), made, origin: Origin::Containerfile, programs: BTreeMap::new() })
 }
 
-/// Number of a base image, which is fetched where it is not here.
+/// Id of a base image, which is pulled unless it is already here.
 fn obtained(engine: &Engine, base: &str) -> Result<String, BuildError> {
     let number = || engine.ask(["image", "inspect", "--format", "{{.Id}}", base]);
     let failed = |cause| BuildError::Base { base: base.to_owned(), cause };
@@ -95,7 +96,8 @@ fn obtained(engine: &Engine, base: &str) -> Result<String, BuildError> {
     number().map_err(failed)
 }
 
-/// Images that a Containerfile begins with and that are not made in it. One whose name is an argument is the engine's business.
+/// Base images of a Containerfile, except those that it builds itself. If the name is an argument, the engine resolves
+/// it.
 fn bases(text: &str) -> Vec<String> {
     let mut stages = BTreeSet::from(["scratch".to_owned()]);
     let mut bases = Vec::new();
@@ -126,7 +128,8 @@ fn write(files: &BTreeMap<PathBuf, Vec<u8>>, folder: &Path) -> Result<(), BuildE
     Ok(())
 }
 
-/// To its end even if lasthop dies meanwhile: half a build is kept by the engine where no label leads to it.
+/// Builds to the end even if lasthop dies, because the engine keeps a half-finished build without a label to find it
+/// by.
 fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest: &str) -> Result<(), BuildError> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let log = workshop.join("build.log");
@@ -136,7 +139,7 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
     };
     let output = File::create(&log).map_err(|cause| BuildError::File { path: log.clone(), cause })?;
     let mut command = Command::new(&engine.program);
-    // No bridge is made for a build.
+    // A build needs no bridge.
     command.args([
         "build",
         "--network=host",
@@ -147,20 +150,20 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
         &format!("{IMAGE_LABEL}={digest}"),
     ]);
     command.args(match engine.kind {
-        Kind::Podman => &["--pull=missing"][..],
-        Kind::Docker => &[],
+        EngineKind::Podman => &["--pull=missing"][..],
+        EngineKind::Docker => &[],
     });
     command.arg("--file").arg(folder.join(FILE)).arg(&folder).current_dir("/");
-    let ended = brief::run_through_into(command, output, BUILD).map_err(|error| failed(error.to_string()))?;
+    let ended = command::run_through_into(command, output, BUILD).map_err(|error| failed(error.to_string()))?;
     let built = if ended.success() { Ok(()) } else { Err(failed(ended.to_string())) };
     let _ = fs::remove_file(&log);
     built
 }
 
-/// Where programs are in an image, and which versions: each is asked, as on the host.
+/// Finds the programs in an image and asks each for its version, as on the host.
 ///
 /// # Errors
-/// One is not there, does not tell its version, or is too old.
+/// A program is missing, does not print its version, or is too old.
 pub fn programs(
     engine: &Engine,
     image: &str,
@@ -172,7 +175,7 @@ pub fn programs(
     let path = environment.lines().find_map(|line| line.strip_prefix("PATH=")).unwrap_or(super::image::PATH);
     let folders: Vec<PathBuf> = path.split(':').map(PathBuf::from).collect();
     let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let labels = [format!("--label={RUN_LABEL}={run}"), format!("--label={SANDBOX_LABEL}={}", sandbox.display())];
+    let labels = labels(&run, sandbox.display());
     let start = |program: &Path| {
         let mut command = Command::new(&engine.program);
         command.args(["run", "--rm", "--pull=never", "--network=none"]).args(&labels).current_dir("/");

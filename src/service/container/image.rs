@@ -1,7 +1,7 @@
-//! An image without any registry: the host's own packages of the programs and of all that they depend on.
+//! Builds an image without a registry, from the host's packages of the programs and all their dependencies.
 //!
-//! What runs in the container is byte for byte what runs outside, so a comparison with and without a container compares
-//! nothing else. The image is named by a digest of the packages and their versions, and made once.
+//! The container runs byte for byte what runs outside, so a comparison with and without a container compares nothing
+//! else. The image is named by a digest of the packages and their versions, and is built only once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,23 +11,21 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
-
 use super::{
     IMAGE_LABEL,
     engine::{Engine, EngineError},
     packages::Installed,
 };
 use crate::{
-    experiment::digest,
-    service::{brief, locate::Located},
+    service::locate::Located,
+    system::{command, digest},
 };
 
 /// The longest that packing or importing may take.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// Rises when the same packages are to make another image.
+/// Increase this if the same packages must result in another image.
 const LAYOUT: u32 = 1;
-/// Directories whose content no server needs.
+/// Directories that no server needs.
 const LEFT_OUT: [&str; 6] =
     ["/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/info", "/usr/share/lintian", "/var/cache"];
 /// Files that no package owns: the links of the merged `/usr`, mount points, names of users, the linker's cache.
@@ -56,51 +54,36 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    #[error(
-        "no image can be made of this machine's packages: {0} (this takes Debian or a distribution derived from it)"
-    )]
+    #[error("cannot build an image from this machine's packages: {0} (this takes Debian or one of its derivatives)")]
     NoPackages(io::Error),
     #[error("cannot list the files of package {package}: {cause}")]
     Files { package: String, cause: io::Error },
     #[error("cannot pack the image's files into {path}: {cause}")]
     Pack { path: PathBuf, cause: String },
-    #[error("cannot make the image {name}: {cause}")]
+    #[error("cannot build the image {name}: {cause}")]
     Engine { name: String, cause: EngineError },
 }
 
-/// An image that an engine has, and what it lacks: those files come from the host.
+/// An image that an engine has, and the files that it lacks, which come from the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub name: String,
     /// Files and folders of the host that are mounted at their own paths, read-only.
     pub mounts: Vec<PathBuf>,
-    /// Whether it was made just now.
+    /// Whether it was built just now.
     pub made: bool,
     pub origin: Origin,
-    /// Programs by recipe, where they are not those of the host.
+    /// Programs by recipe, if they differ from the host's.
     pub programs: BTreeMap<String, Located>,
 }
 
 /// What an image is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// So many packages of the host; where the experiment has a Containerfile that was to be used, why it was not.
+    /// This many packages of the host, and the reason why the experiment's Containerfile was not used, if it has one.
     Packages { number: usize, because: Option<String> },
     /// The experiment's Containerfile.
     Containerfile,
-}
-
-/// How images are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Images {
-    /// By the experiment's Containerfile; where its base image cannot be had, of this machine's packages.
-    #[default]
-    Auto,
-    /// By the experiment's Containerfile and in no other way.
-    Containerfile,
-    /// Of this machine's Debian packages, without a registry.
-    Packages,
 }
 
 impl Image {
@@ -108,8 +91,8 @@ impl Image {
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.origin {
-            Origin::Packages { number, .. } => format!("of {number} packages of this machine"),
-            Origin::Containerfile => "of the experiment's Containerfile".to_owned(),
+            Origin::Packages { number, .. } => format!("from {number} packages of this machine"),
+            Origin::Containerfile => "from the experiment's Containerfile".to_owned(),
         }
     }
 }
@@ -118,12 +101,12 @@ impl Image {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     pub programs: BTreeSet<PathBuf>,
-    /// Packages beside those that own the programs.
+    /// Packages besides those that own the programs.
     pub packages: BTreeSet<String>,
 }
 
-/// The image with this content, made unless the engine has it. `workshop` is a private directory; `because` says why it is
-/// not the image that the experiment describes, where it has one.
+/// The image with this content. It is built unless the engine already has it. `workshop` is a private directory;
+/// `because` says why the experiment's own image is not used, if it has one.
 ///
 /// # Errors
 /// There are no packages, no room, or the engine refuses.
@@ -157,7 +140,7 @@ fn sort(installed: &Installed, content: &Content) -> (BTreeSet<String>, Vec<Path
     for program in &content.programs {
         let real = program.canonicalize().unwrap_or_else(|_| program.clone());
         if let Some(environment) = virtual_environment(program) {
-            // The scripts in it name their interpreter by the path at which it was made.
+            // Its scripts contain the path of their interpreter.
             mounts.extend(environment.canonicalize());
             mounts.insert(environment);
             match installed.owner(&real_interpreter(program)) {
@@ -180,7 +163,8 @@ fn real_interpreter(program: &Path) -> PathBuf {
     link.canonicalize().unwrap_or(link)
 }
 
-/// An interpreter that no package owns (pyenv, a build of one's own): its folder is mounted, its libraries are packages.
+/// For an interpreter that no package owns (pyenv, your own build): mounts its folder, and adds the packages of its
+/// libraries.
 fn add_foreign(
     installed: &Installed,
     interpreter: &Path,
@@ -196,11 +180,11 @@ fn add_foreign(
     roots.extend(libraries(installed, &linked));
 }
 
-/// Packages of the libraries that programs and modules are linked with.
+/// Packages of the libraries that programs and modules link to.
 fn libraries(installed: &Installed, files: &[PathBuf]) -> BTreeSet<String> {
     let mut command = Command::new("ldd");
     command.args(files);
-    let output = brief::run_apart(command, TIMEOUT).map(|ended| ended.output).unwrap_or_default();
+    let output = command::run_apart(command, TIMEOUT).map(|ended| ended.output).unwrap_or_default();
     let paths: BTreeSet<PathBuf> = output
         .lines()
         .filter_map(|line| line.split_ascii_whitespace().find(|word| word.starts_with('/') && !word.ends_with(':')))
@@ -224,7 +208,7 @@ fn digest_of(packages: &BTreeMap<String, String>) -> String {
     short_digest(format!("{LAYOUT}\n{text}").as_bytes())
 }
 
-/// Enough of a digest to name a content.
+/// Enough of a digest to identify the content.
 pub(super) fn short_digest(content: &[u8]) -> String {
     let mut digest = digest::of_bytes(content);
     digest.truncate(16);
@@ -250,9 +234,9 @@ fn pack<'a>(
     fs::write(&list, names).map_err(|error| refused(error.to_string()))?;
     let mut command = Command::new("tar");
     command.args(["--create", "--no-recursion", "--directory=/", "--file"]).arg(archive).arg("--files-from").arg(&list);
-    // Unreadable files (keys of the host's services) are none of an image's business.
+    // Unreadable files, such as keys of the host's services, do not belong in an image.
     command.arg("--ignore-failed-read");
-    let ended = brief::run(command, TIMEOUT).map_err(|error| refused(error.to_string()))?;
+    let ended = command::run(command, TIMEOUT).map_err(|error| refused(error.to_string()))?;
     let _ = fs::remove_file(&list);
     if ended.status.success() { Ok(()) } else { Err(refused(ended.text)) }
 }
@@ -261,7 +245,7 @@ fn contents(folder: PathBuf) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// `/bin/sh` is `/usr/bin/sh` where `/bin` is a link: a path through a link would make a folder of it in the image.
+/// If `/bin` is a link, `/bin/sh` becomes `/usr/bin/sh`. Otherwise the link would become a folder in the image.
 fn in_merged_usr(file: &Path) -> Option<PathBuf> {
     let parent = file.parent()?.canonicalize().ok()?;
     Some(parent.join(file.file_name()?))

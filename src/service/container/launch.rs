@@ -1,21 +1,27 @@
-//! The command lines of one container.
+//! Command lines for one container.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+use lasthop_model::{
+    container::{Network, RenderedContainer},
+    engine::EngineKind,
 };
 
 use super::{
-    RUN_LABEL, SANDBOX_LABEL,
-    engine::{Engine, EngineError, Kind},
-    network,
+    engine::{Engine, EngineError, REMOVAL},
+    labels, network,
     volume::Volume,
 };
-use crate::experiment::container::{Network, RenderedContainer};
+use crate::system::interrupt;
 
-/// netavark leaves chains of a network behind when several of its containers go at the same time.
-static REMOVING: Mutex<()> = Mutex::new(());
+/// Removes one container at a time, because netavark leaves chains behind when several containers of a network go at
+/// the same time. True once a removal hung: then the others are left to the guard.
+static REMOVING: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// A place on a bridge network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +31,14 @@ pub struct OnBridge {
     pub gateway: Ipv4Addr,
 }
 
-/// A container that is to be started, or runs.
+/// A container to start, or that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     pub engine: Engine,
     /// Unique on the machine.
     pub name: String,
     pub image: String,
-    /// Folders of programs, where the image does not say them itself.
+    /// Folders of programs, unless the image defines them.
     pub path: Option<&'static str>,
     pub run: String,
     pub sandbox: String,
@@ -44,7 +50,7 @@ pub struct Launch {
     pub volume: Option<Volume>,
     /// Name of the container whose network namespace it joins.
     pub joined: Option<String>,
-    /// Whether it is a supervisor's, with other services in it.
+    /// Whether a supervisor runs in it, with other services.
     pub holds_others: bool,
     /// Folders that are mounted at their own paths.
     pub writable: Vec<PathBuf>,
@@ -52,7 +58,7 @@ pub struct Launch {
     /// Working directory.
     pub directory: PathBuf,
     pub cpus: Vec<u32>,
-    /// `USER:GROUP` in numbers, where it is not the engine's or the image's choice.
+    /// `USER:GROUP` in numbers, unless the engine or the image chooses.
     pub user: Option<String>,
 }
 
@@ -66,12 +72,12 @@ impl Launch {
         words.extend(self.publish.iter().flat_map(|publish| ["--publish".to_owned(), publish.clone()]));
         words.extend(self.limits());
         words.extend(["--stop-signal".to_owned(), stop_signal.to_owned()]);
-        // Its output goes to the client's, and from there to the service's log: no second copy.
+        // Its output already reaches the service's log through the client, so the engine need not keep a copy.
         words.push("--log-driver=none".to_owned());
         self.end(words, command)
     }
 
-    /// The container of a command of the preparation, which has a name of its own so that it can be removed.
+    /// The container for a command of the preparation. It has its own name, so that it can be removed.
     #[must_use]
     pub fn for_preparation(&self, command: usize) -> Self {
         Self { name: format!("{}-prepare-{command}", self.name), ..self.clone() }
@@ -95,18 +101,26 @@ impl Launch {
         words
     }
 
-    /// Removes the container, whatever state it is in.
+    /// Removes the container in any state.
     ///
     /// # Errors
-    /// The engine refuses.
+    /// The engine refuses, or hangs.
     pub fn remove(&self) -> Result<(), EngineError> {
         let mut words = vec!["rm", "--force", "--volumes"];
-        if self.engine.kind == Kind::Podman {
+        if self.engine.kind == EngineKind::Podman {
             words.extend(["--time", "0", "--depend"]);
         }
         words.push(&self.name);
-        let _one_at_a_time = REMOVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _shield = interrupt::shield();
+        let mut hung = REMOVING.lock().unwrap_or_else(PoisonError::into_inner);
+        if hung.is_some_and(|at| at.elapsed() < REMOVAL) {
+            return Err(EngineError::Hangs(self.engine.kind.name()));
+        }
         match self.engine.remove(&words) {
+            Err(error @ EngineError::Hangs(_)) => {
+                *hung = Some(Instant::now());
+                Err(error)
+            }
             Err(_) if self.pid().is_err() => Ok(()),
             removed => removed,
         }
@@ -118,7 +132,7 @@ impl Launch {
         self.publish.as_ref()?.rsplit_once(':')?.0.parse().ok()
     }
 
-    /// Number of its first process in the host's numbering.
+    /// Pid of its first process, as the host sees it.
     ///
     /// # Errors
     /// There is no such container.
@@ -126,18 +140,18 @@ impl Launch {
         let answer = self.inspect("{{.State.Pid}}")?;
         let wrong = || EngineError::Failed {
             command: format!("{} inspect {}", self.engine.kind.name(), self.name),
-            cause: format!("its process number is `{}`", answer.trim()),
+            cause: format!("its pid is `{}`", answer.trim()),
         };
         answer.trim().parse().map_err(|_| wrong())
     }
 
-    /// Whether load to it stays on this machine.
+    /// Whether traffic to it stays on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.engine.rootless || self.bridge.as_ref().is_none_or(|place| network::is_local(place.address, place.gateway))
     }
 
-    /// Whether the kernel killed it for its memory limit.
+    /// Whether the kernel killed it because it reached its memory limit.
     #[must_use]
     pub fn out_of_memory(&self) -> bool {
         self.inspect("{{.State.OOMKilled}}").is_ok_and(|answer| answer.trim() == "true")
@@ -149,8 +163,7 @@ impl Launch {
 
     fn begin(&self, environment: &[(String, String)]) -> Vec<String> {
         let mut words = vec![self.engine.client(), "run".to_owned(), "--pull=never".to_owned()];
-        words.push(format!("--label={RUN_LABEL}={}", self.run));
-        words.push(format!("--label={SANDBOX_LABEL}={}", self.sandbox));
+        words.extend(labels(&self.run, &self.sandbox));
         words.extend(["--workdir".to_owned(), self.directory.display().to_string()]);
         words.extend(self.path.map(|path| format!("--env=PATH={path}")));
         words.extend(environment.iter().map(|(name, value)| format!("--env={name}={value}")));
@@ -186,7 +199,7 @@ impl Launch {
         words
     }
 
-    /// The program takes the place of whatever the image would start.
+    /// Runs the program instead of the image's entry point.
     fn end(&self, mut words: Vec<String>, command: &[String]) -> Vec<String> {
         let (program, arguments) = command.split_first().map_or(("", &[][..]), |(program, rest)| (program, rest));
         words.push(format!("--entrypoint={program}"));

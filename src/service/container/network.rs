@@ -1,14 +1,16 @@
-//! The bridge network of a run: made by the engine, which chooses a free subnet; addresses in it are given out here, so that
-//! they are known before a container starts.
+//! The bridge network of a run. The engine creates it and chooses a free subnet. lasthop assigns the addresses in it,
+//! so that they are known before a container starts.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
+use lasthop_model::engine::EngineKind;
+
 use super::{
-    RUN_LABEL, SANDBOX_LABEL,
-    engine::{Engine, EngineError, Kind},
+    engine::{Engine, EngineError},
+    labels,
 };
 
-/// First host number that is given out; the engine takes those below.
+/// First host number that lasthop assigns. The engine uses those below.
 const FIRST: u32 = 16;
 
 /// A network of a run.
@@ -27,16 +29,16 @@ struct Subnet {
 }
 
 impl Bridge {
-    /// Makes the network of a run.
+    /// Creates the network of a run.
     ///
     /// # Errors
-    /// The engine refuses, or says nothing of its subnet.
+    /// The engine refuses, or does not tell the subnet.
     pub fn create(engine: &Engine, run: &str, sandbox: &str) -> Result<Self, EngineError> {
         match engine.kind {
-            Kind::Podman => Self::make(engine, run, sandbox, None),
-            Kind::Docker => {
-                // Docker gives out addresses on request only where the subnet was requested, too: ask for the one that
-                // it would choose.
+            EngineKind::Podman => Self::make(engine, run, sandbox, None),
+            EngineKind::Docker => {
+                // Docker accepts requested addresses only in a requested subnet, so request the one that it would
+                // choose.
                 let chosen = Self::make(engine, run, sandbox, None)?;
                 engine.ask(["network", "rm", run])?;
                 Self::make(engine, run, sandbox, Some(chosen.subnet))
@@ -45,11 +47,10 @@ impl Bridge {
     }
 
     fn make(engine: &Engine, run: &str, sandbox: &str, subnet: Option<Subnet>) -> Result<Self, EngineError> {
-        let labels = [format!("--label={RUN_LABEL}={run}"), format!("--label={SANDBOX_LABEL}={sandbox}")];
         let mut words = vec!["network".to_owned(), "create".to_owned()];
-        words.extend(labels);
-        if engine.kind == Kind::Podman {
-            // Addresses are known: a name server would be one more process.
+        words.extend(labels(run, sandbox));
+        if engine.kind == EngineKind::Podman {
+            // Addresses are known, so a name server would be a needless process.
             words.push("--disable-dns".to_owned());
         }
         if let Some(subnet) = subnet {
@@ -59,18 +60,18 @@ impl Bridge {
         words.push(run.to_owned());
         engine.ask(&words)?;
         let format = match engine.kind {
-            Kind::Podman => "{{range .Subnets}}{{.Subnet}} {{.Gateway}}\n{{end}}",
-            Kind::Docker => "{{range .IPAM.Config}}{{.Subnet}} {{.Gateway}}\n{{end}}",
+            EngineKind::Podman => "{{range .Subnets}}{{.Subnet}} {{.Gateway}}\n{{end}}",
+            EngineKind::Docker => "{{range .IPAM.Config}}{{.Subnet}} {{.Gateway}}\n{{end}}",
         };
         let answer = engine.ask(["network", "inspect", "--format", format, run])?;
         let found = answer.lines().find_map(|line| parse(line, run));
         found.ok_or_else(|| EngineError::Failed {
             command: format!("{} network inspect {run}", engine.kind.name()),
-            cause: format!("no IPv4 subnet is in its answer `{}`", answer.trim()),
+            cause: format!("its answer `{}` contains no IPv4 subnet", answer.trim()),
         })
     }
 
-    /// The address with this number, from 0; `None` when the subnet is too small.
+    /// The address with this number, counted from 0; `None` if the subnet is too small.
     #[must_use]
     pub fn address(&self, number: u32) -> Option<Ipv4Addr> {
         let size = 1_u32.checked_shl(32 - self.subnet.prefix).unwrap_or(0);
@@ -79,13 +80,13 @@ impl Bridge {
     }
 }
 
-/// Whether packets to an address on a bridge stay on the machine: then the kernel sends them from the gateway's address.
-/// Without its bridge the address may well be answered by somebody elsewhere.
+/// Whether packets to an address on a bridge stay on this machine: the kernel then sends them from the gateway's
+/// address. Without its bridge, some other machine might answer at the address.
 #[must_use]
 pub fn is_local(address: Ipv4Addr, gateway: Ipv4Addr) -> bool {
     let from = || {
         let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-        // Connecting a datagram socket asks for the route and sends nothing.
+        // Connecting a datagram socket looks up the route and sends nothing.
         socket.connect((address, 9)).ok()?;
         socket.local_addr().ok()
     };

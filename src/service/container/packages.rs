@@ -1,4 +1,4 @@
-//! Debian's packages as they are installed here: which one owns a file, what it depends on, which files it has.
+//! The Debian packages installed on this machine: which package owns a file, its dependencies, its files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -11,7 +11,7 @@ use std::{
 pub struct Installed {
     info: PathBuf,
     packages: HashMap<String, Package>,
-    /// Packages by the name of what they provide.
+    /// Packages by the names that they provide.
     provided: HashMap<String, Vec<String>>,
 }
 
@@ -27,7 +27,7 @@ impl Installed {
     /// Reads `/var/lib/dpkg`.
     ///
     /// # Errors
-    /// This is no Debian system, or the database cannot be read.
+    /// This is not a Debian system, or the database cannot be read.
     pub fn read() -> io::Result<Self> {
         let status = fs::read_to_string("/var/lib/dpkg/status")?;
         Ok(Self::parse(&status, PathBuf::from("/var/lib/dpkg/info")))
@@ -58,7 +58,7 @@ impl Installed {
         self.packages.contains_key(package)
     }
 
-    /// The package that a file belongs to. The file may be listed with or without `/usr` before it.
+    /// The package that owns a file. It may list the file with or without `/usr` in front.
     #[must_use]
     pub fn owner(&self, file: &Path) -> Option<String> {
         let file = file.to_str()?;
@@ -69,7 +69,7 @@ impl Installed {
         self.packages.keys().find(owns).cloned()
     }
 
-    /// These packages and all that they depend on, as far as they are installed, each with its version.
+    /// These packages and all their installed dependencies, each with its version.
     #[must_use]
     pub fn closure(&self, roots: &BTreeSet<String>) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What a run needs for all of its containers: the engine, the image, the network; and where each service of a stack is put.
+//! What a run needs for all its containers (engine, image, network), and where each service of a stack runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,26 +9,25 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_load::spec::Address;
+use lasthop_model::{
+    binding::Bindings,
+    container::{Network, Publish, RenderedContainer},
+    engine::{EngineKind, Images},
+    program::Program,
+};
 
 use super::{
     containerfile::{self, BuildError, Context, FILE},
-    engine::{Engine, EngineError, Kind},
-    image::{self, Content, Image, ImageError, Images, Origin},
+    engine::{Engine, EngineError},
+    image::{self, Content, Image, ImageError, Origin},
     launch::{Launch, OnBridge},
     leftovers,
     network::Bridge,
     supervisor::Supervisor,
     volume::{Volume, VolumeError},
 };
-use crate::{
-    experiment::{
-        container::{Network, Publish, RenderedContainer},
-        model::Program,
-    },
-    service::bindings::Bindings,
-};
 
-/// Why a run has no containers.
+/// The containers of a run cannot be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
     #[error(transparent)]
@@ -41,13 +40,15 @@ pub enum SiteError {
     NoContainerfile,
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    #[error("cannot write into the sandbox: {0}")]
+    #[error("cannot write to the sandbox: {0}")]
     Sandbox(#[from] io::Error),
-    #[error("the network {0} has no address left")]
+    #[error("the network {0} has no free address")]
     Full(String),
-    #[error("service `{service}` is to run inside `{holder}`, which does not run in a container of its own before it")]
+    #[error(
+        "service `{service}` should run inside `{holder}`, but `{holder}` does not have its own container or starts later"
+    )]
     NotHeld { service: String, holder: String },
-    #[error("service `{service}` shares the network of `{other}`, which does not run in a container")]
+    #[error("service `{service}` should share the network of `{other}`, but `{other}` does not run in a container")]
     NotShared { service: String, other: String },
     #[error(
         "rootless {engine} gives containers addresses that this machine cannot reach: {what} needs {engine} as root"
@@ -72,14 +73,14 @@ pub struct Site {
 /// Where a service runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Housing {
-    /// In a container of its own.
+    /// In its own container.
     Own(Launch),
-    /// In a supervisor's.
+    /// In a supervisor's container.
     Inside(Supervisor),
 }
 
 impl Housing {
-    /// The container, its own or the supervisor's.
+    /// Its own container or the supervisor's.
     #[must_use]
     pub fn container(&self) -> &Launch {
         match self {
@@ -93,11 +94,11 @@ impl Housing {
 #[derive(Clone, Debug, Default)]
 pub struct Needs<'a> {
     pub images: Images,
-    /// The experiment's folder, where it has a Containerfile.
+    /// The experiment's folder, if it has a Containerfile.
     pub context: Option<Context<'a>>,
     /// By recipe.
     pub programs: BTreeMap<String, Program>,
-    /// Of an image of the host's packages.
+    /// For an image built from the host's packages.
     pub content: Content,
     pub bridge: bool,
     /// The most containers of a stack.
@@ -107,10 +108,10 @@ pub struct Needs<'a> {
 }
 
 impl Site {
-    /// Makes the image, the network and the volumes.
+    /// Creates the image, the network and the volumes.
     ///
     /// # Errors
-    /// The engine refuses, or there is nothing to make an image of.
+    /// The engine refuses, or there is nothing to build an image from.
     pub fn open(engine: Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Self, SiteError> {
         leftovers::announce(&engine, sandbox)?;
         let image = image(&engine, sandbox, needs)?;
@@ -125,7 +126,7 @@ impl Site {
         Ok(Self { engine, image, run, sandbox: sandbox.to_owned(), bridge, most: needs.most, volumes })
     }
 
-    /// Version of the engine and what it is made of, for the record.
+    /// Version and components of the engine, for the record.
     #[must_use]
     pub fn describe(&self) -> String {
         let parts = self.engine.parts().ok();
@@ -134,10 +135,10 @@ impl Site {
         format!("{}{rootless}{}", self.engine.version, parts.unwrap_or_default())
     }
 
-    /// Puts the services of a stack into their containers: corrects their addresses, and yields how each is started.
+    /// Assigns the services of a stack to their containers. Corrects their addresses, and returns how to start each.
     ///
     /// # Errors
-    /// No address is left, or a path cannot be had with this engine.
+    /// There is no free address, or this engine cannot provide a path.
     pub fn place(
         &self,
         bindings: &mut Bindings,
@@ -170,7 +171,7 @@ impl Site {
         format!("{}-{}.{}-{service}", self.run, bindings.round, bindings.stack)
     }
 
-    /// Where the server listens and where clients find it.
+    /// Where the server listens, and where clients reach it.
     fn addresses(
         &self,
         bindings: &mut Bindings,
@@ -191,7 +192,7 @@ impl Site {
             let engine = self.engine.kind.name();
             return Err(SiteError::Rootless { engine, what: "a bridge address" });
         }
-        // Stacks of one run are up at the same time; rounds are not.
+        // Stacks of one run are up at the same time, rounds are not.
         let own =
             bridge.address(bindings.stack as u32 * self.most + number).ok_or(SiteError::Full(bridge.name.clone()))?;
         let place = Place {
@@ -220,7 +221,8 @@ impl Site {
         joined: Option<String>,
     ) -> Launch {
         let binding = &bindings.services[name];
-        // Sockets, and rendered files that one service reads of another, are found where they are without containers.
+        // Sockets, and rendered files that one service reads from another, keep the paths that they have without
+        // containers.
         let folder = |path: &Path| path.parent().unwrap_or(path).to_owned();
         let mut writable = vec![folder(&binding.directory), folder(&binding.runtime), binding.cache.clone()];
         writable.dedup();
@@ -230,9 +232,9 @@ impl Site {
         let root = rustix::process::geteuid().is_root();
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let as_own = binding.account.as_ref().map(|account| account.ids);
-        let stranger = self.engine.kind == Kind::Docker && !self.engine.rootless && !root;
+        let stranger = self.engine.kind == EngineKind::Docker && !self.engine.rootless && !root;
         let foreign = self.image.origin == Origin::Containerfile;
-        // Whoever its Containerfile would run it as could not enter the run's private folders.
+        // The user in its Containerfile could not enter the run's private folders.
         let user = as_own.or(stranger.then_some(ids)).or(foreign.then_some((0, 0)));
         Launch {
             engine: self.engine.clone(),
@@ -256,7 +258,7 @@ impl Site {
     }
 }
 
-/// The image of a run: by the experiment's Containerfile, or of the host's packages.
+/// The image of a run, built from the experiment's Containerfile or from the host's packages.
 fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, SiteError> {
     let of_host = |because| Ok(image::of_host(engine, &needs.content, because, sandbox)?);
     let context = match (needs.images, needs.context) {
@@ -274,7 +276,7 @@ fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, Si
     }
 }
 
-/// The socket of a service, if it has one, on a volume: at the same path for all.
+/// Moves the socket of a service, if it has one, to a volume, where it has the same path for everyone.
 fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), VolumeError> {
     let folder = format!("{}.{}.{name}", bindings.round, bindings.stack);
     let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
@@ -286,7 +288,7 @@ fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), Vo
     Ok(())
 }
 
-/// The supervisor of a service, which is found where its container is.
+/// The supervisor of a service. The service is reached at the address of its container.
 fn supervisor(
     bindings: &mut Bindings,
     launches: &mut IndexMap<String, Housing>,
@@ -306,10 +308,10 @@ fn supervisor(
     Ok(Supervisor { container: launch.clone(), directory })
 }
 
-/// In the network namespace of another service: where that one is reached, at a port of its own.
+/// A service in the network namespace of another one is reached at the other's address, on its own port.
 fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
     let host = match bindings.services.get(other).map(|binding| (&binding.address, &binding.listen)) {
-        // Whoever listens everywhere has an address that is not loopback.
+        // A service that listens on all addresses is not reached on loopback.
         Some((Address::Tcp(address), Address::Tcp(listen))) if listen.ip().is_unspecified() => address.ip(),
         _ => return,
     };
@@ -330,16 +332,18 @@ struct Place {
 #[cfg(test)]
 mod tests {
     use lasthop_load::spec::Transport;
+    use lasthop_model::binding::{Account, ServiceBinding};
 
     use super::*;
-    use crate::service::{
-        bindings::{Account, ServiceBinding},
-        container::network,
-    };
+    use crate::service::container::network;
 
     fn site(most: u32) -> Site {
-        let engine =
-            Engine { kind: Kind::Podman, program: "/usr/bin/podman".into(), version: String::new(), rootless: false };
+        let engine = Engine {
+            kind: EngineKind::Podman,
+            program: "/usr/bin/podman".into(),
+            version: String::new(),
+            rootless: false,
+        };
         let image = Image {
             name: "image".into(),
             mounts: vec![],
@@ -359,6 +363,7 @@ mod tests {
                 directory: "/record".into(),
                 record: "/record".into(),
                 account: None,
+                needed: Vec::new(),
                 cache: "/cache".into(),
                 runtime: "/runtime".into(),
                 transport: Transport::Tcp,
@@ -371,7 +376,14 @@ mod tests {
             (name.clone(), binding)
         };
         let account = Account { user: String::new(), group: String::new(), is_root: false, ids: (0, 0) };
-        Bindings { round: 0, stack, services: names.iter().map(binding).collect(), account, cpus: vec![] }
+        Bindings {
+            round: 0,
+            stack,
+            services: names.iter().map(binding).collect(),
+            account,
+            secret: String::new(),
+            cpus: vec![],
+        }
     }
 
     #[test]

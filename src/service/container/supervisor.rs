@@ -1,8 +1,8 @@
-//! Several services in one container, under supervisord: how each is started, found, watched and stopped.
+//! Runs several services in one container under supervisord.
 //!
-//! supervisord itself is a service with a recipe and a container of its own. Its configuration includes what lies in the folder
-//! `programs` of its directory; for every service that runs inside, a program is put there when its turn has come, so that
-//! order, preparation and readiness are those of any other service.
+//! supervisord itself is a service with its own recipe and container. Its configuration includes the folder `programs`
+//! in its directory. Each service inside gets a program there when its turn comes, so order, preparation and readiness
+//! work as for any other service.
 
 use std::{
     fmt::Write as _,
@@ -11,22 +11,23 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lasthop_model::service::RenderedService;
+
 use super::{engine::EngineError, launch::Launch};
 use crate::{
-    experiment::model::RenderedService,
-    service::{
-        guard::Exit,
+    service::guard::Exit,
+    system::{
         process::{self, Stat},
         shell::quoted,
     },
 };
 
-/// Folder of the programs in supervisord's directory; its configuration includes `programs/*.conf`.
+/// Folder of the programs in supervisord's directory. Its configuration includes `programs/*.conf`.
 pub const PROGRAMS: &str = "programs";
 /// Name of its configuration file.
 const CONFIGURATION: &str = "supervisord.conf";
 
-/// The longest that killed processes may take to be gone.
+/// The longest that killed processes may take to end.
 const KILL: Duration = Duration::from_secs(2);
 
 /// The supervisor of a service.
@@ -43,14 +44,14 @@ pub struct Supervisor {
 pub struct Supervised {
     supervisor: Supervisor,
     name: String,
-    /// In the host's numbering, with its start: names it for ever.
+    /// Its pid as the host sees it, and its start time, which together identify it uniquely.
     pub pid: i32,
     start_ticks: u64,
-    /// Where supervisord writes how its programs ended.
+    /// The log where supervisord writes how its programs ended.
     log: PathBuf,
 }
 
-/// Why a program does not run.
+/// A program cannot be started or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
     #[error("cannot write {path}: {cause}")]
@@ -62,7 +63,7 @@ pub enum SupervisorError {
 }
 
 impl Supervisor {
-    /// Has the service started; `log` gets its output. It is not ready yet.
+    /// Lets supervisord start the service, with its output in `log`. It is not ready yet.
     ///
     /// # Errors
     /// supervisord does not answer, or the program ended at once.
@@ -89,7 +90,7 @@ impl Supervisor {
         let started = found.and_then(|pid| Some((pid, Stat::of(pid)?.start_ticks)));
         let (pid, start_ticks) =
             started.ok_or_else(|| SupervisorError::NotStarted(format!("{} {}", said.trim(), answer.trim())))?;
-        let log = self.directory.join(crate::service::bindings::LOG);
+        let log = self.directory.join(lasthop_model::binding::LOG);
         Ok(Supervised { supervisor: self.clone(), name: service.name.clone(), pid, start_ticks, log })
     }
 
@@ -109,7 +110,7 @@ impl Supervised {
         (!alive).then(|| end_of(&self.name, &fs::read_to_string(&self.log).unwrap_or_default()))
     }
 
-    /// Has supervisord stop it: by its signal, then by a kill.
+    /// Lets supervisord stop it: first by its signal, then by a kill.
     ///
     /// # Errors
     /// supervisord does not answer.
@@ -121,7 +122,7 @@ impl Supervised {
         Ok(())
     }
 
-    /// What it started and did not take along. supervisord gives each program a process group of its own, numbered as the program.
+    /// The processes that it left behind. supervisord gives each program its own process group, with the program's pid.
     fn kill_the_rest(&self) {
         let Ok(first) = self.supervisor.container.pid() else { return };
         let is_left = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.group == self.pid && stat.state != b'Z');
@@ -144,8 +145,8 @@ impl Supervised {
     }
 }
 
-/// What supervisord's log says of the end of a program: `exited: NAME (exit status 3; not expected)` or
-/// `exited: NAME (terminated by SIGKILL; not expected)`. Without such a line it is gone with its container.
+/// How a program ended, from supervisord's log: `exited: NAME (exit status 3; not expected)` or
+/// `exited: NAME (terminated by SIGKILL; not expected)`. Without such a line, it ended with its container.
 fn end_of(name: &str, log: &str) -> Exit {
     let line = log.lines().rev().find_map(|line| line.split_once(&format!("exited: {name} ("))).map(|(_, rest)| rest);
     let word = |prefix: &str| line?.strip_prefix(prefix)?.split([';', ')', ' ']).next();
@@ -154,8 +155,8 @@ fn end_of(name: &str, log: &str) -> Exit {
     code.or_else(signal).unwrap_or(Exit::Signal(libc::SIGKILL))
 }
 
-/// The program as a script: quoting, environment and directory are the shell's business and not that of supervisord's format,
-/// which reads `;` and `%` in words of its own.
+/// The program as a shell script, which handles quoting, environment and directory. supervisord's own format interprets
+/// `;` and `%`.
 fn script(service: &RenderedService, directory: &Path) -> String {
     let mut text = format!("cd {}\n", quoted(&directory.display().to_string()));
     for (name, value) in &service.environment {
@@ -166,7 +167,7 @@ fn script(service: &RenderedService, directory: &Path) -> String {
     text
 }
 
-/// Never started again: a server that died is a failure, not an outage.
+/// It is never restarted: a server that died is a failure of the run.
 fn section(service: &RenderedService, script: &Path, log: &Path) -> String {
     let seconds = service.stop.timeout.max(Duration::from_secs(1)).as_secs();
     format!(
@@ -179,7 +180,7 @@ fn section(service: &RenderedService, script: &Path, log: &Path) -> String {
     )
 }
 
-/// The host's number of a process that has another one in its container.
+/// The pid on the host of a process that has another pid in its container.
 fn outer_pid(first: i32, inner: i32) -> Option<i32> {
     let is_it = |pid: &i32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

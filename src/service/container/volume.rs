@@ -1,5 +1,5 @@
-//! A volume of a run: made by the engine, mounted at the same path in containers as the host has it, so that a socket on it has
-//! one path everywhere.
+//! A volume of a run. The engine creates it, and containers mount it at the same path as on the host, so that a socket
+//! on it has one path everywhere.
 
 use std::{
     fs::DirBuilder,
@@ -9,19 +9,19 @@ use std::{
 };
 
 use super::{
-    RUN_LABEL, SANDBOX_LABEL,
     engine::{Engine, EngineError},
+    labels,
 };
 use crate::service::sandbox::SOCKET_PATH_LIMIT;
 
-/// Why a socket cannot be on a volume.
+/// A socket cannot be on a volume.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(
-        "the volume {name} is at {folder}, where this user cannot make a folder: {cause}; a socket on it can be reached with \
-         rootless podman, or as root"
+        "the volume {name} is at {folder}, where this user cannot create a folder: {cause}; use rootless podman, or \
+         run lasthop as root"
     )]
     Closed { name: String, folder: PathBuf, cause: io::Error },
     #[error(
@@ -36,29 +36,30 @@ pub enum VolumeError {
 pub struct Volume {
     /// Unique on the machine.
     pub name: String,
-    /// Where the engine keeps it, and where containers have it.
+    /// Where the engine keeps it, and where containers mount it.
     pub folder: PathBuf,
 }
 
 impl Volume {
-    /// Makes the volume `name` of a run, with the labels of the run.
+    /// Creates the volume `name` with the labels of the run.
     ///
     /// # Errors
     /// The engine refuses, or does not say where it keeps it.
     pub fn create(engine: &Engine, run: &str, sandbox: &str, name: &str) -> Result<Self, VolumeError> {
         let name = format!("{run}-{name}");
-        let labels = [format!("--label={RUN_LABEL}={run}"), format!("--label={SANDBOX_LABEL}={sandbox}")];
-        engine.ask(["volume", "create", &labels[0], &labels[1], &name])?;
+        let create = ["volume", "create"].map(str::to_owned).into_iter();
+        engine.ask(create.chain(labels(run, sandbox)).chain([name.clone()]))?;
         let answer = engine.ask(["volume", "inspect", "--format", "{{.Mountpoint}}", &name])?;
         let folder = PathBuf::from(answer.trim());
         if folder.is_absolute() {
             return Ok(Self { name, folder });
         }
         let command = format!("{} volume inspect {name}", engine.kind.name());
-        Err(EngineError::Failed { command, cause: format!("its mount point is `{}`", answer.trim()) }.into())
+        Err(EngineError::Failed { command, cause: format!("the engine reports the mount point `{}`", answer.trim()) }
+            .into())
     }
 
-    /// The path of a socket in a folder of its own, which is made and given to the account that the server runs as.
+    /// The path of a socket in a new folder, which belongs to the account that the server runs as.
     ///
     /// # Errors
     /// The path is too long, or this user cannot write where the engine keeps its volumes.

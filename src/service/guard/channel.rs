@@ -1,9 +1,10 @@
-//! Packets of JSON with file descriptors beside them, over a pair of Unix sockets.
+//! Sends JSON packets and file descriptors over a pair of Unix sockets.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 use rustix::net::{
@@ -12,28 +13,30 @@ use rustix::net::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Larger packets are refused by the sender.
+/// The largest packet in bytes. The sender refuses larger ones.
 const PACKET: usize = 160 * 1024;
-/// The most file descriptors that come with a packet.
+/// The most file descriptors per packet.
 const DESCRIPTORS: usize = 3;
 
-/// One end of the conversation. Both directions keep the bounds of packets.
+/// One end of the channel. Packet boundaries are kept in both directions.
 #[derive(Debug)]
 pub(super) struct Channel(OwnedFd);
 
 impl Channel {
-    /// Two ends that know each other; neither is inherited by a child unless it is given.
-    pub fn pair() -> io::Result<(Self, OwnedFd)> {
+    /// Two connected ends. A child inherits neither unless it is given one. The other side must read what this end
+    /// sends within this time.
+    pub fn pair(patience: Duration) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        sockopt::set_socket_timeout(&ours, sockopt::Timeout::Send, Some(patience))?;
         Ok((Self(ours), theirs))
     }
 
-    /// Takes over an end that was inherited; refuses anything that is not one.
+    /// Takes over an inherited end. Refuses any other kind of descriptor.
     pub fn inherited(end: OwnedFd) -> io::Result<Self> {
         match sockopt::socket_type(&end) {
             Ok(SocketType::SEQPACKET) => Ok(Self(end)),
-            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is another kind of socket")),
+            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a lasthop channel")),
             Err(error) => Err(error.into()),
         }
     }
@@ -42,7 +45,7 @@ impl Channel {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// Both ends read the end of the conversation from now on.
+    /// Closes the channel in both directions.
     pub fn shut_down(&self) {
         let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
     }
@@ -109,9 +112,11 @@ mod tests {
 
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     #[test]
     fn descriptors_travel_beside_the_message() {
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::pair(PATIENCE).unwrap();
         let theirs = Channel::inherited(theirs).unwrap();
         let (reader, writer) = io::pipe().unwrap();
         ours.send(&"here", &[reader.as_fd()]).unwrap();
@@ -129,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_packet_of_the_largest_size_arrives_and_a_larger_one_is_refused() {
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::pair(PATIENCE).unwrap();
         let theirs = Channel::inherited(theirs).unwrap();
         ours.send(&"x".repeat(PACKET - 2), &[]).unwrap();
         assert_eq!(theirs.receive::<String>().unwrap().unwrap().0.len(), PACKET - 2);

@@ -14,58 +14,77 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
 use super::{
     channel::Channel,
     message::{Exit, Report, Request, SpawnRequest},
+    serve::send_signal,
     sweep::kill_strays,
 };
-use crate::service::{container::leftovers, namespace, sandbox::Sandbox};
+use crate::{
+    service::{container::leftovers, sandbox::Sandbox, veth},
+    system::interrupt::{self, LOOK},
+};
 
-/// The longest that the guard may take for an answer that needs no waiting.
+/// The longest that the guard may take to answer a request that needs no waiting.
 const ANSWER: Duration = Duration::from_secs(10);
+/// The longest that it may take to end. Its own limits for whatever hangs are shorter.
+const END: Duration = Duration::from_secs(90);
+/// The id of no request.
+const NOBODY: u64 = 0;
 
 /// What went wrong between lasthop and its guard.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
     #[error("cannot start lasthop's guard process: {0}")]
     Launch(io::Error),
-    #[error("lasthop's guard process has died, and with it everything it had started; start the run again")]
+    #[error("lasthop's guard process has died, and with it everything that it started")]
     Lost,
     #[error("lasthop's guard process does not answer")]
     Silent,
+    #[error("lasthop's guard process ({0}) has not ended; run `lasthop clean` to remove what it leaves behind")]
+    Lingers(i32),
+    #[error("interrupted")]
+    Interrupted,
     #[error("cannot start `{program}`: {cause}")]
     Refused { program: String, cause: String },
-    #[error("cannot make a pipe or open /dev/null: {0}")]
+    #[error("cannot create a pipe or open /dev/null: {0}")]
     Streams(io::Error),
     #[error("cannot ask the guard: {0}")]
     Ask(io::Error),
 }
 
-/// The running guard. When it is dropped everything that it started is ended, and the sandbox removed.
+/// The running guard. Dropping it ends everything that it started and removes the sandbox.
 #[derive(Debug)]
 pub struct Guard {
     link: Arc<Link>,
     process: Mutex<Child>,
+    /// Listens to the guard, and cleans up if it was killed.
+    listener: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The conversation with the guard, shared by all children.
 #[derive(Debug)]
 struct Link {
     channel: Channel,
+    /// Pid of the guard, which cannot be reused before it is waited for.
+    guard: i32,
     news: Mutex<News>,
     changed: Condvar,
     next: AtomicU64,
     closing: AtomicBool,
 }
 
-/// What the guard has reported and nobody has asked for yet.
+/// Reports of the guard that nobody has collected yet.
 #[derive(Debug, Default)]
 struct News {
     begun: bool,
     lost: bool,
+    /// It has not answered a request, so further requests would be a waste of time.
+    silent: bool,
     spawned: HashMap<u64, Result<i32, String>>,
     stopped: HashMap<u64, bool>,
     /// By the number of the request that started the process.
@@ -81,25 +100,26 @@ impl Guard {
         Self::launch_from(Path::new("/proc/self/exe"), sandbox)
     }
 
-    /// As [`Guard::launch`], from another executable of lasthop; for tests.
+    /// Like [`Guard::launch`], with another executable, for tests.
     ///
     /// # Errors
     /// As [`Guard::launch`].
     pub fn launch_from(lasthop: &Path, sandbox: &Sandbox) -> Result<Self, GuardError> {
-        let (channel, theirs) = Channel::pair().map_err(GuardError::Launch)?;
+        let (channel, theirs) = Channel::pair(ANSWER).map_err(GuardError::Launch)?;
         let process = start_guard(lasthop, theirs).map_err(GuardError::Launch)?;
         let link = Arc::new(Link {
             channel,
+            guard: process.id() as i32,
             news: Mutex::default(),
             changed: Condvar::new(),
-            next: AtomicU64::new(1),
+            next: AtomicU64::new(NOBODY + 1),
             closing: AtomicBool::new(false),
         });
-        let guard = Self { link: Arc::clone(&link), process: Mutex::new(process) };
-        listen(link, sandbox.path().to_owned()).map_err(GuardError::Launch)?;
+        let listener = listen(Arc::clone(&link), sandbox.path().to_owned()).map_err(GuardError::Launch)?;
+        let guard = Self { link, process: Mutex::new(process), listener: Mutex::new(Some(listener)) };
         let begin = Request::Begin { sandbox: sandbox.path().to_owned() };
         guard.link.channel.send(&begin, &[sandbox.lock()]).map_err(GuardError::Ask)?;
-        let refused = guard.link.wait_for(ANSWER, |news| match news.spawned.remove(&0) {
+        let refused = guard.link.answer(ANSWER, |news| match news.spawned.remove(&0) {
             Some(Err(cause)) => Some(Some(cause)),
             _ => news.begun.then_some(None),
         })?;
@@ -109,10 +129,10 @@ impl Guard {
         }
     }
 
-    /// Number of the guard process.
+    /// Pid of the guard.
     #[must_use]
     pub fn pid(&self) -> i32 {
-        lock(&self.process).id() as i32
+        self.link.guard
     }
 
     /// Starts a process under the guard.
@@ -124,20 +144,60 @@ impl Guard {
         let (stdin, input) = spawn.stdin.open().map_err(GuardError::Streams)?;
         let (stdout, output) = spawn.stdout.open(None).map_err(GuardError::Streams)?;
         let (stderr, error) = spawn.stderr.open(Some(&output)).map_err(GuardError::Streams)?;
+        if interrupt::heard() {
+            return Err(GuardError::Interrupted);
+        }
         let id = self.link.next.fetch_add(1, Ordering::Relaxed);
         let request = Request::Spawn(SpawnRequest { id, ..spawn.request });
         self.link.ask(&request, &[input.as_fd(), output.as_fd(), error.as_fd()])?;
-        let answer = self.link.wait_for(ANSWER, |news| news.spawned.remove(&id))?;
-        let pid = answer.map_err(|cause| GuardError::Refused { program, cause })?;
-        Ok(GuardedChild { id, pid, stdin, stdout, stderr, link: Arc::clone(&self.link) })
+        // If this is dropped before its pid is known, the process is still ended.
+        let mut child = GuardedChild { id, pid: 0, stdin, stdout, stderr, link: Arc::clone(&self.link) };
+        let answer = self.link.answer(ANSWER, |news| news.spawned.remove(&id))?;
+        child.pid = answer.map_err(|cause| GuardError::Refused { program, cause })?;
+        Ok(child)
+    }
+
+    /// Asks whether it still works. A guard that is about to end does not answer. This way its end is noticed before
+    /// the processes that it ends look like failures of their own.
+    ///
+    /// # Errors
+    /// [`GuardError::Lost`] or [`GuardError::Silent`]: nothing that it started can be counted on.
+    pub fn check(&self) -> Result<(), GuardError> {
+        let _shield = interrupt::shield();
+        self.link.stop(NOBODY, 0, Duration::ZERO).map(drop)
+    }
+
+    /// Whether it is known to be gone or not to answer.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        let news = lock(&self.link.news);
+        news.lost || news.silent
+    }
+
+    /// Ends everything that it started, removes the sandbox, and waits until both are done.
+    ///
+    /// # Errors
+    /// [`GuardError::Lingers`]: it takes longer than anything it does may take.
+    pub fn end(&self) -> Result<(), GuardError> {
+        let Some(listener) = lock(&self.listener).take() else { return Ok(()) };
+        self.link.wake();
+        self.link.closing.store(true, Ordering::Relaxed);
+        self.link.channel.shut_down();
+        let is_gone = || lock(&self.process).try_wait().is_ok_and(|status| status.is_some()) && listener.is_finished();
+        let deadline = Instant::now() + END;
+        while !is_gone() {
+            if Instant::now() > deadline {
+                return Err(GuardError::Lingers(self.pid()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.link.closing.store(true, Ordering::Relaxed);
-        self.link.channel.shut_down();
-        let _ = lock(&self.process).wait();
+        let _ = self.end();
     }
 }
 
@@ -154,22 +214,23 @@ fn start_guard(lasthop: &Path, channel: OwnedFd) -> io::Result<Child> {
 }
 
 /// Sorts the reports of the guard until it is gone.
-fn listen(link: Arc<Link>, sandbox: PathBuf) -> io::Result<()> {
+fn listen(link: Arc<Link>, sandbox: PathBuf) -> io::Result<JoinHandle<()>> {
     let channel = link.channel.try_clone()?;
     let listen = move || {
         while let Ok(Some((report, _))) = channel.receive::<Report>() {
             link.note(report);
         }
         if !link.closing.load(Ordering::Relaxed) {
-            // The guard was killed: what it guarded must not live on.
+            // The guard was killed, so its processes must be killed too.
+            let _shield = interrupt::shield();
             kill_strays(&sandbox);
+            link.lose();
             leftovers::remove(&sandbox);
-            namespace::remove(&sandbox);
+            veth::remove(&sandbox);
         }
-        lock(&link.news).lost = true;
-        link.changed.notify_all();
+        link.lose();
     };
-    std::thread::Builder::new().name("guard".to_owned()).spawn(listen).map(drop)
+    std::thread::Builder::new().name("guard".to_owned()).spawn(listen)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -178,10 +239,48 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Link {
     fn ask(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<(), GuardError> {
+        if lock(&self.news).silent {
+            return Err(GuardError::Silent);
+        }
         self.channel.send(request, descriptors).map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => GuardError::Lost,
+            io::ErrorKind::WouldBlock => GuardError::Silent,
             _ => GuardError::Ask(error),
         })
+    }
+
+    /// Continues a guard that somebody has stopped, because it has to end what it started.
+    fn wake(&self) {
+        // Once it has been waited for, its pid may belong to another process.
+        if !self.closing.load(Ordering::Relaxed) {
+            send_signal(self.guard, libc::SIGCONT);
+        }
+    }
+
+    fn lose(&self) {
+        lock(&self.news).lost = true;
+        self.changed.notify_all();
+    }
+
+    /// Ends a process, and returns whether it had to be killed.
+    fn stop(&self, child: u64, signal: i32, timeout: Duration) -> Result<bool, GuardError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.ask_to_stop(Some(id), child, signal, timeout)?;
+        self.answer(timeout + ANSWER, |news| news.stopped.remove(&id))
+    }
+
+    fn ask_to_stop(&self, id: Option<u64>, child: u64, signal: i32, timeout: Duration) -> Result<(), GuardError> {
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.ask(&Request::Stop { id, child, signal, timeout_ms }, &[])
+    }
+
+    /// Like [`Self::wait_for`], for an answer from the guard.
+    fn answer<T>(&self, timeout: Duration, find: impl FnMut(&mut News) -> Option<T>) -> Result<T, GuardError> {
+        let answer = self.wait_for(timeout, find);
+        if matches!(answer, Err(GuardError::Silent)) {
+            lock(&self.news).silent = true;
+        }
+        answer
     }
 
     fn note(&self, report: Report) {
@@ -197,7 +296,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Waits until `find` yields something.
+    /// Waits until `find` returns something.
     fn wait_for<T>(&self, timeout: Duration, mut find: impl FnMut(&mut News) -> Option<T>) -> Result<T, GuardError> {
         let deadline = Instant::now() + timeout;
         let mut news = lock(&self.news);
@@ -206,18 +305,20 @@ impl Link {
                 return Ok(found);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match (news.lost, left.is_zero()) {
-                (true, _) => return Err(GuardError::Lost),
-                (false, true) => return Err(GuardError::Silent),
-                (false, false) => {
-                    news = self.changed.wait_timeout(news, left).unwrap_or_else(PoisonError::into_inner).0;
+            match () {
+                () if news.lost => return Err(GuardError::Lost),
+                () if interrupt::heard() => return Err(GuardError::Interrupted),
+                () if left.is_zero() => return Err(GuardError::Silent),
+                () => {
+                    let look = self.changed.wait_timeout(news, left.min(LOOK));
+                    news = look.unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
         }
     }
 }
 
-/// A process to be started. Its environment is lasthop's own, changed by [`Spawn::env`] and [`Spawn::without`].
+/// A process to start. Its environment is lasthop's, changed by [`Spawn::env`] and [`Spawn::without`].
 #[derive(Debug, Default)]
 pub struct Spawn {
     request: SpawnRequest,
@@ -240,7 +341,7 @@ impl Spawn {
         self
     }
 
-    /// Takes a variable away that lasthop has.
+    /// Removes a variable from the environment.
     #[must_use]
     pub fn without(mut self, name: impl Into<String>) -> Self {
         self.request.without.push(name.into());
@@ -260,10 +361,11 @@ impl Spawn {
         self
     }
 
-    /// User and group number to run as; needs root.
+    /// User and group number to run as, and what it needs in folders that this user cannot enter; takes root.
     #[must_use]
-    pub fn user(mut self, user: u32, group: u32) -> Self {
-        self.request.user = Some((user, group));
+    pub fn user(mut self, ids: (u32, u32), needed: &[PathBuf]) -> Self {
+        self.request.user = Some(ids);
+        self.request.needed = needed.to_vec();
         self
     }
 
@@ -271,6 +373,21 @@ impl Spawn {
     #[must_use]
     pub fn stop_signal(mut self, signal: i32) -> Self {
         self.request.stop_signal = Some(signal);
+        self
+    }
+
+    /// Sends the signals that stop it to its whole group, so that they reach a script and what it runs.
+    #[must_use]
+    pub fn as_group(mut self) -> Self {
+        self.request.as_group = true;
+        self
+    }
+
+    /// Gives it private System V shared memory and semaphores if lasthop is root. The kernel removes them when it ends,
+    /// however it ends.
+    #[must_use]
+    pub fn own_ipc(mut self) -> Self {
+        self.request.own_ipc = true;
         self
     }
 
@@ -312,7 +429,7 @@ pub enum Output {
     /// To lasthop.
     Pipe,
     File(File),
-    /// As the standard output, for the standard error.
+    /// For standard error: the same as standard output.
     Same,
     /// To lasthop's own standard error.
     Inherit,
@@ -347,7 +464,7 @@ impl Output {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
     pub exit: Option<Exit>,
-    /// It, or something that descended from it, had to be killed.
+    /// It, or one of its descendants, had to be killed.
     pub forced: bool,
 }
 
@@ -373,7 +490,7 @@ impl GuardedChild {
     /// Waits for its end; `None` if it still runs when the time is over.
     ///
     /// # Errors
-    /// The guard is gone.
+    /// The guard is gone, or there was an interrupt.
     pub fn wait(&self, timeout: Duration) -> Result<Option<Exit>, GuardError> {
         match self.link.wait_for(timeout, |news| news.exits.get(&self.id).copied()) {
             Ok(exit) => Ok(Some(exit)),
@@ -382,28 +499,23 @@ impl GuardedChild {
         }
     }
 
-    /// Sends a signal to the process, waits for its end, and kills what is left of its group and its descendants, at
-    /// once when it has ended in time, or else after `timeout`. All of them are gone when this returns.
+    /// Sends a signal to the process, waits for it to end, at most for `timeout`, and then kills what remains of its
+    /// group and its descendants. All of them are gone when this returns.
     ///
     /// # Errors
     /// The guard is gone or does not answer.
     pub fn stop(&self, signal: i32, timeout: Duration) -> Result<Stopped, GuardError> {
-        let id = self.link.next.fetch_add(1, Ordering::Relaxed);
-        self.ask_to_stop(Some(id), signal, timeout)?;
-        let forced = self.link.wait_for(timeout + ANSWER, |news| news.stopped.remove(&id))?;
+        let _shield = interrupt::shield();
+        self.link.wake();
+        let forced = self.link.stop(self.id, signal, timeout)?;
         Ok(Stopped { exit: self.exited(), forced })
-    }
-
-    fn ask_to_stop(&self, id: Option<u64>, signal: i32, timeout: Duration) -> Result<(), GuardError> {
-        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        self.link.ask(&Request::Stop { id, child: self.id, signal, timeout_ms }, &[])
     }
 }
 
 impl Drop for GuardedChild {
     fn drop(&mut self) {
         if lock(&self.link.news).exits.remove(&self.id).is_none() {
-            let _ = self.ask_to_stop(None, libc::SIGKILL, Duration::ZERO);
+            let _ = self.link.ask_to_stop(None, self.id, libc::SIGKILL, Duration::ZERO);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What lasthop and its guard say to each other: one JSON object a packet, file descriptors beside it.
+//! Messages between lasthop and its guard: one JSON object per packet, with file descriptors attached.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 /// From lasthop to the guard.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Request {
-    /// The first message; with it comes the locked file of the sandbox.
+pub enum Request {
+    /// The first message, with the locked file of the sandbox attached.
     Begin { sandbox: PathBuf },
-    /// Start a process; with it come its standard input, output and error.
+    /// Start a process, with its standard input, output and error attached.
     Spawn(SpawnRequest),
-    /// Send `signal` to the process that `Spawn` number `child` started, and kill what is left of its group and
-    /// descendants `timeout_ms` later. Without `id` no report is wanted.
+    /// Send `signal` to the process that `Spawn` number `child` started, and kill what remains of its group and
+    /// descendants `timeout_ms` later. Without `id`, do not report.
     Stop { id: Option<u64>, child: u64, signal: i32, timeout_ms: u64 },
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct SpawnRequest {
+pub struct SpawnRequest {
     pub id: u64,
     /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
-    /// Beside what the guard inherited from lasthop.
+    /// Added to the environment that the guard inherited from lasthop.
     pub environment: Vec<(String, String)>,
     pub without: Vec<String>,
     pub directory: Option<PathBuf>,
@@ -29,13 +29,19 @@ pub(super) struct SpawnRequest {
     pub cpus: Vec<usize>,
     /// User and group number to run as.
     pub user: Option<(u32, u32)>,
-    /// What ends it in an orderly way when lasthop has died; without it is killed at once.
+    /// What it needs in folders that this user cannot enter.
+    pub needed: Vec<PathBuf>,
+    /// The signal that ends it in an orderly way if lasthop has died. Without one it is killed at once.
     pub stop_signal: Option<i32>,
+    /// Signals that stop it go to its whole group.
+    pub as_group: bool,
+    /// Give it private System V shared memory and semaphores, if this process may do that. They end with it.
+    pub own_ipc: bool,
 }
 
 /// From the guard to lasthop.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Report {
+pub enum Report {
     /// The guard is ready for requests.
     Begun,
     Refused {
@@ -51,7 +57,7 @@ pub(super) enum Report {
         child: u64,
         exit: Exit,
     },
-    /// The process and everything that descended from it is gone.
+    /// The process and all its descendants are gone.
     Stopped {
         id: u64,
         forced: bool,

@@ -1,4 +1,4 @@
-//! The guard: a process that starts everything a run needs, and ends it, whatever becomes of lasthop.
+//! The guard: a process that starts everything a run needs, and ends it, whatever happens to lasthop.
 //!
 //! ```text
 //! lasthop ──channel── lasthop guard ──┬── nginx ── worker
@@ -6,17 +6,17 @@
 //!                                     └── lasthop drive
 //! ```
 //!
-//! - It has a session of its own, so Ctrl-C in the terminal reaches lasthop only.
-//! - It is a subreaper: an orphan below it becomes its child. What is to be ended is exactly what descends from it.
+//! - It has its own session, so Ctrl-C in the terminal reaches only lasthop.
+//! - It is a subreaper: an orphan below it becomes its child. So the processes to end are exactly its descendants.
 //! - Each process that it starts has its own group and dies with the guard (parent-death signal).
-//! - When the channel ends, which it does however lasthop dies, the guard stops all, kills until no descendant is
-//!   left, removes the sandbox and ends.
-//! - If the guard itself is killed, lasthop notices and kills what is left; if both are, the next lasthop does
+//! - When the channel closes, which it does however lasthop dies, the guard stops its processes, kills until no descendant
+//!   is left, removes the sandbox and exits.
+//! - If the guard itself is killed, lasthop notices and kills what remains. If both are killed, the next lasthop does
 //!   ([`sweep()`]).
 
 mod channel;
 mod client;
-mod message;
+pub mod message;
 mod serve;
 pub mod signal;
 mod sweep;
@@ -24,7 +24,7 @@ mod sweep;
 pub use client::{Guard, GuardError, GuardedChild, Input, Output, Spawn, Stopped};
 pub use message::Exit;
 pub use serve::{ServeError, serve};
-pub use sweep::{Swept, sweep, sweep_in};
+pub use sweep::{Sweep, Swept, sweep, sweep_in};
 
 /// The environment variable that marks each process of a run; its value is the path of the sandbox.
 pub const MARKER: &str = "LASTHOP_RUN";

@@ -1,12 +1,13 @@
-//! The guard process: parent of everything that a run starts, and the one that ends it.
+//! The guard process, which is the parent of everything that a run starts, and ends it.
 //!
-//! It is single-threaded: the parent-death signal of its children is bound to the thread that started them.
+//! It is single-threaded, because the parent-death signal of a child is bound to the thread that started it.
 
 use std::{
     collections::HashMap,
-    fs, io,
+    fs::File,
+    io,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::{net::UnixStream, process::CommandExt},
     },
     path::{Path, PathBuf},
@@ -16,7 +17,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
-    process::{Pid, Signal, WaitOptions},
+    process::{Gid, Pid, Signal, Uid, WaitOptions},
 };
 
 use super::{
@@ -25,17 +26,16 @@ use super::{
     message::{Exit, Report, Request, SpawnRequest},
     sweep::GuardRecord,
 };
-use crate::service::{
-    container::leftovers,
-    namespace,
-    process::{Stat, descendants},
+use crate::{
+    service::{container::leftovers, passage::Passage, sandbox, veth},
+    system::process::{self, Handle, Stat, descendants, kill_descendants},
 };
 
-/// How long servers may take for an orderly end when lasthop has died.
+/// How long servers may take to end in order when lasthop has died.
 const GRACE: Duration = Duration::from_secs(1);
 /// When the guard gives up on processes that even SIGKILL does not end.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// How often it looks whether the descendants of a stopped process are gone.
+/// How often it checks whether the descendants of a stopped process are gone.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Why the guard could not do its work.
@@ -45,10 +45,12 @@ pub enum ServeError {
     NotAChannel(io::Error),
     #[error("cannot set up the guard: {0}")]
     SetUp(io::Error),
-    #[error("processes {0:?} could not be ended: they are left running")]
+    #[error("could not end the processes {0:?}; they are still running")]
     Left(Vec<i32>),
     #[error("cannot remove the sandbox {path}: {cause}")]
     Sandbox { path: PathBuf, cause: io::Error },
+    #[error("the container engine did not remove {}; run `lasthop clean` when it answers again", .0.join(", "))]
+    Contained(Vec<String>),
 }
 
 /// Runs the guard until lasthop has gone, then ends every descendant and removes the sandbox.
@@ -65,20 +67,30 @@ pub fn serve() -> Result<(), ServeError> {
 
 /// A process that lasthop asked for.
 struct Ward {
-    /// Number of the request that it was asked for with.
+    /// Id of the request that started it.
     id: u64,
     program: String,
     stop_signal: Option<i32>,
+    as_group: bool,
     stopping: Option<Stopping>,
 }
 
-/// A stop that was asked for and is not yet complete.
+impl Ward {
+    fn signal(&self, pid: i32, signal: i32) {
+        send_signal(pid, signal);
+        if self.as_group {
+            signal_group(pid, signal);
+        }
+    }
+}
+
+/// A stop that is not yet complete.
 struct Stopping {
     /// Number of the request, if its completion is to be reported.
     id: Option<u64>,
     deadline: Instant,
     forced: bool,
-    /// What descended from the process when the stop was asked for.
+    /// The descendants of the process when the stop began and, once it has ended, the members of its group.
     family: Vec<Stat>,
 }
 
@@ -89,8 +101,8 @@ struct Warden {
     /// Becomes readable when the guard itself is told to end.
     told_to_end: UnixStream,
     wards: HashMap<i32, Ward>,
-    /// Stops whose process has ended; others of its family may still live.
-    leaving: Vec<(i32, Stopping)>,
+    /// Stops whose process has ended, but whose descendants may still live.
+    leaving: Vec<Stopping>,
     sandbox: Option<PathBuf>,
     /// Keeps the sandbox locked for as long as the guard lives.
     _lock: Option<OwnedFd>,
@@ -177,7 +189,8 @@ impl Warden {
         let program = request.command.first().cloned().unwrap_or_default();
         let report = match self.start(&request, descriptors) {
             Ok(pid) => {
-                self.wards.insert(pid, Ward { id, program, stop_signal: request.stop_signal, stopping: None });
+                let SpawnRequest { stop_signal, as_group, .. } = request;
+                self.wards.insert(pid, Ward { id, program, stop_signal, as_group, stopping: None });
                 Report::Spawned { id, pid }
             }
             Err(error) => Report::Refused { id, cause: error.to_string() },
@@ -201,13 +214,12 @@ impl Warden {
         if let Some(directory) = &request.directory {
             command.current_dir(directory);
         }
-        if let Some((user, group)) = request.user {
-            command.uid(user).gid(group);
-        }
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::from(error));
         command.process_group(0);
-        before_exec(&mut command, &request.cpus);
-        // Whoever is started here is waited for by `reap`, which must see all children, adopted ones too.
+        let identity = request.user.map(|ids| Identity::new(ids, &request.needed)).transpose()?;
+        before_exec(&mut command, identity, &request.cpus);
+        let _own = request.own_ipc.then(OwnIpc::enter);
+        // `reap` waits for every child, including those started here and adopted ones.
         command.spawn().map(|child| child.id() as i32)
     }
 
@@ -217,7 +229,7 @@ impl Warden {
         };
         let family = descendants(pid).into_iter().filter_map(Stat::of).collect();
         ward.stopping = Some(Stopping { id, deadline: Instant::now() + timeout, forced: false, family });
-        send_signal(pid, signal);
+        ward.signal(pid, signal);
         self.advance_stops();
     }
 
@@ -229,7 +241,7 @@ impl Warden {
         Some(deadline.saturating_duration_since(Instant::now()).max(TICK))
     }
 
-    /// Kills what has overstayed, and reports the stops that are complete.
+    /// Kills what has exceeded its time, and reports the stops that are complete.
     fn advance_stops(&mut self) {
         let now = Instant::now();
         for (pid, ward) in &mut self.wards {
@@ -242,28 +254,31 @@ impl Warden {
             }
         }
         let mut leaving = std::mem::take(&mut self.leaving);
-        leaving.retain_mut(|(group, stopping)| {
+        leaving.retain_mut(|stopping| {
             stopping.family.retain(is_same);
-            let gone = stopping.family.is_empty() && !group_lives(*group);
+            let gone = stopping.family.is_empty();
             if gone {
                 self.report_stopped(stopping.id, stopping.forced);
             } else {
                 stopping.forced = true;
                 kill_family(stopping);
-                kill_group(*group);
             }
             !gone
         });
         self.leaving = leaving;
     }
 
-    /// Waits for every child that has ended, asked for or adopted.
+    /// Reaps every child that has ended, started here or adopted.
     fn reap(&mut self) {
         while let Some(pid) = ended_child() {
-            let ward = self.wards.remove(&pid);
-            if ward.is_some() {
-                // While it is a zombie its number cannot be taken by a stranger.
+            let mut ward = self.wards.remove(&pid);
+            if let Some(ward) = &mut ward {
+                // While it is a zombie, its pid cannot be reused. Nothing can join its group any more when this
+                // returns, so it is enough to wait for the current members.
                 kill_group(pid);
+                if let Some(stopping) = &mut ward.stopping {
+                    stopping.family.extend(members(pid));
+                }
             }
             let Some(number) = Pid::from_raw(pid) else { continue };
             let Ok(Some((_, status))) = rustix::process::waitpid(Some(number), WaitOptions::NOHANG) else { continue };
@@ -273,7 +288,7 @@ impl Warden {
                     (None, signal) => Exit::Signal(signal.unwrap_or(0)),
                 };
                 self.report(&Report::Exited { child: ward.id, exit });
-                self.leaving.extend(ward.stopping.map(|stopping| (pid, stopping)));
+                self.leaving.extend(ward.stopping);
             }
         }
         self.advance_stops();
@@ -284,19 +299,24 @@ impl Warden {
         self.remove_containers();
         self.end_orderly();
         let left = self.kill_all();
+        let mut contained = Vec::new();
         if let Some(sandbox) = &self.sandbox {
-            // What a client that had to be killed had asked for.
-            leftovers::remove(sandbox);
-            namespace::remove(sandbox);
+            // Containers that a killed client had asked for.
+            contained = leftovers::remove(sandbox).left;
+            veth::remove(sandbox);
         }
         if let Some(path) = self.sandbox.take() {
-            remove(&path).map_err(|cause| ServeError::Sandbox { path, cause })?;
+            sandbox::remove(&path).map_err(|cause| ServeError::Sandbox { path, cause })?;
         }
-        if left.is_empty() { Ok(()) } else { Err(ServeError::Left(left)) }
+        match (left.is_empty(), contained.is_empty()) {
+            (true, true) => Ok(()),
+            (false, _) => Err(ServeError::Left(left)),
+            (true, false) => Err(ServeError::Contained(contained)),
+        }
     }
 
-    /// Removes containers until no client of their engine is left. A client that is killed while it sets up a network
-    /// leaves links and rules that nobody takes down any more; one whose container is removed ends by itself.
+    /// Removes containers until no client of their engine is left. A client whose container is removed ends by itself,
+    /// while one that is killed while it sets up a network leaves links and rules behind that nobody removes.
     fn remove_containers(&mut self) {
         let Some(sandbox) = self.sandbox.clone() else { return };
         let Some(client) = leftovers::client(&sandbox) else { return };
@@ -315,7 +335,7 @@ impl Warden {
     fn end_orderly(&mut self) {
         for (pid, ward) in &self.wards {
             match ward.stop_signal {
-                Some(signal) => send_signal(*pid, signal),
+                Some(signal) => ward.signal(*pid, signal),
                 None => kill_group(*pid),
             }
         }
@@ -325,17 +345,16 @@ impl Warden {
         }
     }
 
-    /// Kills until no child is left, and returns those that could not be killed. A subreaper inherits every
-    /// orphan below it, so having no child means having no descendant.
+    /// Kills until no child is left, and returns those that could not be killed. A subreaper inherits every orphan
+    /// below it, so if it has no child, it has no descendant.
     fn kill_all(&mut self) -> Vec<i32> {
         let me = rustix::process::getpid().as_raw_pid();
         let deadline = Instant::now() + GIVE_UP;
         while has_children() {
-            let left = descendants(me);
+            let left = kill_descendants(me);
             if Instant::now() > deadline {
                 return left;
             }
-            left.into_iter().for_each(|pid| send_signal(pid, libc::SIGKILL));
             self.reap_for(TICK);
         }
         Vec::new()
@@ -349,24 +368,59 @@ impl Warden {
     }
 }
 
-/// Leaves nothing of a directory, also when something is written into it meanwhile.
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(_) => fs::remove_dir_all(path).or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        }),
-        Ok(()) => Ok(()),
+/// Moves the guard into a private IPC namespace while it starts a process there. Without the rights for that, it stays
+/// in its own.
+struct OwnIpc(Option<File>);
+
+impl OwnIpc {
+    fn enter() -> Self {
+        let home = File::open("/proc/self/ns/ipc").ok();
+        // SAFETY: unshare has no memory effects; the guard has one thread.
+        Self(home.filter(|_| unsafe { libc::unshare(libc::CLONE_NEWIPC) } == 0))
     }
 }
 
-/// What happens in the child between fork and exec. It must not allocate.
-fn before_exec(command: &mut Command, cpus: &[usize]) {
+impl Drop for OwnIpc {
+    fn drop(&mut self) {
+        if let Some(home) = &self.0 {
+            // SAFETY: setns has no memory effects; the descriptor is that of the namespace that was left.
+            unsafe { libc::setns(home.as_raw_fd(), libc::CLONE_NEWIPC) };
+        }
+    }
+}
+
+/// Whom a child becomes.
+struct Identity {
+    user: Uid,
+    group: Gid,
+    passage: Passage,
+}
+
+impl Identity {
+    fn new((user, group): (u32, u32), needed: &[PathBuf]) -> io::Result<Self> {
+        let passage = Passage::to(needed, (user, group))?;
+        Ok(Self { user: Uid::from_raw(user), group: Gid::from_raw(group), passage })
+    }
+
+    /// The way first: afterwards there are no rights to make it with.
+    fn assume(&mut self) -> io::Result<()> {
+        self.passage.open()?;
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_gid(self.group)?;
+        Ok(rustix::thread::set_thread_uid(self.user)?)
+    }
+}
+
+/// Runs in the child between fork and exec. It must not allocate.
+fn before_exec(command: &mut Command, mut identity: Option<Identity>, cpus: &[usize]) {
     let guard = rustix::process::getpid();
     let mut set = rustix::thread::CpuSet::new();
     cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
     let prepare = move || {
+        if let Some(identity) = &mut identity {
+            identity.assume()?;
+        }
+        // With another user the kernel forgets this.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         if rustix::process::getppid() != Some(guard) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
@@ -380,7 +434,7 @@ fn before_exec(command: &mut Command, cpus: &[usize]) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// The mask was inherited from whatever thread of lasthop started the guard.
+/// The mask was inherited from the thread of lasthop that started the guard.
 fn unblock_signals() {
     // SAFETY: the set is initialised by sigemptyset before it is read.
     unsafe {
@@ -405,7 +459,7 @@ fn drain(pipe: &UnixStream) {
     while io::Read::read(&mut &*pipe, &mut bytes).is_ok_and(|read| read > 0) {}
 }
 
-/// A child that has ended, still unwaited for.
+/// A child that has ended and was not waited for yet.
 fn ended_child() -> Option<i32> {
     // SAFETY: siginfo_t is plain data; waitid fills it or leaves it zero, and si_pid is valid after waitid.
     unsafe {
@@ -424,7 +478,7 @@ fn has_children() -> bool {
     }
 }
 
-/// Sends a signal to a child or descendant; one that is gone already needs none.
+/// Sends a signal to a child that was not waited for yet.
 pub(super) fn send_signal(pid: i32, signal: i32) {
     // SAFETY: kill has no memory effects; pid is that of one process, never 0 or negative.
     unsafe {
@@ -434,28 +488,39 @@ pub(super) fn send_signal(pid: i32, signal: i32) {
     }
 }
 
-fn kill_group(pid: i32) {
-    if let Some(group) = Pid::from_raw(pid) {
-        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+/// Sends a signal to the group of a child that was not waited for yet.
+fn signal_group(pid: i32, signal: i32) {
+    // SAFETY: kill has no memory effects; a negative number is that of one group, never 0 or -1.
+    unsafe {
+        if pid > 1 {
+            libc::kill(-pid, signal);
+        }
     }
 }
 
-fn group_lives(pid: i32) -> bool {
-    Pid::from_raw(pid).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
+fn kill_group(pid: i32) {
+    signal_group(pid, libc::SIGKILL);
 }
 
-/// Whether the number still belongs to the process that was read, alive or a zombie.
+/// The other members of a child's group.
+fn members(leader: i32) -> impl Iterator<Item = Stat> {
+    let is_member = move |stat: &Stat| stat.group == leader && stat.pid != leader;
+    process::all().into_iter().filter_map(Stat::of).filter(is_member)
+}
+
+/// Whether the pid still belongs to the same process, alive or a zombie.
 fn is_same(stat: &Stat) -> bool {
     Stat::of(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks)
 }
 
 fn kill_same(stat: &Stat) {
-    if is_same(stat) {
-        send_signal(stat.pid, libc::SIGKILL);
+    // Open it before looking at it, so that its pid cannot change hands in between.
+    if let Some(handle) = Handle::open(stat.pid).filter(|_| is_same(stat)) {
+        handle.kill();
     }
 }
 
-/// Kills a family, with what it has begotten since.
+/// Kills these processes and their new descendants.
 fn kill_family(stopping: &mut Stopping) {
     let new: Vec<Stat> = stopping.family.iter().flat_map(|stat| descendants(stat.pid)).filter_map(Stat::of).collect();
     stopping.family.extend(new);

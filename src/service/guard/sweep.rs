@@ -1,31 +1,34 @@
-//! What is left of runs whose guard was itself killed: found by their sandboxes, ended, removed.
+//! Cleans up after runs whose guard was killed: finds their sandboxes, ends their processes and removes both.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
-use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::{MARKER, serve::send_signal};
-use crate::service::{
-    container::leftovers::{self, Removed},
-    namespace,
-    process::{self, Stat},
-    sandbox,
+use super::MARKER;
+use crate::{
+    service::{
+        container::leftovers::{self, Removed},
+        sandbox::{self, Doubtful, Found},
+        veth,
+    },
+    system::{
+        private,
+        process::{self, Handle, Stat},
+    },
 };
 
 /// Name of the guard's file in a sandbox.
 const RECORD: &str = "guard.json";
 
-/// Which process guards a sandbox.
+/// The process that guards a sandbox.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GuardRecord {
     pid: i32,
     start_ticks: u64,
-    /// Where and when process numbers mean something: this boot, this process namespace.
+    /// The scope in which pids are valid: this boot, this pid namespace.
     world: String,
 }
 
@@ -36,15 +39,15 @@ impl GuardRecord {
     }
 
     pub fn write(&self, sandbox: &Path) -> io::Result<()> {
-        fs::write(sandbox.join(RECORD), serde_json::to_vec(self)?)
+        private::write(&sandbox.join(RECORD), &serde_json::to_vec(self)?)
     }
 
     fn read(sandbox: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(sandbox.join(RECORD)).ok()?).ok()
     }
 
-    /// Whether a process is in the session that the guard led. A number stays taken while a session has members, so
-    /// a living process of the guard's number that is not the guard means that the session is a stranger's.
+    /// Whether a process is in the guard's session. A pid is not reused while its session has members, so if a living
+    /// process has the guard's pid but is not the guard, the session belongs to somebody else.
     fn led(&self, stat: &Stat) -> bool {
         stat.session == self.pid
             && stat.start_ticks >= self.start_ticks
@@ -58,51 +61,70 @@ fn world() -> String {
     format!("{} {}", boot.trim(), namespace.display())
 }
 
-/// A sandbox that was cleared away.
+/// The result of a sweep.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    pub swept: Vec<Swept>,
+    /// Directories that are named like sandboxes but may be something else.
+    pub left: Vec<Doubtful>,
+}
+
+/// A sandbox that was removed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Swept {
     pub sandbox: PathBuf,
     /// Processes that were killed.
     pub killed: Vec<i32>,
-    /// What a container engine still had.
+    /// What was removed from a container engine.
     pub removed: Removed,
 }
 
-/// Clears away what killed runs of this user have left: their processes and their sandboxes.
+/// Removes what killed runs of this user left behind: processes and sandboxes.
 ///
-/// A sandbox is dead when nobody holds the lock of its lock file, which lasthop and its guard do as long as one lives.
+/// A sandbox is dead if nobody holds its lock. lasthop and its guard both hold it as long as they live.
 #[must_use]
-pub fn sweep() -> Vec<Swept> {
-    sandbox::parents().iter().flat_map(|parent| sweep_in(parent)).collect()
+pub fn sweep() -> Sweep {
+    let mut parents: Vec<PathBuf> = sandbox::parents().iter().filter_map(|parent| parent.canonicalize().ok()).collect();
+    parents.sort_unstable();
+    parents.dedup();
+    let mut all = Sweep::default();
+    for one in parents.iter().map(|parent| sweep_in(parent)) {
+        all.swept.extend(one.swept);
+        all.left.extend(one.left);
+    }
+    all
 }
 
-/// As [`sweep`], in one directory.
+/// Like [`sweep`], in one directory.
 #[must_use]
-pub fn sweep_in(parent: &Path) -> Vec<Swept> {
-    let mut swept = Vec::new();
-    for path in sandbox::unfinished_in(parent) {
-        if fs::remove_dir_all(&path).is_ok() {
-            swept.push(Swept { sandbox: path, killed: Vec::new(), removed: Removed::default() });
-        }
-    }
-    for path in sandbox::found_in(parent) {
-        let Ok(lock) = File::open(path.join(sandbox::LOCK)) else { continue };
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let killed = kill_strays(&path);
-            let removed = leftovers::remove(&path);
-            namespace::remove(&path);
-            if fs::remove_dir_all(&path).is_ok() {
-                swept.push(Swept { sandbox: path, killed, removed });
+pub fn sweep_in(parent: &Path) -> Sweep {
+    let mut sweep = Sweep::default();
+    let Ok(parent) = parent.canonicalize() else { return sweep };
+    for found in sandbox::found_in(&parent) {
+        match found {
+            Found::Doubtful(doubtful) => sweep.left.push(doubtful),
+            Found::Unfinished(path) if sandbox::remove_unfinished(&path).is_ok() => {
+                sweep.swept.push(Swept { sandbox: path, killed: Vec::new(), removed: Removed::default() });
             }
+            Found::Sandbox(path, file) if sandbox::lock(&file).is_ok() => sweep.swept.extend(clear_away(path)),
+            Found::Unfinished(_) | Found::Sandbox(..) => {}
         }
     }
-    swept
+    sweep
+}
+
+fn clear_away(sandbox: PathBuf) -> Option<Swept> {
+    let killed = kill_strays(&sandbox);
+    let removed = leftovers::remove(&sandbox);
+    veth::remove(&sandbox);
+    sandbox::remove(&sandbox).ok()?;
+    Some(Swept { sandbox, killed, removed })
 }
 
 /// Kills the processes of a run whose guard is dead, until none is found, and returns their numbers.
 ///
-/// They are known by the mark in their environment, or, since nginx and PostgreSQL overwrite theirs with a title, by
-/// the session that the guard led.
+/// They are recognised by the mark in their environment or by the guard's session, because nginx and PostgreSQL
+/// overwrite their environment with a title.
 pub(super) fn kill_strays(sandbox: &Path) -> Vec<i32> {
     let record = GuardRecord::read(sandbox).filter(|record| record.world == world());
     let mut killed = Vec::new();
@@ -111,8 +133,8 @@ pub(super) fn kill_strays(sandbox: &Path) -> Vec<i32> {
         if strays.is_empty() {
             break;
         }
-        for pid in strays {
-            send_signal(pid, libc::SIGKILL);
+        for (pid, handle) in strays {
+            handle.kill();
             if !killed.contains(&pid) {
                 killed.push(pid);
             }
@@ -122,7 +144,7 @@ pub(super) fn kill_strays(sandbox: &Path) -> Vec<i32> {
     killed
 }
 
-fn strays(sandbox: &Path, record: Option<&GuardRecord>) -> Vec<i32> {
+fn strays(sandbox: &Path, record: Option<&GuardRecord>) -> Vec<(i32, Handle)> {
     let mark = [MARKER.as_bytes(), b"=", sandbox.as_os_str().as_encoded_bytes()].concat();
     let me = rustix::process::getpid().as_raw_pid();
     let is_stray = |stat: &Stat| {
@@ -130,7 +152,12 @@ fn strays(sandbox: &Path, record: Option<&GuardRecord>) -> Vec<i32> {
             && stat.pid != me
             && (record.is_some_and(|record| record.led(stat)) || is_marked(stat.pid, &mark))
     };
-    process::all().into_iter().filter_map(Stat::of).filter(is_stray).map(|stat| stat.pid).collect()
+    let stray = |pid: i32| {
+        // Open it before looking at it, so that its pid cannot change hands in between.
+        let handle = Handle::open(pid)?;
+        Stat::of(pid).filter(is_stray).map(|_| (pid, handle))
+    };
+    process::all().into_iter().filter_map(stray).collect()
 }
 
 fn is_marked(pid: i32, mark: &[u8]) -> bool {

@@ -1,31 +1,35 @@
-//! The start of one service: its files, its preparation, its process or container, until it is who answers.
+//! Starts one service: files, preparation, process or container, until it answers at its address.
 
 use std::{
     fs::{self, OpenOptions},
-    io,
+    io::{self, Write as _},
     net::{SocketAddr, TcpListener},
-    os::unix::{fs::PermissionsExt, net::UnixListener},
+    os::unix::{
+        fs::{OpenOptionsExt, PermissionsExt},
+        net::UnixListener,
+    },
     path::{Component, Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use lasthop_load::spec::Address;
-
-use super::{Instance, Life, StackPlan, Stage, StartCause, StartError, shown_address, stop_signal, tail};
-use crate::{
-    experiment::model::RenderedService,
-    service::{
-        bindings::{LOG, ServiceBinding},
-        container::{launch::Launch, site::Housing},
-        guard::{Exit, Guard, GuardError, GuardedChild, Output, Spawn},
-        listener,
-        place::{PLACE, Place},
-        process,
-        readiness::{self, NotReady},
-    },
+use lasthop_model::{
+    binding::{LOG, ServiceBinding},
+    service::RenderedService,
 };
 
-/// A service that is being started.
+use super::{Instance, Life, StackPlan, Stage, StartCause, StartError, stop_signal, tail};
+use crate::{
+    service::{
+        container::{launch::Launch, site::Housing},
+        guard::{Exit, Guard, GuardError, GuardedChild, Output, Spawn},
+        place::{PLACE, Place},
+        readiness::{self, NotReady},
+    },
+    system::{interrupt, listener, private, process},
+};
+
+/// A service during its start.
 struct Start<'a> {
     guard: &'a Guard,
     binding: &'a ServiceBinding,
@@ -42,7 +46,7 @@ struct Up {
     helpers: Vec<(String, i32)>,
 }
 
-/// Starts a service and waits until it is ready; where it does not get there, it is ended.
+/// Starts a service and waits until it is ready. If it does not become ready, it is ended.
 ///
 /// # Errors
 /// The stage, the cause and the end of its log.
@@ -91,11 +95,18 @@ impl<'a> Start<'a> {
                 return Err(StartCause::Outside(name.clone()));
             }
             for folder in &folders {
-                write_file(folder.join(name), content)?;
+                write_file(folder.join(name), content, self.others_read(folder))?;
             }
         }
         let place = serde_json::to_vec_pretty(&Place::of(binding, service, self.container()));
-        write_file(binding.record.join(PLACE), &place.expect("plain data with text keys"))
+        write_file(binding.record.join(PLACE), &place.expect("plain data with text keys"), false)
+    }
+
+    /// Whether a process of another account may have to read a folder: in a container, or a server that drops root's
+    /// rights. Otherwise it stays private, because rendered files may hold passwords.
+    fn others_read(&self, folder: &Path) -> bool {
+        let by_another = self.housing.is_some() || rustix::process::geteuid().is_root();
+        by_another && folder == self.binding.directory
     }
 
     fn prepare(&self) -> Result<(), StartCause> {
@@ -109,43 +120,48 @@ impl<'a> Start<'a> {
                 Some(Housing::Inside(supervisor)) => (None, Some(supervisor.container.exec(command))),
                 None => (None, None),
             };
-            let child = self.guard.spawn(self.logged(contained.as_ref().unwrap_or(command))?)?;
-            match child.wait(self.service.prepare_timeout)? {
-                Some(exit) if exit.success() => {}
-                Some(exit) => return Err(StartCause::Prepare { command: command.join(" "), exit }),
-                None => return Err(self.give_up_preparation(&child, container.as_ref(), command)),
+            let spawn = self.logged(contained.as_ref().unwrap_or(command))?;
+            let child = self.guard.spawn(match contained {
+                Some(_) => spawn,
+                None => spawn.stop_signal(libc::SIGTERM).as_group(),
+            })?;
+            match child.wait(self.service.prepare_timeout) {
+                Ok(Some(exit)) if exit.success() => {}
+                Ok(Some(exit)) => return Err(StartCause::Prepare { command: command.join(" "), exit }),
+                late => {
+                    self.give_up_preparation(&child, container.as_ref())?;
+                    late?;
+                    let timeout = self.service.prepare_timeout;
+                    return Err(StartCause::PrepareTimedOut { command: command.join(" "), timeout });
+                }
             }
         }
         Ok(())
     }
 
-    /// The client goes first: until then it may still ask the engine for the container. One of a supervisor's is removed
-    /// with the stack.
-    fn give_up_preparation(&self, child: &GuardedChild, container: Option<&Launch>, command: &[String]) -> StartCause {
-        let _ = child.stop(libc::SIGKILL, Duration::ZERO);
-        match container.map_or(Ok(()), Launch::remove) {
-            Ok(()) => StartCause::PrepareTimedOut { command: command.join(" "), timeout: self.service.prepare_timeout },
-            Err(error) => StartCause::Engine(error),
-        }
+    /// Ends the client first, because it may still ask the engine for the container. A service inside a supervisor's
+    /// container is removed with the stack.
+    fn give_up_preparation(&self, child: &GuardedChild, container: Option<&Launch>) -> Result<(), StartCause> {
+        let _ = match self.housing {
+            Some(_) => child.stop(libc::SIGKILL, Duration::ZERO),
+            None => child.stop(libc::SIGTERM, self.service.stop.timeout),
+        };
+        container.map_or(Ok(()), Launch::remove).map_err(StartCause::Engine)
     }
 
-    /// Nobody else is where the service is to listen, and the place can hold a socket.
+    /// Checks that nobody else listens at the service's address, and that a socket can be made there.
     fn address_is_free(&self) -> Result<(), StartCause> {
         let (container, address) = (self.container(), &self.service.endpoint.address);
-        // Before the bridge is there its addresses are on the way to elsewhere, where anybody may answer.
+        // Until the bridge exists, its addresses would be routed off this machine, where anybody may answer.
         if is_loopback(address) || container.is_none_or(Launch::is_local) {
             nobody_answers(address)?;
         }
-        match address {
-            Address::Unix(path) => {
-                let volume = container.and_then(|container| container.volume.as_ref());
-                holds_sockets(path, volume.is_some_and(|volume| path.starts_with(&volume.folder)))
-            }
-            _ => Ok(()),
-        }
+        let Some(path) = address.path() else { return Ok(()) };
+        let volume = container.and_then(|container| container.volume.as_ref());
+        holds_sockets(path, volume.is_some_and(|volume| path.starts_with(&volume.folder)))
     }
 
-    /// Starts it: as a process, as a container, or by the supervisor of one.
+    /// Starts it as a process, as a container, or through a container's supervisor.
     fn begin(&self, stop_signal: i32) -> Result<Life, StartCause> {
         let service = self.service;
         let command = match self.housing {
@@ -159,10 +175,10 @@ impl<'a> Start<'a> {
             }
         };
         let spawn = self.logged(&command)?.stop_signal(stop_signal).cpus(self.cpus.iter().map(|cpu| *cpu as usize));
-        Ok(Life::Child(self.guard.spawn(spawn)?))
+        Ok(Life::Child(self.guard.spawn(if self.housing.is_some() { spawn } else { spawn.own_ipc() })?))
     }
 
-    /// Waits until it is ready, and sees that it is who answers.
+    /// Waits until it is ready, and checks that it is the one that answers.
     fn come_up(&self, life: &Life) -> Result<Up, StartCause> {
         let Self { service, .. } = self;
         let container = self.container();
@@ -178,9 +194,9 @@ impl<'a> Start<'a> {
         Ok(Up { after, pid, helpers })
     }
 
-    /// Ends what did not come up, and says why in the engine's words where these are better.
+    /// Ends a service that did not become ready. Replaces the cause by the engine's if that explains more.
     fn give_up(&self, life: &Life, stop_signal: i32, cause: StartCause) -> StartCause {
-        // What it still writes while it ends belongs to the log that is shown.
+        // It may still write to its log while it ends.
         let _ = life.stop(stop_signal, self.service.stop.timeout);
         let Some(Housing::Own(container)) = self.housing else { return cause };
         let explained = container_died(container, &cause);
@@ -203,32 +219,35 @@ impl<'a> Start<'a> {
         Ok(self.in_place(command).stdout(Output::File(file)).stderr(Output::Same))
     }
 
-    /// Runs in the service's directory; with its account and environment, which for the client of an engine are lasthop's.
+    /// Runs in the service's directory with its account and environment. For the client of an engine these are
+    /// lasthop's.
     fn in_place(&self, command: &[String]) -> Spawn {
         let spawn = Spawn::new(command).directory(&self.binding.directory);
         if self.housing.is_some() {
             return spawn;
         }
         let spawn = match &self.binding.account {
-            Some(account) => spawn.user(account.ids.0, account.ids.1),
+            Some(account) => spawn.user(account.ids, &self.binding.needed),
             None => spawn,
         };
         self.service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
     }
 }
 
-/// Scripts are made executable.
-fn write_file(path: PathBuf, content: &[u8]) -> Result<(), StartCause> {
+/// Writes a file. Scripts and programs become executable.
+fn write_file(path: PathBuf, content: &[u8], others_read: bool) -> Result<(), StartCause> {
     let write = || {
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
-        fs::write(&path, content)?;
-        let mode = if content.starts_with(b"#!") { 0o755 } else { 0o644 };
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode))
+        let mut file = private::create(&path)?;
+        file.write_all(content)?;
+        let runs = content.starts_with(b"#!") || content.starts_with(b"\x7fELF");
+        let mode = if runs { 0o755 } else { 0o644 };
+        file.set_permissions(fs::Permissions::from_mode(if others_read { mode } else { mode & 0o700 }))
     };
     write().map_err(|cause| StartCause::File { path: path.clone(), cause })
 }
 
-/// Waits for the bridge, without which somebody elsewhere might answer in the container's place.
+/// Waits for the bridge. Without it, some other machine might answer instead of the container.
 fn wait_until_local(container: &Launch, child: &Life, timeout: Duration) -> Result<(), NotReady> {
     let begin = Instant::now();
     while !container.is_local() {
@@ -240,7 +259,9 @@ fn wait_until_local(container: &Launch, child: &Life, timeout: Duration) -> Resu
                 "packets to its address would leave this machine; choose other address pools for the engine".to_owned();
             return Err(NotReady::TimedOut { after: timeout, last });
         }
-        std::thread::sleep(Duration::from_millis(5));
+        if !interrupt::pause(Duration::from_millis(5)) {
+            return Err(GuardError::Interrupted.into());
+        }
     }
     Ok(())
 }
@@ -264,26 +285,26 @@ fn container_processes(container: &Launch, address: &Address) -> Result<(i32, Ve
     let family = process::descendants(pid);
     let owners = listener::owners(address).into_iter().filter(|owner| owner.pid != pid && !family.contains(&owner.pid));
     let helpers: Vec<(String, i32)> = match container.publish {
-        // conmon holds the port of rootful podman so that nobody else takes it; no byte goes through it.
+        // conmon reserves the port of rootful podman. No traffic goes through it.
         Some(_) => owners.filter(|owner| owner.command != "conmon").map(|owner| (owner.command, owner.pid)).collect(),
         None => Vec::new(),
     };
     Ok((pid, helpers))
 }
 
-/// What the engine says of a container that ended before it was ready.
+/// What the engine says about a container that ended before it was ready.
 fn container_died(container: &Launch, cause: &StartCause) -> Option<StartCause> {
     let StartCause::NotReady(NotReady::Died(exit)) = cause else { return None };
     let engine = container.engine.kind.name();
     if let Some(address) = container.published().filter(|address| is_taken(*address)) {
         return Some(StartCause::PortTaken { address, owner: listener::owners(&Address::Tcp(address)).pop() });
     }
-    // Statuses of `run` that both engines share: 125 is the engine's own, 126 and 127 are of the program.
+    // Exit codes of `run` in both engines: 125 means that the engine failed, 126 and 127 the program.
     let text = match exit {
         _ if container.out_of_memory() => {
-            "its container was killed for its memory limit; raise container.memory".to_owned()
+            "its container was killed because it reached its memory limit; raise container.memory".to_owned()
         }
-        Exit::Code(125) => format!("{engine} could not start its container; the log has its reason"),
+        Exit::Code(125) => format!("{engine} could not start its container; see its log"),
         Exit::Code(126 | 127) => format!("its program cannot be run in the container's image {}", container.image),
         exit => format!("its container {exit} before it was ready"),
     };
@@ -295,45 +316,44 @@ fn is_taken(address: SocketAddr) -> bool {
     TcpListener::bind(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
-/// A published port on loopback is this machine's own, with a bridge or without.
+/// A port published on loopback belongs to this machine, with or without a bridge.
 fn is_loopback(address: &Address) -> bool {
-    matches!(address, Address::Tcp(address) if address.ip().is_loopback())
+    address.ip().is_some_and(|ip| ip.is_loopback())
 }
 
 fn nobody_answers(address: &Address) -> Result<(), StartCause> {
     match readiness::answers(address) {
         true => Err(StartCause::AlreadyAnswered {
-            address: shown_address(address),
+            address: address.to_string(),
             owner: listener::owners(address).into_iter().next(),
         }),
         false => Ok(()),
     }
 }
 
-/// Between the question before the start and now another process may have taken the address.
+/// Another process may have taken the address since the check before the start.
 fn no_stranger_answers(address: &Address, pid: i32) -> Result<(), StartCause> {
     let mut owners = listener::owners(address);
     let family = process::descendants(pid);
     let is_ours = owners.iter().any(|owner| owner.pid == pid || family.contains(&owner.pid));
     match owners.pop().filter(|_| !is_ours) {
-        Some(owner) => Err(StartCause::Stranger { address: shown_address(address), owner }),
+        Some(owner) => Err(StartCause::Stranger { address: address.to_string(), owner }),
         None => Ok(()),
     }
 }
 
-/// Not every file system can hold a socket, and not every engine shows the host's folder as it is.
+/// Some file systems cannot hold a socket, and some engines do not show the host's folder unchanged.
 fn holds_sockets(path: &Path, on_volume: bool) -> Result<(), StartCause> {
-    // No name is shorter: the path of the socket itself may be as long as the kernel allows.
+    // The shortest possible name, because the path of the socket itself may be as long as the kernel allows.
     let probe = path.with_file_name("p");
-    let made = UnixListener::bind(&probe);
-    let _ = fs::remove_file(&probe);
-    made.map(drop).map_err(|cause| {
+    let made = UnixListener::bind(&probe).map(|_| drop(fs::remove_file(&probe)));
+    made.map_err(|cause| {
         let folder = path.parent().unwrap_or(path).to_owned();
         StartCause::NoSockets { kind: kind_of_file_system(&folder).into(), folder, cause, on_volume }
     })
 }
 
-/// Of the mount that a folder is in, as the kernel names it.
+/// File system of the mount that a folder is on, by the kernel's name.
 fn kind_of_file_system(folder: &Path) -> String {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let columns = |line: &str| -> Option<(PathBuf, String)> {
@@ -341,6 +361,25 @@ fn kind_of_file_system(folder: &Path) -> String {
         Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
     };
     let around = mounts.lines().filter_map(columns).filter(|(at, _)| folder.starts_with(at));
-    // Of two mounts at one place the later one is on top.
+    // If two mounts are at the same place, the later one is on top.
     around.max_by_key(|(at, _)| at.components().count()).map_or_else(|| "unknown".to_owned(), |(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_must_can_read_a_file_and_programs_stay_programs() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let mode = |content: &[u8], others_read| {
+            let path = folder.path().join("file");
+            write_file(path.clone(), content, others_read).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content);
+            path.metadata().unwrap().permissions().mode() & 0o777
+        };
+        assert_eq!((mode(b"password", false), mode(b"password", true)), (0o600, 0o644));
+        assert_eq!((mode(b"#!/bin/sh\n", false), mode(b"#!/bin/sh\n", true)), (0o700, 0o755));
+        assert_eq!((mode(b"\x7fELF\x02", false), mode(b"\x7fELF\x02", true)), (0o700, 0o755));
+    }
 }

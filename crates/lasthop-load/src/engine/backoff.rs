@@ -1,9 +1,9 @@
-//! The pause before a failed connection is opened again, so that a dead server does not make the driver spin.
+//! The pause before a failed connection is reopened, so that a dead server does not make the driver spin.
 
 const FIRST_NS: u64 = 100_000;
 const LONGEST_NS: u64 = 100_000_000;
 
-/// Doubles from 0.1 ms to 0.1 s with every failure in a row.
+/// Doubles with every consecutive failure, from 0.1 ms to 0.1 s.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     failures: u32,

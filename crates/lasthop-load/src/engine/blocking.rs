@@ -1,5 +1,5 @@
-//! One connection, blocking calls: what a plain program does. One send and one receive a request; the thread that waits
-//! for this one keeps its deadline.
+//! One connection with blocking calls, like a plain program: one send and one receive per request. The thread that
+//! waits for this one keeps its deadline.
 
 use std::{io, sync::Arc};
 
@@ -12,7 +12,6 @@ use crate::{
     clock,
     failure::Failure,
     proof,
-    protocol::{Factory, closes_each_time, greets},
     recorder::{Recorder, WorkerRecord},
     result::{ErrorClass, Proof},
     spec::Spec,
@@ -20,7 +19,7 @@ use crate::{
     wire::{Stage, TrialPhases},
 };
 
-/// Bytes of the buffer that replies are received into.
+/// Size of the receive buffer in bytes.
 pub(super) const BUFFER: usize = 256 * 1024;
 
 pub struct Blocking {
@@ -32,12 +31,12 @@ pub struct Blocking {
     per_request: bool,
     request_ns: u64,
     greets: bool,
-    /// Keeps the deadline of each request: the thread that started this one looks at it.
+    /// The deadline of each request, which the thread that started this one checks.
     watch: Arc<Watch>,
 }
 
 impl Blocking {
-    /// Somebody has to look at `watch`, or replies that never come are awaited for ever.
+    /// Another thread must check `watch`. Otherwise this one waits for ever for replies that never come.
     ///
     /// # Errors
     /// A text of the request cannot be encoded.
@@ -45,13 +44,13 @@ impl Blocking {
         let calls = Calls::default();
         Ok(Self {
             connector,
-            connection: Connection::new(Factory::new(spec)?.exchange(), spec),
+            connection: Connection::new(spec.factory()?.exchange(), spec),
             buffer: vec![0; BUFFER],
             recorder: Recorder::new(calls.clone()),
             calls,
-            per_request: closes_each_time(spec),
+            per_request: spec.closes_each_time(),
             request_ns: spec.timeouts.request_ns,
-            greets: greets(spec),
+            greets: spec.protocol.greets(),
             watch,
         })
     }
@@ -68,13 +67,13 @@ impl Blocking {
         Ok(())
     }
 
-    /// Connects outside of a trial: a full backlog is waited for, as long as a connect may take.
+    /// Connects outside a trial. Waits for a full backlog, as long as a connect may take.
     fn connect_patiently(&mut self) -> Result<(), Failure> {
         let deadline = clock::now() + self.connector.timeouts().connect_ns;
         let mut backoff = Backoff::default();
         while !self.connection.is_open() {
             match self.connect() {
-                Err(failure) if failure.class == ErrorClass::BacklogFull && clock::now() < deadline => {
+                Err(failure) if failure.class == ErrorClass::BacklogFull && self.has_time(deadline) => {
                     clock::sleep(backoff.next());
                 }
                 other => other?,
@@ -83,7 +82,12 @@ impl Blocking {
         Ok(())
     }
 
-    /// One request outside of any trial, or one unit of requests: what its connection is, or why there is no right answer.
+    fn has_time(&self, deadline: u64) -> bool {
+        clock::now() < deadline && !self.watch.is_cut_short()
+    }
+
+    /// Sends one request, or one unit of requests, outside a trial. Returns what its connection is, or why there is no
+    /// right answer.
     ///
     /// # Errors
     /// By stage, connect or verify.
@@ -112,7 +116,9 @@ impl Blocking {
     fn reopen_for_proof(&mut self) -> Result<Proof, Failure> {
         self.connect_patiently()?;
         let stream = self.connection.stream.as_ref().expect("opened just above");
-        proof::read(stream, self.connector.options()).map_err(|error| Failure::io("read the proof", &error))
+        let proof = proof::read(stream, self.connector.options());
+        let proof = proof.map_err(|error| Failure::io("read the proof", &error))?;
+        Ok(Proof { password_asked: self.connection.password_asked(), ..proof })
     }
 
     pub fn trial(&mut self, phases: TrialPhases) -> WorkerRecord {
@@ -130,6 +136,12 @@ impl Blocking {
                     now = self.after(reply, goes_on);
                     backoff.reset();
                     reply.right
+                }
+                // A reply that did not come before an early end counts neither as an error nor as an answer.
+                Err(_) if self.watch.is_given_up() => {
+                    self.connection.close();
+                    self.recorder.cut_short(clock::now());
+                    break;
                 }
                 Err(failure) => {
                     self.connection.close();
@@ -158,7 +170,7 @@ impl Blocking {
         clock::now()
     }
 
-    /// When the next request may begin. Closing a connection is no part of its time.
+    /// When the next request may begin. Closing a connection is not part of its time.
     #[inline]
     fn after(&mut self, reply: Reply, goes_on: bool) -> u64 {
         if reply.keep && (!self.per_request || goes_on) {
@@ -222,8 +234,8 @@ impl Blocking {
         Ok(if self.per_request { start } else { clock::now() })
     }
 
-    /// The rest of a request that the socket did not take at once. The reply is read meanwhile: a server that answers
-    /// before it has read everything would otherwise wait for its reader while its reader waits for it.
+    /// Sends the rest of a request that the socket did not take at once, and reads the reply meanwhile. Otherwise a
+    /// server that answers before it has read everything would deadlock with this client.
     fn send_and_receive(&mut self, start: u64) -> Result<Option<Reply>, Failure> {
         loop {
             self.check_time(start)?;
@@ -242,7 +254,7 @@ impl Blocking {
         }
     }
 
-    /// A peer that drips byte by byte never lets a receive time out.
+    /// A peer that sends byte by byte never lets a receive time out.
     fn check_time(&self, start: u64) -> Result<(), Failure> {
         if clock::now().saturating_sub(start) > self.request_ns { Err(Failure::timeout("reply")) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! One connection with its side of the protocol: the steps that both engines are made of.
+//! One connection and its protocol state: the steps that both engines share.
 
 use std::io;
 
@@ -17,30 +17,30 @@ pub struct Connection {
     exchange: Box<dyn Exchange>,
     /// Bytes of the request that the stream has taken.
     sent: usize,
-    /// Whether everything taken has left for the socket.
+    /// Whether everything taken has been passed to the socket.
     flushed: bool,
     /// When the request began, in monotonic nanoseconds.
     started: u64,
     /// When the request was due, in an open loop; 0 in a closed one.
     due: u64,
-    /// When the first byte of the reply came; 0 before.
+    /// When the first byte of the reply arrived; 0 before.
     first: u64,
-    /// Requests of a batch, and those of them whose replies have not come.
+    /// Requests of a batch, and how many of their replies are outstanding.
     depth: u32,
     awaited: u32,
-    /// Whether nothing of the awaited reply has come yet.
+    /// Whether nothing of the awaited reply has arrived yet.
     between: bool,
     /// Several requests on a connection that is closed after them.
     unit: Option<Unit>,
 }
 
-/// Requests that follow each other on a connection of their own and are timed together.
+/// Requests that follow each other on one connection and are timed together.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     requests: u32,
     /// Requests without a right answer yet.
     left: u32,
-    /// When its first request began, the connect included.
+    /// When its first request began, including the connect.
     started: u64,
     /// When the first byte of its first reply came.
     first: u64,
@@ -63,18 +63,18 @@ impl Unit {
     }
 }
 
-/// What a receive led to.
+/// The result of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing is there.
+    /// There was nothing to receive.
     Blocked,
-    /// Some bytes came, the reply is not whole; whether the buffer was filled.
+    /// Some bytes arrived, but the reply is incomplete; whether the buffer was filled.
     More { filled: bool },
-    /// The reply is whole.
+    /// The reply is complete.
     Finished(Reply),
 }
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// When its last byte was received.
@@ -104,14 +104,14 @@ impl Connection {
         }
     }
 
-    /// Puts a fresh stream under the exchange.
+    /// Gives the exchange a new stream.
     pub fn attach(&mut self, stream: Stream) {
         self.exchange.reset();
         self.stream = Some(stream);
         self.unit = self.unit.map(|unit| Unit::new(unit.requests));
     }
 
-    /// After a reply on a connection that is closed each time: whether it has requests to carry before.
+    /// After a reply on a connection that will be closed: whether it must carry more requests before.
     ///
     /// # Errors
     /// It has, and the peer has ended it.
@@ -122,6 +122,12 @@ impl Connection {
         }
         let text = format!("the peer ended the connection {left} requests before the last of {requests}");
         Err(Failure::new(ErrorClass::Reset, text))
+    }
+
+    /// Whether the server wanted a password, where the protocol has one.
+    #[must_use]
+    pub fn password_asked(&self) -> Option<bool> {
+        self.exchange.password_asked()
     }
 
     #[must_use]
@@ -138,7 +144,7 @@ impl Connection {
         self.started
     }
 
-    /// Takes the greeting on a fresh stream as far as it goes; true when it is over. `first` is true once.
+    /// Continues the greeting on a new stream as far as possible; true when it is complete. `first` is true once.
     ///
     /// # Errors
     /// The server does not let us in, or the connection broke.
@@ -156,7 +162,7 @@ impl Connection {
                 if sent < output.len() || !flushed {
                     return Err(Failure::new(
                         ErrorClass::Os,
-                        "authentication: a fresh socket does not take the greeting",
+                        "authentication: a new socket does not accept the greeting",
                     ));
                 }
                 output.clear();
@@ -174,7 +180,7 @@ impl Connection {
         }
     }
 
-    /// Requests without an answer that are lost with the connection; one that failed to open loses one.
+    /// How many unanswered requests are lost with the connection; one, if it failed to open.
     pub fn lost(&mut self) -> u64 {
         u64::from(std::mem::take(&mut self.awaited).max(1))
     }
@@ -184,7 +190,7 @@ impl Connection {
         self.due = due;
     }
 
-    /// Closes an idle connection that the peer has closed or spoken on meanwhile.
+    /// Closes an idle connection that the peer has closed, or on which it has sent something.
     pub fn close_if_stale(&mut self) {
         if self.stream.as_mut().is_some_and(|stream| !stream.is_quiet()) {
             self.stream = None;
@@ -209,7 +215,7 @@ impl Connection {
         self.send_more()
     }
 
-    /// Sends what is left of the request, without waiting. True when all of it has been sent.
+    /// Sends the rest of the request without waiting. True when all of it has been sent.
     ///
     /// # Errors
     /// The connection broke.
@@ -224,10 +230,10 @@ impl Connection {
         Ok(*flushed)
     }
 
-    /// One receive, and the judgement of what it brought. A right reply is recorded.
+    /// Receives once and judges the result. Records a right reply.
     ///
     /// # Errors
-    /// The connection broke or its conversation is not to be trusted any more; it must be closed.
+    /// The connection broke or can no longer be trusted; it must be closed.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
         let Some(stream) = &mut self.stream else { return Ok(Step::Blocked) };
@@ -235,7 +241,7 @@ impl Connection {
         self.judge(received, buffer, recorder)
     }
 
-    /// As [`Connection::receive`], but never waits, on a blocking socket either.
+    /// Like [`Connection::receive`], but never waits, not even on a blocking socket.
     ///
     /// # Errors
     /// The same.
@@ -245,8 +251,8 @@ impl Connection {
         self.judge(received, buffer, recorder)
     }
 
-    /// One receive, for the common case: everything that was awaited comes at once and is known to be right. Returns
-    /// when; anything else is handed back for [`Connection::judge`].
+    /// Receives once in the common case, in which everything awaited arrives at once and is known to be right. Returns
+    /// the time; anything else is returned for [`Connection::judge`].
     ///
     /// # Errors
     /// What was received, not judged yet.
@@ -269,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// The judgement of what a receive brought. A right reply is recorded.
+    /// Judges what was received. Records a right reply.
     ///
     /// # Errors
     /// As [`Connection::receive`].
@@ -299,7 +305,7 @@ impl Connection {
         }
     }
 
-    /// Replies one by one, or a piece of one.
+    /// Handles replies one by one, or a part of one.
     fn judge_pieces(&mut self, mut bytes: &[u8], now: u64, recorder: &mut Recorder) -> Result<Step, Failure> {
         loop {
             if self.between
@@ -334,7 +340,7 @@ impl Connection {
         }
     }
 
-    /// After the last awaited reply nothing may come.
+    /// Nothing may follow the last awaited reply.
     fn nothing_follows(&self, replies: u32, rest: &[u8]) -> Result<(), Failure> {
         if replies < self.awaited || rest.is_empty() {
             return Ok(());
@@ -350,7 +356,7 @@ impl Connection {
         }
     }
 
-    /// What follows from one reply; `ended` when the peer has closed.
+    /// Handles one reply; `ended` if the peer has closed.
     fn after_one(&self, done: &Done, now: u64, ended: bool) -> Result<Step, Failure> {
         if self.awaited == 0 {
             let keep = done.keep && self.flushed;

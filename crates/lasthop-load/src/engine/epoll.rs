@@ -1,4 +1,4 @@
-//! Many connections on one thread. One send and one receive a request, and one wait for as many replies as are there.
+//! Many connections on one thread: one send and one receive per request, and one wait for all replies that are there.
 
 use std::{collections::VecDeque, io, sync::Arc};
 
@@ -13,7 +13,6 @@ use crate::{
     clock,
     failure::Failure,
     pacer::Pacer,
-    protocol::{Factory, closes_each_time, greets},
     recorder::{Recorder, WorkerRecord},
     result::ErrorClass,
     spec::{Model, SPIN_BEFORE_DUE_NS, Spec},
@@ -21,16 +20,20 @@ use crate::{
     wire::TrialPhases,
 };
 
-/// How often deadlines are looked at, at most; a tenth of the shortest timeout if that is less.
+/// Interval between checks of deadlines; a tenth of the shortest timeout if that is less.
 const TICK_NS: u64 = 20_000_000;
 
-/// The part of a slot's token that is its place.
+/// How many connections are opened at a time before a load, well below any listener's backlog: what overflows it has to
+/// wait for a retransmission, which takes 1 s, then 2 s, then 4 s.
+const OPENING_AT_ONCE: usize = 64;
+
+/// The part of a slot's token that is its index.
 const PLACE: u64 = u32::MAX as u64;
 
-/// Where a connection stands.
+/// The state of a connection.
 enum Phase {
     Closed,
-    /// Closed, and to be opened again when its pause is over.
+    /// Closed; it is reopened after a pause.
     Pausing,
     /// The connect is under way since the first time; the service time of the request to follow counts from the second.
     Connecting {
@@ -62,8 +65,8 @@ enum Phase {
 }
 
 struct Slot {
-    /// What its events are known by: its place, and above that how many sockets it has had. An event that was reported
-    /// together with the one that closed its socket is not taken for one of the next socket.
+    /// Identifies its events: its index, and in the upper bits how many sockets it has had, so that a late event of a
+    /// closed socket is not taken for one of the next socket.
     token: u64,
     connection: Connection,
     phase: Phase,
@@ -76,33 +79,33 @@ pub struct Epoll {
     connector: Connector,
     slots: Vec<Slot>,
     pacer: Option<Pacer>,
-    /// Says whether the trial is to end early.
+    /// Tells whether the trial must end early.
     watch: Arc<Watch>,
-    /// How long a reply is asked for again and again, and how long before a request is due.
+    /// How long to busy-poll for a reply, and how long before a request is due.
     spin_ns: u64,
     spin_before_due_ns: u64,
     shared: Common,
 }
 
-/// What all connections of the thread use.
+/// Shared by all connections of the thread.
 struct Common {
-    /// Open loop only: connections that wait for the next request that is due, the longest waiting one first.
+    /// Open loop only: free connections, the one that has been free for longest first.
     free: Option<VecDeque<usize>>,
     poller: Poller,
     buffer: Vec<u8>,
     calls: Calls,
     recorder: Recorder,
     per_request: bool,
-    /// Closed loop on connections that are kept: a reply is followed by the next request at once.
+    /// Closed loop with keep-alive: the next request follows the reply at once.
     follows_up: bool,
     tls: bool,
     greets: bool,
     connect_ns: u64,
     request_ns: u64,
-    /// Connections that owe something: the loop ends when there are none.
+    /// Connections with unfinished work. The loop ends when there are none.
     active: usize,
     pauses: Pauses,
-    /// Connections are opened and left idle, outside of a trial.
+    /// Outside a trial: connections are opened and left idle.
     only_open: bool,
 }
 
@@ -114,7 +117,7 @@ impl Common {
     }
 }
 
-/// How much of a wait is spent awake and how much asleep, `None` being without end.
+/// How much of a wait is busy-polling and how much is sleep; `None` means without end.
 fn split(nanoseconds: Option<u64>, spin_ns: u64) -> (u64, Option<u64>) {
     let awake = nanoseconds.map_or(spin_ns, |all| all.min(spin_ns));
     (awake, nanoseconds.map(|all| all - awake))
@@ -132,7 +135,7 @@ impl Epoll {
     ) -> io::Result<Self> {
         let free = pacer.as_ref().map(|_| VecDeque::with_capacity(connections as usize));
         let calls = Calls::default();
-        let factory = Factory::new(spec)?;
+        let factory = spec.factory()?;
         let slot = |index: u32| Slot {
             token: index.into(),
             connection: Connection::new(factory.exchange(), spec),
@@ -153,10 +156,10 @@ impl Epoll {
                 buffer: vec![0; BUFFER],
                 recorder: Recorder::new(calls.clone()),
                 calls,
-                per_request: closes_each_time(spec),
-                follows_up: !closes_each_time(spec) && spec.model == Model::Closed,
+                per_request: spec.closes_each_time(),
+                follows_up: !spec.closes_each_time() && spec.model == Model::Closed,
                 tls: spec.endpoint.tls.is_some(),
-                greets: greets(spec),
+                greets: spec.protocol.greets(),
                 connect_ns: spec.timeouts.connect_ns,
                 request_ns: spec.timeouts.request_ns,
                 active: 0,
@@ -168,16 +171,16 @@ impl Epoll {
 }
 
 impl Epoll {
-    /// Opens all connections, unless every request has its own. A full backlog is waited for.
+    /// Opens all connections, unless every request has its own. Waits for a full backlog.
     ///
     /// # Errors
-    /// The first failure, when not all connections stand within the connect timeout.
+    /// The first failure, if not all connections are open within the connect timeout.
     pub fn open(&mut self) -> Result<(), Failure> {
         if self.shared.per_request {
             return Ok(());
         }
         self.shared.only_open = true;
-        let record = self.run(TrialPhases { warm_up_ns: 0, measure_ns: self.shared.connect_ns });
+        let record = self.run(TrialPhases { warm_up_ns: 0, measure_ns: self.shared.connect_ns }, OPENING_AT_ONCE);
         self.shared.only_open = false;
         if self.slots.iter().all(|slot| slot.connection.is_open()) {
             return Ok(());
@@ -196,12 +199,12 @@ impl Epoll {
                 self.pacer = Some(pacer);
                 record
             }
-            None => self.run(phases),
+            None => self.run(phases, usize::MAX),
         }
     }
 
-    /// An open loop: whenever a request is due, the connection that has been free for longest sends it. When none is
-    /// free, the request stays due and its lag grows.
+    /// Runs an open loop: when a request is due, the connection that has been free for longest sends it. If none is
+    /// free, the request waits and its lag grows.
     fn run_scheduled(&mut self, pacer: &mut Pacer, phases: TrialPhases) -> WorkerRecord {
         let begin = clock::now();
         let mut ends = self.shared.recorder.start_scheduled(begin, phases);
@@ -218,14 +221,15 @@ impl Epoll {
         while now < ends {
             if !warm && now >= begin + phases.warm_up_ns {
                 warm = true;
-                // What the warm-up left unsent is dropped, so that an overload begins anew with what is counted.
+                // Drop what the warm-up did not send, so that an overload starts afresh with the measurement.
                 pacer.release_before(phases.warm_up_ns);
             }
             self.release_due(pacer, begin, now, ends);
             let next = if self.is_anyone_free() { ends.min(begin + pacer.due()) } else { ends };
-            // The last part of the wait is spent awake: waking up would make the request late by its own time.
+            // Busy-poll during the last part of the wait, because waking up would delay the request.
             let left = next.saturating_sub(clock::now()).saturating_sub(self.spin_before_due_ns);
-            // Some hundred replies may be there at once: what falls due among them does not wait for the last.
+            // Hundreds of replies may arrive at once. A request that becomes due meanwhile does not wait for the last
+            // of them.
             let turned = self.turn(Some(left), |own| own.release_due(pacer, begin, clock::now(), ends));
             if let Err(error) = turned {
                 self.shared.recorder.fail(&Failure::io("wait", &error), 1);
@@ -267,9 +271,15 @@ impl Epoll {
         }
     }
 
-    /// Goes on until no connection owes anything.
+    /// Continues until no connection has unfinished work.
     fn drain(&mut self) {
-        while self.shared.active > 0 {
+        self.turn_until_active(0);
+        let _ = self.shared.poller.tick_every(0);
+    }
+
+    /// Continues until at most `few` connections have unfinished work.
+    fn turn_until_active(&mut self, few: usize) {
+        while self.shared.active > few {
             let pauses = &self.shared.pauses;
             let left = if pauses.is_empty() { None } else { pauses.left(clock::now()) };
             if let Err(error) = self.turn(left, |_| ()) {
@@ -277,23 +287,28 @@ impl Epoll {
                 break;
             }
         }
-        let _ = self.shared.poller.tick_every(0);
     }
 
-    /// A closed loop.
-    fn run(&mut self, phases: TrialPhases) -> WorkerRecord {
+    /// Runs a closed loop. At most `at_once` connections are at work when another one starts.
+    fn run(&mut self, phases: TrialPhases, at_once: usize) -> WorkerRecord {
         self.shared.recorder.start(clock::now(), phases);
         self.start_ticking();
         self.shared.pauses.clear();
-        self.shared.active = self.slots.len();
+        self.shared.active = 0;
         for index in 0..self.slots.len() {
-            self.launch(index, clock::now());
+            self.turn_until_active(at_once - 1);
+            let now = clock::now();
+            if self.shared.recorder.is_expired(now) {
+                break;
+            }
+            self.shared.active += 1;
+            self.launch(index, now);
         }
         self.drain();
         self.shared.recorder.finish(clock::now())
     }
 
-    /// Waits for events, awake at first if that is asked for.
+    /// Waits for events, busy-polling first if asked to.
     #[inline]
     fn wait(&mut self, nanoseconds: Option<u64>) -> io::Result<usize> {
         let (awake, asleep) = split(nanoseconds, self.spin_ns);
@@ -315,7 +330,7 @@ impl Epoll {
         self.shared.poller.wait(asleep)
     }
 
-    /// One wait, for at most `nanoseconds`, and what follows from it; `between` is called after each event.
+    /// Waits once, for at most `nanoseconds`, and handles the events. `between` is called after each event.
     #[inline]
     fn turn(&mut self, nanoseconds: Option<u64>, mut between: impl FnMut(&mut Self)) -> io::Result<()> {
         let count = self.wait(nanoseconds)?;
@@ -344,14 +359,14 @@ impl Epoll {
         Ok(())
     }
 
-    /// Begins with a connection: its request, or its connect.
+    /// Starts a connection's request, or its connect.
     fn launch(&mut self, index: usize, now: u64) {
         let Self { slots, shared, connector, .. } = self;
         let step = slots[index].launch(now, shared, connector);
         self.settle(index, step);
     }
 
-    /// Goes on after a step until the connection waits for something.
+    /// Continues after a step until the connection waits for something.
     fn settle(&mut self, index: usize, mut step: Result<Option<Reply>, Failure>) {
         let Self { slots, shared, connector, .. } = self;
         let slot = &mut slots[index];
@@ -372,7 +387,7 @@ impl Epoll {
                         free.push_back(index);
                         return slot.retire(shared);
                     }
-                    // A unit is carried to its end: the server counts its requests.
+                    // A unit is completed, because the server counts its requests.
                     if (shared.recorder.is_shut() && !goes_on) || (!reply.right && shared.recorder.is_expired(reply.at))
                     {
                         return slot.retire(shared);
@@ -385,11 +400,14 @@ impl Epoll {
         }
     }
 
-    /// Looks for what takes too long.
+    /// Fails what takes too long.
     fn tick(&mut self) {
         let now = clock::now();
         if self.watch.is_cut_short() {
             self.shared.recorder.cut_short(now);
+            if self.watch.is_given_up() {
+                return self.give_up();
+            }
         }
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if let Some(failure) = slot.overdue(now, &self.shared) {
@@ -398,7 +416,20 @@ impl Epoll {
         }
     }
 
-    /// Takes up those whose pause is over; when the time is, all give up.
+    /// A reply that did not come before an early end counts neither as an error nor as an answer.
+    #[cold]
+    fn give_up(&mut self) {
+        let Self { slots, shared, .. } = self;
+        for (index, slot) in slots.iter_mut().enumerate() {
+            if !matches!(slot.phase, Phase::Closed | Phase::Idle | Phase::Pausing) {
+                slot.connection.close();
+                shared.free_for_schedule().into_iter().for_each(|free| free.push_back(index));
+                slot.retire(shared);
+            }
+        }
+    }
+
+    /// Restarts connections whose pause is over. When the time is over, all give up.
     #[cold]
     fn end_pauses(&mut self) {
         let now = clock::now();
@@ -449,7 +480,7 @@ impl Slot {
         self.established(socket, since, connect_ns, common, connector)
     }
 
-    /// The socket stands, and TLS is granted where it had to be asked for.
+    /// The socket is connected, and the server has agreed to TLS if it had to be asked.
     fn established(
         &mut self,
         socket: Socket,
@@ -509,10 +540,10 @@ impl Slot {
         self.ready(since, common)
     }
 
-    /// The connection stands.
+    /// The connection is established.
     fn ready(&mut self, since: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
-        // A connection of its own belongs to its request, which is carried out even when the trial ends meanwhile:
-        // the server may have counted it already.
+        // Its request is sent even if the trial ends meanwhile, because the server may already have counted the
+        // connection.
         if common.only_open || (!common.per_request && common.recorder.is_shut()) {
             self.retire(common);
             return Ok(None);
@@ -531,8 +562,8 @@ impl Slot {
         Ok(None)
     }
 
-    /// TCP sockets report writability all the time, because they do so only after having been full. A Unix socket
-    /// would report every byte that its peer reads; it is asked only when that is awaited.
+    /// Always asks a TCP socket for writability, because it reports that only after having been full. A Unix socket
+    /// would report every byte that its peer reads, so it is asked only when needed.
     fn ask_writable(&mut self, common: &Common) -> Result<(), Failure> {
         let Some(stream) = self.connection.stream.as_ref().filter(|_| !self.writable_asked) else { return Ok(()) };
         self.writable_asked = true;
@@ -559,7 +590,7 @@ impl Slot {
                 self.established(socket, since, connect_ns, common, connector)?
             }
             Phase::Greeting { .. } if event.readable => self.go_on_greeting(false, common)?,
-            // Closed between two requests, as servers may: the next one opens another.
+            // Servers may close a connection between two requests. The next request opens a new one.
             Phase::Idle if event.closed && !common.only_open => {
                 self.connection.close();
                 self.phase = Phase::Closed;
@@ -569,7 +600,7 @@ impl Slot {
             _ => return Ok(None),
         };
         match self.phase {
-            // A reply may have come together with the end of the connect or of the handshake; no event tells again.
+            // A reply may have arrived together with the end of the connect or handshake, which is not reported again.
             Phase::Busy { sent } if event.readable || common.tls => {
                 self.exchange(sent, Event { readable: true, ..event }, common, connector)
             }
@@ -637,7 +668,7 @@ impl Slot {
         common.poller.modify(stream.fd(), self.token, Interest::Read).map_err(|error| Failure::io("wait", &error))
     }
 
-    /// What has taken too long at `now`.
+    /// The failure if the connection has taken too long at `now`.
     fn overdue(&self, now: u64, common: &Common) -> Option<Failure> {
         let late = |since: u64, limit: u64| now.saturating_sub(since) > limit;
         match self.phase {
@@ -654,14 +685,14 @@ impl Slot {
         }
     }
 
-    /// Counts a failure, and opens the connection again after a pause unless the time is over.
+    /// Counts a failure, and reopens the connection after a pause unless the time is over.
     #[cold]
     fn fail(&mut self, index: usize, failure: &Failure, common: &mut Common) {
         common.recorder.fail(failure, self.connection.lost());
         self.connection.close();
         self.phase = Phase::Closed;
         if let Some(free) = common.free_for_schedule() {
-            // The schedule itself paces what comes next.
+            // The schedule paces the next request.
             free.push_back(index);
             return self.retire(common);
         }

@@ -1,4 +1,5 @@
-//! The loop: closed, warm-up, measure, drain, on one thread or several. Threads share nothing while a trial runs.
+//! The load loop, closed or open: warm-up, measure, drain, on one thread or several. Threads share nothing during a
+//! trial.
 
 mod backoff;
 mod blocking;
@@ -9,18 +10,13 @@ pub(crate) mod poller;
 mod supervisor;
 mod worker;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, mpsc},
-    thread,
-};
+use std::{collections::BTreeMap, sync::Arc, thread};
 
 use crate::{
     failure::Failure,
     limits,
     pacer::Pacer,
     ports::Ports,
-    protocol,
     recorder::{self, WorkerRecord},
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
     spec::{Address, Engine, Model, Spec},
@@ -29,34 +25,35 @@ use crate::{
 };
 use blocking::Blocking;
 use supervisor::Supervisor;
+pub use supervisor::supervised;
 use worker::Worker;
 
-/// A case cannot be driven, or not any further.
+/// A case cannot be driven, or no further.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub struct CaseError {
     pub stage: Stage,
     /// What happened, as a lower-case fragment.
     pub cause: String,
-    /// The class of the error, where it was one of a connection or an answer.
+    /// The class of the error, if a connection or a reply failed.
     pub class: Option<ErrorClass>,
 }
 
 impl CaseError {
-    /// What has no class.
+    /// An error without a class.
     pub fn new(stage: Stage, cause: impl ToString) -> Self {
         Self { stage, cause: cause.to_string(), class: None }
     }
 
-    /// A connection or an answer failed.
+    /// A connection or a reply failed.
     #[must_use]
     pub fn failed(stage: Stage, failure: &Failure) -> Self {
         Self { stage, cause: failure.to_string(), class: Some(failure.class) }
     }
 }
 
-/// A prepared endpoint: its answers verified, its connections open, its threads waiting. They live from trial to
-/// trial, until the case is dropped.
+/// A prepared endpoint: its replies are verified, its connections open, its threads waiting. They live across trials,
+/// until the case is dropped.
 pub struct Case {
     workers: Vec<Worker>,
     supervisor: Supervisor,
@@ -68,17 +65,26 @@ pub struct Case {
 }
 
 impl Case {
-    /// Verifies two answers, proves what the connection is, and opens all connections.
+    /// Verifies two replies, proves what the connection is, and opens all connections.
     ///
     /// # Errors
-    /// By stage: the specification, the connect, or the answers.
+    /// By stage: the specification, the connect, or the replies.
     pub fn prepare(spec: &Spec) -> Result<Self, CaseError> {
+        Self::watched_prepare(spec, || true)
+    }
+
+    /// Like [`Case::prepare`]. If `go_on` returns false, this ends with an error that has no meaning.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn watched_prepare(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
         spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
         raise_descriptor_limit(spec.connections)?;
         let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
         let connector = connector.map_err(|error| CaseError::new(Stage::Spec, error))?;
-        let connector = connector.asking_for_tls(protocol::tls_request(spec));
-        let proof = verify(spec, &connector)?;
+        let connector = connector.asking_for_tls(spec.protocol.tls_request());
+        let probed = supervised(spec.timeouts, &mut go_on, |watch| probe_twice(spec, &connector, watch));
+        let proof = probed.map_err(|failure| CaseError::new(Stage::Verify, failure))??;
         let engine = chosen_engine(spec);
         let mut workers = Vec::with_capacity(spec.threads as usize);
         for index in 0..spec.threads {
@@ -92,7 +98,8 @@ impl Case {
         }
         let supervisor = Supervisor::new(workers.iter().map(Worker::watch).collect(), spec.timeouts);
         for worker in &workers {
-            worker.opened(&supervisor).map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
+            let opened = worker.opened(&supervisor, &mut go_on);
+            opened.map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
         }
         Ok(Self { workers, supervisor, engine, model: spec.model, proof, ports: ports_of(spec) })
     }
@@ -108,7 +115,7 @@ impl Case {
         self.engine
     }
 
-    /// One slice of load.
+    /// Runs one trial.
     ///
     /// # Errors
     /// No right answer arrived within the measure phase.
@@ -120,8 +127,8 @@ impl Case {
         Ok(result)
     }
 
-    /// One slice of load under the eyes of `go_on`, which is asked at least twice a second: once it says no, the trial ends
-    /// early with what was counted so far. Without a single right answer `requests` is 0, and the errors say why.
+    /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
+    /// far, without waiting for late replies. Without any right answer, `requests` is 0 and the errors say why.
     ///
     /// # Errors
     /// A thread died.
@@ -135,12 +142,9 @@ impl Case {
         for worker in &self.workers {
             worker.begin(phases);
         }
-        let watches: Vec<Arc<Watch>> = self.workers.iter().map(Worker::watch).collect();
         let mut look = || {
             port_use.iter_mut().for_each(Ports::during);
-            if !go_on() {
-                watches.iter().for_each(|watch| watch.cut_short(true));
-            }
+            go_on()
         };
         let records = self.workers.iter().map(|worker| worker.record(&self.supervisor, &mut look));
         let records: Option<Vec<WorkerRecord>> = records.collect();
@@ -150,13 +154,13 @@ impl Case {
             ports.after(records.iter().map(|record| record.opened).sum(), seconds);
         }
         let merged = recorder::merge(records, self.engine, self.model);
-        Ok(TrialResult { ports: port_use, ..merged })
+        Ok(TrialResult { ports: port_use.map(Box::new), ..merged })
     }
 }
 
 fn ports_of(spec: &Spec) -> Option<Ports> {
     match spec.endpoint.address {
-        Address::Tcp(server) if protocol::closes_each_time(spec) => Some(Ports::new(server)),
+        Address::Tcp(server) if spec.closes_each_time() => Some(Ports::new(server)),
         _ => None,
     }
 }
@@ -165,23 +169,15 @@ fn ports_of(spec: &Spec) -> Option<Ports> {
 fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>) -> String {
     let milliseconds = phases.measure_ns as f64 / 1e6;
     let counts: Vec<String> = errors.values().map(|error| format!("{} × {}", error.count, error.first)).collect();
-    let why =
-        if counts.is_empty() { "no error either; the phase may be too short".to_owned() } else { counts.join("; ") };
+    let why = if counts.is_empty() {
+        "there was no error either; the phase may be too short".to_owned()
+    } else {
+        counts.join("; ")
+    };
     format!("no right answer within the measure phase of {milliseconds} ms: {why}")
 }
 
-/// Two requests in the way of the case, on connections that are not the load's.
-fn verify(spec: &Spec, connector: &Connector) -> Result<Proof, CaseError> {
-    let watch = Arc::new(Watch::default());
-    let supervisor = Supervisor::new(vec![Arc::clone(&watch)], spec.timeouts);
-    let (tell, told) = mpsc::channel();
-    thread::scope(|scope| {
-        scope.spawn(move || drop(tell.send(probe_twice(spec, connector, watch))));
-        let died = || Err(CaseError::new(Stage::Verify, "the probing thread died"));
-        supervisor.receive(&told).unwrap_or_else(died)
-    })
-}
-
+/// Sends two requests like the case's, on a separate connection.
 fn probe_twice(spec: &Spec, connector: &Connector, watch: Arc<Watch>) -> Result<Proof, CaseError> {
     let probe = Blocking::new(spec, connector.clone(), watch);
     let mut probe = probe.map_err(|error| CaseError::new(Stage::Spec, error))?;
@@ -199,10 +195,10 @@ fn chosen_engine(spec: &Spec) -> Engine {
     }
 }
 
-/// Descriptors that a driver needs besides its connections: standard streams, epoll, timer, probes.
+/// Descriptors that a driver needs in addition to its connections: standard streams, epoll, timer, probes.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Lifts the limit of open descriptors to what the connections need.
+/// Raises the limit of open descriptors to what the connections need.
 fn raise_descriptor_limit(connections: u32) -> Result<(), CaseError> {
     let needed = u64::from(connections) + OTHER_DESCRIPTORS;
     let limit = limits::lift_descriptors();

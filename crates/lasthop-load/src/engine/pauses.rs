@@ -1,13 +1,13 @@
-//! Connections that pause after an error, the one whose pause is over first in front.
+//! Connections that pause after an error, ordered by when their pause ends.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// What a turn of the loop costs for them is what is due, however many there are.
+/// The cost per turn of the loop depends on how many pauses end, not on how many connections pause.
 #[derive(Debug)]
 pub struct Pauses(BinaryHeap<Reverse<(u64, usize)>>);
 
 impl Pauses {
-    /// With room for all connections, so that no error allocates.
+    /// Reserves room for all connections, so that no error allocates.
     pub fn of(connections: usize) -> Self {
         Self(BinaryHeap::with_capacity(connections))
     }
@@ -21,23 +21,23 @@ impl Pauses {
         self.0.clear();
     }
 
-    /// A connection pauses until then.
+    /// Pauses a connection until then.
     pub fn begin(&mut self, connection: usize, until: u64) {
         self.0.push(Reverse((until, connection)));
     }
 
-    /// Nanoseconds until the first pause is over; `None` when nobody pauses.
+    /// Nanoseconds until the first pause ends; `None` if no connection pauses.
     pub fn left(&self, now: u64) -> Option<u64> {
         self.0.peek().map(|Reverse((until, _))| until.saturating_sub(now))
     }
 
-    /// Takes out the connection whose pause has been over for longest.
+    /// Removes the connection whose pause ended first.
     pub fn end_due(&mut self, now: u64) -> Option<usize> {
         self.0.peek().filter(|Reverse((until, _))| *until <= now)?;
         self.end_any()
     }
 
-    /// Takes out the first connection whether or not its pause is over.
+    /// Removes the first connection, whether or not its pause has ended.
     pub fn end_any(&mut self) -> Option<usize> {
         self.0.pop().map(|Reverse((_, connection))| connection)
     }

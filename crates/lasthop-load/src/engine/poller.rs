@@ -1,4 +1,4 @@
-//! epoll, with a timer among its descriptors so that a wait needs no timeout of its own.
+//! epoll with a timer among its descriptors, so that a wait needs no timeout.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use crate::transport::Calls;
 pub const TICK: u64 = u64::MAX;
 const EVENTS: usize = 256;
 
-/// Which changes of a socket are reported. Always edge-triggered: each change once.
+/// The changes of a socket to report. Always edge-triggered, so each change is reported once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     Read,
@@ -24,7 +24,7 @@ pub struct Event {
     pub token: u64,
     pub readable: bool,
     pub writable: bool,
-    /// The peer has closed, or the socket is broken: reading tells which.
+    /// The peer has closed, or the socket is broken. Reading tells which.
     pub closed: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Poller {
     timer: OwnedFd,
     events: Vec<libc::epoll_event>,
     calls: Calls,
-    /// Whether the kernel has waits in nanoseconds.
+    /// Whether the kernel supports waits in nanoseconds.
     fine: bool,
 }
 
@@ -53,7 +53,7 @@ impl Poller {
         Ok(poller)
     }
 
-    /// Lets the timer report [`TICK`] every `nanoseconds`; 0 stops it.
+    /// Makes the timer report [`TICK`] every `nanoseconds`; 0 stops it.
     ///
     /// # Errors
     /// The system's own.
@@ -70,7 +70,7 @@ impl Poller {
         checked(result).map(drop)
     }
 
-    /// Takes note of a tick, so that the next one is reported again.
+    /// Acknowledges a tick, so that the next one is reported.
     pub fn tick_seen(&self) {
         self.calls.add(1);
         let mut count = [0_u8; 8];
@@ -122,7 +122,7 @@ impl Poller {
         checked(unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), self.events.as_mut_ptr(), capacity, milliseconds) })
     }
 
-    /// `epoll_pwait2` (Linux 5.11); the first refusal makes all further waits coarse.
+    /// `epoll_pwait2` (Linux 5.11). If the kernel refuses it once, all later waits are coarse.
     fn wait_finely(&mut self, nanoseconds: u64) -> io::Result<libc::c_int> {
         let timeout = libc::timespec {
             tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
@@ -165,7 +165,7 @@ impl Poller {
     }
 }
 
-/// Whole milliseconds, rounded down: whoever must be on time rather asks again than sleeps too long.
+/// Whole milliseconds, rounded down, because waiting again is better than sleeping too long.
 fn coarse(nanoseconds: u64) -> libc::c_int {
     libc::c_int::try_from(nanoseconds / 1_000_000).unwrap_or(libc::c_int::MAX)
 }

@@ -1,17 +1,18 @@
-//! The thread that waits for its workers keeps their deadlines meanwhile.
+//! The thread that waits for the workers also keeps their deadlines.
 
 use std::{
     sync::{
         Arc,
-        mpsc::{Receiver, RecvTimeoutError},
+        mpsc::{self, Receiver, RecvTimeoutError},
     },
+    thread,
     time::Duration,
 };
 
-use crate::{spec::Timeouts, transport::Watch};
+use crate::{failure::Failure, result::ErrorClass, spec::Timeouts, transport::Watch};
 
-/// A timeout is noticed at most a tenth of itself too late, and not more than so late.
-const TICK_MAX_NS: u64 = 500_000_000;
+/// An early end is noticed at most this late, and a timeout at most a tenth of itself too late.
+const TICK_MAX_NS: u64 = 50_000_000;
 const TICK_MIN_NS: u64 = 1_000_000;
 
 pub struct Supervisor {
@@ -26,24 +27,38 @@ impl Supervisor {
         Self { watches, tick: Duration::from_nanos(tick.clamp(TICK_MIN_NS, TICK_MAX_NS)) }
     }
 
-    /// What a worker sends; `None` when it died.
+    /// What a worker sends; `None` if it died. Calls `go_on` meanwhile: if it returns false, all waits end.
     #[must_use]
-    pub fn receive<T>(&self, from: &Receiver<T>) -> Option<T> {
-        self.receive_and(from, || {})
-    }
-
-    /// As [`Supervisor::receive`], with something else to look at now and then.
-    #[must_use]
-    pub fn receive_and<T>(&self, from: &Receiver<T>, mut look: impl FnMut()) -> Option<T> {
+    pub fn receive<T>(&self, from: &Receiver<T>, mut go_on: impl FnMut() -> bool) -> Option<T> {
         loop {
+            if !go_on() {
+                self.watches.iter().for_each(|watch| watch.cut_short());
+            }
             match from.recv_timeout(self.tick) {
                 Ok(received) => return Some(received),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.watches.iter().for_each(|watch| watch.check());
-                    look();
-                }
+                Err(RecvTimeoutError::Timeout) => self.watches.iter().for_each(|watch| watch.check()),
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }
+}
+
+/// Runs a conversation on a separate thread, and keeps its deadlines here. It ends if `go_on` returns false.
+///
+/// # Errors
+/// The thread cannot be created, or it died.
+pub fn supervised<T: Send>(
+    timeouts: Timeouts,
+    go_on: impl FnMut() -> bool,
+    conversation: impl FnOnce(Arc<Watch>) -> T + Send,
+) -> Result<T, Failure> {
+    let watch = Arc::new(Watch::default());
+    let supervisor = Supervisor::new(vec![Arc::clone(&watch)], timeouts);
+    let (tell, told) = mpsc::channel();
+    let failed = |cause: String| Failure::new(ErrorClass::Os, cause);
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, move || drop(tell.send(conversation(watch))));
+        thread.map_err(|error| failed(format!("cannot create a thread: {error}")))?;
+        supervisor.receive(&told, go_on).ok_or_else(|| failed("a thread died".to_owned()))
+    })
 }

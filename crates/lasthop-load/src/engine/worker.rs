@@ -66,8 +66,8 @@ impl Worker {
     ///
     /// # Errors
     /// Why they do not.
-    pub fn opened(&self, supervisor: &Supervisor) -> Result<(), Failure> {
-        let opened = supervisor.receive(&self.opened);
+    pub fn opened(&self, supervisor: &Supervisor, go_on: impl FnMut() -> bool) -> Result<(), Failure> {
+        let opened = supervisor.receive(&self.opened, go_on);
         opened.unwrap_or_else(|| Err(Failure::new(ErrorClass::Os, "a worker thread died")))
     }
 
@@ -78,23 +78,24 @@ impl Worker {
     }
 
     pub fn begin(&self, phases: TrialPhases) {
-        self.watch.cut_short(false);
+        self.watch.carry_on();
         if let Some(trials) = &self.trials {
             // A dead worker is noticed when its record does not come.
             let _ = trials.send(phases);
         }
     }
 
-    /// The record of the trial that was begun; `None` when the thread died. `look` is called now and then meanwhile.
+    /// The record of the trial that was begun; `None` when the thread died.
     #[must_use]
-    pub fn record(&self, supervisor: &Supervisor, look: impl FnMut()) -> Option<WorkerRecord> {
-        supervisor.receive_and(&self.records, look)
+    pub fn record(&self, supervisor: &Supervisor, go_on: impl FnMut() -> bool) -> Option<WorkerRecord> {
+        supervisor.receive(&self.records, go_on)
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.trials = None;
+        self.watch.abandon();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use super::excerpt;
+use super::exchange::excerpt;
 use crate::failure::Failure;
 
 /// What a body must be.

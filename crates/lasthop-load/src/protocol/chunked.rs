@@ -1,6 +1,6 @@
 //! The chunked transfer coding of HTTP/1.1 (RFC 9112, section 7.1), piece by piece.
 
-use super::excerpt;
+use super::exchange::excerpt;
 use crate::failure::Failure;
 
 /// Most bytes of a line with a chunk's size, extensions included.

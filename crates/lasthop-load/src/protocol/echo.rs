@@ -4,8 +4,82 @@
 //! length lets a server read a message whole; the number tells a reply from its neighbours. A server that merely
 //! sends back whatever it gets works as well.
 
-use super::{Done, Exchange, Progress, Run};
-use crate::{failure::Failure, result::ErrorClass, spec::Echo};
+use std::{cell::Cell, io};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    exchange::{Done, Exchange, Factory, Progress, Run},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+};
+use crate::{
+    address::Endpoint,
+    failure::Failure,
+    location::{Location, UrlError},
+    options::{SpecError, within},
+    result::ErrorClass,
+};
+
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "echo",
+    title: "echo",
+    own: true,
+    schemes: &["echo"],
+    from_url,
+    urls: &[
+        ("echo://127.0.0.1:9000", "lasthop's own server (`lasthop serve`): a message and back"),
+        ("echo+unix:/run/echo.sock", "the same over a Unix socket; +tls for TLS"),
+    ],
+    password_variable: None,
+    read: kind::read::<Echo>,
+    schema: kind::schema::<Echo>,
+};
+
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+    Ok((location.endpoint(None)?, Echo { size: location.options.size }.into()))
+}
+
+/// The same bytes must come back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Echo {
+    /// Bytes of one message, 8 to 16 MiB.
+    pub size: u32,
+}
+
+impl ProtocolSpec for Echo {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+        within("size of a message", self.size.into(), HEADER as u64, SIZE_MAX.into())?;
+        within("bytes of a pipeline", u64::from(self.size) * u64::from(usage.pipeline), 1, 64 << 20)
+    }
+
+    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+        let (echo, made) = (self.clone(), Cell::new(0));
+        Ok(Factory::new(move || EchoExchange::new(&echo, usage.pipeline, made.replace(made.get() + 1))))
+    }
+
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
+        format!("all {} of each message", size(self.size.into()))
+    }
+
+    fn payload(&self) -> Option<u64> {
+        Some(self.size.into())
+    }
+
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+        self.size = options.size.take().unwrap_or(self.size);
+        Ok(())
+    }
+
+    fn echoes(&self) -> bool {
+        true
+    }
+}
 
 /// Bytes of the length and the sequence number.
 pub const HEADER: usize = 8;

@@ -1,7 +1,76 @@
 //! The server speaks first and closes: one request is one connection.
 
-use super::{Done, Exchange, Progress, excerpt};
-use crate::{failure::Failure, result::ErrorClass, spec::Hello};
+use std::io;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    exchange::{Done, Exchange, Factory, Progress, excerpt},
+    kind::{self, Protocol, ProtocolKind, ProtocolSpec, Usage},
+};
+use crate::{
+    address::Endpoint,
+    failure::Failure,
+    location::{Location, UrlError},
+    options::{SpecError, within},
+    result::ErrorClass,
+};
+
+/// What lasthop's own server says: the text of the study of 2017.
+pub const TEXT: &str = "Hello there!";
+
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "hello",
+    title: "hello",
+    own: true,
+    schemes: &["hello"],
+    from_url,
+    urls: &[("hello://127.0.0.1:9000", "lasthop's own server: a connection for each text")],
+    password_variable: None,
+    read: kind::read::<Hello>,
+    schema: kind::schema::<Hello>,
+};
+
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+    Ok((location.endpoint(None)?, Hello { expect: TEXT.to_owned() }.into()))
+}
+
+/// The server speaks first; then the connection is closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// The bytes that must arrive.
+    pub expect: String,
+}
+
+impl ProtocolSpec for Hello {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+        usage.without_pipeline("the server closes after its first word")?;
+        within("length of the expected text", self.expect.len() as u64, 1, 1 << 20)
+    }
+
+    fn factory(&self, _: Usage) -> io::Result<Factory> {
+        let hello = self.clone();
+        Ok(Factory::new(move || HelloExchange::new(&hello)))
+    }
+
+    fn checked(&self, _: &dyn Fn(u64) -> String) -> String {
+        format!("the text `{}`", self.expect)
+    }
+
+    fn payload(&self) -> Option<u64> {
+        Some(self.expect.len() as u64)
+    }
+
+    fn closes_each_time(&self) -> bool {
+        true
+    }
+}
 
 pub struct HelloExchange {
     expect: Vec<u8>,
@@ -52,7 +121,7 @@ impl Exchange for HelloExchange {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::testing::same_at_every_cut, *};
+    use super::{super::exchange::testing::same_at_every_cut, *};
 
     fn outcome(reply: &str) -> Result<u64, ErrorClass> {
         let mut exchange = HelloExchange::new(&Hello { expect: "Hello there!".to_owned() });
@@ -61,7 +130,9 @@ mod tests {
         if "Hello there!".starts_with(reply) {
             return same_at_every_cut(&mut exchange, reply.as_bytes()).map(|done| done.0).map_err(|error| error.class);
         }
-        super::super::testing::feed(&mut exchange, &[reply.as_bytes()]).map(|done| done.0).map_err(|error| error.class)
+        super::super::exchange::testing::feed(&mut exchange, &[reply.as_bytes()])
+            .map(|done| done.0)
+            .map_err(|error| error.class)
     }
 
     #[test]

@@ -1,23 +1,302 @@
 //! HTTP/1.0 and 1.1 (RFC 9110, RFC 9112): one request, encoded once; replies parsed in place.
 
-use std::{fmt::Write as _, rc::Rc};
+use std::{fmt, fmt::Write as _, io, mem, rc::Rc};
 
 use memchr::memmem;
+use schemars::JsonSchema;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{MapAccess, SeqAccess, Visitor},
+};
 
 use super::{
-    Done, Exchange, Progress, Run,
     check::{BodyCheck, Expected},
     chunked::Chunked,
-    excerpt,
+    exchange::{Done, Exchange, Factory, Progress, Run, excerpt},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
     verified::Verified,
 };
 use crate::{
+    address::{Address, Endpoint},
     failure::Failure,
+    location::{Location, UrlError, decode},
+    options::{Reuse, SpecError},
     result::ErrorClass,
-    spec::{Http, HttpVersion, Reuse},
 };
 
-/// Most bytes of a reply's status line and headers.
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "http",
+    title: "HTTP",
+    own: false,
+    schemes: &["http", "https"],
+    from_url,
+    urls: &[
+        ("http://127.0.0.1:8000/uri", "HTTP over TCP; https:// with TLS"),
+        ("http+unix:/run/app.sock:/uri", "HTTP over a Unix socket; @name is an abstract one"),
+        ("http+unix://%2Frun%2Fapp.sock/uri", "the same, percent-encoded"),
+    ],
+    password_variable: None,
+    read: kind::read::<Http>,
+    schema: kind::schema::<Http>,
+};
+
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+    let location = location.secured_by("https");
+    if !location.is_socket {
+        let (host, path) = location.authority();
+        let port = if location.is_secure { 443 } else { 80 };
+        return Ok((location.tcp(host, Some(port))?, asking_for(path, host)));
+    }
+    // `//%2Fpath/uri`, or `/path:/uri`, where a colon within the path is only taken for the border before a slash.
+    let (path, uri) = match location.rest.strip_prefix("//") {
+        Some(encoded) => {
+            let (path, uri) = encoded.split_at(encoded.find('/').unwrap_or(encoded.len()));
+            (decode(path)?, uri)
+        }
+        None => match location.rest.rfind(":/") {
+            Some(at) => (location.rest[..at].to_owned(), &location.rest[at + 1..]),
+            None => (location.rest.to_owned(), "/"),
+        },
+    };
+    Ok((location.socket(&path)?, asking_for(uri, "localhost")))
+}
+
+fn asking_for(path: &str, host: &str) -> Protocol {
+    let path = path.split('#').next().unwrap_or_default();
+    let http = Http {
+        method: get(),
+        path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
+        host: host.to_owned(),
+        headers: Vec::new(),
+        body: String::new(),
+        version: HttpVersion::V11,
+        expect: HttpExpect { status: 200, body: None, contains: Vec::new(), length: None },
+    };
+    http.into()
+}
+
+/// HTTP/1.0 or 1.1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// `GET` where it is missing.
+    #[serde(default = "get")]
+    pub method: String,
+    /// Request target, begins with `/`.
+    pub path: String,
+    /// Value of the `Host` header; `localhost` where it is missing, whatever the transport.
+    #[serde(default = "localhost")]
+    pub host: String,
+    /// Further headers, in order.
+    #[serde(default, deserialize_with = "headers")]
+    #[schemars(with = "std::collections::BTreeMap<String, String>")]
+    pub headers: Vec<(String, String)>,
+    /// Body of the request.
+    #[serde(default)]
+    pub body: String,
+    /// `1.1` where it is missing.
+    #[serde(default)]
+    pub version: HttpVersion,
+    /// What a right answer is.
+    pub expect: HttpExpect,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+fn localhost() -> String {
+    "localhost".to_owned()
+}
+
+/// A table, or pairs: these keep a name that comes twice.
+fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
+    struct Headers;
+    impl<'de> Visitor<'de> for Headers {
+        type Value = Vec<(String, String)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table of headers, or a list of names with their values")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut headers = Vec::new();
+            while let Some(header) = map.next_entry()? {
+                headers.push(header);
+            }
+            Ok(headers)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut headers = Vec::new();
+            while let Some(header) = list.next_element()? {
+                headers.push(header);
+            }
+            Ok(headers)
+        }
+    }
+    deserializer.deserialize_any(Headers)
+}
+
+/// HTTP version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HttpVersion {
+    #[serde(rename = "1.0")]
+    V10,
+    #[default]
+    #[serde(rename = "1.1")]
+    V11,
+}
+
+/// What a right answer looks like. Every given field must hold for every reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpExpect {
+    /// Status code of a final reply, 200 to 599.
+    #[schemars(range(min = 200, max = 599))]
+    pub status: u16,
+    /// The whole body, byte for byte.
+    #[serde(default)]
+    pub body: Option<String>,
+    /// Texts that the body contains.
+    #[serde(default)]
+    pub contains: Vec<String>,
+    /// Length of the body in bytes.
+    #[serde(default)]
+    pub length: Option<u64>,
+}
+
+impl ProtocolSpec for Http {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+        if self.version == HttpVersion::V10 {
+            usage.without_pipeline("HTTP/1.0 knows no pipelining")?;
+        }
+        let plain = |text: &str| text.bytes().all(|byte| byte > b' ' && byte != 127);
+        let bad = |what, text: &str| {
+            Err(SpecError::protocol(format!(
+                "{what} `{}` contains a line break or another character that HTTP does not allow there",
+                text.escape_debug()
+            )))
+        };
+        if !self.path.starts_with('/') {
+            return Err(SpecError::protocol(format!("the request target `{}` does not begin with `/`", self.path)));
+        }
+        if !plain(&self.path) {
+            return bad("the request target", &self.path);
+        }
+        if !plain(&self.method) || self.method.is_empty() {
+            return bad("the method", &self.method);
+        }
+        let host = ("Host", self.host.as_str());
+        for (name, value) in self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain([host]) {
+            if !plain(name) || name.is_empty() || name.contains(':') {
+                return bad("the header name", name);
+            }
+            if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+                return bad("the header value", value);
+            }
+        }
+        let status = self.expect.status;
+        if (200..600).contains(&status) {
+            return Ok(());
+        }
+        Err(SpecError::protocol(format!("the status {status} to be expected is not one of a final reply (200 to 599)")))
+    }
+    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+        let shared = Shared::new(self, usage.reuse, usage.pipeline);
+        Ok(Factory::new(move || HttpExchange::new(shared.clone())))
+    }
+
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
+        let body = match (&self.expect.body, self.expect.length) {
+            (Some(body), _) => format!(" and a body of {}, byte for byte", size(body.len() as u64)),
+            (None, Some(length)) => format!(" and a body of {}", size(length)),
+            (None, None) => " alone".to_owned(),
+        };
+        format!("status {}{body}", self.expect.status)
+    }
+
+    fn payload(&self) -> Option<u64> {
+        self.expect.length.or_else(|| Some(self.expect.body.as_ref()?.len() as u64))
+    }
+
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
+        self.expect = common_body(&self.expect, &body(first)?, &body(second)?);
+        Ok(())
+    }
+
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+        self.method = options.method.take().unwrap_or_else(get);
+        self.headers = mem::take(&mut options.headers);
+        if let Some(at) = self.headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            self.host = self.headers.remove(at).1;
+        }
+        self.body = options.body.take().unwrap_or_default();
+        self.version = if mem::take(&mut options.http10) { HttpVersion::V10 } else { HttpVersion::V11 };
+        self.expect.status = options.expect_status.take().unwrap_or(self.expect.status);
+        self.expect.body = options.expect.take();
+        Ok(())
+    }
+
+    fn can_tell_to_close(&self) -> bool {
+        true
+    }
+
+    fn data_source(&self, endpoint: &Endpoint) -> String {
+        let scheme = if endpoint.tls.is_some() { "https" } else { "http" };
+        match &endpoint.address {
+            Address::Tcp(address) => format!("{scheme}://{address}{}", self.path),
+            socket => format!("{scheme}+{socket}:{}", self.path),
+        }
+    }
+}
+
+/// Longest body that is compared byte for byte; of a longer one the length is.
+const BODY_MAX: usize = 1 << 20;
+
+fn common_body(given: &HttpExpect, first: &[u8], second: &[u8]) -> HttpExpect {
+    let mut expect = given.clone();
+    let text = std::str::from_utf8(first).ok().filter(|_| first.len() <= BODY_MAX && first == second);
+    expect.body = expect.body.or_else(|| text.map(str::to_owned));
+    expect.length = expect.length.or_else(|| (first.len() == second.len()).then_some(first.len() as u64));
+    expect
+}
+
+/// The body of a whole HTTP reply; heads of interim replies (1xx) are passed over.
+fn body(mut reply: &[u8]) -> Result<Vec<u8>, Failure> {
+    loop {
+        let mut headers = [httparse::EMPTY_HEADER; 256];
+        let mut head = httparse::Response::new(&mut headers);
+        let Ok(httparse::Status::Complete(length)) = head.parse(reply) else {
+            return Err(Failure::protocol("HTTP: the reply has no whole head"));
+        };
+        reply = &reply[length..];
+        if head.code.is_none_or(|code| code >= 200) {
+            return content(&head, reply);
+        }
+    }
+}
+
+/// The content of a body, without its chunks.
+fn content(head: &httparse::Response<'_, '_>, body: &[u8]) -> Result<Vec<u8>, Failure> {
+    let chunked = head.headers.iter().any(|header| {
+        header.name.eq_ignore_ascii_case("transfer-encoding") && header.value.to_ascii_lowercase().ends_with(b"chunked")
+    });
+    if !chunked {
+        return Ok(body.to_vec());
+    }
+    let mut content = Vec::new();
+    let mut coding = Chunked::default();
+    coding.reset();
+    coding.feed(body, |piece| content.extend_from_slice(piece))?;
+    Ok(content)
+}
+
+/// Most bytes of a reply's status line and headers, those of interim replies (1xx) before it included.
 pub const HEAD_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 128;
 /// Most bytes of the body of a wrong answer that are read to keep its connection.
@@ -115,6 +394,8 @@ pub struct HttpExchange {
     shared: Shared,
     state: State,
     head: Vec<u8>,
+    /// Bytes of the interim replies that came before.
+    interim: usize,
     chunked: Chunked,
     body: BodyCheck,
     keep: bool,
@@ -128,6 +409,7 @@ impl HttpExchange {
             shared,
             state: State::Start,
             head: Vec::new(),
+            interim: 0,
             chunked: Chunked::default(),
             body: BodyCheck::default(),
             keep: true,
@@ -153,21 +435,22 @@ impl HttpExchange {
     /// Looks for the end of the head; the body's state is set when it is found. Returns the bytes used.
     fn take_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
         let kept = self.head.len();
+        let most = HEAD_MAX - self.interim;
         // The empty line may lie across the border to the kept bytes.
         let from = kept.saturating_sub(3);
         if kept > 0 {
-            self.head.extend_from_slice(&bytes[..bytes.len().min(HEAD_MAX + 4 - kept)]);
+            self.head.extend_from_slice(&bytes[..bytes.len().min(most + 4 - kept)]);
         }
         let text = if kept > 0 { &self.head[..] } else { bytes };
         match memmem::find(&text[from..], b"\r\n\r\n") {
-            Some(found) if from + found + 4 <= HEAD_MAX => {
+            Some(found) if from + found + 4 <= most => {
                 let end = from + found + 4;
                 let head = parse_head(&text[..end])?;
                 self.head.clear();
-                self.enter(&head)?;
+                self.enter(&head, end)?;
                 Ok(Some(end - kept))
             }
-            None if text.len() < HEAD_MAX => {
+            None if text.len() < most => {
                 let refused = refuse_early(text);
                 if kept == 0 {
                     self.head.extend_from_slice(bytes);
@@ -175,16 +458,21 @@ impl HttpExchange {
                 self.state = State::Head;
                 refused.map(|()| None)
             }
-            _ => Err(Failure::protocol(format!("the reply's head does not end within {} KiB", HEAD_MAX / 1024))),
+            _ => {
+                let interim = if self.interim > 0 { ", interim replies (1xx) included" } else { "" };
+                let text = format!("the reply's head does not end within {} KiB{interim}", HEAD_MAX / 1024);
+                Err(Failure::protocol(text))
+            }
         }
     }
 
-    /// Goes on to what follows a head.
-    fn enter(&mut self, head: &Head) -> Result<(), Failure> {
+    /// Goes on to what follows a head of so many bytes.
+    fn enter(&mut self, head: &Head, bytes: usize) -> Result<(), Failure> {
         let common = &self.shared.0;
         if (100..200).contains(&head.status) {
             // An interim reply; 101 would end HTTP on this connection, and nobody asked for that.
             self.state = State::Start;
+            self.interim += bytes;
             return if head.status == 101 { Err(wrong_status(101, common.status)) } else { Ok(()) };
         }
         self.keep = head.keep;
@@ -278,10 +566,11 @@ impl Exchange for HttpExchange {
 
     fn begin(&mut self) {
         // A reply that was recognised left no trace.
-        if self.state == State::Start {
+        if self.state == State::Start && self.interim == 0 {
             return;
         }
         self.state = State::Start;
+        self.interim = 0;
         self.head.clear();
         self.body.reset();
         self.fault = None;
@@ -289,10 +578,6 @@ impl Exchange for HttpExchange {
     }
 
     #[inline]
-    fn next_reply(&mut self) {
-        self.begin();
-    }
-
     #[inline]
     fn request(&self) -> &[u8] {
         &self.shared.0.request
@@ -400,8 +685,39 @@ fn content_length(value: &[u8]) -> Result<u64, Failure> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::testing::same_at_every_cut, *};
-    use crate::spec::HttpExpect;
+    use super::{super::exchange::testing::same_at_every_cut, *};
+
+    #[test]
+    fn bodies_are_found_behind_interim_heads_and_chunks() {
+        let plain = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+        assert_eq!(body(plain).unwrap(), b"ok\n");
+        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+        assert_eq!(body(chunked).unwrap(), b"abcde");
+        assert!(body(b"HTTP/1.1 200 OK\r\n").is_err());
+    }
+
+    #[test]
+    fn a_body_that_changes_is_known_by_what_stays() {
+        let given = HttpExpect { status: 200, body: None, contains: Vec::new(), length: None };
+        let same = common_body(&given, b"abc", b"abc");
+        assert_eq!((same.body.as_deref(), same.length), (Some("abc"), Some(3)));
+        let time = common_body(&given, b"12:01", b"12:02");
+        assert_eq!((time.body, time.length), (None, Some(5)));
+        let other = common_body(&given, b"1", b"10");
+        assert_eq!((other.body, other.length), (None, None));
+    }
+
+    #[test]
+    fn headers_are_a_table_or_pairs() {
+        let read = |headers: &str| {
+            let text = format!(r#"{{"path": "/", "expect": {{"status": 200}}, "headers": {headers}}}"#);
+            serde_json::from_str::<Http>(&text).map(|http| http.headers)
+        };
+        let two = vec![("B".to_owned(), "1".to_owned()), ("A".to_owned(), "2".to_owned())];
+        assert_eq!(read(r#"{"B": "1", "A": "2"}"#).unwrap(), two);
+        assert_eq!(read(r#"[["B", "1"], ["A", "2"]]"#).unwrap(), two);
+        assert!(read("3").unwrap_err().to_string().contains("expected a table of headers"));
+    }
 
     fn get(expect: HttpExpect) -> Http {
         Http {

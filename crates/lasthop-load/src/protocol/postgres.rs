@@ -1,22 +1,359 @@
 //! PostgreSQL's protocol, version 3: authentication, then one query over and over, in the simple or the extended form.
 
-use std::rc::Rc;
+use std::{io, path::PathBuf, rc::Rc};
 
-use postgres_protocol::{
-    IsNull,
-    authentication::{
-        md5_hash,
-        sasl::{self, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256},
-    },
-    message::frontend,
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    channel,
+    exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    scram::{self, ScramError},
+    verified::Verified,
 };
-
-use super::{Done, Exchange, Greeting, Progress, Run, channel, excerpt, verified::Verified};
 use crate::{
+    address::{Address, Endpoint},
     failure::Failure,
+    location::{Location, UrlError, credentials, decode, pairs, port_number, resolve, split_port},
+    options::{SpecError, within},
     result::ErrorClass,
-    spec::{ChannelBinding, Postgres, QueryMode},
 };
+
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "postgres",
+    title: "PostgreSQL",
+    own: false,
+    schemes: &["postgres", "postgresql"],
+    from_url,
+    urls: &[
+        (
+            "postgres://user@127.0.0.1/db",
+            "PostgreSQL; ?sslmode=require for TLS, then\nchannel_binding=disable|prefer|require as in libpq",
+        ),
+        ("postgres:///db?host=/run/postgresql&user=me", "PostgreSQL over the socket in a directory"),
+    ],
+    password_variable: Some("PGPASSWORD"),
+    read: kind::read::<Postgres>,
+    schema: kind::schema::<Postgres>,
+};
+
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+    if location.is_socket || location.is_secure {
+        let text =
+            "a PostgreSQL URL names the folder of its socket by `?host=/…`, and asks for TLS by `?sslmode=require`";
+        return Err(UrlError::Protocol(text.to_owned()));
+    }
+    let (host, rest) = location.authority();
+    let (mut user, mut password, host) = credentials(host)?;
+    let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    if path.contains('@') {
+        return Err(UrlError::Unencoded);
+    }
+    let (name, port) = split_port(host)?;
+    let (mut host, mut port, mut location) = (name.to_owned(), port.unwrap_or(5432), *location);
+    let mut channel_binding = ChannelBinding::default();
+    for (key, value) in pairs(parameters)? {
+        match key {
+            "host" => host = value,
+            "port" => port = port_number(&value)?,
+            "user" => user = Some(value),
+            "password" => password = Some(value),
+            "sslmode" => location.is_secure = ssl_mode(&value)?,
+            "channel_binding" => channel_binding = binding(&value)?,
+            _ => {
+                let known = "host, port, user, password, sslmode, channel_binding";
+                return Err(UrlError::Parameter { given: key.to_owned(), known });
+            }
+        }
+    }
+    let user = user.ok_or_else(|| wrong("the user is missing (write `postgres://user@…` or `?user=…`)"))?;
+    let address = if host.starts_with('/') {
+        Address::Unix(PathBuf::from(&host).join(format!(".s.PGSQL.{port}")))
+    } else if host.is_empty() {
+        return Err(UrlError::NoPort(host));
+    } else {
+        Address::Tcp(resolve(&host, port)?)
+    };
+    let database = decode(path.trim_start_matches('/'))?;
+    let postgres = Postgres {
+        database: if database.is_empty() { user.clone() } else { database },
+        user,
+        password,
+        query: "select 1".to_owned(),
+        mode: QueryMode::Simple,
+        parameters: Vec::new(),
+        expect: PostgresExpect { rows: Some(1), first: Some("1".to_owned()), tag: None },
+        channel_binding,
+    };
+    Ok((Endpoint { address, tls: location.tls(&host) }, postgres.into()))
+}
+
+/// Whether TLS is used. `prefer` and `allow` are refused: they would leave open what is measured.
+fn ssl_mode(word: &str) -> Result<bool, UrlError> {
+    match word {
+        "disable" => Ok(false),
+        "require" | "verify-ca" | "verify-full" => Ok(true),
+        _ => Err(wrong(format!(
+            "sslmode `{word}` is not one of `disable`, `require`, `verify-ca` and `verify-full` (all but the first verify)"
+        ))),
+    }
+}
+
+fn binding(word: &str) -> Result<ChannelBinding, UrlError> {
+    match word {
+        "disable" => Ok(ChannelBinding::Disable),
+        "prefer" => Ok(ChannelBinding::Prefer),
+        "require" => Ok(ChannelBinding::Require),
+        _ => Err(wrong(format!("channel_binding `{word}` is not one of `disable`, `prefer` and `require`"))),
+    }
+}
+
+fn wrong(text: impl Into<String>) -> UrlError {
+    UrlError::Protocol(text.into())
+}
+
+/// PostgreSQL: one query over and over. With `reuse = "per-request"` each query has a connection of its own, and a request
+/// is all of it: connect, TLS, authentication, query.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Postgres {
+    /// Role that clients are.
+    pub user: String,
+    /// Database that they connect to.
+    pub database: String,
+    /// Used if the server asks for one. Trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS are understood, as the server asks for them.
+    #[serde(default)]
+    pub password: Option<String>,
+    /// One statement.
+    pub query: String,
+    /// How it is sent; `simple` where it is missing.
+    #[serde(default)]
+    pub mode: QueryMode,
+    /// Values of `$1`, `$2`, … as text; not with simple queries.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+    /// What a right result is.
+    #[serde(default)]
+    pub expect: PostgresExpect,
+    /// Whether SCRAM binds itself to the TLS connection (SCRAM-SHA-256-PLUS).
+    #[serde(default, skip_serializing_if = "ChannelBinding::is_default")]
+    pub channel_binding: ChannelBinding,
+}
+
+/// Whether the authentication is bound to the TLS connection by the server's certificate; the words are libpq's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChannelBinding {
+    Disable,
+    /// Where there is TLS and the server offers it.
+    #[default]
+    Prefer,
+    /// A server that lets us in without it is refused.
+    Require,
+}
+
+impl ChannelBinding {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How a query is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueryMode {
+    /// The simple form.
+    #[default]
+    Simple,
+    /// Parse, bind, execute and sync with every request.
+    Extended,
+    /// Parsed once with every connection; bind, execute and sync with every request.
+    Prepared,
+}
+
+/// What a right result looks like. Every given field must hold. An error never is right.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PostgresExpect {
+    /// Number of rows.
+    pub rows: Option<u64>,
+    /// First column of the first row, as text.
+    pub first: Option<String>,
+    /// The command tag, for example `SELECT 1`.
+    pub tag: Option<String>,
+}
+
+impl ProtocolSpec for Postgres {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+        if self.channel_binding == ChannelBinding::Require && !usage.encrypted {
+            return Err(SpecError::protocol("the channel binding that is required needs TLS (`sslmode=require`)"));
+        }
+        for (what, text) in [("the user", &self.user), ("the database", &self.database), ("the query", &self.query)] {
+            if text.contains('\0') {
+                return Err(SpecError::protocol(format!(
+                    "{what} contains a NUL byte, which PostgreSQL does not allow"
+                )));
+            }
+        }
+        within("number of parameters", self.parameters.len() as u64, 0, 32_767)?;
+        if self.mode == QueryMode::Simple && !self.parameters.is_empty() {
+            return Err(SpecError::protocol(
+                "a simple query has no parameters (use the mode `extended` or `prepared`)",
+            ));
+        }
+        Ok(())
+    }
+    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+        let shared = Shared::new(self, usage.pipeline)?;
+        Ok(Factory::new(move || PostgresExchange::new(shared.clone())))
+    }
+
+    fn checked(&self, _: &dyn Fn(u64) -> String) -> String {
+        let PostgresExpect { rows, first, tag } = &self.expect;
+        let mut parts = Vec::new();
+        parts.extend(rows.map(|rows| if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }));
+        parts.extend(first.as_ref().map(|text| format!("the first column `{text}`")));
+        parts.extend(tag.as_ref().map(|tag| format!("the tag `{tag}`")));
+        if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
+    }
+
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
+        let (first, second) = (result(first), result(second));
+        self.expect = PostgresExpect {
+            rows: first.rows.filter(|_| first.rows == second.rows),
+            tag: first.tag.clone().filter(|_| first.tag == second.tag),
+            first: first.first.clone().filter(|_| first.first == second.first),
+        };
+        Ok(())
+    }
+
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+        if let Some(query) = options.query.take() {
+            self.query = query;
+            self.expect = PostgresExpect::default();
+        }
+        if let Some(value) = options.expect.take() {
+            self.expect.first = Some(value);
+        }
+        self.parameters = std::mem::take(&mut options.parameters);
+        self.mode = match options.mode.take() {
+            Some("extended") => QueryMode::Extended,
+            Some("prepared") => QueryMode::Prepared,
+            _ => QueryMode::Simple,
+        };
+        Ok(())
+    }
+
+    fn password(&mut self) -> Option<&mut Option<String>> {
+        Some(&mut self.password)
+    }
+
+    fn greets(&self) -> bool {
+        true
+    }
+
+    fn tls_request(&self) -> Option<(&'static [u8], u8)> {
+        Some((&TLS_REQUEST, TLS_GRANTED))
+    }
+
+    fn let_anybody_in(&mut self) {
+        self.password = None;
+        self.channel_binding = ChannelBinding::Disable;
+    }
+
+    fn welcome(&self, step: usize) -> Vec<u8> {
+        if step == 0 { WELCOME.to_vec() } else { PARSED.to_vec() }
+    }
+
+    /// A connection string of libpq, without the password. A Unix socket is known by its directory and the port in its name; TLS is always
+    /// verified where an authority is given.
+    fn data_source(&self, endpoint: &Endpoint) -> String {
+        let mut words = match &endpoint.address {
+            Address::Tcp(address) => {
+                let name =
+                    endpoint.tls.as_ref().map_or_else(|| address.ip().to_string(), |tls| tls.server_name.clone());
+                vec![("host", name), ("hostaddr", address.ip().to_string()), ("port", address.port().to_string())]
+            }
+            Address::Unix(path) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let port =
+                    name.rsplit('.').next().filter(|port| port.parse::<u16>().is_ok()).unwrap_or("5432").to_owned();
+                let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+                vec![("host", folder), ("port", port)]
+            }
+            named => vec![("host", format!("@{}", named.bare()))],
+        };
+        words.extend([("user", self.user.clone()), ("dbname", self.database.clone())]);
+        match endpoint.tls.as_ref().map(|tls| tls.authority.as_ref()) {
+            Some(Some(authority)) => {
+                words.extend([("sslmode", "verify-full".to_owned()), ("sslrootcert", authority.display().to_string())]);
+            }
+            Some(None) => words.push(("sslmode", "require".to_owned())),
+            None => words.push(("sslmode", "disable".to_owned())),
+        }
+        words.push(("gssencmode", "disable".to_owned()));
+        match self.channel_binding {
+            // libpq's own default.
+            ChannelBinding::Prefer => {}
+            ChannelBinding::Disable => words.push(("channel_binding", "disable".to_owned())),
+            ChannelBinding::Require => words.push(("channel_binding", "require".to_owned())),
+        }
+        words.iter().map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// Rows, first column of the first row and command tag of a whole reply.
+fn result(reply: &[u8]) -> PostgresExpect {
+    let mut found = PostgresExpect { rows: Some(0), ..PostgresExpect::default() };
+    let mut rest = reply;
+    while let Some((kind, content, after)) = next_message(rest) {
+        match kind {
+            b'D' => {
+                if found.rows == Some(0) {
+                    found.first = first_column(content);
+                }
+                found.rows = found.rows.map(|rows| rows + 1);
+            }
+            b'C' => {
+                let tag = content.strip_suffix(&[0]).unwrap_or(content);
+                found.tag = std::str::from_utf8(tag).ok().map(str::to_owned);
+            }
+            _ => {}
+        }
+        rest = after;
+    }
+    found
+}
+
+/// Type and content of the message that `bytes` begin with, and what follows it.
+fn next_message(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (kind, rest) = bytes.split_first()?;
+    let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
+    let (content, after) = (rest.get(4..length)?, rest.get(length..)?);
+    Some((*kind, content, after))
+}
+
+/// Number of columns in two bytes, the first one's length in four (−1 is NULL), then its text.
+fn first_column(row: &[u8]) -> Option<String> {
+    let length = i32::from_be_bytes(*row.get(2..)?.first_chunk()?);
+    let text = row.get(6..6 + usize::try_from(length).ok()?)?;
+    std::str::from_utf8(text).ok().map(str::to_owned)
+}
+
+/// PostgreSQL lets anybody in (AuthenticationOk) and is ready (ReadyForQuery, idle).
+const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+/// ParseComplete, and ready again.
+const PARSED: &[u8] = b"1\0\0\0\x04Z\0\0\0\x05I";
 
 /// Most bytes of a message that is kept to be understood: authentication, errors, the first row.
 const KEPT_MAX: usize = 64 * 1024;
@@ -25,6 +362,8 @@ const MESSAGE_MAX: u32 = 1 << 30;
 /// Name of the statement that the mode `prepared` prepares.
 const STATEMENT: &str = "lasthop";
 
+/// Of the protocol: 3.0.
+const VERSION: [u8; 4] = [0, 3, 0, 0];
 /// The request for TLS that precedes the handshake, and the byte that grants it.
 pub const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 pub const TLS_GRANTED: u8 = b'S';
@@ -47,61 +386,87 @@ struct Common {
 impl Shared {
     /// # Errors
     /// A text contains a NUL byte, or the query is too long.
-    pub fn new(spec: &Postgres, pipeline: u32) -> std::io::Result<Self> {
-        let mut startup = bytes::BytesMut::new();
-        let parameters = [
-            ("user", spec.user.as_str()),
-            ("database", spec.database.as_str()),
-            ("application_name", "lasthop"),
-            ("client_encoding", "UTF8"),
-        ];
-        frontend::startup_message(parameters, &mut startup)?;
-        let mut prepare = bytes::BytesMut::new();
+    pub fn new(spec: &Postgres, pipeline: u32) -> io::Result<Self> {
+        let mut prepare = Vec::new();
         if spec.mode == QueryMode::Prepared {
-            frontend::parse(STATEMENT, &spec.query, [], &mut prepare)?;
-            frontend::sync(&mut prepare);
+            prepare.extend(parse(STATEMENT, &spec.query)?);
+            prepare.extend(message(b'S', &[])?);
         }
         let common = Common {
             spec: spec.clone(),
             request: encode(spec)?.repeat(pipeline as usize),
-            startup: startup.to_vec(),
-            prepare: prepare.to_vec(),
+            startup: startup(spec)?,
+            prepare,
         };
         Ok(Self { common: Rc::new(common), verified: Verified::new(pipeline) })
     }
 }
 
+/// The first message, the only one without a type.
+fn startup(spec: &Postgres) -> io::Result<Vec<u8>> {
+    let parameters = [
+        ("user", spec.user.as_str()),
+        ("database", spec.database.as_str()),
+        ("application_name", "lasthop"),
+        ("client_encoding", "UTF8"),
+    ];
+    let mut body = VERSION.to_vec();
+    for (name, value) in parameters {
+        body.extend(text(name)?);
+        body.extend(text(value)?);
+    }
+    body.push(0);
+    framed(&body)
+}
+
 /// The messages of one request.
-fn encode(spec: &Postgres) -> std::io::Result<Vec<u8>> {
-    let mut buffer = bytes::BytesMut::new();
-    let statement = match spec.mode {
-        QueryMode::Simple => {
-            frontend::query(&spec.query, &mut buffer)?;
-            return Ok(buffer.to_vec());
-        }
-        QueryMode::Extended => {
-            frontend::parse("", &spec.query, [], &mut buffer)?;
-            ""
-        }
-        QueryMode::Prepared => STATEMENT,
+fn encode(spec: &Postgres) -> io::Result<Vec<u8>> {
+    let (parse, statement) = match spec.mode {
+        QueryMode::Simple => return message(b'Q', &text(&spec.query)?),
+        QueryMode::Extended => (parse("", &spec.query)?, ""),
+        QueryMode::Prepared => (Vec::new(), STATEMENT),
     };
-    // Parameters and results as text.
-    let bound = frontend::bind(
-        "",
-        statement,
-        [],
-        &spec.parameters,
-        |parameter, buffer| {
-            buffer.extend_from_slice(parameter.as_bytes());
-            Ok(IsNull::No)
-        },
-        [],
-        &mut buffer,
-    );
-    bound.map_err(|_| std::io::Error::other("a parameter of the query cannot be encoded"))?;
-    frontend::execute("", 0, &mut buffer)?;
-    frontend::sync(&mut buffer);
-    Ok(buffer.to_vec())
+    // The portal without a name, all of its rows.
+    let execute = message(b'E', &[0; 5])?;
+    Ok([parse, bind(statement, &spec.parameters)?, execute, message(b'S', &[])?].concat())
+}
+
+/// A statement whose parameters have the types that the server finds for them.
+fn parse(statement: &str, query: &str) -> io::Result<Vec<u8>> {
+    message(b'P', &[text(statement)?, text(query)?, vec![0, 0]].concat())
+}
+
+/// Binds the portal without a name. Parameters and results as text.
+fn bind(statement: &str, parameters: &[String]) -> io::Result<Vec<u8>> {
+    let too_many = |_| io::Error::other("the query has more than 65,535 parameters");
+    let count = u16::try_from(parameters.len()).map_err(too_many)?;
+    let mut body = [text("")?, text(statement)?, vec![0, 0], count.to_be_bytes().to_vec()].concat();
+    for parameter in parameters {
+        body.extend(length(parameter.len())?);
+        body.extend_from_slice(parameter.as_bytes());
+    }
+    body.extend([0, 0]);
+    message(b'B', &body)
+}
+
+fn message(kind: u8, body: &[u8]) -> io::Result<Vec<u8>> {
+    Ok([&[kind], &framed(body)?[..]].concat())
+}
+
+/// A body behind its length, which counts itself.
+fn framed(body: &[u8]) -> io::Result<Vec<u8>> {
+    Ok([&length(body.len() + 4)?, body].concat())
+}
+
+fn length(bytes: usize) -> io::Result<[u8; 4]> {
+    i32::try_from(bytes).map(i32::to_be_bytes).map_err(|_| io::Error::other("a message is longer than 2 GiB"))
+}
+
+fn text(text: &str) -> io::Result<Vec<u8>> {
+    if text.contains('\0') {
+        return Err(io::Error::other("a text contains a NUL byte"));
+    }
+    Ok([text.as_bytes(), &[0]].concat())
 }
 
 /// Cuts the stream into messages. Of each it keeps what fits into [`KEPT_MAX`], if it is to be kept at all.
@@ -168,9 +533,14 @@ impl Framer {
 enum Stage {
     Start,
     Authentication,
+    /// SCRAM has begun; `bound` to the TLS connection or not.
     Scram {
-        scram: Box<ScramSha256>,
-        /// Whether it is bound to the TLS connection.
+        first: scram::First,
+        bound: bool,
+    },
+    /// The server has our proof.
+    Proven {
+        last: scram::Last,
         bound: bool,
     },
     /// Authenticated; the server's settings follow until it is ready.
@@ -187,6 +557,8 @@ pub struct PostgresExchange {
     certificate: Option<Vec<u8>>,
     /// Whether the server has proven to know the password on this very TLS connection.
     bound: bool,
+    /// Whether the server has asked for a password, in whatever form.
+    asked: bool,
     begun: bool,
     received: u64,
     rows: u64,
@@ -202,6 +574,7 @@ impl PostgresExchange {
             stage: Stage::Start,
             certificate: None,
             bound: false,
+            asked: false,
             begun: false,
             received: 0,
             rows: 0,
@@ -236,7 +609,9 @@ impl PostgresExchange {
             return Err(Failure::protocol("the authentication message is too short"));
         };
         let spec = &self.shared.common.spec;
-        match (i32::from_be_bytes(*code), rest) {
+        let code = i32::from_be_bytes(*code);
+        self.asked |= code != 0;
+        match (code, rest) {
             (0, _) => {
                 if spec.channel_binding == ChannelBinding::Require && !self.bound {
                     return Err(unbound("the server let us in without it"));
@@ -247,26 +622,27 @@ impl PostgresExchange {
             (3 | 5, _) if spec.channel_binding == ChannelBinding::Require => {
                 return Err(unbound("the server asks for a method that knows none"));
             }
-            (3, _) => say_password(password(spec)?.as_bytes(), output)?,
+            (3, _) => say_password(password(spec)?, output)?,
             (5, &[a, b, c, d]) => {
-                let hash = md5_hash(spec.user.as_bytes(), password(spec)?.as_bytes(), [a, b, c, d]);
-                say_password(hash.as_bytes(), output)?;
+                say_password(&md5_proof(&spec.user, password(spec)?, [a, b, c, d]), output)?;
             }
             (10, mechanisms) => {
                 let (name, binding) = self.mechanism(mechanisms)?;
-                let bound = name == SCRAM_SHA_256_PLUS;
-                let scram = ScramSha256::new(password(spec)?.as_bytes(), binding);
-                say(output, |buffer| frontend::sasl_initial_response(name, scram.message(), buffer))?;
-                self.stage = Stage::Scram { scram: Box::new(scram), bound };
+                let bound = name == scram::SHA_256_PLUS;
+                let first = scram::First::new(password(spec)?, binding).map_err(refused)?;
+                say(initial_response(name, &first.message()), output)?;
+                self.stage = Stage::Scram { first, bound };
             }
             (11, data) => {
-                let Stage::Scram { scram, .. } = &mut self.stage else { return Err(unexpected(b'R')) };
-                scram.update(data).map_err(|error| refused(&error))?;
-                say(output, |buffer| frontend::sasl_response(scram.message(), buffer))?;
+                let stage = std::mem::replace(&mut self.stage, Stage::Authentication);
+                let Stage::Scram { first, bound } = stage else { return Err(unexpected(b'R')) };
+                let last = first.answer(data).map_err(refused)?;
+                say(message(b'p', last.message().as_bytes()), output)?;
+                self.stage = Stage::Proven { last, bound };
             }
             (12, data) => {
-                let Stage::Scram { scram, bound } = &mut self.stage else { return Err(unexpected(b'R')) };
-                scram.finish(data).map_err(|error| refused(&error))?;
+                let Stage::Proven { last, bound } = &self.stage else { return Err(unexpected(b'R')) };
+                last.confirm(data).map_err(refused)?;
                 self.bound = *bound;
                 self.stage = Stage::Authentication;
             }
@@ -280,22 +656,20 @@ impl PostgresExchange {
 
     /// The mechanism of those that the server offers, and what it says of the channel: libpq's choice (RFC 5802, section 6).
     /// That we could bind is said to a server that does not offer to, so that nobody in between can take its offer away.
-    fn mechanism(&self, offered: &[u8]) -> Result<(&'static str, sasl::ChannelBinding), Failure> {
+    fn mechanism(&self, offered: &[u8]) -> Result<(&'static str, scram::Binding), Failure> {
         let wanted = self.shared.common.spec.channel_binding;
         let offers = |wanted: &str| offered.split(|byte| *byte == 0).any(|name| name == wanted.as_bytes());
         let certificate = self.certificate.as_deref().filter(|_| wanted != ChannelBinding::Disable);
         let end_point = certificate.and_then(channel::server_end_point);
         match end_point {
-            Some(digest) if offers(SCRAM_SHA_256_PLUS) => {
-                Ok((SCRAM_SHA_256_PLUS, sasl::ChannelBinding::tls_server_end_point(digest)))
-            }
+            Some(digest) if offers(scram::SHA_256_PLUS) => Ok((scram::SHA_256_PLUS, scram::Binding::EndPoint(digest))),
             None if wanted == ChannelBinding::Require => {
                 Err(unbound("the signature of the server's certificate has no digest for it"))
             }
             _ if wanted == ChannelBinding::Require => Err(unbound("the server does not offer it")),
-            _ if !offers(SCRAM_SHA_256) => Err(Failure::protocol("the server offers no SCRAM-SHA-256")),
-            Some(_) => Ok((SCRAM_SHA_256, sasl::ChannelBinding::unrequested())),
-            None => Ok((SCRAM_SHA_256, sasl::ChannelBinding::unsupported())),
+            _ if !offers(scram::SHA_256) => Err(Failure::protocol("the server offers no SCRAM-SHA-256")),
+            Some(_) => Ok((scram::SHA_256, scram::Binding::NotOffered)),
+            None => Ok((scram::SHA_256, scram::Binding::Unsupported)),
         }
     }
 
@@ -361,6 +735,7 @@ impl Exchange for PostgresExchange {
         self.stage = Stage::Start;
         self.certificate = None;
         self.bound = false;
+        self.asked = false;
         self.begun = true;
         self.begin();
     }
@@ -391,6 +766,10 @@ impl Exchange for PostgresExchange {
         Ok(Greeting::More)
     }
 
+    fn password_asked(&self) -> Option<bool> {
+        Some(self.asked)
+    }
+
     fn begin(&mut self) {
         // A reply that was recognised left no trace.
         if !self.begun {
@@ -406,10 +785,6 @@ impl Exchange for PostgresExchange {
     #[inline]
     fn request(&self) -> &[u8] {
         &self.shared.common.request
-    }
-
-    fn next_reply(&mut self) {
-        self.begin();
     }
 
     #[inline]
@@ -451,18 +826,27 @@ fn password(spec: &Postgres) -> Result<&str, Failure> {
     spec.password.as_deref().ok_or_else(missing)
 }
 
-fn say_password(password: &[u8], output: &mut Vec<u8>) -> Result<(), Failure> {
-    say(output, |buffer| frontend::password_message(password, buffer))
+fn say_password(password: &str, output: &mut Vec<u8>) -> Result<(), Failure> {
+    say(text(password).and_then(|password| message(b'p', &password)), output)
 }
 
-fn say(output: &mut Vec<u8>, write: impl FnOnce(&mut bytes::BytesMut) -> std::io::Result<()>) -> Result<(), Failure> {
-    let mut buffer = bytes::BytesMut::new();
-    write(&mut buffer).map_err(|error| Failure::protocol(format!("authentication: {error}")))?;
-    output.extend_from_slice(&buffer);
+fn say(message: io::Result<Vec<u8>>, output: &mut Vec<u8>) -> Result<(), Failure> {
+    output.extend(message.map_err(|error| Failure::protocol(format!("authentication: {error}")))?);
     Ok(())
 }
 
-fn refused(error: &std::io::Error) -> Failure {
+/// The first message of a SASL mechanism.
+fn initial_response(mechanism: &str, data: &str) -> io::Result<Vec<u8>> {
+    message(b'p', &[&text(mechanism)?, &length(data.len())?[..], data.as_bytes()].concat())
+}
+
+/// What a server that wants MD5 wants: not the password, but that we know it.
+fn md5_proof(user: &str, password: &str, salt: [u8; 4]) -> String {
+    let secret = format!("{:x}", md5::compute(format!("{password}{user}")));
+    format!("md5{:x}", md5::compute([secret.as_bytes(), &salt].concat()))
+}
+
+fn refused(error: ScramError) -> Failure {
     Failure::new(ErrorClass::WrongStatus, format!("authentication: {error}"))
 }
 
@@ -491,8 +875,7 @@ fn server_error(during: &str, body: &[u8]) -> Failure {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::testing::same_at_every_cut, *};
-    use crate::spec::PostgresExpect;
+    use super::{super::exchange::testing::same_at_every_cut, *};
 
     fn exchange(expect: PostgresExpect) -> PostgresExchange {
         PostgresExchange::new(Shared::new(&load(expect), 1).unwrap())
@@ -536,6 +919,35 @@ mod tests {
 
     fn expect(rows: u64, first: &str) -> PostgresExpect {
         PostgresExpect { rows: Some(rows), first: Some(first.into()), tag: Some("SELECT 1".into()) }
+    }
+
+    #[test]
+    fn requests_are_messages_of_the_protocol() {
+        let spec = |mode| Postgres { mode, parameters: vec!["7".into(), String::new()], ..load(expect(1, "1")) };
+        let parse = b"P\0\0\0\x10\0select 1\0\0\0";
+        let bind = b"B\0\0\0\x15\0\0\0\0\0\x02\0\0\0\x017\0\0\0\0\0\0";
+        let end = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
+        let extended = [&parse[..], bind, end].concat();
+        assert_eq!(encode(&spec(QueryMode::Simple)).unwrap(), b"Q\0\0\0\x0dselect 1\0");
+        assert_eq!(encode(&spec(QueryMode::Extended)).unwrap(), extended);
+        let prepared = Shared::new(&spec(QueryMode::Prepared), 2).unwrap().common;
+        let bind = b"B\0\0\0\x1c\0lasthop\0\0\0\0\x02\0\0\0\x017\0\0\0\0\0\0";
+        assert_eq!(prepared.prepare, b"P\0\0\0\x17lasthop\0select 1\0\0\0S\0\0\0\x04");
+        assert_eq!(prepared.request, [&bind[..], end].concat().repeat(2));
+        let startup = b"\0\0\0\x49\0\x03\0\0user\0u\0database\0d\0application_name\0lasthop\0client_encoding\0UTF8\0\0";
+        assert_eq!(prepared.startup, startup);
+        assert!(encode(&Postgres { query: "select '\0'".into(), ..load(expect(1, "1")) }).is_err());
+    }
+
+    #[test]
+    fn a_password_is_said_as_the_server_asks() {
+        let spec = Postgres { user: "md5_user".into(), password: Some("password".into()), ..load(expect(1, "1")) };
+        let mut exchange = PostgresExchange::new(Shared::new(&spec, 1).unwrap());
+        exchange.reset();
+        exchange.greet(&[], &mut Vec::new()).unwrap();
+        assert_eq!(said(&mut exchange, &authentication(3, &[])).unwrap(), b"password\0");
+        let salted = said(&mut exchange, &authentication(5, &[0x2a, 0x3d, 0x8f, 0xe0])).unwrap();
+        assert_eq!(salted, b"md562af4dd09bbb41884907a838a3233294\0");
     }
 
     #[test]
@@ -658,7 +1070,7 @@ mod tests {
         let (own, other) = (certificate(), certificate());
         let mut exchange = client(ChannelBinding::Require, Some(&own));
         let initial = said(&mut exchange, &authentication(10, BOTH)).unwrap();
-        let initial = String::from_utf8(initial[SCRAM_SHA_256_PLUS.len() + 5..].to_vec()).unwrap();
+        let initial = String::from_utf8(initial[scram::SHA_256_PLUS.len() + 5..].to_vec()).unwrap();
         let first = initial.strip_prefix("p=tls-server-end-point,,").unwrap();
         // "c2FsdA==" is "salt".
         let server_first = format!("{}server,s=c2FsdA==,i=4096", first.strip_prefix("n=,").unwrap());
@@ -669,11 +1081,20 @@ mod tests {
         let last = served(first, &server_first, &answer, &digest(&own)).unwrap();
         let welcome = [authentication(12, last.as_bytes()), authentication(0, &[]), message(b'Z', b"I")].concat();
         assert_eq!(exchange.greet(&welcome, &mut Vec::new()), Ok(Greeting::Done));
+        assert_eq!(exchange.password_asked(), Some(true));
         // A new connection has to be bound anew.
         exchange.reset();
         exchange.secured(&own);
         exchange.greet(&[], &mut Vec::new()).unwrap();
         assert!(said(&mut exchange, &authentication(0, &[])).unwrap_err().contains("let us in without it"));
+        assert_eq!(exchange.password_asked(), Some(false));
+    }
+
+    #[test]
+    fn a_result_of_postgresql_is_read() {
+        let reply = b"T\0\0\0\x06\0\x01D\0\0\0\x0b\0\x01\0\0\0\x01\x37D\0\0\0\x0b\0\x01\0\0\0\x01\x38C\0\0\0\x0dSELECT 2\0Z\0\0\0\x05I";
+        let expect = PostgresExpect { rows: Some(2), first: Some("7".into()), tag: Some("SELECT 2".into()) };
+        assert_eq!(result(reply), expect);
     }
 
     proptest! {

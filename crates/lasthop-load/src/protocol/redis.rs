@@ -1,18 +1,212 @@
 //! Redis with RESP2: one command, encoded once; its replies, however nested, are checked without being kept.
 
-use std::rc::Rc;
+use std::{io, rc::Rc};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{
-    Done, Exchange, Greeting, Progress, Run,
     check::{BodyCheck, Expected},
-    excerpt,
+    exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
     verified::Verified,
 };
 use crate::{
+    address::{Address, Endpoint},
     failure::Failure,
+    location::{Location, UrlError, credentials, pairs},
+    options::{SpecError, within},
     result::ErrorClass,
-    spec::{Redis, RedisExpect},
 };
+
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "redis",
+    title: "Redis",
+    own: false,
+    schemes: &["redis", "rediss"],
+    from_url,
+    urls: &[
+        ("redis://127.0.0.1:6379/0", "Redis; rediss:// with TLS"),
+        ("redis+unix:/run/redis.sock?db=2", "Redis over a Unix socket; also user= and password="),
+    ],
+    password_variable: Some("REDISCLI_AUTH"),
+    read: kind::read::<Redis>,
+    schema: kind::schema::<Redis>,
+};
+
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+    let location = location.secured_by("rediss");
+    let mut redis = Redis {
+        command: vec!["PING".to_owned()],
+        expect: RedisExpect::Simple("PONG".to_owned()),
+        username: None,
+        password: None,
+        database: 0,
+    };
+    if location.is_socket {
+        let (path, parameters) = location.rest.split_once('?').unwrap_or((location.rest, ""));
+        for (key, value) in pairs(parameters)? {
+            match key {
+                "user" => redis.username = Some(value),
+                "password" => redis.password = Some(value),
+                "db" => redis.database = database(&value)?,
+                _ => return Err(UrlError::Parameter { given: key.to_owned(), known: "user, password, db" }),
+            }
+        }
+        return Ok((location.socket(path)?, redis.into()));
+    }
+    let (host, path) = location.authority();
+    let (user, password, host) = credentials(host)?;
+    (redis.username, redis.password) = (user, password);
+    if path.contains('@') {
+        return Err(UrlError::Unencoded);
+    }
+    let number = path.trim_start_matches('/');
+    if !number.is_empty() {
+        redis.database = database(number)?;
+    }
+    Ok((location.tcp(host, Some(6379))?, redis.into()))
+}
+
+fn database(number: &str) -> Result<u32, UrlError> {
+    number.parse().map_err(|_| UrlError::Protocol(format!("`{number}` is not the number of a Redis database")))
+}
+
+/// Redis: one command over and over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Redis {
+    /// Words of the command, such as `["GET", "key"]`.
+    pub command: Vec<String>,
+    /// What a right reply is: `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`,
+    /// `{ integer = 1 }` or `{ length = 64 }` (a text of so many bytes).
+    #[serde(default)]
+    pub expect: RedisExpect,
+    /// With a password: the user; the default user where it is missing.
+    #[serde(default)]
+    pub username: Option<String>,
+    /// Said with `AUTH` on every connection.
+    #[serde(default)]
+    pub password: Option<String>,
+    /// Number of the database.
+    #[serde(default)]
+    pub database: u32,
+}
+
+/// What a right reply looks like. An error reply never is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RedisExpect {
+    /// Anything but an error.
+    #[default]
+    Success,
+    /// A simple text, for example `PONG`.
+    Simple(String),
+    /// A bulk text.
+    Bulk(String),
+    /// A whole number.
+    Integer(i64),
+    /// No value.
+    Nil,
+    /// A bulk text of so many bytes.
+    Length(u64),
+}
+
+impl ProtocolSpec for Redis {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, _: Usage) -> Result<(), SpecError> {
+        within("number of words of the command", self.command.len() as u64, 1, 1 << 20)
+    }
+
+    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+        let shared = Shared::new(self, usage.pipeline);
+        Ok(Factory::new(move || RedisExchange::new(shared.clone())))
+    }
+
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
+        match &self.expect {
+            RedisExpect::Success => "any reply except an error".to_owned(),
+            RedisExpect::Simple(text) => format!("the reply `{}`", text.chars().take(40).collect::<String>()),
+            RedisExpect::Bulk(text) => format!("a value of {}, byte for byte", size(text.len() as u64)),
+            RedisExpect::Integer(number) => format!("the number {number}"),
+            RedisExpect::Nil => "no value".to_owned(),
+            RedisExpect::Length(length) => format!("a value of {}", size(*length)),
+        }
+    }
+
+    fn payload(&self) -> Option<u64> {
+        match &self.expect {
+            RedisExpect::Length(length) => Some(*length),
+            RedisExpect::Bulk(text) => Some(text.len() as u64),
+            _ => None,
+        }
+    }
+
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
+        self.expect = match (value(first), value(second)) {
+            (first, second) if first == second => first,
+            (RedisExpect::Bulk(first), RedisExpect::Bulk(second)) if first.len() == second.len() => {
+                RedisExpect::Length(first.len() as u64)
+            }
+            _ => RedisExpect::Success,
+        };
+        Ok(())
+    }
+
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+        if let Some(words) = options.command.take() {
+            self.command = words;
+            self.expect = RedisExpect::Success;
+        }
+        if let Some(value) = options.expect.take() {
+            self.expect = RedisExpect::Bulk(value);
+        }
+        Ok(())
+    }
+
+    fn password(&mut self) -> Option<&mut Option<String>> {
+        Some(&mut self.password)
+    }
+
+    fn greets(&self) -> bool {
+        self.password.is_some() || self.database != 0
+    }
+
+    fn welcome(&self, _step: usize) -> Vec<u8> {
+        b"+OK\r\n".repeat(usize::from(self.password.is_some()) + usize::from(self.database != 0))
+    }
+
+    fn data_source(&self, endpoint: &Endpoint) -> String {
+        match (&endpoint.address, &endpoint.tls) {
+            (Address::Unix(path), _) => format!("unix://{}", path.display()),
+            (address, Some(_)) => format!("rediss://{address}"),
+            (address, None) => format!("redis://{address}"),
+        }
+    }
+}
+
+/// What a reply is, where it is a single value; anything nested is `Success`.
+fn value(reply: &[u8]) -> RedisExpect {
+    let Ok(text) = std::str::from_utf8(reply) else { return binary_value(reply) };
+    let Some((line, rest)) = text.split_once("\r\n") else { return RedisExpect::Success };
+    match line.split_at_checked(1) {
+        Some(("+", word)) => RedisExpect::Simple(word.to_owned()),
+        Some((":", number)) => number.parse().map_or(RedisExpect::Success, RedisExpect::Integer),
+        Some(("$", "-1")) => RedisExpect::Nil,
+        Some(("$", _)) => RedisExpect::Bulk(rest.strip_suffix("\r\n").unwrap_or(rest).to_owned()),
+        _ => RedisExpect::Success,
+    }
+}
+
+/// A bulk text that is not UTF-8 is known by its length.
+fn binary_value(reply: &[u8]) -> RedisExpect {
+    let line = reply.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let length = line.strip_prefix(b"$").and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+    length.map_or(RedisExpect::Success, RedisExpect::Length)
+}
 
 /// Most bytes of a line: a simple text, an error, a number.
 const LINE_MAX: usize = 64 * 1024;
@@ -40,6 +234,7 @@ pub struct Shared {
 struct Common {
     request: Vec<u8>,
     greeting: Vec<u8>,
+    has_password: bool,
     /// Replies that the greeting gets.
     greeting_replies: u32,
     expected: Expected,
@@ -68,6 +263,7 @@ impl Shared {
         let common = Common {
             request: encode(&redis.command).repeat(pipeline as usize),
             greeting,
+            has_password: redis.password.is_some(),
             greeting_replies,
             expected: Expected { body: expected_bytes(&redis.expect), ..Expected::default() },
             length,
@@ -268,6 +464,11 @@ impl Exchange for RedisExchange {
         }
     }
 
+    /// A server that wants one answers nobody without it.
+    fn password_asked(&self) -> Option<bool> {
+        Some(self.shared.common.has_password)
+    }
+
     fn begin(&mut self) {
         // A reply that was recognised left no trace.
         if self.scanner.begun {
@@ -279,10 +480,6 @@ impl Exchange for RedisExchange {
     #[inline]
     fn request(&self) -> &[u8] {
         &self.shared.common.request
-    }
-
-    fn next_reply(&mut self) {
-        self.begin();
     }
 
     #[inline]
@@ -314,7 +511,7 @@ impl Exchange for RedisExchange {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::testing::same_at_every_cut, *};
+    use super::{super::exchange::testing::same_at_every_cut, *};
 
     fn outcome(expect: RedisExpect, reply: &[u8]) -> Result<Option<ErrorClass>, ErrorClass> {
         let redis =
@@ -353,6 +550,20 @@ mod tests {
         assert_eq!(outcome(RedisExpect::Length(5), b"$4\r\nHell\r\n"), Ok(Some(ErrorClass::WrongContent)));
         assert_eq!(outcome(RedisExpect::Nil, b"$-1\r\n"), Ok(None));
         assert_eq!(outcome(RedisExpect::Integer(3), b":3\r\n"), Ok(None));
+    }
+
+    #[test]
+    fn redis_values_are_recognised() {
+        for (reply, expect) in [
+            (&b"+PONG\r\n"[..], RedisExpect::Simple("PONG".into())),
+            (b":7\r\n", RedisExpect::Integer(7)),
+            (b"$-1\r\n", RedisExpect::Nil),
+            (b"$5\r\na\r\nbc\r\n", RedisExpect::Bulk("a\r\nbc".into())),
+            (b"$2\r\n\xff\xfe\r\n", RedisExpect::Length(2)),
+            (b"*1\r\n:1\r\n", RedisExpect::Success),
+        ] {
+            assert_eq!(value(reply), expect);
+        }
     }
 
     proptest! {

@@ -3,8 +3,79 @@
 //! Request: 8 bytes `size` and 4 bytes `chunk`, both little endian. The server sends `size` bytes of a fixed pattern in
 //! sends of `chunk`.
 
-use super::{Done, Exchange, Progress};
-use crate::{failure::Failure, result::ErrorClass, spec::Stream};
+use std::io;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    exchange::{Done, Exchange, Factory, Progress},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+};
+use crate::{
+    address::Endpoint,
+    failure::Failure,
+    location::{Location, UrlError},
+    options::{SpecError, within},
+    result::ErrorClass,
+};
+
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "stream",
+    title: "stream",
+    own: true,
+    schemes: &["stream"],
+    from_url,
+    urls: &[("stream://127.0.0.1:9000", "lasthop's own server: many bytes, one way")],
+    password_variable: None,
+    read: kind::read::<Stream>,
+    schema: kind::schema::<Stream>,
+};
+
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+    let (size, chunk) = (location.options.size.into(), location.options.chunk);
+    Ok((location.endpoint(None)?, Stream { size, chunk }.into()))
+}
+
+/// One way: the time stops when the last byte was received.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    /// Bytes of one transfer, 1 to 1 GiB. Many times the socket buffers, or they are what is measured.
+    pub size: u64,
+    /// Bytes that the server hands to each `send`, 1 to 16 MiB.
+    pub chunk: u32,
+}
+
+impl ProtocolSpec for Stream {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+        usage.without_pipeline("transfers follow each other")?;
+        within("size of a transfer", self.size, 1, SIZE_MAX)?;
+        within("chunk of a transfer", self.chunk.into(), 1, CHUNK_MAX.into())
+    }
+
+    fn factory(&self, _: Usage) -> io::Result<Factory> {
+        let stream = self.clone();
+        Ok(Factory::new(move || StreamExchange::new(&stream)))
+    }
+
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
+        format!("all {} of each transfer", size(self.size))
+    }
+
+    fn payload(&self) -> Option<u64> {
+        Some(self.size)
+    }
+
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+        self.size = options.size.take().map_or(self.size, u64::from);
+        Ok(())
+    }
+}
 
 /// Bytes of a request.
 pub const REQUEST: usize = 12;
@@ -105,7 +176,7 @@ impl Exchange for StreamExchange {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::testing::same_at_every_cut, *};
+    use super::{super::exchange::testing::same_at_every_cut, *};
 
     fn exchange(size: u64) -> StreamExchange {
         StreamExchange::new(&Stream { size, chunk: 4096 })

@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use super::Run;
+use super::exchange::Run;
 
 /// Most bytes that are remembered.
 const BYTES_MAX: usize = 64 * 1024;

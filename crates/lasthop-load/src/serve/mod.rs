@@ -3,22 +3,30 @@
 
 mod many;
 
-use std::{fs, io, net::Shutdown, os::fd::OwnedFd, path::PathBuf, sync::Arc, thread};
+use std::{
+    fs, io,
+    net::Shutdown,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+};
 
 use rustls::ServerConfig;
 use socket2::{Domain, Type};
 
 use crate::{
-    clock, endpoint,
+    address::AddressError,
+    clock,
     failure::Failure,
     limits,
-    protocol::{echo, stream},
+    protocol::{echo, hello, stream},
     spec::Address,
     transport::{Handshake, Socket, Stream, TlsError, TlsStream, server_config},
 };
 
-/// The text that the pattern `hello` sends: that of the study of 2017.
-pub const HELLO: &[u8] = b"Hello there!";
+/// The text that the pattern `hello` sends.
+pub const HELLO: &[u8] = hello::TEXT.as_bytes();
 
 const SHORTAGE_PAUSE_NS: u64 = 10_000_000;
 
@@ -56,10 +64,10 @@ pub struct ServeSpec {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(transparent)]
-    Address(#[from] endpoint::AddressError),
+    Address(#[from] AddressError),
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error("cannot listen on {address:?}: {cause}")]
+    #[error("cannot listen on {address}: {cause}")]
     Listen { address: Address, cause: io::Error },
     #[error("cannot accept a connection: {0}")]
     Accept(io::Error),
@@ -94,8 +102,8 @@ impl Server {
     /// The address is taken or not usable, or TLS cannot be set up.
     pub fn bind(spec: &ServeSpec) -> Result<Self, ServeError> {
         limits::lift_descriptors();
-        let address = endpoint::resolve(&spec.address)?;
-        let domain = endpoint::domain(&spec.address);
+        let address = spec.address.socket_name()?;
+        let domain = spec.address.domain();
         let tls = spec.tls.as_ref().map(|tls| server_config(&tls.certificate, &tls.key)).transpose()?;
         let refused = |cause| ServeError::Listen { address: spec.address.clone(), cause };
         let listener = socket2::Socket::new(domain, Type::STREAM, None).map_err(refused)?;
@@ -104,10 +112,11 @@ impl Server {
         }
         listener.bind(&address).map_err(refused)?;
         listener.listen(i32::try_from(spec.backlog).unwrap_or(i32::MAX)).map_err(refused)?;
-        let own_path = if let Address::Unix(path) = &spec.address { Some(path.clone()) } else { None };
+        let own_path = spec.address.path().map(Path::to_owned);
         let bound = listener.local_addr().map_err(refused)?;
         let address = bound.as_socket().map_or_else(|| spec.address.clone(), Address::Tcp);
-        let shared = Arc::new(Shared { pattern: spec.pattern, tls, nodelay: spec.nodelay && domain != Domain::UNIX });
+        let shared =
+            Arc::new(Shared { pattern: spec.pattern, tls, nodelay: spec.nodelay && spec.address.ip().is_some() });
         Ok(Self { listener, shared, address, own_path })
     }
 

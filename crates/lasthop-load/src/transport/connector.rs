@@ -1,13 +1,14 @@
 //! Opens connections to one endpoint.
 
-use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{io, os::fd::OwnedFd, sync::Arc};
 
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{Domain, SockAddr, Type};
 
 use super::{Calls, Handshake, Socket, Stream, TlsError, TlsStream, Watch, client_config};
 use crate::{
-    clock, endpoint,
+    address::AddressError,
+    clock,
     failure::Failure,
     result::ErrorClass,
     spec::{Endpoint, SocketOptions, Timeouts},
@@ -17,7 +18,7 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectorError {
     #[error(transparent)]
-    Address(#[from] endpoint::AddressError),
+    Address(#[from] AddressError),
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
@@ -47,8 +48,8 @@ impl Connector {
     pub fn new(endpoint: &Endpoint, options: &SocketOptions, timeouts: Timeouts) -> Result<Self, ConnectorError> {
         let tls = endpoint.tls.as_ref().map(client_config).transpose()?;
         Ok(Self {
-            address: endpoint::resolve(&endpoint.address)?,
-            domain: endpoint::domain(&endpoint.address),
+            address: endpoint.address.socket_name()?,
+            domain: endpoint.address.domain(),
             options: options.clone(),
             timeouts,
             tls,
@@ -103,43 +104,21 @@ impl Connector {
         &self.timeouts
     }
 
-    /// Connects, and shakes hands where TLS is asked for, on a blocking socket whose deadlines `watch` keeps.
+    /// Connects, and shakes hands where TLS is asked for, on a blocking socket whose deadlines `watch` keeps: that of the
+    /// first request begins here.
     ///
     /// # Errors
     /// By class: refused, backlog full, no port, timeout, TLS.
     pub fn open(&self, calls: &Calls, watch: &Arc<Watch>) -> Result<Opened, Failure> {
         let begin = clock::now();
-        let socket = self.connect(calls).map_err(|error| Failure::connect(&error))?;
-        self.establish(socket, begin, calls, watch)
-    }
-
-    /// As [`Connector::open`], for single requests outside a load: the kernel keeps the deadline of each receive, at
-    /// the cost of a timer, and nobody needs to watch.
-    ///
-    /// # Errors
-    /// As [`Connector::open`].
-    pub fn open_unwatched(&self, calls: &Calls) -> Result<Opened, Failure> {
-        let begin = clock::now();
-        let timed = || -> io::Result<socket2::Socket> {
-            let socket = self.connect(calls)?;
-            let longest = self.timeouts.connect_ns.max(self.timeouts.request_ns).max(1000);
-            socket.set_read_timeout(Some(Duration::from_nanos(longest)))?;
-            Ok(socket)
-        };
-        self.establish(timed().map_err(|error| Failure::connect(&error))?, begin, calls, &Arc::default())
-    }
-
-    fn establish(
-        &self,
-        socket: socket2::Socket,
-        begin: u64,
-        calls: &Calls,
-        watch: &Arc<Watch>,
-    ) -> Result<Opened, Failure> {
+        watch.expect_by(begin.saturating_add(self.timeouts.connect_ns));
+        let socket = self.connect(calls, watch).map_err(|error| match watch.is_overdue() {
+            true => Failure::timeout("connect"),
+            false => Failure::connect(&error),
+        })?;
         let connected = clock::now();
-        let deadline = connected + self.timeouts.connect_ns;
+        let deadline = connected.saturating_add(self.timeouts.connect_ns);
         watch.expect_by(deadline);
-        let socket = Socket::watched(OwnedFd::from(socket), calls.clone(), Arc::clone(watch));
         if self.asks_for_tls() {
             self.ask_for_tls(&socket)?;
             self.take_grant(&socket)?;
@@ -150,24 +129,20 @@ impl Connector {
             finish_handshake(tls, deadline)?;
             tls_ns = Some(clock::now() - connected);
         }
-        stream.socket().expect_by(clock::now() + self.timeouts.request_ns);
+        watch.expect_by(clock::now().saturating_add(self.timeouts.request_ns));
         Ok(Opened { stream, connect_ns: connected - begin, tls_ns })
     }
 
     /// A connected socket whose receives wait. A Unix socket with a full backlog is refused at once, as it is for
     /// [`Connector::start`]: waiting in the kernel would hide in one engine what the other counts.
-    fn connect(&self, calls: &Calls) -> io::Result<socket2::Socket> {
+    fn connect(&self, calls: &Calls, watch: &Arc<Watch>) -> io::Result<Socket> {
         calls.add(2);
+        let kind = if self.is_unix() { Type::STREAM.nonblocking() } else { Type::STREAM };
+        let socket = Socket::watched(self.socket(kind, calls)?.into(), calls.clone(), Arc::clone(watch));
+        connect_through_signals(&socket.options(), &self.address)?;
         if self.is_unix() {
-            let socket = self.socket(Type::STREAM.nonblocking(), calls)?;
-            socket.connect(&self.address)?;
-            rustix::fs::fcntl_setfl(&socket, rustix::fs::OFlags::empty())?;
-            return Ok(socket);
+            rustix::fs::fcntl_setfl(&*socket.options(), rustix::fs::OFlags::empty())?;
         }
-        let socket = self.socket(Type::STREAM, calls)?;
-        // The longest that the connect may take; sends never wait on this socket.
-        socket.set_write_timeout(Some(Duration::from_nanos(self.timeouts.connect_ns.max(1000))))?;
-        connect_through_signals(&socket, &self.address)?;
         Ok(socket)
     }
 
@@ -200,7 +175,7 @@ impl Connector {
     fn socket(&self, kind: Type, calls: &Calls) -> io::Result<socket2::Socket> {
         calls.add(1);
         let socket = socket2::Socket::new_raw(self.domain, kind.cloexec(), None)?;
-        if !self.is_unix() && self.options.nodelay {
+        if matches!(self.domain, Domain::IPV4 | Domain::IPV6) && self.options.nodelay {
             calls.add(1);
             socket.set_tcp_nodelay(true)?;
         }

@@ -120,18 +120,26 @@ impl Stream {
         }
     }
 
-    /// Sends all of `bytes`, waiting as long as it takes: what a blocking server does.
+    /// Sends all of `bytes`, waiting as long as it takes, or as a watch allows.
     ///
     /// # Errors
-    /// The connection broke.
-    pub fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+    /// The connection broke, or the time is over.
+    pub fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let sent = self.try_send_all(bytes);
+        sent.map_err(|error| match self.socket().is_overdue() {
+            true => Failure::timeout("send"),
+            false => Failure::io("send", &error),
+        })
+    }
+
+    fn try_send_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
-            let sent = self.send(bytes).map_err(|error| Failure::io("send", &error))?;
+            let sent = self.send(bytes)?;
             bytes = &bytes[sent..];
-            if bytes.is_empty() && self.flush().map_err(|error| Failure::io("send", &error))? {
+            if bytes.is_empty() && self.flush()? {
                 return Ok(());
             }
-            self.socket().wait(Wait::Write, None).map_err(|error| Failure::io("send", &error))?;
+            self.socket().wait(Wait::Write, None)?;
         }
     }
 }

@@ -122,10 +122,7 @@ impl Socket {
     /// The end of a stream that the watch has shut down is a timeout.
     #[cold]
     fn explain(&self, ended: io::Result<usize>) -> io::Result<usize> {
-        match &self.watch {
-            Some(watch) if watch.is_overdue() => Err(io::ErrorKind::WouldBlock.into()),
-            _ => ended,
-        }
+        if self.is_overdue() { Err(io::ErrorKind::WouldBlock.into()) } else { ended }
     }
 
     #[inline]
@@ -187,11 +184,10 @@ impl Socket {
         }
     }
 
-    /// When what is received next has to be there, where a watch keeps deadlines.
-    pub fn expect_by(&self, deadline: u64) {
-        if let Some(watch) = &self.watch {
-            watch.expect_by(deadline);
-        }
+    /// Whether the watch has shut it down.
+    #[must_use]
+    pub fn is_overdue(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.is_overdue())
     }
 
     #[must_use]

@@ -8,7 +8,8 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, Connection, HandshakeKind, RootCertStore, ServerConfig, ServerConnection,
+    CertificateError, ClientConfig, ClientConnection, Connection, HandshakeKind, RootCertStore, ServerConfig,
+    ServerConnection,
     client::Resumption,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
@@ -17,10 +18,10 @@ use rustls::{
 use super::Socket;
 use crate::{failure::Failure, result::ErrorClass, spec::Tls};
 
-/// Received bytes are taken from the socket in pieces of up to this size: four full records.
+/// Bytes are received from the socket in pieces of up to this size: four full records.
 const INCOMING: usize = 64 * 1024 + 512;
 
-/// Where distributions keep the authorities that they trust, in the order of the search.
+/// Where distributions keep trusted authorities, in search order.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -37,11 +38,9 @@ pub enum TlsError {
     NoCertificate(PathBuf),
     #[error("cannot read the private key `{path}`: {cause}")]
     Key { path: PathBuf, cause: String },
-    #[error(
-        "the system's certificate authorities were not found (looked for {SYSTEM_AUTHORITIES:?}); give an authority"
-    )]
+    #[error("found no certificate authorities of the system (looked for {SYSTEM_AUTHORITIES:?}); pass an authority")]
     NoSystemAuthorities,
-    #[error("`{0}` is not a name that a certificate can carry")]
+    #[error("`{0}` is not a name that a certificate can have")]
     ServerName(String),
     #[error("TLS configuration: {0}")]
     Config(#[from] rustls::Error),
@@ -50,7 +49,7 @@ pub enum TlsError {
 /// Configuration and server name for the client's side.
 ///
 /// # Errors
-/// The authority cannot be read or is none, or the server's name is not one.
+/// The authority cannot be read or is not one, or the server's name is invalid.
 pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static>), TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&authority(tls)?)? {
@@ -70,7 +69,7 @@ pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static
 /// Configuration for the server's side from PEM files.
 ///
 /// # Errors
-/// A file cannot be read, or key and certificate do not fit.
+/// A file cannot be read, or key and certificate do not match.
 pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| TlsError::Key { path: key.to_owned(), cause: error.to_string() })?;
@@ -106,11 +105,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(found)
 }
 
-/// How far a handshake has come.
+/// The state of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
     Done,
-    /// Something arrived; go on.
+    /// Something arrived; continue.
     Progress,
     WantsRead,
     WantsWrite,
@@ -153,16 +152,16 @@ impl TlsStream {
         &self.session
     }
 
-    /// Whether the handshake went on from an earlier session, without certificates and their signatures.
+    /// Whether the handshake resumed an earlier session, without certificates and their signatures.
     #[must_use]
     pub fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Takes the handshake one step further; the first call makes the first move.
+    /// Takes the handshake one step further. The first call starts it.
     ///
     /// # Errors
-    /// Class `Tls` when the certificate or the protocol is not accepted, `Reset` when the peer hangs up.
+    /// Class `Tls` if the certificate or the protocol is not accepted, `Reset` if the peer hangs up.
     pub fn handshake(&mut self) -> Result<Handshake, Failure> {
         if !self.flush().map_err(|error| tls_failure(&error))? {
             return Ok(Handshake::WantsWrite);
@@ -175,7 +174,7 @@ impl TlsStream {
             Ok(_) => Ok(Handshake::Progress),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Handshake::WantsRead),
             Err(error) => {
-                // The alert tells the peer why; whether it gets there does not matter any more.
+                // The alert tells the peer why. It does not matter whether it arrives.
                 let _ = self.flush();
                 Err(tls_failure(&error))
             }
@@ -209,7 +208,7 @@ impl TlsStream {
     }
 
     /// # Errors
-    /// The system's own; `InvalidData` when TLS is violated, `UnexpectedEof` when the peer ends without saying so.
+    /// The system's own; `InvalidData` if TLS is violated, `UnexpectedEof` if the peer closes without a notice.
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_with(buffer, false)
     }
@@ -230,7 +229,7 @@ impl TlsStream {
         }
     }
 
-    /// Hands received bytes to the session, after a receive when none are left over. 0 is the end of the stream.
+    /// Passes received bytes to the session, after a receive if none are left. 0 means the end of the stream.
     fn pull(&mut self, now: bool) -> io::Result<usize> {
         if self.taken == self.filled {
             self.taken = 0;
@@ -244,7 +243,7 @@ impl TlsStream {
         let mut rest = &self.incoming[self.taken..self.filled];
         let before = rest.len();
         let mut pulled = 0;
-        // The session takes some 4 KiB at a time: give it everything before asking for plaintext.
+        // The session takes about 4 KiB at a time. Give it everything before asking for plaintext.
         loop {
             let step = self.session.read_tls(&mut rest)?;
             pulled += step;
@@ -258,7 +257,7 @@ impl TlsStream {
         Ok(pulled)
     }
 
-    /// Whether an idle session is open and silent; a server's late session tickets do not count as speaking.
+    /// Whether an idle session is open and silent. Late session tickets from the server do not count.
     #[must_use]
     pub fn is_quiet(&mut self) -> bool {
         let spoken = self.receive_now(&mut [0]);
@@ -273,8 +272,24 @@ impl TlsStream {
 
 fn tls_failure(error: &io::Error) -> Failure {
     match error.kind() {
-        io::ErrorKind::InvalidData => Failure::new(ErrorClass::Tls, format!("TLS handshake: {error}")),
+        io::ErrorKind::InvalidData => Failure::new(ErrorClass::Tls, format!("TLS handshake: {}", in_words(error))),
         _ => Failure::io("TLS handshake", error),
+    }
+}
+
+/// Words an error that rustls does not explain and that is common with test servers: `openssl req -x509` creates such
+/// certificates.
+fn in_words(error: &io::Error) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string() == "CaUsedAsEndEntity" =>
+        {
+            "the server's certificate is that of a certificate authority; use one that an authority has signed, or \
+             create a self-signed one with `-addext basicConstraints=critical,CA:FALSE`"
+                .to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 

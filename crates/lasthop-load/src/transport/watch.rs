@@ -1,5 +1,5 @@
-//! The deadline of blocking receives, kept by another thread. A timeout of the kernel's own (`SO_RCVTIMEO`) would arm and
-//! disarm a timer with every receive; here a request costs one store.
+//! The deadline of blocking receives, which another thread keeps. The kernel's timeout (`SO_RCVTIMEO`) would arm and
+//! disarm a timer with every receive. This way a request costs one store.
 
 use std::{
     os::fd::RawFd,
@@ -11,16 +11,19 @@ use std::{
 
 use crate::clock;
 
+/// After an early end, replies in flight may still arrive for this long.
+const GRACE_NS: u64 = 50_000_000;
+
 /// One worker's deadline and the socket that is shut down when it passes.
 #[derive(Debug)]
 pub struct Watch {
-    /// Monotonic nanoseconds; `u64::MAX` when nothing is awaited.
+    /// Monotonic nanoseconds; `u64::MAX` if nothing is awaited.
     deadline: AtomicU64,
-    /// Locked while a socket comes and goes, so that never another one is hit that got the same number.
+    /// Locked while a socket is opened or closed, so that another one with the same number is never hit.
     socket: Mutex<Option<RawFd>>,
     overdue: AtomicBool,
-    /// Whether the trial is to end early.
-    cut: AtomicBool,
+    /// When to give up waiting because of an early end; `u64::MAX` if there is none.
+    given_up: AtomicU64,
 }
 
 impl Default for Watch {
@@ -29,13 +32,13 @@ impl Default for Watch {
             deadline: AtomicU64::new(u64::MAX),
             socket: Mutex::new(None),
             overdue: AtomicBool::new(false),
-            cut: AtomicBool::new(false),
+            given_up: AtomicU64::new(u64::MAX),
         }
     }
 }
 
 impl Watch {
-    /// What is received next has to come before `deadline`, in monotonic nanoseconds.
+    /// The next receive must complete before `deadline`, in monotonic nanoseconds.
     #[inline]
     pub fn expect_by(&self, deadline: u64) {
         self.deadline.store(deadline, Ordering::Relaxed);
@@ -46,27 +49,44 @@ impl Watch {
         self.expect_by(u64::MAX);
     }
 
-    /// Asks the worker to end its trial as soon as it can, or takes that back.
-    pub fn cut_short(&self, cut: bool) {
-        self.cut.store(cut, Ordering::Relaxed);
+    /// Asks the worker to end its trial as soon as it can, and ends its waits soon after.
+    pub fn cut_short(&self) {
+        self.given_up.fetch_min(clock::now() + GRACE_NS, Ordering::Relaxed);
     }
 
-    /// Whether the trial is to end early.
+    /// Cancels an early end.
+    pub fn carry_on(&self) {
+        self.given_up.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Ends every wait of the worker, now and later, because nobody needs its results.
+    pub fn abandon(&self) {
+        self.given_up.store(0, Ordering::Relaxed);
+        self.check();
+    }
+
+    /// Whether the trial must end early.
     #[inline]
     #[must_use]
     pub fn is_cut_short(&self) -> bool {
-        self.cut.load(Ordering::Relaxed)
+        self.given_up.load(Ordering::Relaxed) < u64::MAX
     }
 
-    /// Whether the present socket was shut down because its deadline had passed.
+    /// Whether outstanding replies no longer count.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed) <= clock::now()
+    }
+
+    /// Whether the current socket was shut down because its deadline had passed.
     #[must_use]
     pub fn is_overdue(&self) -> bool {
         self.overdue.load(Ordering::Acquire)
     }
 
-    /// Looks at the deadline: called by the watching thread now and then.
+    /// Checks the deadline. The watching thread calls this regularly.
     pub fn check(&self) {
-        let is_late = || self.deadline.load(Ordering::Relaxed) <= clock::now();
+        let is_late = || self.deadline.load(Ordering::Relaxed) <= clock::now() || self.is_given_up();
         if !is_late() {
             return;
         }
@@ -81,6 +101,9 @@ impl Watch {
     pub(super) fn adopt(&self, fd: RawFd) {
         *self.lock() = Some(fd);
         self.overdue.store(false, Ordering::Release);
+        if self.is_cut_short() {
+            self.check();
+        }
     }
 
     pub(super) fn release(&self) {
@@ -116,5 +139,28 @@ mod tests {
         watch.release();
         watch.check();
         assert!(!watch.is_overdue(), "there is no socket any more");
+    }
+
+    #[test]
+    fn an_early_end_is_that_of_every_wait() {
+        let (own, _peer) = UnixStream::pair().unwrap();
+        let watch = Watch::default();
+        watch.adopt(own.as_raw_fd());
+        watch.cut_short();
+        assert!(watch.is_cut_short());
+        while !watch.is_given_up() {
+            std::thread::yield_now();
+        }
+        watch.check();
+        assert!(watch.is_overdue());
+        watch.carry_on();
+        let (later, _peer) = UnixStream::pair().unwrap();
+        watch.adopt(later.as_raw_fd());
+        assert!(!watch.is_overdue() && !watch.is_cut_short());
+        watch.abandon();
+        assert!(watch.is_overdue());
+        let (last, _peer) = UnixStream::pair().unwrap();
+        watch.adopt(last.as_raw_fd());
+        assert!(watch.is_overdue(), "a socket that comes too late is not waited for");
     }
 }

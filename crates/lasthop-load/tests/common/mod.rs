@@ -1,22 +1,23 @@
 //! What the integration tests share: own servers on private addresses, and specifications for them.
-#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
+
+mod accepting;
 
 use std::{
-    net::{Ipv4Addr, Shutdown, SocketAddr},
     path::PathBuf,
-    sync::Arc,
     thread::{self, JoinHandle},
 };
 
+pub use accepting::Accepting;
+
 use lasthop_load::{
     engine::{Case, CaseError},
+    protocol::{Protocol, echo::Echo, hello::Hello, stream::Stream},
     result::TrialResult,
     serve::{Pattern, ServeSpec, ServeTls, Server, Stopper},
-    spec::{Address, Echo, Endpoint, Hello, Protocol, Spec, Stream, Timeouts, Tls, Transport},
+    spec::{Address, Endpoint, Spec, Timeouts, Tls, Transport},
     wire::TrialPhases,
 };
-
-use socket2::{Domain, SockAddr, Socket, Type};
 
 pub const SHORT: TrialPhases = TrialPhases { warm_up_ns: 1_000_000, measure_ns: 10_000_000 };
 
@@ -59,12 +60,8 @@ pub struct Running {
 impl Running {
     pub fn start(pattern: Pattern, transport: Transport) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let address = match transport {
-            Transport::Unix | Transport::TlsUnix => Address::Unix(folder.path().join("socket")),
-            Transport::Abstract => Address::Abstract(format!("lasthop-test{}", folder.path().display())),
-            Transport::Tcp | Transport::Tls => Address::Tcp("127.0.0.1:0".parse().unwrap()),
-            Transport::Tcp6 => Address::Tcp("[::1]:0".parse().unwrap()),
-        };
+        let name = format!("lasthop-test{}", folder.path().display());
+        let address = transport.address().at(folder.path().join("socket"), name, 0);
         let files = transport.is_tls().then(|| certificates(folder.path()));
         let tls =
             files.as_ref().map(|files| ServeTls { certificate: files.certificate.clone(), key: files.key.clone() });
@@ -88,76 +85,21 @@ impl Drop for Running {
     }
 }
 
-/// A server of the test's own making: each connection is served on a thread of its own. Dropping it ends the accepting, not
-/// the conversations: these end with their clients.
-pub struct Accepting {
-    pub endpoint: Endpoint,
-    pub folder: tempfile::TempDir,
-    listener: Arc<Socket>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Accepting {
-    /// On a Unix socket.
-    pub fn unix(serve: impl Fn(Socket) + Send + Sync + 'static) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("s");
-        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
-        listener.bind(&SockAddr::unix(&path).unwrap()).unwrap();
-        Self::at(Address::Unix(path), folder, listener, serve)
-    }
-
-    /// On a free port.
-    pub fn tcp(serve: impl Fn(Socket) + Send + Sync + 'static) -> Self {
-        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
-        let address = listener.local_addr().unwrap().as_socket().unwrap();
-        Self::at(Address::Tcp(address), tempfile::tempdir().unwrap(), listener, serve)
-    }
-
-    fn at(
-        address: Address,
-        folder: tempfile::TempDir,
-        listener: Socket,
-        serve: impl Fn(Socket) + Send + Sync + 'static,
-    ) -> Self {
-        listener.listen(128).unwrap();
-        let listener = Arc::new(listener);
-        let (own, serve) = (listener.clone(), Arc::new(serve));
-        let accept = move || {
-            while let Ok((peer, _)) = own.accept() {
-                let serve = serve.clone();
-                thread::spawn(move || serve(peer));
-            }
-        };
-        let thread = Some(thread::spawn(accept));
-        Self { endpoint: Endpoint { address, tls: None }, folder, listener, thread }
-    }
-}
-
-impl Drop for Accepting {
-    fn drop(&mut self) {
-        // It wakes who waits in accept, also where the path leads to another listener by now.
-        self.listener.shutdown(Shutdown::Both).unwrap();
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
 pub fn spec(endpoint: &Endpoint, protocol: Protocol) -> Spec {
     let timeouts = Timeouts { connect_ns: 3_000_000_000, request_ns: 3_000_000_000 };
     Spec { timeouts, ..Spec::new(endpoint.clone(), protocol) }
 }
 
 pub fn hello() -> Protocol {
-    Protocol::Hello(Hello { expect: "Hello there!".to_owned() })
+    Protocol::from(Hello { expect: "Hello there!".to_owned() })
 }
 
 pub fn echo(size: u32) -> Protocol {
-    Protocol::Echo(Echo { size })
+    Protocol::from(Echo { size })
 }
 
 pub fn stream(size: u64, chunk: u32) -> Protocol {
-    Protocol::Stream(Stream { size, chunk })
+    Protocol::from(Stream { size, chunk })
 }
 
 pub fn run(spec: &Spec, phases: TrialPhases) -> Result<TrialResult, CaseError> {

@@ -1,0 +1,298 @@
+//! Saved measurements, `benches/record/DATE/*.csv` with `machine.txt` beside them, and the tables of `docs/performance.md` made
+//! from them. `script/bench --save` writes both; a test fails if the page does not show the newest measurements.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// A line of a table, as it is saved and as it is shown.
+pub trait Row: Serialize + DeserializeOwned {
+    /// The name of its file, and of its place in the page.
+    const NAME: &str;
+    const HEAD: &[&str];
+    fn cells(&self) -> Vec<String>;
+}
+
+/// lasthop against a peer: requests per CPU second of the client, or round trips per second (echo).
+#[derive(Serialize, Deserialize)]
+pub struct Cost {
+    pub scenario: String,
+    pub peer: String,
+    pub lasthop: f64,
+    pub theirs: f64,
+    pub ratio: f64,
+    pub low: f64,
+    pub high: f64,
+    pub target: f64,
+    pub rounds: usize,
+}
+
+impl Row for Cost {
+    const NAME: &str = "cost";
+    const HEAD: &[&str] = &["scenario", "lasthop", "against", "theirs", "ratio (95 % interval)", "target", ""];
+
+    fn cells(&self) -> Vec<String> {
+        let mark = match (self.ratio >= self.target, self.high >= self.target) {
+            (true, _) => "reached",
+            (false, true) => "within the interval",
+            (false, false) => "**missed**",
+        };
+        vec![
+            self.scenario.clone(),
+            format!("{:.1}", self.lasthop / 1e3),
+            self.peer.clone(),
+            format!("{:.1}", self.theirs / 1e3),
+            shown(self.ratio, self.low, self.high),
+            format!("≥ {:.2}", self.target),
+            mark.to_owned(),
+        ]
+    }
+}
+
+/// What both tools say about the same server. `in_flight` is mean latency × throughput ÷ (connections × pipeline).
+#[derive(Serialize, Deserialize)]
+pub struct Agreement {
+    pub scenario: String,
+    pub peer: String,
+    pub throughput: f64,
+    pub throughput_low: f64,
+    pub throughput_high: f64,
+    pub median: Option<f64>,
+    pub median_low: Option<f64>,
+    pub median_high: Option<f64>,
+    pub in_flight: Option<f64>,
+    pub in_flight_theirs: Option<f64>,
+    pub rounds: usize,
+}
+
+impl Row for Agreement {
+    const NAME: &str = "agreement";
+    const HEAD: &[&str] =
+        &["scenario", "against", "throughput, ratio", "median, ratio", "in flight: lasthop", "theirs"];
+
+    fn cells(&self) -> Vec<String> {
+        let median = match (self.median, self.median_low, self.median_high) {
+            (Some(ratio), Some(low), Some(high)) => shown(ratio, low, high),
+            _ => "–".to_owned(),
+        };
+        let share = |share: Option<f64>| share.map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"));
+        vec![
+            self.scenario.clone(),
+            self.peer.clone(),
+            shown(self.throughput, self.throughput_low, self.throughput_high),
+            median,
+            share(self.in_flight),
+            share(self.in_flight_theirs),
+        ]
+    }
+}
+
+/// How late an open loop sends. Microseconds; a run is undisturbed if nothing else had its CPUs.
+#[derive(Serialize, Deserialize)]
+pub struct Lag {
+    pub transport: String,
+    pub arrivals: String,
+    pub rate: f64,
+    pub way: String,
+    pub p50: f64,
+    pub p99: f64,
+    pub runs: usize,
+    pub undisturbed: usize,
+    pub undisturbed_p99: Option<f64>,
+    pub undisturbed_p99_most: Option<f64>,
+}
+
+/// Most that the 99th percentile of the lag may be, in microseconds.
+const LAG_TARGET: f64 = 100.0;
+
+impl Row for Lag {
+    const NAME: &str = "lag";
+    const HEAD: &[&str] = &[
+        "HTTP",
+        "rate",
+        "",
+        "lag p50",
+        "p99, all runs",
+        "undisturbed runs",
+        "their p99: median (greatest)",
+        "target",
+        "",
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let (p99, mark) = match (self.undisturbed_p99, self.undisturbed_p99_most) {
+            (Some(p99), Some(most)) => {
+                (format!("{p99:.1} µs ({most:.1} µs)"), if p99 <= LAG_TARGET { "reached" } else { "**missed**" })
+            }
+            _ => ("–".to_owned(), "unknown"),
+        };
+        vec![
+            format!("{}, {}", self.transport, self.arrivals),
+            format!("{:.0} /s", self.rate),
+            self.way.clone(),
+            format!("{:.1} µs", self.p50),
+            format!("{:.1} µs", self.p99),
+            format!("{} of {}", self.undisturbed, self.runs),
+            p99,
+            format!("≤ {LAG_TARGET:.0} µs"),
+            mark.to_owned(),
+        ]
+    }
+}
+
+/// What each tool reports at the same rate. Microseconds; `from` says where its clock starts.
+#[derive(Serialize, Deserialize)]
+pub struct AtRate {
+    pub tool: String,
+    pub transport: String,
+    pub rate: f64,
+    pub from: String,
+    pub p50: f64,
+    pub p99: f64,
+    /// Share of the rate.
+    pub reached: f64,
+}
+
+impl Row for AtRate {
+    const NAME: &str = "at-rate";
+    const HEAD: &[&str] = &["tool", "transport", "rate", "counts from", "p50", "p99", "rate reached"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.tool.clone(),
+            self.transport.clone(),
+            format!("{:.0} /s", self.rate),
+            self.from.clone(),
+            format!("{:.0} µs", self.p50),
+            format!("{:.0} µs", self.p99),
+            format!("{:.0} %", 100.0 * self.reached),
+        ]
+    }
+}
+
+/// The median round trip of 64 B over TCP in microseconds, each client with its own server.
+#[derive(Serialize, Deserialize)]
+pub struct RoundTrip {
+    pub place: String,
+    pub lasthop: f64,
+    pub sockperf: f64,
+}
+
+impl Row for RoundTrip {
+    const NAME: &str = "round-trip";
+    const HEAD: &[&str] = &["median of 64 B, tcp", "lasthop", "sockperf", "ratio"];
+
+    fn cells(&self) -> Vec<String> {
+        let Self { place, lasthop, sockperf } = self;
+        let ratio = format!("{:.2}", lasthop / sockperf);
+        vec![place.clone(), format!("{lasthop:.1} µs"), format!("{sockperf:.1} µs"), ratio]
+    }
+}
+
+/// Many connections held by one process.
+#[derive(Serialize, Deserialize)]
+pub struct Held {
+    pub transport: String,
+    pub connections: u32,
+    pub errors: u64,
+    /// Resident bytes of the process for each connection.
+    pub bytes: f64,
+}
+
+/// Most bytes of a held connection.
+const HELD_TARGET: f64 = 4096.0;
+
+impl Row for Held {
+    const NAME: &str = "held";
+    const HEAD: &[&str] = &["connections to nginx", "errors", "resident memory for each", "target", ""];
+
+    fn cells(&self) -> Vec<String> {
+        let reached = self.errors == 0 && self.bytes <= HELD_TARGET;
+        vec![
+            format!("{}, {}", self.connections, self.transport),
+            self.errors.to_string(),
+            format!("{:.0} B", self.bytes),
+            format!("≤ {HELD_TARGET:.0} B, no error"),
+            if reached { "reached" } else { "**missed**" }.to_owned(),
+        ]
+    }
+}
+
+/// The floor over io_uring against the plain one: requests per CPU second, and throughput.
+#[derive(Serialize, Deserialize)]
+pub struct Ring {
+    pub scenario: String,
+    pub floor: f64,
+    pub uring: f64,
+    pub ratio: f64,
+    pub low: f64,
+    pub high: f64,
+    pub throughput: f64,
+    pub throughput_low: f64,
+    pub throughput_high: f64,
+}
+
+impl Row for Ring {
+    const NAME: &str = "uring";
+    const HEAD: &[&str] = &["scenario", "floor", "over io_uring", "ratio (95 % interval)", "throughput, ratio"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.scenario.clone(),
+            format!("{:.1}", self.floor / 1e3),
+            format!("{:.1}", self.uring / 1e3),
+            shown(self.ratio, self.low, self.high),
+            shown(self.throughput, self.throughput_low, self.throughput_high),
+        ]
+    }
+}
+
+fn shown(ratio: f64, low: f64, high: f64) -> String {
+    format!("{ratio:.2} ({low:.2}–{high:.2})")
+}
+
+/// Rows as a Markdown table.
+pub fn table<R: Row>(rows: &[R]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let head = line(&R::HEAD.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    let body: String = rows.iter().map(|row| line(&row.cells())).collect();
+    format!("{head}|{}\n{body}", "---|".repeat(R::HEAD.len()))
+}
+
+/// The page with the newest saved rows of every table.
+pub fn page(old: &str, record: &Path) -> Result<String, String> {
+    let text = with::<Cost>(old, record)?;
+    let text = with::<Agreement>(&text, record)?;
+    let text = with::<Lag>(&text, record)?;
+    let text = with::<AtRate>(&text, record)?;
+    let text = with::<RoundTrip>(&text, record)?;
+    let text = with::<Held>(&text, record)?;
+    with::<Ring>(&text, record)
+}
+
+/// What stands between `<!-- NAME -->` and the next `<!-- end -->` is made anew.
+fn with<R: Row>(page: &str, record: &Path) -> Result<String, String> {
+    let (begin, end) = (format!("<!-- {} -->\n", R::NAME), "<!-- end -->\n");
+    let (before, rest) = page.split_once(&begin).ok_or_else(|| format!("the page has no line {}", begin.trim_end()))?;
+    let (_, after) = rest.split_once(end).ok_or_else(|| format!("{} has no end", begin.trim_end()))?;
+    let folder = newest(record, R::NAME)?;
+    let date = folder.file_name().unwrap_or_default().to_string_lossy();
+    let rows = read::<R>(&folder.join(R::NAME).with_extension("csv"))?;
+    Ok(format!("{before}{begin}Measured on {date}.\n\n{}{end}{after}", table(&rows)))
+}
+
+/// The newest folder that has this table.
+fn newest(record: &Path, name: &str) -> Result<PathBuf, String> {
+    let entries = fs::read_dir(record).map_err(|error| format!("{}: {error}", record.display()))?;
+    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    folders.retain(|folder| folder.join(name).with_extension("csv").is_file());
+    folders.into_iter().max().ok_or_else(|| format!("{} has no {name}.csv", record.display()))
+}
+
+fn read<R: Row>(file: &Path) -> Result<Vec<R>, String> {
+    let rows = csv::Reader::from_path(file).and_then(|rows| rows.into_deserialize().collect());
+    rows.map_err(|error| format!("{}: {error}", file.display()))
+}

@@ -1,0 +1,334 @@
+//! Where a server listens. Everything that depends on the kind of address is asked here, so that a new transport needs
+//! few other files.
+
+use std::{
+    fmt, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Most bytes of a Unix socket's path or abstract name: `sun_path` has 108, one is the NUL.
+pub const UNIX_NAME_MAX: usize = 107;
+
+/// How two processes reach each other. The word is the level of the factor `transport`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// Unix stream socket with a path in the file system.
+    Unix,
+    /// Unix stream socket in the abstract namespace (Linux).
+    Abstract,
+    /// TCP over IPv4 loopback.
+    Tcp,
+    /// TCP over IPv6 loopback.
+    Tcp6,
+    /// TLS over TCP (IPv4).
+    Tls,
+    /// TLS over a Unix stream socket with a path.
+    TlsUnix,
+}
+
+impl Transport {
+    pub const ALL: [Self; 6] = [Self::Unix, Self::Abstract, Self::Tcp, Self::Tcp6, Self::Tls, Self::TlsUnix];
+
+    /// The level's name as it is written in experiment files and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unix => "unix",
+            Self::Abstract => "abstract",
+            Self::Tcp => "tcp",
+            Self::Tcp6 => "tcp6",
+            Self::Tls => "tls",
+            Self::TlsUnix => "tls-unix",
+        }
+    }
+
+    #[must_use]
+    pub fn is_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::TlsUnix)
+    }
+
+    /// Whether the bytes travel through a Unix socket.
+    #[must_use]
+    pub fn is_unix(self) -> bool {
+        self.address().domain() == Domain::UNIX
+    }
+
+    /// An address of its kind that names nothing yet: no path, no name, port 0.
+    #[must_use]
+    pub fn address(self) -> Address {
+        match self {
+            Self::Unix | Self::TlsUnix => Address::Unix(PathBuf::new()),
+            Self::Abstract => Address::Abstract(String::new()),
+            Self::Tcp | Self::Tls => Address::Tcp((Ipv4Addr::LOCALHOST, 0).into()),
+            Self::Tcp6 => Address::Tcp((Ipv6Addr::LOCALHOST, 0).into()),
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The word is not the name of a transport.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown transport `{0}` (known: {known})", known = Transport::ALL.map(Transport::name).join(", "))]
+pub struct UnknownTransport(pub String);
+
+impl FromStr for Transport {
+    type Err = UnknownTransport;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|t| t.name() == word).ok_or_else(|| UnknownTransport(word.to_owned()))
+    }
+}
+
+/// A socket address that a client connects to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Address {
+    /// Path of a Unix socket, at most 107 bytes.
+    Unix(PathBuf),
+    /// Name in the abstract namespace, without the leading NUL, at most 107 bytes.
+    Abstract(String),
+    Tcp(SocketAddr),
+}
+
+impl Address {
+    /// The same kind of address at this path, by this name or at this port, whichever it takes.
+    #[must_use]
+    pub fn at(&self, path: impl Into<PathBuf>, name: impl Into<String>, port: u16) -> Self {
+        match self {
+            Self::Unix(_) => Self::Unix(path.into()),
+            Self::Abstract(_) => Self::Abstract(name.into()),
+            Self::Tcp(address) => Self::Tcp((address.ip(), port).into()),
+        }
+    }
+
+    /// Whether both are of the same kind, and on the same host, whatever their path, name or port.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.at("", "", 0) == other.at("", "", 0)
+    }
+
+    /// The path, the name or the port alone, as configurations write it.
+    #[must_use]
+    pub fn bare(&self) -> String {
+        match self {
+            Self::Unix(path) => path.display().to_string(),
+            Self::Abstract(name) => name.clone(),
+            Self::Tcp(address) => address.port().to_string(),
+        }
+    }
+
+    /// The host of a TCP address.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        if let Self::Tcp(address) = self { Some(address.ip()) } else { None }
+    }
+
+    /// The file that a Unix socket has.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        if let Self::Unix(path) = self { Some(path) } else { None }
+    }
+
+    /// `AF_UNIX`, `AF_INET` or `AF_INET6`.
+    #[must_use]
+    pub fn domain(&self) -> Domain {
+        match self {
+            Self::Tcp(tcp) if tcp.is_ipv6() => Domain::IPV6,
+            Self::Tcp(_) => Domain::IPV4,
+            Self::Unix(_) | Self::Abstract(_) => Domain::UNIX,
+        }
+    }
+
+    /// The domain as proofs name it.
+    #[must_use]
+    pub fn family(&self) -> &'static str {
+        family(self.domain())
+    }
+
+    /// The name by which `/proc/net/unix` lists it, if it is there: the kernel shows the NUL before an abstract name as `@`.
+    #[must_use]
+    pub fn unix_name(&self) -> Option<String> {
+        match self {
+            Self::Unix(path) => Some(path.display().to_string()),
+            Self::Abstract(name) => Some(format!("@{name}")),
+            Self::Tcp(_) => None,
+        }
+    }
+
+    /// The kernel's form.
+    ///
+    /// # Errors
+    /// The name of a Unix socket is empty or longer than [`UNIX_NAME_MAX`].
+    pub fn socket_name(&self) -> Result<SockAddr, AddressError> {
+        match self {
+            Self::Tcp(tcp) => Ok(SockAddr::from(*tcp)),
+            Self::Unix(path) => unix(path),
+            Self::Abstract(name) => abstract_unix(name),
+        }
+    }
+
+    /// A blocking connection whose every call, connecting included, may take this long.
+    ///
+    /// # Errors
+    /// There is no such address, or nobody answers there in time.
+    pub fn connect(&self, timeout: Duration) -> io::Result<Socket> {
+        let name = self.socket_name().map_err(io::Error::other)?;
+        let socket = Socket::new(self.domain(), Type::STREAM, None)?;
+        socket.set_read_timeout(Some(timeout))?;
+        // Linux holds `connect` to the timeout of sending, for every kind of socket.
+        socket.set_write_timeout(Some(timeout))?;
+        socket.connect(&name)?;
+        Ok(socket)
+    }
+}
+
+/// A domain as proofs name it.
+#[must_use]
+pub fn family(domain: Domain) -> &'static str {
+    match domain {
+        Domain::UNIX => "unix",
+        Domain::IPV4 => "inet",
+        Domain::IPV6 => "inet6",
+        _ => "unknown",
+    }
+}
+
+/// The form that nginx and gunicorn take: `127.0.0.1:8000`, `[::1]:8000`, `unix:/path`, `unix:@name`.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Abstract(name) => write!(f, "unix:@{name}"),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// The text is not an address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an address: write 127.0.0.1:8080, unix:/path or unix:@name")]
+pub struct NotAnAddress(pub String);
+
+/// Reads what [`Address`] prints.
+impl FromStr for Address {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix("unix:").map(|name| (name, name.strip_prefix('@'))) {
+            Some((_, Some(name))) => Ok(Self::Abstract(name.to_owned())),
+            Some((path, None)) => Ok(Self::Unix(path.into())),
+            None => text.parse().map(Self::Tcp).map_err(|_| NotAnAddress(text.to_owned())),
+        }
+    }
+}
+
+/// TLS towards the server. Certificates are always verified; there is no switch to turn that off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file with the certificate authorities to trust; `None` trusts the system's own.
+    pub authority: Option<PathBuf>,
+    /// Name that the server's certificate must carry.
+    pub server_name: String,
+    /// Offer session resumption (tickets) on later connections.
+    #[serde(default)]
+    pub resumption: bool,
+}
+
+/// The concrete place to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    pub address: Address,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+}
+
+/// The address cannot name a socket.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    #[error("the socket path `{path}` has {length} bytes, more than the {UNIX_NAME_MAX} that the kernel allows")]
+    PathTooLong { path: String, length: usize },
+    #[error(
+        "the abstract socket name `{name}` has {length} bytes, more than the {UNIX_NAME_MAX} that the kernel allows"
+    )]
+    NameTooLong { name: String, length: usize },
+    #[error("the name of the Unix socket is empty")]
+    Empty,
+    #[error("the address `{0}` is refused by the socket library: {1}")]
+    Invalid(String, std::io::Error),
+}
+
+fn unix(path: &Path) -> Result<SockAddr, AddressError> {
+    let length = path.as_os_str().as_bytes().len();
+    if length == 0 {
+        return Err(AddressError::Empty);
+    }
+    if length > UNIX_NAME_MAX {
+        return Err(AddressError::PathTooLong { path: path.display().to_string(), length });
+    }
+    SockAddr::unix(path).map_err(|error| AddressError::Invalid(path.display().to_string(), error))
+}
+
+fn abstract_unix(name: &str) -> Result<SockAddr, AddressError> {
+    if name.is_empty() {
+        return Err(AddressError::Empty);
+    }
+    if name.len() > UNIX_NAME_MAX {
+        return Err(AddressError::NameTooLong { name: name.to_owned(), length: name.len() });
+    }
+    SockAddr::unix(format!("\0{name}")).map_err(|error| AddressError::Invalid(name.to_owned(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_107_bytes_is_the_longest() {
+        assert!(Address::Unix("x".repeat(107).into()).socket_name().is_ok());
+        let error = Address::Unix("x".repeat(108).into()).socket_name().unwrap_err();
+        assert!(error.to_string().contains("108 bytes"), "{error}");
+    }
+
+    #[test]
+    fn an_abstract_name_is_not_a_path() {
+        let address = Address::Abstract("lasthop-test".into()).socket_name().unwrap();
+        assert_eq!(address.as_abstract_namespace(), Some(b"lasthop-test".as_slice()));
+    }
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        for text in ["unix:/run/app.sock", "unix:@app", "127.0.0.1:8000", "[::1]:8000"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        assert!("localhost".parse::<Address>().is_err());
+    }
+
+    #[test]
+    fn each_transport_has_a_kind_of_address() {
+        for transport in Transport::ALL {
+            let kind = transport.address();
+            let own = kind.at("/run/s", "name", 8000);
+            assert!(own.is_like(&kind) && own != kind, "{transport}");
+            assert_eq!(own.to_string().parse::<Address>().unwrap(), own);
+            assert_eq!(own.path().is_some(), own.bare().starts_with('/'), "{transport}");
+        }
+        let [tcp, tcp6] = [Transport::Tcp, Transport::Tcp6].map(Transport::address);
+        assert!(!tcp.is_like(&tcp6) && tcp.family() == "inet" && tcp6.family() == "inet6");
+    }
+}

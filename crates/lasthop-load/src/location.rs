@@ -1,0 +1,223 @@
+//! The parts of URLs that protocols have in common.
+
+use std::{
+    net::{SocketAddr, ToSocketAddrs as _},
+    path::PathBuf,
+};
+
+use crate::address::{Address, Endpoint, Tls};
+
+/// The URL is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    #[error("`{0}` has no scheme (for example `http://127.0.0.1:8000/` or `http+unix:/run/app.sock:/`)")]
+    NoScheme(String),
+    #[error(
+        "unknown scheme `{given}` (known: {known}; all but postgres also with +unix for a Unix socket and +tls for TLS)"
+    )]
+    UnknownScheme { given: String, known: String },
+    #[error("`{0}` is not the path of a socket: it must begin with `/`, or with `@` for an abstract name")]
+    SocketPath(String),
+    #[error("`{0}` needs a host and a port, for example `127.0.0.1:9000`")]
+    NoPort(String),
+    #[error("`{0}` is not a port")]
+    Port(String),
+    #[error("what follows the last `:` of the host is not a port; a password there needs `@HOST` after it")]
+    NoNumber,
+    #[error(
+        "an `@` stands behind the host: in a user, password or name write `@` as `%40`, `/` as `%2F` and `?` as `%3F`"
+    )]
+    Unencoded,
+    #[error("the password contains a broken percent-encoding; write `%` as `%25`")]
+    PasswordPercent,
+    #[error(
+        "no user or password belongs into a URL of this scheme; HTTP takes them as `--header 'Authorization: Basic …'`"
+    )]
+    Credentials,
+    #[error("cannot find the address of `{host}`: {cause}")]
+    Resolve { host: String, cause: String },
+    #[error("`{0}` contains a broken percent-encoding")]
+    Percent(String),
+    #[error("unknown parameter `{given}` (known: {known})")]
+    Parameter { given: String, known: &'static str },
+    /// What only the protocol knows to be wrong.
+    #[error("{0}")]
+    Protocol(String),
+}
+
+/// What the URL itself does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UrlOptions {
+    /// Bytes of an echo's message or of a stream's transfer.
+    pub size: u32,
+    /// Bytes of a stream's sends.
+    pub chunk: u32,
+    /// PEM file with the certificate authorities to trust; `None` trusts the system's own.
+    pub authority: Option<PathBuf>,
+    /// Name that the server's certificate must carry; `None` takes the URL's host, or `localhost` for a socket path.
+    pub server_name: Option<String>,
+}
+
+impl Default for UrlOptions {
+    fn default() -> Self {
+        Self { size: 64, chunk: 65_536, authority: None, server_name: None }
+    }
+}
+
+/// A URL in parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Location<'a> {
+    /// The first word of the scheme: `http` of `http+unix`.
+    pub scheme: &'a str,
+    /// The scheme says `+unix`: the path of a socket follows.
+    pub is_socket: bool,
+    /// TLS is asked for, by `+tls` or by a scheme of the protocol's own.
+    pub is_secure: bool,
+    /// What follows the scheme and its colon.
+    pub rest: &'a str,
+    pub options: &'a UrlOptions,
+}
+
+impl<'a> Location<'a> {
+    /// The same with TLS if the scheme is this one.
+    #[must_use]
+    pub fn secured_by(self, scheme: &str) -> Self {
+        Self { is_secure: self.is_secure || self.scheme == scheme, ..self }
+    }
+
+    /// Host with port, and what follows, of `//host:port/…`.
+    #[must_use]
+    pub fn authority(&self) -> (&'a str, &'a str) {
+        let rest = self.rest.strip_prefix("//").unwrap_or(self.rest);
+        rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()))
+    }
+
+    /// The endpoint of a URL that says nothing else: `//host:port` or the path of a socket.
+    ///
+    /// # Errors
+    /// There is no host, no port where there is no default one, or no path.
+    pub fn endpoint(&self, default_port: Option<u16>) -> Result<Endpoint, UrlError> {
+        if self.is_socket { self.socket(self.rest) } else { self.tcp(self.authority().0, default_port) }
+    }
+
+    /// # Errors
+    /// It is not the path of a socket.
+    pub fn socket(&self, path: &str) -> Result<Endpoint, UrlError> {
+        let absolute = path.strip_prefix("//").filter(|path| path.starts_with('/'));
+        let path = absolute.unwrap_or(path);
+        let address = match path.strip_prefix('@') {
+            Some(name) if !name.is_empty() => Address::Abstract(name.to_owned()),
+            _ if path.starts_with('/') && path.len() > 1 => Address::Unix(PathBuf::from(path)),
+            _ => return Err(UrlError::SocketPath(path.to_owned())),
+        };
+        Ok(Endpoint { address, tls: self.tls("localhost") })
+    }
+
+    /// # Errors
+    /// There is no host, no port, or the host has no address.
+    pub fn tcp(&self, text: &str, default_port: Option<u16>) -> Result<Endpoint, UrlError> {
+        if text.contains('@') {
+            return Err(UrlError::Credentials);
+        }
+        let (host, port) = split_port(text)?;
+        let port = port.or(default_port).filter(|_| !host.is_empty());
+        let port = port.ok_or_else(|| UrlError::NoPort(text.to_owned()))?;
+        Ok(Endpoint { address: Address::Tcp(resolve(host, port)?), tls: self.tls(host) })
+    }
+
+    /// TLS towards this host, if it is asked for.
+    #[must_use]
+    pub fn tls(&self, host: &str) -> Option<Tls> {
+        let options = self.options;
+        let server_name = options.server_name.clone().unwrap_or_else(|| host.to_owned());
+        self.is_secure.then(|| Tls { authority: options.authority.clone(), server_name, resumption: false })
+    }
+}
+
+/// `host`, `host:port`, `[v6]` or `[v6]:port`; the brackets are taken off.
+///
+/// # Errors
+/// The port is none.
+pub fn split_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
+    let (host, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None => text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    Ok((host, port.map(port_number).transpose()?))
+}
+
+/// What is no number is not shown: it may be a password that something is missing behind.
+///
+/// # Errors
+/// It is not a port from 1 to 65,535.
+pub fn port_number(text: &str) -> Result<u16, UrlError> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let wrong = || if is_number { UrlError::Port(text.to_owned()) } else { UrlError::NoNumber };
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)
+}
+
+/// The first address of a host.
+///
+/// # Errors
+/// It has none.
+pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, UrlError> {
+    let failed = |cause: String| UrlError::Resolve { host: host.to_owned(), cause };
+    let mut found = (host, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    found.next().ok_or_else(|| failed("it has no address".to_owned()))
+}
+
+/// The parts of `key=value&key=value`, values decoded.
+///
+/// # Errors
+/// A percent-encoding is broken.
+pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, UrlError> {
+    let parameters = parameters.split('&').filter(|parameter| !parameter.is_empty());
+    parameters
+        .map(|parameter| {
+            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            match key {
+                "password" => Ok((key, decode_password(value)?)),
+                _ if key.contains('@') => Err(UrlError::Unencoded),
+                _ => Ok((key, decode(value)?)),
+            }
+        })
+        .collect()
+}
+
+/// `user:password@host`, decoded; either may be absent.
+///
+/// # Errors
+/// A percent-encoding is broken.
+pub fn credentials(text: &str) -> Result<(Option<String>, Option<String>, &str), UrlError> {
+    let Some((given, host)) = text.rsplit_once('@') else { return Ok((None, None, text)) };
+    let (user, password) = given.split_once(':').map_or((given, None), |(user, password)| (user, Some(password)));
+    let user = Some(decode(user)?).filter(|user| !user.is_empty());
+    Ok((user, password.map(decode_password).transpose()?, host))
+}
+
+fn decode_password(text: &str) -> Result<String, UrlError> {
+    decode(text).map_err(|_| UrlError::PasswordPercent)
+}
+
+/// Takes percent-encoding off.
+///
+/// # Errors
+/// It is broken.
+pub fn decode(text: &str) -> Result<String, UrlError> {
+    let broken = || UrlError::Percent(text.to_owned());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2).ok_or_else(broken)?;
+        let digits =
+            std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        bytes.push(digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or_else(broken)?);
+        rest = after;
+    }
+    String::from_utf8(bytes).map_err(|_| broken())
+}

@@ -1,0 +1,143 @@
+//! How a load is put on an endpoint, whatever the protocol; and what is wrong with a specification.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Options set on the client's sockets before use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SocketOptions {
+    /// `TCP_NODELAY`; ignored on Unix sockets.
+    pub nodelay: bool,
+    /// `SO_SNDBUF` in bytes (the kernel doubles it); `None` leaves the kernel's autotuning on.
+    pub send_buffer: Option<u32>,
+    /// `SO_RCVBUF` in bytes (the kernel doubles it); `None` leaves the kernel's autotuning on.
+    pub receive_buffer: Option<u32>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        Self { nodelay: true, send_buffer: None, receive_buffer: None }
+    }
+}
+
+/// What becomes of a connection after a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// A connection for each request.
+    PerRequest,
+    /// Connections are kept and used again.
+    #[default]
+    KeepAlive,
+}
+
+/// When the next request is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// The next request follows the reply.
+    #[default]
+    Closed,
+    /// Requests are due at scheduled times, whatever became of earlier ones.
+    Open(OpenLoop),
+}
+
+/// A rate, and how the requests are spread over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenLoop {
+    /// Requests per second over all connections, 0.001 to 100 million.
+    pub rate: f64,
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Seed of random arrivals.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// The same gap between any two requests.
+    #[default]
+    Constant,
+    /// Independent requests: exponentially distributed gaps.
+    Poisson,
+}
+
+/// The way a worker waits for its sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// Blocking for one connection, epoll for several.
+    #[default]
+    Auto,
+    Blocking,
+    Epoll,
+}
+
+/// The longest that each phase of a request may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// Nanoseconds for connect and TLS handshake, each.
+    pub connect_ns: u64,
+    /// Nanoseconds from the request to the last byte of its reply.
+    pub request_ns: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect_ns: 5_000_000_000, request_ns: 10_000_000_000 }
+    }
+}
+
+impl Timeouts {
+    #[must_use]
+    pub fn request(&self) -> Duration {
+        Duration::from_nanos(self.request_ns)
+    }
+}
+
+/// About the longest that a sleeping thread takes to wake up on an idle CPU of a virtual machine; a request that is due
+/// meanwhile would leave so much too late.
+pub const SPIN_BEFORE_DUE_NS: u64 = 50_000;
+
+/// The specification cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    #[error("{what} is {value}, must be {least} to {most}")]
+    OutOfRange { what: &'static str, value: u64, least: u64, most: u64 },
+    #[error("{threads} threads for {connections} connections: a thread needs at least one connection")]
+    IdleThreads { threads: u32, connections: u32 },
+    #[error("the blocking engine drives one connection per thread, but there are {connections} for {threads} threads")]
+    TooManyForBlocking { connections: u32, threads: u32 },
+    #[error("the open loop needs the epoll engine; the blocking one cannot send while it waits for a reply")]
+    BlockingOpenLoop,
+    #[error("the blocking engine leaves waiting to the kernel and cannot spin; use epoll")]
+    BlockingSpin,
+    #[error("the rate is {0} requests per second, must be 0.001 to 100,000,000")]
+    Rate(f64),
+    #[error("{depth} requests in a pipeline: {why}")]
+    Pipeline { depth: u32, why: &'static str },
+    #[error("{requests} requests for each connection: {why}")]
+    Unit { requests: u32, why: &'static str },
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl SpecError {
+    /// What only the protocol knows to be wrong.
+    pub fn protocol(text: impl Into<String>) -> Self {
+        Self::Protocol(text.into())
+    }
+}
+
+/// # Errors
+/// The value is out of its range.
+pub fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), SpecError> {
+    if (least..=most).contains(&value) { Ok(()) } else { Err(SpecError::OutOfRange { what, value, least, most }) }
+}

@@ -1,0 +1,156 @@
+//! One connection's side of a protocol, without any socket: an [`Exchange`] yields the bytes of a request and judges the
+//! bytes of its reply, in whatever pieces they arrive.
+
+use crate::failure::Failure;
+
+/// A whole reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Bytes of the last piece that belong to the reply.
+    pub used: usize,
+    /// Whether the connection can carry another request.
+    pub keep: bool,
+    /// Bytes of content in the reply.
+    pub payload: u64,
+    /// A wrong answer within an intact conversation: the connection lives on, the request is an error.
+    pub fault: Option<Box<Failure>>,
+}
+
+/// How far a reply has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All bytes are taken, and more must come.
+    More,
+    Done(Done),
+}
+
+/// Whole, right replies, one directly after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// At least one.
+    pub replies: u32,
+    pub used: usize,
+    /// Bytes of content in each reply.
+    pub payload: u64,
+}
+
+/// How far a greeting has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Greeting {
+    /// All bytes are taken, and more must come.
+    More,
+    Done,
+}
+
+/// One connection's side of a protocol. No call fails without a class to count it by, and none keeps more than a
+/// bounded number of bytes.
+pub trait Exchange {
+    /// Forgets everything about an earlier connection.
+    fn reset(&mut self);
+
+    /// After [`Exchange::reset`], before the greeting: the stream is encrypted, and this is the server's certificate (DER).
+    fn secured(&mut self, _certificate: &[u8]) {}
+
+    /// Speaks before the first request: authentication, settings. Takes what was received, nothing the first time, and
+    /// appends what is to be sent.
+    ///
+    /// # Errors
+    /// The server does not let us in.
+    fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+        Ok(Greeting::Done)
+    }
+
+    /// After the greeting: whether the server wanted a password. `None` where the protocol has none.
+    fn password_asked(&self) -> Option<bool> {
+        None
+    }
+
+    /// Prepares the next request, or the next batch of a pipeline.
+    fn begin(&mut self);
+
+    /// The bytes of the request or batch that was begun.
+    fn request(&self) -> &[u8];
+
+    /// Turns to the next reply of the batch: from the beginning, unless the replies of a batch differ.
+    fn next_reply(&mut self) {
+        self.begin();
+    }
+
+    /// The run of at most `most` replies that `bytes` begin with, found by comparing with what is known to be right.
+    /// `None` says nothing about the bytes: [`Exchange::receive`] judges them. Asked only before the first byte of a
+    /// reply; [`Exchange::next_reply`] is called for each of the run that is not the last of its batch.
+    fn recognise(&mut self, _bytes: &[u8], _most: u32) -> Option<Run> {
+        None
+    }
+
+    /// Judges the next bytes of the reply.
+    ///
+    /// # Errors
+    /// The reply is wrong in a way after which the connection is of no use.
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure>;
+
+    /// The peer closed the connection: the end of a reply in some protocols, an error in others.
+    ///
+    /// # Errors
+    /// The reply was not whole.
+    fn end(&mut self) -> Result<Done, Failure>;
+}
+
+/// Makes the exchanges of one thread; they share what is equal among them.
+pub struct Factory(Box<dyn Fn() -> Box<dyn Exchange>>);
+
+impl Factory {
+    /// Makes an exchange by `make` for each connection.
+    pub fn new<E: Exchange + 'static>(make: impl Fn() -> E + 'static) -> Self {
+        Self(Box::new(move || Box::new(make())))
+    }
+
+    #[must_use]
+    pub fn exchange(&self) -> Box<dyn Exchange> {
+        (self.0)()
+    }
+}
+
+/// `bytes` in words, for messages: printable, cut after 60 bytes.
+pub fn excerpt(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(60)];
+    let dots = if cut.len() < bytes.len() { "…" } else { "" };
+    format!("\"{}{dots}\"", cut.escape_ascii())
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// The outcome of one reply fed in the given pieces, then the end of the stream: content and fault, or failure.
+    pub fn feed(exchange: &mut dyn Exchange, pieces: &[&[u8]]) -> Result<(u64, bool, Option<Failure>), Failure> {
+        exchange.reset();
+        exchange.begin();
+        let pieces: Vec<&[u8]> = pieces.iter().copied().filter(|piece| !piece.is_empty()).collect();
+        if let Some(run) = pieces.first().and_then(|piece| exchange.recognise(piece, 1)) {
+            return Ok((run.payload, true, None));
+        }
+        for piece in pieces {
+            if let Progress::Done(done) = exchange.receive(piece)? {
+                return Ok((done.payload, done.keep, done.fault.map(|fault| *fault)));
+            }
+        }
+        let done = exchange.end()?;
+        Ok((done.payload, done.keep, done.fault.map(|fault| *fault)))
+    }
+
+    /// Feeds `reply` in one piece, byte by byte, and cut once at every boundary: all must have the same outcome.
+    pub fn same_at_every_cut(
+        exchange: &mut dyn Exchange,
+        reply: &[u8],
+    ) -> Result<(u64, bool, Option<Failure>), Failure> {
+        let whole = feed(exchange, &[reply]);
+        let bytes: Vec<&[u8]> = reply.chunks(1).collect();
+        assert_eq!(feed(exchange, &bytes), whole, "byte by byte");
+        for cut in 0..=reply.len() {
+            let (head, tail) = reply.split_at(cut);
+            assert_eq!(feed(exchange, &[head, tail]), whole, "cut at {cut}");
+        }
+        whole
+    }
+}

@@ -1,0 +1,269 @@
+//! What a protocol tells about itself. The rest of the program asks here and names no protocol.
+
+use std::{
+    any::Any,
+    fmt, io,
+    ops::{Deref, DerefMut},
+};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap as _};
+use serde_json::Value;
+
+use super::exchange::Factory;
+use crate::{
+    address::Endpoint,
+    failure::Failure,
+    location::{Location, UrlError},
+    options::{Reuse, SpecError},
+};
+
+/// A protocol by itself, without parameters: an entry of [`PROTOCOLS`](super::PROTOCOLS).
+pub struct ProtocolKind {
+    /// Its name in specifications and experiment files.
+    pub name: &'static str,
+    /// Its name in sentences.
+    pub title: &'static str,
+    /// lasthop's own server speaks it: replies are known without a sample, and a null server would do no less.
+    pub own: bool,
+    /// First words of its URLs; `+unix` and `+tls` may follow.
+    pub schemes: &'static [&'static str],
+    /// Reads a URL with one of these words.
+    pub from_url: fn(&Location<'_>) -> Result<(Endpoint, Protocol), UrlError>,
+    /// Its URLs for the help of `lasthop load`: a form and what it means.
+    pub urls: &'static [(&'static str, &'static str)],
+    /// The variable that its usual client takes a password from.
+    pub password_variable: Option<&'static str>,
+    /// Reads its parameters: [`read`] of their type.
+    pub read: fn(&Value) -> Result<Protocol, ReadError>,
+    /// The schema of its parameters: [`schema`] of their type.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+/// Parameters that a protocol does not take: the path of the one that is wrong, and why.
+pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
+
+/// # Errors
+/// The value lacks a parameter, or has one that is wrong.
+pub fn read<T: ProtocolSpec + DeserializeOwned>(value: &Value) -> Result<Protocol, ReadError> {
+    serde_path_to_error::deserialize::<_, T>(value).map(Protocol::from)
+}
+
+#[must_use]
+pub fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// How a load uses its connections, as far as protocols must know.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// What the server is told to do with a connection after a reply.
+    pub reuse: Reuse,
+    /// Requests sent at once.
+    pub pipeline: u32,
+    /// Whether there is TLS.
+    pub encrypted: bool,
+}
+
+impl Usage {
+    /// # Errors
+    /// Requests are to be sent at once, which the protocol does not allow.
+    pub fn without_pipeline(self, why: &'static str) -> Result<(), SpecError> {
+        if self.pipeline > 1 { Err(SpecError::Pipeline { depth: self.pipeline, why }) } else { Ok(()) }
+    }
+}
+
+/// Options of `lasthop load` that not every protocol understands. A protocol takes out those that it does.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    pub method: Option<String>,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<String>,
+    pub expect_status: Option<u16>,
+    pub http10: bool,
+    pub command: Option<Vec<String>>,
+    pub query: Option<String>,
+    pub parameters: Vec<String>,
+    /// `simple`, `extended` or `prepared`.
+    pub mode: Option<&'static str>,
+    pub size: Option<u32>,
+    pub expect: Option<String>,
+}
+
+impl LoadOptions {
+    /// The first option that is left.
+    #[must_use]
+    pub fn left(&self) -> Option<String> {
+        let given = [
+            ("method", self.method.is_some()),
+            ("header", !self.headers.is_empty()),
+            ("body", self.body.is_some()),
+            ("expect-status", self.expect_status.is_some()),
+            ("http1.0", self.http10),
+            ("command", self.command.is_some()),
+            ("query", self.query.is_some()),
+            ("parameter", !self.parameters.is_empty()),
+            (self.mode.unwrap_or_default(), self.mode.is_some()),
+            ("size", self.size.is_some()),
+            ("expect", self.expect.is_some()),
+        ];
+        given.iter().find(|(_, given)| *given).map(|(name, _)| format!("--{name}"))
+    }
+}
+
+/// The parameters of a protocol, and what follows from them. What has a default here is so for most protocols.
+pub trait ProtocolSpec: Plain {
+    /// Its entry in the table.
+    fn kind(&self) -> &'static ProtocolKind;
+
+    /// # Errors
+    /// The first parameter that cannot be carried out.
+    fn validate(&self, usage: Usage) -> Result<(), SpecError>;
+
+    /// Encodes the request. The parameters are valid.
+    ///
+    /// # Errors
+    /// A text cannot be encoded.
+    fn factory(&self, usage: Usage) -> io::Result<Factory>;
+
+    /// What every reply is held against, in words; `size` writes a number of bytes.
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String;
+
+    /// Payload bytes of a reply, where the parameters fix them.
+    fn payload(&self) -> Option<u64> {
+        None
+    }
+
+    /// Expects what two replies have in common. An expectation that is there already held for both.
+    ///
+    /// # Errors
+    /// A reply is not one.
+    fn learn(&mut self, _first: &[u8], _second: &[u8]) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Takes the options that it understands.
+    ///
+    /// # Errors
+    /// An option cannot be what it is.
+    fn apply(&mut self, _options: &mut LoadOptions) -> Result<(), SpecError> {
+        Ok(())
+    }
+
+    /// Where its password is, if it knows passwords.
+    fn password(&mut self) -> Option<&mut Option<String>> {
+        None
+    }
+
+    /// Whether a connection carries one request at most.
+    fn closes_each_time(&self) -> bool {
+        false
+    }
+
+    /// Whether a request can tell the server to close the connection after its reply.
+    fn can_tell_to_close(&self) -> bool {
+        false
+    }
+
+    /// Whether a fresh connection begins with a greeting.
+    fn greets(&self) -> bool {
+        false
+    }
+
+    /// What is said in plain before a TLS handshake, and the byte that the server must answer with.
+    fn tls_request(&self) -> Option<(&'static [u8], u8)> {
+        None
+    }
+
+    /// Whether the reply is the request itself, whatever it is.
+    fn echoes(&self) -> bool {
+        false
+    }
+
+    /// Leaves out what a null server, which verifies nobody, does not do.
+    fn let_anybody_in(&mut self) {}
+
+    /// What a null server says to the greeting's step of this number.
+    fn welcome(&self, _step: usize) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// How clients name the server.
+    fn data_source(&self, endpoint: &Endpoint) -> String {
+        endpoint.address.to_string()
+    }
+}
+
+/// What every type of parameters has that can be cloned, compared and serialised.
+pub trait Plain: Any + fmt::Debug + Send + Sync {
+    fn boxed(&self) -> Box<dyn ProtocolSpec>;
+    fn same(&self, other: &dyn Any) -> bool;
+    fn json(&self) -> Value;
+}
+
+impl<T: ProtocolSpec + Clone + PartialEq + Serialize> Plain for T {
+    fn boxed(&self) -> Box<dyn ProtocolSpec> {
+        Box::new(self.clone())
+    }
+
+    fn same(&self, other: &dyn Any) -> bool {
+        other.downcast_ref() == Some(self)
+    }
+
+    fn json(&self) -> Value {
+        serde_json::to_value(self).expect("parameters are plain data")
+    }
+}
+
+/// What is said over a connection, and how a reply is judged: one of the protocols of the table, with its parameters.
+#[derive(Debug)]
+pub struct Protocol(Box<dyn ProtocolSpec>);
+
+impl Protocol {
+    /// The parameters, if it is this protocol.
+    #[must_use]
+    pub fn get<T: ProtocolSpec>(&self) -> Option<&T> {
+        (&*self.0 as &dyn Any).downcast_ref()
+    }
+}
+
+impl<T: ProtocolSpec> From<T> for Protocol {
+    fn from(parameters: T) -> Self {
+        Self(Box::new(parameters))
+    }
+}
+
+impl Deref for Protocol {
+    type Target = dyn ProtocolSpec;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl DerefMut for Protocol {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
+    }
+}
+
+impl Clone for Protocol {
+    fn clone(&self) -> Self {
+        Self(self.0.boxed())
+    }
+}
+
+impl PartialEq for Protocol {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.same(&*other.0)
+    }
+}
+
+/// `{"NAME": PARAMETERS}`
+impl Serialize for Protocol {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(self.kind().name, &self.json())?;
+        map.end()
+    }
+}

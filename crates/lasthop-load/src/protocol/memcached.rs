@@ -1,0 +1,585 @@
+//! memcached's text protocol: one `get` or `set` over and over, encoded once; replies are checked without being kept.
+
+use std::{io, rc::Rc};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    check::{BodyCheck, Expected},
+    exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    verified::Verified,
+};
+use crate::{
+    address::Endpoint,
+    failure::Failure,
+    location::{Location, UrlError},
+    options::{SpecError, within},
+    result::ErrorClass,
+};
+
+/// Most bytes of a key, as the server has it.
+const KEY_MAX: u64 = 250;
+/// Most bytes of a value: the server's own limit can be raised to this.
+const VALUE_MAX: u64 = 1 << 30;
+/// Most bytes of a line of a reply.
+const LINE_MAX: usize = 8 * 1024;
+const STORED: &[u8] = b"STORED\r\n";
+const MISS: &[u8] = b"END\r\n";
+
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "memcached",
+    title: "memcached",
+    own: false,
+    schemes: &["memcached"],
+    from_url,
+    urls: &[
+        ("memcached://127.0.0.1:11211", "memcached; memcached+tls:// with TLS"),
+        ("memcached+unix:/run/memcached.sock", "memcached over a Unix socket"),
+    ],
+    password_variable: None,
+    read: kind::read::<Memcached>,
+    schema: kind::schema::<Memcached>,
+};
+
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+    let (_, rest) = location.authority();
+    if !location.is_socket && !matches!(rest, "" | "/") {
+        let text = format!("nothing may follow the port, but `{rest}` does; `--command 'get KEY'` names a key");
+        return Err(UrlError::Protocol(text));
+    }
+    let get = Memcached { command: Command::Get, key: "lasthop".to_owned(), value: None, expect: MemcachedExpect::Any };
+    Ok((location.endpoint(Some(11211))?, get.into()))
+}
+
+/// memcached: one command over and over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memcached {
+    /// What is asked for.
+    pub command: Command,
+    /// The key, 1 to 250 bytes without blanks.
+    pub key: String,
+    /// With `set`: what is stored. With `get`: what each connection stores under the key before its first request, and
+    /// what every reply must then be.
+    #[serde(default)]
+    pub value: Option<String>,
+    /// What a right reply to `get` is where there is no `value`: `"any"` (a value or none), `"miss"`, `{ value = "text" }`
+    /// or `{ length = 100 }` (a value of so many bytes). The right reply to `set` is always that it is stored.
+    #[serde(default)]
+    pub expect: MemcachedExpect,
+}
+
+/// What memcached is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// The value of a key.
+    Get,
+    /// To store a value under a key.
+    Set,
+}
+
+/// What a right reply to `get` looks like. An error never is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemcachedExpect {
+    /// A value or none.
+    #[default]
+    Any,
+    /// No value.
+    Miss,
+    /// This value.
+    Value(String),
+    /// A value of so many bytes.
+    Length(u64),
+}
+
+impl Memcached {
+    /// The line and the value of `set`.
+    fn storing(&self, value: &str) -> Vec<u8> {
+        format!("set {} 0 0 {}\r\n{value}\r\n", self.key, value.len()).into_bytes()
+    }
+
+    /// What a connection says before its first request.
+    fn preparation(&self) -> Option<Vec<u8>> {
+        self.value.as_ref().filter(|_| self.command == Command::Get).map(|value| self.storing(value))
+    }
+
+    fn expected(&self) -> MemcachedExpect {
+        match (&self.value, self.command) {
+            (Some(value), Command::Get) => MemcachedExpect::Value(value.clone()),
+            _ => self.expect.clone(),
+        }
+    }
+}
+
+impl ProtocolSpec for Memcached {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, _: Usage) -> Result<(), SpecError> {
+        within("length of the key", self.key.len() as u64, 1, KEY_MAX)?;
+        if self.key.bytes().any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control()) {
+            let text = format!("the key `{}` contains a blank or a control character", self.key.escape_debug());
+            return Err(SpecError::protocol(text));
+        }
+        within("length of the value", self.value.as_ref().map_or(0, String::len) as u64, 0, VALUE_MAX)?;
+        match (self.command, &self.value) {
+            (Command::Set, None) => Err(SpecError::protocol("`set` needs a `value` to store")),
+            (Command::Set, _) if self.expect != MemcachedExpect::Any => {
+                Err(SpecError::protocol("`expect` belongs to `get`: the right reply to `set` is that it is stored"))
+            }
+            (Command::Get, Some(_)) if self.expect != MemcachedExpect::Any => {
+                Err(SpecError::protocol("`get` takes `value` or `expect`: what was stored is expected back"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+        let shared = Shared::new(self, usage.pipeline);
+        Ok(Factory::new(move || MemcachedExchange::new(shared.clone())))
+    }
+
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
+        match self.expected() {
+            _ if self.command == Command::Set => "the reply `STORED`".to_owned(),
+            MemcachedExpect::Any => "any reply except an error".to_owned(),
+            MemcachedExpect::Miss => "no value".to_owned(),
+            MemcachedExpect::Value(text) => format!("a value of {}, byte for byte", size(text.len() as u64)),
+            MemcachedExpect::Length(length) => format!("a value of {}", size(length)),
+        }
+    }
+
+    fn payload(&self) -> Option<u64> {
+        match self.expected() {
+            MemcachedExpect::Value(text) => Some(text.len() as u64),
+            MemcachedExpect::Length(length) => Some(length),
+            _ => None,
+        }
+    }
+
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
+        if self.command == Command::Set || self.value.is_some() {
+            return Ok(());
+        }
+        self.expect = match (found(first), found(second)) {
+            (first, second) if first == second => first,
+            (MemcachedExpect::Value(first), MemcachedExpect::Value(second)) if first.len() == second.len() => {
+                MemcachedExpect::Length(first.len() as u64)
+            }
+            _ => MemcachedExpect::Any,
+        };
+        Ok(())
+    }
+
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+        if let Some(words) = options.command.take() {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let (command, key, value) = match words[..] {
+                ["get", key] => (Command::Get, key, None),
+                ["set", key, value] => (Command::Set, key, Some(value.to_owned())),
+                _ => return Err(SpecError::protocol("the command of memcached is `get KEY` or `set KEY VALUE`")),
+            };
+            *self = Self { command, key: key.to_owned(), value, expect: MemcachedExpect::Any };
+        }
+        if let Some(value) = options.expect.take() {
+            self.expect = MemcachedExpect::Value(value);
+        }
+        Ok(())
+    }
+
+    fn greets(&self) -> bool {
+        self.preparation().is_some()
+    }
+
+    fn welcome(&self, _step: usize) -> Vec<u8> {
+        STORED.to_vec()
+    }
+}
+
+/// What a whole, right reply to `get` has; a value that is not UTF-8 is known by its length.
+fn found(reply: &[u8]) -> MemcachedExpect {
+    if reply == MISS {
+        return MemcachedExpect::Miss;
+    }
+    let value = memchr::memchr(b'\n', reply)
+        .and_then(|at| Some((value_of_line(&reply[..at])?.1, &reply[at + 1..])))
+        .and_then(|(length, rest)| rest.get(..usize::try_from(length).ok()?));
+    match value.map(|value| (value.len(), std::str::from_utf8(value))) {
+        Some((_, Ok(text))) => MemcachedExpect::Value(text.to_owned()),
+        Some((length, Err(_))) => MemcachedExpect::Length(length as u64),
+        None => MemcachedExpect::Any,
+    }
+}
+
+/// Key and length of `VALUE KEY FLAGS LENGTH` and its CR.
+fn value_of_line(line: &[u8]) -> Option<(&[u8], u64)> {
+    let mut words = line.strip_suffix(b"\r")?.split(|byte| *byte == b' ');
+    let (Some(b"VALUE"), Some(key), Some(flags)) = (words.next(), words.next(), words.next()) else { return None };
+    let length = number(words.next()?).filter(|length| *length <= VALUE_MAX)?;
+    number(flags)?;
+    words.next().is_none().then_some((key, length))
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+}
+
+/// What all connections of a thread have in common.
+#[derive(Clone)]
+struct Shared {
+    common: Rc<Common>,
+    verified: Verified,
+}
+
+struct Common {
+    command: Command,
+    key: Vec<u8>,
+    request: Vec<u8>,
+    preparation: Vec<u8>,
+    expect: MemcachedExpect,
+    /// The value, where one is expected.
+    value: Expected,
+}
+
+impl Shared {
+    fn new(memcached: &Memcached, pipeline: u32) -> Self {
+        let request = match (memcached.command, &memcached.value) {
+            (Command::Set, Some(value)) => memcached.storing(value),
+            _ => format!("get {}\r\n", memcached.key).into_bytes(),
+        };
+        let expect = memcached.expected();
+        let mut value = Expected::default();
+        match &expect {
+            MemcachedExpect::Value(text) => value.body = Some(text.clone().into_bytes()),
+            MemcachedExpect::Length(length) => value.length = Some(*length),
+            MemcachedExpect::Any | MemcachedExpect::Miss => {}
+        }
+        let common = Common {
+            command: memcached.command,
+            key: memcached.key.clone().into_bytes(),
+            request: request.repeat(pipeline as usize),
+            preparation: memcached.preparation().unwrap_or_default(),
+            expect,
+            value,
+        };
+        Self { common: Rc::new(common), verified: Verified::new(pipeline) }
+    }
+}
+
+struct MemcachedExchange {
+    shared: Shared,
+    greeted: bool,
+    begun: bool,
+    /// The line under way.
+    line: Vec<u8>,
+    /// Bytes of the value and its line end that are still to come.
+    left: u64,
+    /// Whether the reply has a value.
+    has_value: bool,
+    value: BodyCheck,
+    received: u64,
+    fault: Option<Box<Failure>>,
+}
+
+impl MemcachedExchange {
+    fn new(shared: Shared) -> Self {
+        Self {
+            shared,
+            greeted: false,
+            begun: false,
+            line: Vec::new(),
+            left: 0,
+            has_value: false,
+            value: BodyCheck::default(),
+            received: 0,
+            fault: None,
+        }
+    }
+
+    /// Takes bytes up to the end of a line; whether it is whole.
+    fn take_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+        if self.line.is_empty() && !b"VESNC".contains(&bytes[0]) {
+            return Err(Failure::protocol(format!("memcached: {} does not begin a reply", excerpt(&bytes[..1]))));
+        }
+        let end = memchr::memchr(b'\n', bytes);
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        if self.line.len() + part.len() > LINE_MAX {
+            return Err(Failure::protocol("memcached: a line is too long"));
+        }
+        self.line.extend_from_slice(part);
+        Ok((part.len() + usize::from(end.is_some()), end.is_some()))
+    }
+
+    fn take_value(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
+        let take = (bytes.len() as u64).min(self.left) as usize;
+        // The last two bytes are the line end.
+        let content = (self.left.saturating_sub(2)).min(take as u64) as usize;
+        self.value.feed(&self.shared.common.value, &bytes[..content]);
+        for (index, byte) in bytes[..take].iter().enumerate().skip(content) {
+            let want = if self.left - index as u64 == 2 { b'\r' } else { b'\n' };
+            if *byte != want {
+                return Err(Failure::protocol("memcached: a value is longer than its length says"));
+            }
+        }
+        self.left -= take as u64;
+        Ok(take)
+    }
+
+    /// Acts on a whole line; true at the end of the reply.
+    fn end_line(&mut self) -> Result<bool, Failure> {
+        let line = std::mem::take(&mut self.line);
+        let common = &self.shared.common;
+        let is_get = common.command == Command::Get;
+        let refused = [&b"ERROR\r"[..], b"CLIENT_ERROR ", b"SERVER_ERROR ", b"NOT_STORED\r"];
+        if let (Some((key, length)), true, false) = (value_of_line(&line), is_get, self.has_value) {
+            if key != common.key {
+                return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
+            }
+            (self.has_value, self.left) = (true, length + 2);
+            return Ok(false);
+        }
+        if (is_get && line == b"END\r") || (!is_get && line == b"STORED\r") {
+            return Ok(true);
+        }
+        if !self.has_value && refused.iter().any(|word| line.starts_with(word)) {
+            self.fault = Some(Box::new(refusal("", &line)));
+            return Ok(true);
+        }
+        Err(Failure::protocol(format!("memcached: {} is not a reply to this request", excerpt(&line))))
+    }
+
+    fn done(&mut self, used: usize) -> Done {
+        let common = &self.shared.common;
+        if self.fault.is_none() && common.command == Command::Get {
+            let verdict = match (&common.expect, self.has_value) {
+                (MemcachedExpect::Any, _) | (MemcachedExpect::Miss, false) => Ok(()),
+                (MemcachedExpect::Miss, true) => Err(Failure::content("there is a value, expected none")),
+                (_, false) => Err(Failure::content("there is no value, expected one")),
+                (_, true) => self.value.finish(&common.value),
+            };
+            self.fault = verdict.err().map(Box::new);
+        }
+        Done { used, keep: true, payload: self.value.received(), fault: self.fault.take() }
+    }
+}
+
+fn refusal(during: &str, line: &[u8]) -> Failure {
+    let text = String::from_utf8_lossy(line.trim_ascii_end());
+    Failure::new(ErrorClass::WrongStatus, format!("{during}the server says: {text}"))
+}
+
+impl Exchange for MemcachedExchange {
+    fn reset(&mut self) {
+        self.greeted = false;
+        self.begun = true;
+        self.begin();
+    }
+
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+        if !std::mem::replace(&mut self.greeted, true) {
+            output.extend_from_slice(&self.shared.common.preparation);
+        }
+        if input.is_empty() {
+            return Ok(Greeting::More);
+        }
+        let (used, whole) = self.take_line(input)?;
+        if !whole {
+            return Ok(Greeting::More);
+        }
+        let line = std::mem::take(&mut self.line);
+        match (line.as_slice(), input.len() - used) {
+            (b"STORED\r", 0) => Ok(Greeting::Done),
+            (b"STORED\r", _) => Err(Failure::protocol("memcached: a reply that was not asked for")),
+            _ => Err(refusal("storing the value: ", &line)),
+        }
+    }
+
+    fn begin(&mut self) {
+        // A reply that was recognised left no trace.
+        if !self.begun {
+            return;
+        }
+        self.begun = false;
+        self.line.clear();
+        self.left = 0;
+        self.has_value = false;
+        self.value.reset();
+        self.received = 0;
+        self.fault = None;
+    }
+
+    #[inline]
+    fn request(&self) -> &[u8] {
+        &self.shared.common.request
+    }
+
+    #[inline]
+    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
+        self.shared.verified.recognise(bytes, most)
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        let fresh = !std::mem::replace(&mut self.begun, true);
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let (used, whole) = if self.left > 0 { (self.take_value(rest)?, false) } else { self.take_line(rest)? };
+            at += used;
+            self.received += used as u64;
+            if whole && self.end_line()? {
+                let done = self.done(at);
+                if fresh && done.fault.is_none() {
+                    self.shared.verified.remember(&bytes[..at], done.payload);
+                }
+                return Ok(Progress::Done(done));
+            }
+        }
+        Ok(Progress::More)
+    }
+
+    fn end(&mut self) -> Result<Done, Failure> {
+        let text = format!("the peer closed after {} bytes of a reply", self.received);
+        Err(Failure::new(ErrorClass::Reset, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{super::exchange::testing::same_at_every_cut, *};
+
+    fn get(expect: MemcachedExpect) -> Memcached {
+        Memcached { command: Command::Get, key: "k".into(), value: None, expect }
+    }
+
+    fn set() -> Memcached {
+        Memcached { command: Command::Set, value: Some("Hello".into()), ..get(MemcachedExpect::Any) }
+    }
+
+    fn outcome(memcached: &Memcached, reply: &[u8]) -> Result<(u64, Option<ErrorClass>), ErrorClass> {
+        let mut exchange = MemcachedExchange::new(Shared::new(memcached, 1));
+        let result = same_at_every_cut(&mut exchange, reply);
+        result.map(|done| (done.0, done.2.map(|fault| fault.class))).map_err(|error| error.class)
+    }
+
+    #[test]
+    fn requests_are_lines_and_values() {
+        assert_eq!(Shared::new(&get(MemcachedExpect::Any), 2).common.request, b"get k\r\nget k\r\n");
+        assert_eq!(Shared::new(&set(), 1).common.request, b"set k 0 0 5\r\nHello\r\n");
+    }
+
+    #[test]
+    fn right_replies_are_read_to_their_end() {
+        let hello = b"VALUE k 0 5\r\nHello\r\nEND\r\n";
+        for expect in [MemcachedExpect::Any, MemcachedExpect::Value("Hello".into()), MemcachedExpect::Length(5)] {
+            assert_eq!(outcome(&get(expect), hello), Ok((5, None)));
+        }
+        assert_eq!(outcome(&get(MemcachedExpect::Any), MISS), Ok((0, None)));
+        assert_eq!(outcome(&get(MemcachedExpect::Miss), MISS), Ok((0, None)));
+        assert_eq!(outcome(&get(MemcachedExpect::Value(String::new())), b"VALUE k 0 0\r\n\r\nEND\r\n"), Ok((0, None)));
+        let tricky = MemcachedExpect::Value("\r\nEND\r\n".into());
+        assert_eq!(outcome(&get(tricky), b"VALUE k 0 7\r\n\r\nEND\r\n\r\nEND\r\n"), Ok((7, None)));
+        assert_eq!(outcome(&set(), STORED), Ok((0, None)));
+    }
+
+    #[test]
+    fn wrong_replies_have_their_class() {
+        use ErrorClass::{Protocol, Reset, WrongContent, WrongStatus};
+        let hello = get(MemcachedExpect::Value("Hello".into()));
+        for (reply, wanted) in [
+            (&b"VALUE k 0 5\r\nJello\r\nEND\r\n"[..], Ok((5, Some(WrongContent)))),
+            (b"VALUE k 0 4\r\nHell\r\nEND\r\n", Ok((4, Some(WrongContent)))),
+            (b"END\r\n", Ok((0, Some(WrongContent)))),
+            (b"SERVER_ERROR out of memory\r\n", Ok((0, Some(WrongStatus)))),
+            (b"ERROR\r\n", Ok((0, Some(WrongStatus)))),
+            (b"VALUE j 0 5\r\nHello\r\nEND\r\n", Err(WrongContent)),
+            (b"VALUE k 0 5\r\nHello!\r\nEND\r\n", Err(Protocol)),
+            (b"VALUE k 0 5\r\nHello\r\nVALUE k 0 5\r\n", Err(Protocol)),
+            (b"VALUE k 0 99999999999\r\n", Err(Protocol)),
+            (b"STORED\r\n", Err(Protocol)),
+            (b"HTTP/1.1 400\r\n", Err(Protocol)),
+            (b"VALUE k 0 5\r\nHel", Err(Reset)),
+        ] {
+            assert_eq!(outcome(&hello, reply), wanted, "{}", reply.escape_ascii());
+        }
+        assert_eq!(outcome(&get(MemcachedExpect::Miss), b"VALUE k 0 1\r\nx\r\nEND\r\n"), Ok((1, Some(WrongContent))));
+        assert_eq!(outcome(&set(), b"NOT_STORED\r\n"), Ok((0, Some(WrongStatus))));
+        assert_eq!(outcome(&set(), b"END\r\n"), Err(Protocol));
+    }
+
+    #[test]
+    fn a_value_is_stored_before_the_first_get() {
+        let stored = Memcached { value: Some("Hello".into()), ..get(MemcachedExpect::Any) };
+        assert!(stored.greets() && !set().greets());
+        let mut exchange = MemcachedExchange::new(Shared::new(&stored, 1));
+        let mut said = Vec::new();
+        assert_eq!(exchange.greet(&[], &mut said), Ok(Greeting::More));
+        assert_eq!(said, b"set k 0 0 5\r\nHello\r\n");
+        assert_eq!(exchange.greet(b"STO", &mut said), Ok(Greeting::More));
+        assert_eq!(exchange.greet(b"RED\r\n", &mut said), Ok(Greeting::Done));
+        exchange.reset();
+        let refused = exchange.greet(b"SERVER_ERROR object too large for cache\r\n", &mut said).unwrap_err();
+        assert_eq!(refused.class, ErrorClass::WrongStatus);
+        assert!(refused.message.contains("object too large"), "{refused}");
+        let hello = b"VALUE k 0 5\r\nHello\r\nEND\r\n";
+        assert_eq!(outcome(&stored, hello), Ok((5, None)));
+        assert_eq!(outcome(&stored, MISS), Ok((0, Some(ErrorClass::WrongContent))));
+    }
+
+    #[test]
+    fn two_replies_tell_what_is_right() {
+        let learnt = |first: &[u8], second: &[u8]| {
+            let mut memcached = get(MemcachedExpect::Any);
+            memcached.learn(first, second).unwrap();
+            memcached.expect
+        };
+        let [one, two, long] =
+            [&b"VALUE k 0 1\r\na\r\nEND\r\n"[..], b"VALUE k 0 1\r\nb\r\nEND\r\n", b"VALUE k 0 2\r\nab\r\nEND\r\n"];
+        assert_eq!(learnt(MISS, MISS), MemcachedExpect::Miss);
+        assert_eq!(learnt(one, one), MemcachedExpect::Value("a".into()));
+        assert_eq!(learnt(one, two), MemcachedExpect::Length(1));
+        assert_eq!(learnt(one, long), MemcachedExpect::Any);
+        assert_eq!(
+            learnt(b"VALUE k 0 1\r\n\xff\r\nEND\r\n", b"VALUE k 0 1\r\n\xff\r\nEND\r\n"),
+            MemcachedExpect::Length(1)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_refused() {
+        let usage = Usage { reuse: crate::options::Reuse::KeepAlive, pipeline: 1, encrypted: false };
+        assert!(set().validate(usage).is_ok());
+        for (wrong, text) in [
+            (Memcached { key: "a b".into(), ..set() }, "the key `a b` contains a blank"),
+            (Memcached { key: "a\r\nb".into(), ..set() }, "the key `a\\r\\nb` contains"),
+            (Memcached { key: String::new(), ..set() }, "length of the key is 0"),
+            (Memcached { key: "x".repeat(251), ..set() }, "length of the key is 251"),
+            (Memcached { value: None, ..set() }, "`set` needs a `value`"),
+            (Memcached { expect: MemcachedExpect::Miss, ..set() }, "`expect` belongs to `get`"),
+            (Memcached { value: Some("x".into()), ..get(MemcachedExpect::Miss) }, "`get` takes `value` or `expect`"),
+        ] {
+            let error = wrong.validate(usage).unwrap_err().to_string();
+            assert!(error.starts_with(text), "{error}");
+        }
+        let mut options = LoadOptions { command: Some(vec!["incr".into(), "k".into()]), ..LoadOptions::default() };
+        assert!(set().apply(&mut options).unwrap_err().to_string().contains("`get KEY` or `set KEY VALUE`"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_one_outcome(
+            lines in proptest::collection::vec(prop_oneof![
+                Just("VALUE k 0 1\r\n".to_owned()), Just("x\r\n".to_owned()), Just("END\r\n".to_owned()),
+                Just("ERROR\r\n".to_owned()), "[VESNC ]{0,3}[\r\n0-9k ]{0,4}",
+            ], 0..5)
+        ) {
+            let _ = outcome(&get(MemcachedExpect::Any), lines.concat().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The client's side of SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), as PostgreSQL speaks them: no user
+//! name, and passwords that are prepared where they can be.
+
+use std::num::NonZeroU32;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ring::{
+    digest::{SHA256, digest},
+    hmac::{self, HMAC_SHA256},
+    pbkdf2,
+    rand::{SecureRandom as _, SystemRandom},
+};
+
+use super::exchange::excerpt;
+
+pub const SHA_256: &str = "SCRAM-SHA-256";
+pub const SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
+
+/// Random bytes of the client's nonce: as many as libpq's.
+const NONCE_BYTES: usize = 18;
+/// The server names the number of iterations, and could keep us busy for minutes. PostgreSQL's default is 4,096.
+const MOST_ITERATIONS: u32 = 100_000;
+
+/// What the client says of the TLS connection below.
+#[derive(Clone, Debug)]
+pub enum Binding {
+    /// It could not bind to it.
+    Unsupported,
+    /// It could, and the server has not offered to.
+    NotOffered,
+    /// `tls-server-end-point`: a digest of the server's certificate.
+    EndPoint(Vec<u8>),
+}
+
+impl Binding {
+    fn header(&self) -> &'static str {
+        match self {
+            Self::Unsupported => "n,,",
+            Self::NotOffered => "y,,",
+            Self::EndPoint(_) => "p=tls-server-end-point,,",
+        }
+    }
+
+    fn input(&self) -> Vec<u8> {
+        let mut input = self.header().as_bytes().to_vec();
+        if let Self::EndPoint(digest) = self {
+            input.extend_from_slice(digest);
+        }
+        input
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScramError {
+    #[error("the system has no random numbers")]
+    Random,
+    #[error("the server's SCRAM message is malformed")]
+    Malformed,
+    #[error("the server's SCRAM nonce does not continue ours")]
+    Nonce,
+    #[error("the server asks for more than {MOST_ITERATIONS} SCRAM iterations")]
+    Iterations,
+    #[error("the server ends SCRAM: {0}")]
+    Refused(String),
+    #[error("the server does not prove that it knows the password")]
+    Signature,
+}
+
+/// The client has said its first message.
+pub struct First {
+    binding: Binding,
+    nonce: String,
+    password: Vec<u8>,
+}
+
+impl First {
+    /// # Errors
+    /// There are no random numbers.
+    pub fn new(password: &str, binding: Binding) -> Result<Self, ScramError> {
+        let mut nonce = [0; NONCE_BYTES];
+        SystemRandom::new().fill(&mut nonce).map_err(|_| ScramError::Random)?;
+        Ok(Self::with_nonce(password, binding, STANDARD.encode(nonce)))
+    }
+
+    fn with_nonce(password: &str, binding: Binding, nonce: String) -> Self {
+        // A password that cannot be prepared is taken as it is, by libpq as by the server.
+        let password = stringprep::saslprep(password).unwrap_or(password.into()).into_owned().into_bytes();
+        Self { binding, nonce, password }
+    }
+
+    #[must_use]
+    pub fn message(&self) -> String {
+        format!("{}{}", self.binding.header(), self.bare())
+    }
+
+    /// The message without what is said of the channel.
+    fn bare(&self) -> String {
+        format!("n=,r={}", self.nonce)
+    }
+
+    /// # Errors
+    /// The server's first message is none, or not for us.
+    pub fn answer(self, server_first: &[u8]) -> Result<Last, ScramError> {
+        let server_first = std::str::from_utf8(server_first).map_err(|_| ScramError::Malformed)?;
+        let (nonce, salt, iterations) = challenge(server_first).ok_or(ScramError::Malformed)?;
+        if !nonce.starts_with(&self.nonce) {
+            return Err(ScramError::Nonce);
+        }
+        if iterations.get() > MOST_ITERATIONS {
+            return Err(ScramError::Iterations);
+        }
+        let mut salted = [0; 32];
+        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, &self.password, &mut salted);
+        let without_proof = format!("c={},r={nonce}", STANDARD.encode(self.binding.input()));
+        let conversation = format!("{},{server_first},{without_proof}", self.bare());
+        let client_key = sign(&salted, b"Client Key");
+        let stored_key = digest(&SHA256, client_key.as_ref());
+        let signature = sign(stored_key.as_ref(), conversation.as_bytes());
+        let proof: Vec<u8> = client_key.as_ref().iter().zip(signature.as_ref()).map(|(key, mask)| key ^ mask).collect();
+        let message = format!("{without_proof},p={}", STANDARD.encode(proof));
+        let server_key = hmac::Key::new(HMAC_SHA256, sign(&salted, b"Server Key").as_ref());
+        Ok(Last { message, conversation, server_key })
+    }
+}
+
+/// The client has said its last message, with the proof.
+pub struct Last {
+    message: String,
+    conversation: String,
+    server_key: hmac::Key,
+}
+
+impl Last {
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// # Errors
+    /// The server refuses, or does not know the password itself.
+    pub fn confirm(&self, server_final: &[u8]) -> Result<(), ScramError> {
+        if let Some(reason) = server_final.strip_prefix(b"e=") {
+            return Err(ScramError::Refused(excerpt(reason)));
+        }
+        let signature = server_final.strip_prefix(b"v=").ok_or(ScramError::Malformed)?;
+        let signature = STANDARD.decode(signature).map_err(|_| ScramError::Malformed)?;
+        hmac::verify(&self.server_key, self.conversation.as_bytes(), &signature).map_err(|_| ScramError::Signature)
+    }
+}
+
+fn sign(key: &[u8], text: &[u8]) -> hmac::Tag {
+    hmac::sign(&hmac::Key::new(HMAC_SHA256, key), text)
+}
+
+/// `r=NONCE,s=SALT,i=ITERATIONS`: PostgreSQL knows no extensions.
+fn challenge(message: &str) -> Option<(&str, Vec<u8>, NonZeroU32)> {
+    let (nonce, rest) = message.strip_prefix("r=")?.split_once(",s=")?;
+    let (salt, iterations) = rest.split_once(",i=")?;
+    let digits = iterations.bytes().all(|byte| byte.is_ascii_digit());
+    let printable = nonce.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
+    if !digits || !printable {
+        return None;
+    }
+    Some((nonce, STANDARD.decode(salt).ok()?, iterations.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A conversation of psql with a server, for the password `foobar`.
+    const NONCE: &str = "9IZ2O01zb9IgiIZ1WJ/zgpJB";
+    const SERVER_FIRST: &str = "r=9IZ2O01zb9IgiIZ1WJ/zgpJBjx/oIRLs02gGSHcw1KEty3eY,s=fs3IXBy7U7+IvVjZ,i=4096";
+    const CLIENT_FINAL: &str =
+        "c=biws,r=9IZ2O01zb9IgiIZ1WJ/zgpJBjx/oIRLs02gGSHcw1KEty3eY,p=AmNKosjJzS31NTlQYNs5BTeQjdHdk7lOflDo5re2an8=";
+    const SERVER_FINAL: &str = "v=U+ppxD5XUKtradnv8e2MkeupiA8FU87Sg8CXzXHDAzw=";
+
+    fn first(password: &str) -> First {
+        First::with_nonce(password, Binding::Unsupported, NONCE.to_owned())
+    }
+
+    fn refused(server_first: &str) -> Option<ScramError> {
+        first("foobar").answer(server_first.as_bytes()).err()
+    }
+
+    #[test]
+    fn it_says_what_psql_said() {
+        let client = first("foobar");
+        assert_eq!(client.message(), format!("n,,n=,r={NONCE}"));
+        let client = client.answer(SERVER_FIRST.as_bytes()).ok().unwrap();
+        assert_eq!(client.message(), CLIENT_FINAL);
+        assert_eq!(client.confirm(SERVER_FINAL.as_bytes()), Ok(()));
+        assert_eq!(client.confirm(b"e=invalid-proof"), Err(ScramError::Refused("\"invalid-proof\"".to_owned())));
+        assert_eq!(client.confirm(b"U+ppxD5X"), Err(ScramError::Malformed));
+        assert_eq!(client.confirm(b"v=AAAA"), Err(ScramError::Signature));
+    }
+
+    #[test]
+    fn a_server_first_message_that_is_none_is_refused() {
+        let with = |rest: &str| refused(&format!("r={NONCE}{rest}"));
+        assert_eq!(with("more,s=c2FsdA==,i=4096"), None);
+        assert_eq!(with("more,s=c2FsdA==,i=100000"), None);
+        assert_eq!(with("more,s=c2FsdA==,i=100001"), Some(ScramError::Iterations));
+        for malformed in [
+            "more,s=c2FsdA==",
+            "more,s=c2FsdA==,i=0",
+            "more,s=c2FsdA==,i=+1",
+            "more,s=c2FsdA==,i=",
+            "more,s=c2FsdA==,i=4096,x=y",
+            "more,s=c2FsdA,i=4096",
+            "mo re,s=c2FsdA==,i=4096",
+            "more,i=4096,s=c2FsdA==",
+        ] {
+            assert_eq!(with(malformed), Some(ScramError::Malformed), "{malformed}");
+        }
+        assert_eq!(refused("r=another,s=c2FsdA==,i=4096"), Some(ScramError::Nonce));
+    }
+
+    #[test]
+    fn two_clients_have_different_nonces() {
+        let message = || First::new("foobar", Binding::NotOffered).unwrap().message();
+        assert_ne!(message(), message());
+    }
+
+    /// As libpq does: what looks the same is the same (RFC 4013), and what may not be in a password stays as it is.
+    #[test]
+    fn passwords_are_prepared() {
+        let prepared = |password: &str| String::from_utf8(first(password).password).unwrap();
+        assert_eq!(prepared("pencil"), "pencil");
+        assert_eq!(prepared("I\u{ad}X"), "IX");
+        assert_eq!(prepared("\u{aa}"), "a");
+        assert_eq!(prepared("\u{2168}"), "IX");
+        assert_eq!(prepared("a\u{a0}b"), "a b");
+        assert_eq!(prepared("bell\u{7}"), "bell\u{7}");
+        assert_eq!(prepared("\u{627}1"), "\u{627}1");
+    }
+}

@@ -1,0 +1,231 @@
+//! Servers that fall silent, flood or drip wherever a client waits: every wait has a deadline, and ends soon after somebody
+//! says so.
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    net::Shutdown,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::{Accepting, echo, spec};
+use lasthop_load::{
+    engine::{Case, CaseError},
+    failure::Failure,
+    protocol::{
+        Protocol,
+        http::{Http, HttpExpect},
+    },
+    reference,
+    result::ErrorClass,
+    sample,
+    spec::{Arrivals, Endpoint, Engine, Model, OpenLoop, Reuse, Spec, Timeouts, Tls},
+    url::{UrlOptions, parse},
+    wire::TrialPhases,
+};
+use socket2::Socket;
+
+fn http(body: &str) -> Protocol {
+    let (_, protocol) = parse("http://127.0.0.1/", &UrlOptions::default()).unwrap();
+    let http = protocol.get::<Http>().unwrap().clone();
+    Protocol::from(Http { method: "POST".into(), body: body.into(), ..http })
+}
+
+fn postgres() -> Protocol {
+    parse("postgres://u@127.0.0.1/d", &UrlOptions::default()).unwrap().1
+}
+
+const NOTICE: &[u8] = b"N\0\0\0\x0cMhallo\0\0";
+const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
+
+/// Says it again and again, with pauses, until the client goes.
+fn repeating(bytes: &'static [u8], pause: Duration) -> impl Fn(Socket) {
+    move |mut peer| {
+        while peer.write_all(bytes).is_ok() {
+            thread::sleep(pause);
+        }
+    }
+}
+
+fn impatient(endpoint: &Endpoint, protocol: Protocol) -> Spec {
+    let timeouts = Timeouts { connect_ns: 300_000_000, request_ns: 300_000_000 };
+    Spec { timeouts, ..spec(endpoint, protocol) }
+}
+
+#[test]
+fn a_greeting_that_never_ends_is_a_timeout() {
+    for pause in [Duration::ZERO, Duration::from_millis(20)] {
+        for server in [Accepting::unix(repeating(NOTICE, pause)), Accepting::tcp(repeating(NOTICE, pause))] {
+            let spec = impatient(&server.endpoint, postgres());
+            let sampled = sample::take(&spec, || true).unwrap_err();
+            assert_eq!(sampled.message, "authentication: timed out");
+            let prepared = Case::prepare(&spec).map(drop).unwrap_err();
+            assert_eq!(prepared.cause, "authentication: timed out");
+        }
+    }
+}
+
+#[test]
+fn a_first_reply_that_drips_is_a_timeout() {
+    let server = Accepting::unix(repeating(b"HTTP/1.1 100 Continue\r\n\r\n", Duration::from_millis(20)));
+    let sampled = sample::take(&impatient(&server.endpoint, http("")), || true).unwrap_err();
+    assert_eq!(sampled.message, "reply: timed out");
+}
+
+#[test]
+fn a_request_that_nobody_reads_is_a_timeout() {
+    let server = Accepting::unix(|mut peer| {
+        while peer.write_all(b"").is_ok() {
+            thread::sleep(Duration::from_secs(5));
+        }
+    });
+    let sampled = sample::take(&impatient(&server.endpoint, http(&"x".repeat(8 << 20))), || true).unwrap_err();
+    assert_eq!(sampled.message, "send: timed out");
+}
+
+/// Answers requests without a body, so many of them over all connections, after `interim`.
+fn answering(interim: &'static [u8], most: u64) -> (impl Fn(Socket), Arc<AtomicU64>) {
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = asked.clone();
+    let serve = move |mut peer: Socket| {
+        let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(read @ 1..) = peer.read(&mut buffer) {
+            text.extend_from_slice(&buffer[..read]);
+            while let Some(end) = text.windows(4).position(|four| four == b"\r\n\r\n") {
+                text.drain(..end + 4);
+                if count.fetch_add(1, SeqCst) < most {
+                    let _ = peer.write_all(interim).and_then(|()| peer.write_all(GOOD));
+                }
+            }
+        }
+    };
+    (serve, asked)
+}
+
+#[test]
+fn interim_replies_are_passed_over_up_to_a_limit() {
+    let interim = |times| b"HTTP/1.1 100 Continue\r\n\r\n".repeat(times).leak();
+    let server = Accepting::unix(answering(interim(500), u64::MAX).0);
+    let learnt = reference::learn(&spec(&server.endpoint, http("")), || true).unwrap();
+    let HttpExpect { body, .. } = learnt.get::<Http>().unwrap().expect.clone();
+    assert_eq!(body.as_deref(), Some("Hello"));
+
+    let server = Accepting::unix(answering(interim(5_000), u64::MAX).0);
+    let Failure { class, message } = reference::learn(&spec(&server.endpoint, http("")), || true).unwrap_err();
+    let text = "the reply's head does not end within 64 KiB, interim replies (1xx) included";
+    assert_eq!((class, message.as_str()), (ErrorClass::Protocol, text));
+}
+
+/// A minute: who misses the word fails on the clock.
+fn patient(endpoint: &Endpoint, protocol: Protocol) -> Spec {
+    let timeouts = Timeouts { connect_ns: 60_000_000_000, request_ns: 60_000_000_000 };
+    Spec { timeouts, ..spec(endpoint, protocol) }
+}
+
+/// Whether the word to end, said as soon as `silent` says so, ends `wait` long before its deadline.
+fn ends_soon<T>(silent: impl Fn() -> bool, wait: impl FnOnce(&mut dyn FnMut() -> bool) -> T) -> T {
+    let said = Instant::now();
+    let ended = wait(&mut || !silent());
+    assert!(said.elapsed() < Duration::from_secs(30), "it took {:?}", said.elapsed());
+    ended
+}
+
+#[test]
+fn every_wait_before_a_load_ends_when_it_is_told_to() {
+    let tls = Some(Tls { authority: None, server_name: "localhost".into(), resumption: false });
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Some(common::certificates(folder.path()).authority);
+    for encrypted in [false, true] {
+        for protocol in [http(""), http(&"x".repeat(8 << 20)), postgres(), echo(64)] {
+            let accepted = Arc::new(AtomicBool::new(false));
+            let tell = accepted.clone();
+            let server = Accepting::tcp(move |peer| {
+                tell.store(true, SeqCst);
+                thread::sleep(Duration::from_secs(120));
+                drop(peer);
+            });
+            let tls = tls.clone().filter(|_| encrypted).map(|tls| Tls { authority: authority.clone(), ..tls });
+            let endpoint = Endpoint { tls, ..server.endpoint.clone() };
+            let spec = patient(&endpoint, protocol);
+            let silent = || accepted.load(SeqCst);
+            assert!(ends_soon(silent, |go_on| sample::take(&spec, go_on)).is_err());
+            assert!(ends_soon(silent, |go_on| Case::watched_prepare(&spec, go_on).map(drop)).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_connect_that_nobody_accepts_ends_when_it_is_told_to() {
+    let server = Accepting::tcp(|_| {});
+    let silent = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    silent.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    silent.listen(0).unwrap();
+    let address = silent.local_addr().unwrap();
+    let fillers: Vec<Socket> = (0..4)
+        .map(|_| {
+            let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let _ = socket.connect(&address);
+            socket
+        })
+        .collect();
+    let full = lasthop_load::spec::Address::Tcp(address.as_socket().unwrap());
+    let spec = patient(&Endpoint { address: full, ..server.endpoint.clone() }, echo(64));
+    let begin = Instant::now();
+    let after_a_while = || begin.elapsed() > Duration::from_millis(200);
+    assert!(ends_soon(after_a_while, |go_on| sample::take(&spec, go_on)).is_err());
+    drop((fillers, silent));
+}
+
+#[test]
+fn a_load_that_is_told_to_end_does_not_wait_for_a_silent_server() {
+    let open = Model::Open(OpenLoop { rate: 1000.0, arrivals: Arrivals::Constant, seed: 1 });
+    for (engine, connections, model) in
+        [(Engine::Blocking, 1, Model::Closed), (Engine::Epoll, 3, Model::Closed), (Engine::Epoll, 2, open)]
+    {
+        for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
+            let (serve, asked) = answering(b"", 10);
+            let server = Accepting::unix(serve);
+            let spec = Spec { engine, connections, model, reuse, ..patient(&server.endpoint, http("")) };
+            let mut case = Case::prepare(&spec).unwrap();
+            let all = 10 + u64::from(connections);
+            let phases = TrialPhases { warm_up_ns: 0, measure_ns: 3_600_000_000_000 };
+            let silent = || asked.load(SeqCst) >= all;
+            let result = ends_soon(silent, |go_on| case.watched_trial(phases, go_on)).unwrap();
+            assert_eq!((result.requests_total, result.error_total()), (8, 0), "{engine:?}: {:?}", result.errors);
+            // Threads and sockets end with the case.
+            ends_soon(|| true, |_| drop(case));
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_fails_leaves_no_other_waiting_for_ever() {
+    let greeted = Arc::new(AtomicU64::new(0));
+    let count = greeted.clone();
+    // One that is verified, then one that is refused and two that are never greeted.
+    let server = Accepting::unix(move |mut peer| {
+        let number = count.fetch_add(1, SeqCst);
+        let _ = peer.read(&mut [0; 1024]);
+        let ready = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+        let row = b"T\0\0\0\x06\0\x01D\0\0\0\x0b\0\x01\0\0\0\x011C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+        match number {
+            0 => {
+                let _ = peer.write_all(ready);
+                while peer.read(&mut [0; 1024]).is_ok_and(|read| read > 0) && peer.write_all(row).is_ok() {}
+            }
+            1 => drop(peer.shutdown(Shutdown::Both)),
+            _ => thread::sleep(Duration::from_secs(120)),
+        }
+    });
+    let spec = Spec { engine: Engine::Blocking, connections: 3, threads: 3, ..impatient(&server.endpoint, postgres()) };
+    let prepared = ends_soon(|| false, |go_on| Case::watched_prepare(&spec, go_on).map(drop));
+    let CaseError { cause, .. } = prepared.unwrap_err();
+    assert!(cause.starts_with("authentication: "), "{cause}");
+}

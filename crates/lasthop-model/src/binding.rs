@@ -1,0 +1,115 @@
+//! The directories and addresses that a run gives to a service, for its templates. Plain data.
+//!
+//! Each service has two directories and writes only there:
+//!
+//! | directory | where | holds | afterwards |
+//! |---|---|---|---|
+//! | `directory` | in the run record, `services/ROUND/STACK/SERVICE` | rendered files, `app`, `log`; its working directory | kept |
+//! | `runtime` | in the sandbox, `ROUND.STACK/SERVICE` | socket, pid files, temporary files, data of databases | removed |
+//!
+//! If lasthop is root, servers run as another account, which cannot enter the run record. Then `directory` is a folder in
+//! `runtime`, and the record keeps the log and a copy of the files. The same happens if the path of the record contains
+//! characters with a special meaning in configuration files or in a shell.
+
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+use lasthop_load::spec::{Address, Endpoint, Tls, Transport};
+
+/// File name of a service's log in its `directory`: standard output and standard error.
+pub const LOG: &str = "log";
+/// File name of a service's Unix socket in its `runtime` directory.
+pub const SOCKET: &str = "socket";
+/// The name that clients verify in the certificate, which is also valid for `127.0.0.1` and `::1`.
+pub const SERVER_NAME: &str = "localhost";
+
+/// The services of one stack in one round, and who runs them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bindings {
+    pub round: u32,
+    pub stack: usize,
+    /// By service name, in start order.
+    pub services: IndexMap<String, ServiceBinding>,
+    pub account: Account,
+    /// The password of the run: a random word that other users of this machine do not know.
+    pub secret: String,
+    /// CPUs that the services may run on; empty means all.
+    pub cpus: Vec<u32>,
+}
+
+/// The user that services run as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Name, or the number if it has none.
+    pub user: String,
+    /// Name of the primary group, or the number if it has none.
+    pub group: String,
+    pub is_root: bool,
+    /// Numbers of user and group.
+    pub ids: (u32, u32),
+}
+
+/// The directories and the address of one service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceBinding {
+    pub name: String,
+    /// Absolute path of its rendered files: its folder in the run record, unless it cannot use that.
+    pub directory: PathBuf,
+    /// Its folder in the run record: absolute, kept.
+    pub record: PathBuf,
+    /// The account that it runs as, if not lasthop's own.
+    pub account: Option<Account>,
+    /// What it needs in folders that this account cannot enter.
+    pub needed: Vec<PathBuf>,
+    /// A folder in the sandbox that all services of the same recipe share during a run.
+    pub cache: PathBuf,
+    /// Its folder in the sandbox: absolute, short, private, removed with the run.
+    pub runtime: PathBuf,
+    pub transport: Transport,
+    /// The address where clients reach it.
+    pub address: Address,
+    /// The address where it listens: the same, unless it runs in a container with its own network.
+    pub listen: Address,
+    /// The files of TLS, for transports that use it.
+    pub tls: Option<TlsFiles>,
+    /// Absolute path of its executable.
+    pub program: PathBuf,
+    /// A free TCP port on 127.0.0.1, for servers that need a second one.
+    pub spare_port: u16,
+}
+
+/// PEM files of the run's private certificate authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// What clients trust.
+    pub authority: PathBuf,
+    /// The server's certificate chain.
+    pub certificate: PathBuf,
+    /// The server's key, readable by its owner only.
+    pub key: PathBuf,
+}
+
+/// Name of the server number `index` of a service, from 0: `thin`, `thin-2`, `thin-3`.
+#[must_use]
+pub fn server_name(service: &str, index: usize) -> String {
+    if index == 0 { service.to_owned() } else { format!("{service}-{}", index + 1) }
+}
+
+/// The service that a server belongs to. Names of services have no `-`.
+#[must_use]
+pub fn service_of(server: &str) -> &str {
+    server.split('-').next().unwrap_or(server)
+}
+
+impl ServiceBinding {
+    /// The address that clients connect to.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        let tls = self.tls.as_ref().map(|files| Tls {
+            authority: Some(files.authority.clone()),
+            server_name: SERVER_NAME.to_owned(),
+            resumption: false,
+        });
+        Endpoint { address: self.address.clone(), tls }
+    }
+}

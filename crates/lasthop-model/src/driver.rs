@@ -1,0 +1,216 @@
+//! Who drives, and where.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    path::PathBuf,
+    str::FromStr,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// Folder of named network namespaces (`ip netns`).
+pub const NAMESPACES: &str = "/run/netns";
+
+/// A place for the driver other than next to the services.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum DriverAt {
+    /// A network namespace that lasthop creates and that ends with the run.
+    NewNamespace,
+    /// An existing one: a name that `ip netns` knows, or the path of its file.
+    Namespace(String),
+    /// Another host, as ssh knows it.
+    Host(Login),
+}
+
+/// `[user@]host[:port]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// What ssh takes as its destination.
+    pub destination: String,
+    pub port: Option<u16>,
+}
+
+/// The text is not a place.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a place for the driver: write netns:new, netns:NAME, or ssh:[USER@]HOST[:PORT]")]
+pub struct NoPlace(String);
+
+impl FromStr for DriverAt {
+    type Err = NoPlace;
+
+    fn from_str(text: &str) -> Result<Self, NoPlace> {
+        let wrong = || NoPlace(text.to_owned());
+        match text.split_once(':').ok_or_else(wrong)? {
+            ("netns", "new") => Ok(Self::NewNamespace),
+            ("netns", name) if is_name(name) || name.starts_with('/') => Ok(Self::Namespace(name.to_owned())),
+            ("ssh", login) => login.parse().map(Self::Host).map_err(|()| wrong()),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains('/') && name != "." && name != ".."
+}
+
+impl FromStr for Login {
+    type Err = ();
+
+    /// An IPv6 address with a port is in brackets.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (user, place) = text.rsplit_once('@').map_or((None, text), |(user, place)| (Some(user), place));
+        let (host, port) = match place.strip_prefix('[').map(|rest| rest.split_once(']').ok_or(())).transpose()? {
+            Some((host, "")) => (host, None),
+            Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or(())?)),
+            None => match place.split_once(':') {
+                Some((host, port)) if !port.contains(':') => (host, Some(port)),
+                _ => (place, None),
+            },
+        };
+        let is_six = || host.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+        let destination = user.map_or_else(|| host.to_owned(), |user| format!("{user}@{host}"));
+        let is_odd = |character: char| character.is_whitespace() || "[]".contains(character);
+        // ssh would take a host that begins with `-` as an option.
+        let good = user != Some("")
+            && !host.is_empty()
+            && (!host.contains(':') || is_six())
+            && !destination.starts_with('-')
+            && !destination.contains(is_odd);
+        let port = port.map(str::parse).transpose().map_err(drop)?;
+        good.then_some(Self { destination, port }).ok_or(())
+    }
+}
+
+impl DriverAt {
+    /// File of the namespace; `None` for other places.
+    #[must_use]
+    pub fn namespace_file(&self) -> Option<PathBuf> {
+        match self {
+            // An absolute path takes the folder's place.
+            Self::Namespace(name) => Some(PathBuf::from(NAMESPACES).join(name)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for DriverAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NewNamespace => f.write_str("netns:new"),
+            Self::Namespace(name) => write!(f, "netns:{name}"),
+            Self::Host(Login { destination, port: None }) => write!(f, "ssh:{destination}"),
+            Self::Host(Login { destination, port: Some(port) }) if destination.contains(':') => {
+                let (user, host) = destination.rsplit_once('@').map_or(("", &destination[..]), |(u, h)| (u, h));
+                write!(f, "ssh:{user}{}[{host}]:{port}", if user.is_empty() { "" } else { "@" })
+            }
+            Self::Host(Login { destination, port: Some(port) }) => write!(f, "ssh:{destination}:{port}"),
+        }
+    }
+}
+
+impl TryFrom<String> for DriverAt {
+    type Error = NoPlace;
+
+    fn try_from(text: String) -> Result<Self, NoPlace> {
+        text.parse()
+    }
+}
+
+impl From<DriverAt> for String {
+    fn from(place: DriverAt) -> Self {
+        place.to_string()
+    }
+}
+
+/// What a driver on another host needs besides the host's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    /// `KEY=VALUE`, as ssh's `-o` takes them.
+    pub options: Vec<String>,
+    /// ssh's `-F`.
+    pub config: Option<PathBuf>,
+    /// Path to lasthop on that host, used instead of a copy of this one.
+    pub program: Option<String>,
+    /// Address of this machine on which services listen for the driver.
+    pub listen: Option<IpAddr>,
+}
+
+/// Which classic tool drives, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolChoice {
+    /// Name of the tool.
+    pub tool: String,
+    /// The tool's flags that shape the load. If there are none, they are made from the case.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// Requests per trial, for tools that stop by count. If not given, as many as fill the trial.
+    #[serde(default)]
+    pub count: Option<u64>,
+}
+
+impl ToolChoice {
+    #[must_use]
+    pub fn plain(tool: impl Into<String>) -> Self {
+        Self { tool: tool.into(), flags: Vec::new(), count: None }
+    }
+}
+
+impl fmt::Display for ToolChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.tool)?;
+        self.flags.iter().try_for_each(|flag| write!(f, " {flag}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_as_they_are_written() {
+        for text in [
+            "netns:new",
+            "netns:blue",
+            "netns:/proc/1/ns/net",
+            "ssh:host",
+            "ssh:me@host:2222",
+            "ssh:fe80::1",
+            "ssh:me@[fe80::1]:22",
+            "ssh:[::1]:2222",
+        ] {
+            let place: DriverAt = text.parse().unwrap();
+            assert_eq!(place.to_string(), text);
+            assert_eq!(serde_json::to_string(&place).unwrap(), format!("\"{text}\""));
+        }
+        let login: Login = "me@[::1]:2222".parse().unwrap();
+        assert_eq!((login.destination.as_str(), login.port), ("me@::1", Some(2222)));
+        let file = |text: &str| text.parse::<DriverAt>().unwrap().namespace_file();
+        assert_eq!(file("netns:blue"), Some("/run/netns/blue".into()));
+        assert_eq!(file("netns:/proc/1/ns/net"), Some("/proc/1/ns/net".into()));
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused_with_the_forms() {
+        for text in [
+            "",
+            "host",
+            "netns:",
+            "netns:a/b",
+            "netns:..",
+            "ssh:",
+            "ssh:me@",
+            "ssh:-oProxyCommand=x",
+            "ssh:h:x",
+            "ssh:@h",
+            "ssh:@s::1]:22",
+            "ssh:[a:1]",
+        ] {
+            let error = text.parse::<DriverAt>().unwrap_err().to_string();
+            assert!(error.contains("netns:new"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Levels of factors.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// One value of a factor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Level {
+    Bool(bool),
+    Int(i64),
+    Text(String),
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Text(value) => f.pad(value),
+        }
+    }
+}
+
+/// Chosen level of each factor that applies, in the order of the experiment's factors.
+pub type Levels = IndexMap<String, Level>;

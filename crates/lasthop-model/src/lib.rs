@@ -1,0 +1,24 @@
+//! The values that the stages of lasthop hand on to each other. Plain data: no I/O, no clock.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`level`], [`selection`], [`rate`] | factors, and what a run chooses among them |
+//! | [`program`] | an executable: how to find it, and what installs it |
+//! | [`binding`] | the places and addresses that a run gives to its services |
+//! | [`service`], [`container`] | a service with everything filled in |
+//! | [`engine`] | container engines |
+//! | [`driver`] | who drives, and where |
+//! | [`observation`] | what the machine did during a trial |
+//! | [`record`] | the files of a run record |
+
+pub mod binding;
+pub mod container;
+pub mod driver;
+pub mod engine;
+pub mod level;
+pub mod observation;
+pub mod program;
+pub mod rate;
+pub mod record;
+pub mod selection;
+pub mod service;

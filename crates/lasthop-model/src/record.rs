@@ -1,0 +1,491 @@
+//! The files of a run record, field by field.
+//!
+//! ```text
+//! run.json           RunHeader       written once, before the first service starts
+//! environment.json   Environment     written when the first round is up: then all versions are known
+//! trials.jsonl       TrialRecord     one line per trial, written before the next trial starts, synced to disk before
+//! the next round end.json           RunEnd          written last; missing if the run was cut off; removed when a run
+//! is resumed headline.txt       text            the result in one sentence, for `lasthop runs`; exists as long as
+//! end.json does services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
+//! ```
+//!
+//! History of [`VERSION`]:
+//! - 1: the first.
+//! - 2: memcached; fields that records of version 1 may lack have defaults.
+
+use std::{
+    collections::BTreeMap,
+    ops::{Deref, DerefMut},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use indexmap::IndexMap;
+use jiff::Timestamp;
+use lasthop_load::{
+    TrialResult,
+    result::Proof,
+    spec::{Arrivals, Model, Spec, Transport},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{
+    driver::{DriverAt, Remote, ToolChoice},
+    engine::{EngineKind, Images},
+    level::{Level, Levels},
+    observation::Observations,
+    selection::Selection,
+};
+
+/// Increase this with every change that an older lasthop cannot read.
+pub const VERSION: u32 = 2;
+
+/// `run.json`: what was planned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunHeader {
+    pub record: u32,
+    /// Name of the run and of its directory, unique on this machine.
+    pub run: String,
+    pub lasthop: String,
+    /// The command line that started it.
+    pub command: Vec<String>,
+    pub started: Timestamp,
+    pub experiment: ExperimentSummary,
+    pub settings: Settings,
+    pub factors: IndexMap<String, FactorSummary>,
+    pub cases: Vec<CasePlan>,
+    /// Differences between the rendered services of a case and those of its reference, other than the link.
+    pub differences: Vec<Difference>,
+    /// Quantities that follow from several cases.
+    #[serde(default)]
+    pub derived: Vec<DerivedPlan>,
+    /// What `lasthop resume` needs; `None` for runs of `lasthop repro`, which repeats studies as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// Digests by the name of what they are of.
+pub type Digests = BTreeMap<String, String>;
+
+/// What a run was made from: enough to plan it again, and to check that nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Name of an experiment in the binary, or the absolute path of its folder.
+    pub experiment: String,
+    pub selection: Selection,
+    /// `--program`: executables by recipe.
+    pub programs: BTreeMap<String, PathBuf>,
+    /// `--engine`
+    pub engine: Option<EngineKind>,
+    /// `--images`
+    pub images: Images,
+    pub remote: Remote,
+    /// Digests of the files of the experiment and its recipes.
+    pub files: Digests,
+    /// Digests of the executables that were found, and of lasthop.
+    pub executables: Digests,
+}
+
+/// A quantity that follows from several cases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DerivedPlan {
+    pub quantity: String,
+    pub help: String,
+    /// Levels that all its cases share.
+    pub levels: Levels,
+    pub from: Derivation,
+}
+
+/// How a quantity follows from cases, by their ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Derivation {
+    /// Mean time of a request in one case minus that in another.
+    Difference { of: String, minus: String },
+    /// Slope of the mean time of a request over a factor's level.
+    Slope { per: String, points: Vec<(f64, String)> },
+    /// The level of a factor at and above which a case and its reference differ by no more than the margin.
+    Crossover { over: String, points: Vec<(f64, String)> },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExperimentSummary {
+    pub name: String,
+    pub title: String,
+    pub question: String,
+    /// `built-in` or the folder.
+    pub source: String,
+    /// Ends of the link under test.
+    pub from: String,
+    pub to: String,
+    /// Services in start order, with the recipe of each.
+    pub services: IndexMap<String, String>,
+}
+
+/// Everything that decides how the run works, with defaults filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Seed of the order of cases and of the bootstrap.
+    pub seed: u64,
+    /// Half width of the interval at which the run may stop, as a share.
+    pub precision: f64,
+    pub budget_ns: u64,
+    /// Cases that differ by less than this share count as equivalent.
+    pub margin: f64,
+    pub trial_ns: u64,
+    pub warm_up_ns: u64,
+    /// Blocks per round.
+    pub blocks: u32,
+    /// Whether every reference case runs twice, under two names, and nothing else.
+    pub aa: bool,
+    pub placement: Placement,
+    /// Whether the load generator was calibrated against a server that does nothing.
+    #[serde(default)]
+    pub headroom: bool,
+    /// The most rounds; `None` if only precision and budget decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// Tools that drive instead of lasthop's load generator, or in addition to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolChoice>,
+    /// Where the driver should run, if not next to the services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_at: Option<DriverAt>,
+}
+
+/// Which CPUs the processes may use. CPU numbers as the kernel counts them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// The scheduler decides.
+    Free,
+    /// The driver has its own CPUs.
+    Apart { driver: Vec<u32>, services: Vec<u32> },
+    /// The driver and all services share one CPU.
+    Same { cpu: u32 },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FactorSummary {
+    pub help: String,
+    /// Levels that this run uses.
+    pub levels: Vec<Level>,
+    pub reference: Option<Level>,
+}
+
+/// One combination of levels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CasePlan {
+    /// Unique within the run, for example `unix/connections=10`.
+    pub case: String,
+    pub levels: Levels,
+    pub transport: Transport,
+    /// The case that this one is compared with; `None` for a reference.
+    pub reference: Option<String>,
+    /// Number of the stack of services that it runs on; cases whose services are the same share one.
+    pub stack: usize,
+    /// The load as the driver was told, without the endpoint, which differs in each round.
+    pub load: LoadSummary,
+}
+
+/// The load of a case without its endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadSummary {
+    pub target: String,
+    pub protocol: String,
+    pub connections: u32,
+    pub threads: u32,
+    pub reuse: String,
+    /// Requests that a connection carries before it is closed; more than 1 only without keep-alive. They are then timed
+    /// together.
+    #[serde(default = "one")]
+    pub requests_per_connection: u32,
+    /// Open loop: requests per second asked for, over all connections; absent for a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Open loop: spacing of the requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Arrivals>,
+    /// Payload bytes of a reply if the protocol fixes them, to turn requests/s into bytes/s.
+    pub bytes: Option<u64>,
+    /// `lasthop` or the command of a foreign driver.
+    pub driver: String,
+}
+
+impl LoadSummary {
+    /// Whether requests are sent on schedule, without waiting for replies.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.rate.is_some()
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A difference that the comparison cannot tell apart from the transport's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    pub case: String,
+    pub reference: String,
+    /// The service and the file, argument or variable that differs.
+    pub place: String,
+    /// Unified diff, reference first.
+    pub diff: String,
+}
+
+/// `environment.json`: where it ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Environment {
+    pub host: String,
+    pub cpu_model: String,
+    pub cpus: u32,
+    /// Bytes.
+    pub memory: u64,
+    pub kernel: String,
+    pub architecture: String,
+    pub distribution: String,
+    /// `none`, or what `systemd-detect-virt` would say, from the CPU flags and DMI.
+    pub virtualization: String,
+    /// Governor of CPU 0, if the kernel shows one.
+    pub governor: Option<String>,
+    /// One-, five- and fifteen-minute load before the run.
+    pub load_average: [f64; 3],
+    /// Kernel settings that matter here, by their sysctl name.
+    pub sysctl: IndexMap<String, String>,
+    /// Every program that was started.
+    pub programs: IndexMap<String, ProgramVersion>,
+    /// Where the driver ran, if not next to the services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverPlace>,
+}
+
+/// Where the driver ran, if not next to the services.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriverPlace {
+    /// The place in words: `in the network namespace blue`, `on host ci-2 (Linux 6.1.0 x86_64), over ssh`.
+    pub place: String,
+    /// Address of this machine at which the driver reached the services.
+    pub reaches: String,
+}
+
+/// Suffix, in [`Environment::programs`], of the name of a program that is in the containers' image and differs from
+/// this machine's.
+pub const IN_IMAGE: &str = ", in the image";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramVersion {
+    pub path: String,
+    pub version: String,
+}
+
+/// A line of `trials.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialRecord {
+    /// The services of a round are up, and each case gave right replies.
+    Round(Box<RoundRecord>),
+    Trial(Box<MeasuredTrial>),
+    Failure(Box<Failure>),
+    /// The run was resumed.
+    Resumed(Box<Resumption>),
+}
+
+/// Where a run was resumed. Its clock stops during the pause: `at_ns` is running time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resumption {
+    pub at: Timestamp,
+    /// The command line that resumed it.
+    pub command: Vec<String>,
+    /// Nanoseconds of running time before it.
+    pub at_ns: u64,
+    /// Nanoseconds since the part before was last known to be running.
+    pub pause_ns: u64,
+    /// The new budget of the whole run: the time used so far plus the time added.
+    pub budget_ns: u64,
+    /// How the part before had ended; `None` if it was killed, and so had reported nothing.
+    pub ended: Option<Stopped>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoundRecord {
+    pub round: u32,
+    /// Nanoseconds since the run began, pauses left out.
+    pub at_ns: u64,
+    /// How long starting and verifying took, in nanoseconds.
+    pub start_ns: u64,
+    pub cases: IndexMap<String, Seen>,
+    /// Requests per second of the same load against a server that does nothing, on an endpoint of the same kind. Only
+    /// in the first round, and only for protocols whose servers do more than that.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub headroom: IndexMap<String, f64>,
+}
+
+/// A [`CaseProof`]. Rounds that saw the same may share it in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen(Arc<CaseProof>);
+
+impl From<CaseProof> for Seen {
+    fn from(proof: CaseProof) -> Self {
+        Self(Arc::new(proof))
+    }
+}
+
+impl Deref for Seen {
+    type Target = CaseProof;
+
+    fn deref(&self) -> &CaseProof {
+        &self.0
+    }
+}
+
+impl DerefMut for Seen {
+    fn deref_mut(&mut self) -> &mut CaseProof {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl Serialize for Seen {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Seen {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        CaseProof::deserialize(deserializer).map(Self::from)
+    }
+}
+
+/// What the verification of a case saw at the beginning of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseProof {
+    /// What the driver was told, with the endpoint of this round.
+    pub spec: Spec,
+    /// The driver's own connection.
+    pub driver: Proof,
+    /// The link behind the target, if the experiment has a way to ask.
+    pub link: Option<LinkObserved>,
+    /// Hops from a client on this machine to the link's server, if the run has containers. Only in its first round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
+}
+
+impl CaseProof {
+    /// Whether the two are the same except for the path, name or port of the server and the seed of an open loop, which
+    /// are new in every round.
+    #[must_use]
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.spec.endpoint.address, &other.spec.endpoint.address);
+        let same_kind = ours.is_like(theirs);
+        let mut other = other.clone();
+        other.spec.endpoint.address.clone_from(ours);
+        other.driver.peer.clone_from(&self.driver.peer);
+        if let (Model::Open(ours), Model::Open(theirs)) = (&self.spec.model, &mut other.spec.model) {
+            theirs.seed = ours.seed;
+        }
+        same_kind && *self == other
+    }
+}
+
+/// What the application said about the connections over which probe requests came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkObserved {
+    /// `unix`, `inet` or `inet6`.
+    pub family: String,
+    pub requests: u32,
+    /// Number of distinct connections among them.
+    pub connections: u32,
+    /// What the experiment asked for: `per-request` or `keep-alive`.
+    pub wanted: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredTrial {
+    pub round: u32,
+    /// Number of the block within its round, from 0.
+    pub block: u32,
+    /// Place within the block, from 0.
+    pub position: u32,
+    pub case: String,
+    /// Nanoseconds since the run began, pauses left out.
+    pub at_ns: u64,
+    pub result: TrialResult,
+    pub observations: Observations,
+}
+
+/// A case without a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    pub round: u32,
+    /// `None` before the first block.
+    pub block: Option<u32>,
+    pub case: String,
+    /// `locate`, `prepare`, `start`, `ready`, `connect`, `verify`, `trial`, `stop`.
+    pub stage: String,
+    pub cause: String,
+    /// Last lines of the log of the service that failed, if one did.
+    pub log: String,
+}
+
+/// `end.json`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunEnd {
+    pub stopped: Stopped,
+    pub ended: Timestamp,
+    /// Nanoseconds from beginning to end, without pauses.
+    pub took_ns: u64,
+}
+
+/// Why the run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stopped {
+    /// Every interval is narrow enough.
+    Precision,
+    /// The budget is used up.
+    Budget,
+    /// There were as many rounds as asked for.
+    Rounds,
+    /// A signal ended the run, or it died: a record without an end is read as this.
+    Interrupted,
+    /// No case works.
+    Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_and_choices_of_older_records_are_closed_loops() {
+        let load = r#"{"target":"app","protocol":"http","connections":1,"threads":1,"reuse":"keep-alive",
+            "requests_per_connection":1,"bytes":12,"driver":"lasthop"}"#;
+        let read: LoadSummary = serde_json::from_str(load).unwrap();
+        assert!(!read.is_open());
+        assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::from_str::<serde_json::Value>(load).unwrap());
+        let chosen: Selection = serde_json::from_str(r#"{"only":[],"set":[],"aa":false,"drivers":[]}"#).unwrap();
+        assert_eq!(chosen, Selection::default());
+    }
+}

@@ -1,0 +1,49 @@
+//! A service with everything filled in, as the plan hands it on to those who start it.
+
+use std::{path::PathBuf, time::Duration};
+
+use lasthop_load::spec::Endpoint;
+
+/// A rendered service, ready to start.
+#[derive(Clone, Debug)]
+pub struct RenderedService {
+    pub name: String,
+    pub recipe: String,
+    /// Absolute path of the program, then its arguments.
+    pub command: Vec<String>,
+    pub prepare: Vec<Vec<String>>,
+    /// For each of these commands.
+    pub prepare_timeout: Duration,
+    pub environment: Vec<(String, String)>,
+    /// Path in the service's directory → content.
+    pub files: Vec<(PathBuf, Vec<u8>)>,
+    pub ready: Ready,
+    pub stop: Stop,
+    /// Where it listens.
+    pub endpoint: Endpoint,
+}
+
+/// When a service counts as ready. Always a check, never a sleep.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    pub check: ReadyCheck,
+    pub timeout: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadyCheck {
+    /// Its endpoint accepts a connection.
+    Connect,
+    /// Its endpoint answers `GET path` with this status.
+    Http { path: String, status: u16 },
+    /// The command exits with 0.
+    Command(Vec<String>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Stop {
+    /// Signal for an orderly end, for example `TERM` or `QUIT`.
+    pub signal: String,
+    /// After this time the whole process group is killed.
+    pub timeout: Duration,
+}

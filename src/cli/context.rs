@@ -1,0 +1,53 @@
+//! What commands begin with: the data folder, experiments, programs, records.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use lasthop_load::url::redacted;
+
+use super::{
+    args::{OutputOptions, Programs},
+    output::{CliError, WIDTH, print, terminal},
+};
+use crate::{
+    analyse::{self, summary::Summary},
+    experiment::catalog::Catalog,
+    record::store::{self, State},
+    report,
+    service::{home::Home, locate::Locator},
+};
+
+/// The result of a record on disk. Every report is made from it.
+pub fn summarise(directory: &Path) -> Result<Summary, CliError> {
+    // Ask before reading: if the run ends in between, the record read says so.
+    let running = store::state(directory) == State::Running;
+    let data = store::read(directory).map_err(CliError::failed)?;
+    Ok(Summary { running: running && data.end.is_none(), ..analyse::summarise(&data) })
+}
+
+/// The command line for the record, which other people may read: passwords are removed from URLs.
+pub fn command_line() -> Vec<String> {
+    let kept = |word: String| if word.contains("://") { redacted(&word) } else { word };
+    std::env::args_os().map(|word| kept(word.to_string_lossy().into_owned())).collect()
+}
+
+pub fn home() -> Result<Home, CliError> {
+    Home::find().map_err(CliError::failed)
+}
+
+pub fn catalog() -> Result<Catalog, CliError> {
+    Ok(Catalog::new(Some(home()?.path().to_owned())))
+}
+
+pub fn locator(home: &Home, experiment: &str, programs: &Programs) -> Locator {
+    Locator::new(home, experiment, programs.programs.iter().cloned().collect::<BTreeMap<_, _>>())
+}
+
+/// Renders a result and writes it to the file asked for, or to standard output.
+pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError> {
+    let Some(path) = &output.output else {
+        return print(&report::render(summary, output.format, &terminal()));
+    };
+    let plain = report::Options { color: false, width: WIDTH };
+    let bytes = report::render(summary, output.format, &plain);
+    fs::write(path, bytes).map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
+}

@@ -1,0 +1,85 @@
+//! What leaves lasthop: results to standard output, talk to standard error, an exit code.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use crate::{report, text};
+
+/// A case failed or a program is missing.
+pub const FAILED: u8 = 1;
+
+/// Wrong use.
+pub const USAGE: u8 = 2;
+
+/// Ended by a signal, as shells count SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
+/// Width of files, and of a terminal whose width is unknown.
+pub const WIDTH: usize = 80;
+
+/// Ends lasthop with an exit code other than 0.
+#[derive(Debug)]
+pub struct CliError {
+    pub code: u8,
+    pub text: String,
+}
+
+impl CliError {
+    pub fn failed(cause: impl ToString) -> Self {
+        Self { code: FAILED, text: cause.to_string() }
+    }
+
+    pub fn usage(cause: impl ToString) -> Self {
+        Self { code: USAGE, text: cause.to_string() }
+    }
+
+    pub fn interrupted(cause: impl ToString) -> Self {
+        Self { code: INTERRUPTED, text: cause.to_string() }
+    }
+}
+
+/// Colours and width for standard output.
+pub fn terminal() -> report::Options {
+    report::Options { color: is_styled(&io::stdout()), width: width() }
+}
+
+/// Whether to colour a stream: depends on `NO_COLOR`, and on whether it is a terminal.
+pub fn is_styled(stream: &impl anstream::stream::RawStream) -> bool {
+    anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
+}
+
+/// Columns of the terminal, at least 60 so that tables have room, at most 100 so that lines can be read.
+pub fn width() -> usize {
+    if !io::stdout().is_terminal() {
+        return WIDTH;
+    }
+    rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| usize::from(size.ws_col)).clamp(60, 100)
+}
+
+/// Writes to standard output, with control characters removed. A reader that closes early (`| head`) is no error.
+pub fn print(bytes: &[u8]) -> Result<(), CliError> {
+    let text = text::screen(&String::from_utf8_lossy(bytes));
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(CliError::failed(format!("cannot write the result: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a message to standard error, with control characters removed. If that is closed, there is nobody to tell.
+pub fn talk(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", text::talk(text));
+}
+
+/// Whether there is a user to ask.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal()
+}
+
+/// Asks a yes-or-no question. An empty answer means no.
+pub fn agreed(question: &str) -> bool {
+    talk(question);
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}

@@ -1,0 +1,14 @@
+//! The user's word to end.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use libc::{SIGHUP, SIGINT, SIGTERM};
+
+use super::output::{CliError, INTERRUPTED};
+use crate::system::interrupt;
+
+/// The first signal asks for an orderly end. The second ends lasthop at once, and its guard ends everything else.
+pub fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
+    interrupt::listen(&[SIGINT, SIGTERM, SIGHUP], INTERRUPTED.into())
+        .map_err(|error| CliError::failed(format!("cannot watch for signals: {error}")))
+}

@@ -1,0 +1,85 @@
+//! What is to be run, and why it could not be.
+
+use std::time::Duration;
+
+use lasthop_model::{
+    driver::Remote,
+    engine::{EngineKind, Images},
+    record::{Origin, Settings},
+};
+
+use super::away::AwayError;
+use crate::{
+    experiment::plan::Plan,
+    record::WriteError,
+    service::{
+        guard::GuardError,
+        home::{Home, HomeError},
+        locate::Locator,
+        sandbox::SandboxError,
+    },
+};
+
+/// What to run, in every detail.
+#[derive(Debug)]
+pub struct Job<'a> {
+    pub plan: &'a Plan,
+    pub settings: Settings,
+    pub locator: &'a Locator,
+    /// The container engine that is wanted; `None` takes the first that can be used.
+    pub engine: Option<EngineKind>,
+    /// How the images of containers are made.
+    pub images: Images,
+    /// How to reach a driver on another host.
+    pub remote: Remote,
+    pub home: &'a Home,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+    /// Whether the first round gets all its blocks even if the budget is used up before, because one block gives no interval.
+    pub whole_round: bool,
+    /// What it is made from, for `lasthop resume`. The digests of executables are added when these are found.
+    pub origin: Option<Origin>,
+}
+
+/// A run could not be started or recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    #[error(transparent)]
+    Away(#[from] AwayError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A resumed run would measure something else.
+    #[error(transparent)]
+    Changed(#[from] Changed),
+    /// No case can run, because programs are missing.
+    #[error("{0}")]
+    Missing(String),
+    /// No case can run, because a program is there but cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+    #[error("interrupted before the first round; nothing was recorded")]
+    Interrupted,
+}
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Something has changed, so the two parts of such a run could not be compared.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "run {run} cannot be resumed, because what it measures has changed:\n{}\nStart a new run instead: {again}",
+    differences.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n")
+)]
+pub struct Changed {
+    pub(super) run: String,
+    pub(super) differences: Vec<String>,
+    /// The command line of the run.
+    pub(super) again: String,
+}

@@ -1,0 +1,51 @@
+//! Detects pauses in a trial: lasthop was suspended (Ctrl-Z) and continued, or the machine slept. The driver and the
+//! servers may have kept running, so the system's counters do not cover the trial alone.
+
+use std::{
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::time::ClockId;
+
+/// Allowance for reading two clocks, one that counts sleep and one that does not, one after the other.
+const APART: Duration = Duration::from_millis(50);
+
+/// How often this process was continued.
+static CONTINUED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(|| {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    let counts = move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+    };
+    // SAFETY: the handler does one atomic addition.
+    let _ = unsafe { signal_hook::low_level::register(libc::SIGCONT, counts) };
+    count
+});
+
+/// The state when a trial began.
+pub struct Pause {
+    continued: usize,
+    slept: Duration,
+}
+
+impl Pause {
+    pub fn watch() -> Self {
+        Self { continued: CONTINUED.load(Ordering::Relaxed), slept: slept() }
+    }
+
+    pub fn has_seen_one(&self) -> bool {
+        let now = Self::watch();
+        now.continued != self.continued || now.slept > self.slept + APART
+    }
+}
+
+/// How long the machine has slept since its boot.
+fn slept() -> Duration {
+    let read = |clock| Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default();
+    let awake = read(ClockId::Monotonic);
+    read(ClockId::Boottime).saturating_sub(awake)
+}

@@ -1,0 +1,24 @@
+//! What lasthop asks of the machine: commands, processes, listeners, files of `/proc`, waits that end.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`command`] | runs a command within a deadline |
+//! | [`process`], [`account`], [`listener`] | which processes run, as whom, and which one listens where |
+//! | [`private`] | files that nobody else can read |
+//! | [`facts`], [`digest`] | small files of `/proc` and `/sys`; digests of files |
+//! | [`interrupt`], [`lines`] | bounds on waiting: interrupts, deadlines, limits |
+//! | [`namespace`] | enters network namespaces and sets them up |
+//! | [`executable`], [`shell`] | lasthop's own executable; quoting |
+
+pub mod account;
+pub mod command;
+pub mod digest;
+pub mod executable;
+pub mod facts;
+pub mod interrupt;
+pub mod lines;
+pub mod listener;
+pub mod namespace;
+pub mod private;
+pub mod process;
+pub mod shell;

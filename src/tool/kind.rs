@@ -1,0 +1,140 @@
+//! What a classic tool is: an entry of the table.
+
+use std::{path::Path, time::Duration};
+
+use lasthop_load::{
+    protocol::Protocol,
+    result::{ErrorClass, Reported},
+    spec::Spec,
+};
+use lasthop_model::program::{Packages, Program, ProgramKind};
+
+use super::form::Misread;
+
+/// A classic load generator.
+#[derive(Debug)]
+pub struct Tool {
+    /// Its name on the command line, and the level of the factor `driver`.
+    pub name: &'static str,
+    /// The argument that makes it print its version, and the pattern that finds the version.
+    pub(super) version: (&'static str, &'static str),
+    /// The Debian package that has it.
+    pub(super) package: &'static str,
+    /// Whether it can speak this protocol at all.
+    pub speaks: fn(&Protocol) -> bool,
+    pub(super) arguments: fn(&Order<'_>) -> Result<Vec<String>, Unable>,
+    /// Reads what it printed. The number is the nanoseconds from its start to its end, for the tool that times nothing itself.
+    pub read: fn(&str, &Order<'_>, u64) -> Result<Reading, Misread>,
+    /// What it takes from its environment: its password, if it can take one there.
+    pub(super) environment: fn(&Spec) -> Option<(&'static str, String)>,
+    /// Whether its arguments, which every user of the machine can read, contain a password.
+    pub shows_password: fn(&Spec) -> bool,
+    /// How often it runs in a trial.
+    pub(super) repeats: fn(&Order<'_>) -> u64,
+    /// It is started for each figure and times nothing itself: what counts is the time of the whole process.
+    pub is_timed_from_outside: bool,
+    /// The tool that cross-checks what it measured: itself, unless it is no load generator.
+    pub cross_check: &'static str,
+}
+
+/// The shortest trial that a tool can make a number of: most count whole seconds, and all pay for their start.
+pub const SHORTEST_TRIAL: Duration = Duration::from_secs(1);
+
+/// What a tool should do in one trial.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    pub spec: &'a Spec,
+    /// How long to drive, in whole seconds, for tools that stop by time.
+    pub seconds: u64,
+    /// Requests to send, for tools that stop by count.
+    pub count: u64,
+    /// A study's flags for the tool, which replace those that shape the load.
+    pub flags: &'a [String],
+    /// A private folder for scripts.
+    pub scratch: &'a Path,
+}
+
+/// What a tool reported about one trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Requests that the tool counts as answered.
+    pub requests: u64,
+    /// Right answers per second by the tool's own clock.
+    pub rate: f64,
+    /// Bytes received; 0 if the tool does not say.
+    pub bytes: u64,
+    pub errors: Vec<(ErrorClass, u64, String)>,
+    /// Connections opened, if the tool says so or its mode determines it.
+    pub connections: u64,
+    pub reported: Reported,
+}
+
+/// The tool cannot do what the case asks for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unable {
+    #[error("{tool} speaks {speaks}, but the case's protocol is {protocol}")]
+    Protocol { tool: &'static str, speaks: &'static str, protocol: &'static str },
+    #[error(
+        "{tool} cannot open a Unix socket; it can drive cases whose driver uses TCP, such as a link behind a proxy"
+    )]
+    UnixSocket { tool: &'static str },
+    #[error("{tool} cannot {what}")]
+    Mode { tool: &'static str, what: String },
+    #[error("cannot write {path}: {cause}")]
+    Script { path: String, cause: String },
+}
+
+impl PartialEq for Tool {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Tool {}
+
+impl Tool {
+    pub(super) const fn new(
+        name: &'static str,
+        arguments: fn(&Order<'_>) -> Result<Vec<String>, Unable>,
+        read: fn(&str, &Order<'_>, u64) -> Result<Reading, Misread>,
+    ) -> Self {
+        Self {
+            name,
+            version: ("--version", ""),
+            package: name,
+            speaks: |_| false,
+            arguments,
+            read,
+            environment: |_| None,
+            shows_password: |_| false,
+            repeats: |_| 1,
+            is_timed_from_outside: false,
+            cross_check: name,
+        }
+    }
+
+    /// How to find it, its version, and what installs it.
+    #[must_use]
+    pub fn program(&self) -> Program {
+        Program {
+            kind: ProgramKind::Named { names: vec![self.name.to_owned()], folders: vec!["/usr/sbin".into()] },
+            version_arguments: vec![self.version.0.to_owned()],
+            version_pattern: self.version.1.to_owned(),
+            minimum: None,
+            packages: Packages { debian: vec![self.package.to_owned()], ..Packages::default() },
+            obtain: None,
+        }
+    }
+
+    /// Command-line arguments for one trial.
+    ///
+    /// # Errors
+    /// What the tool cannot do.
+    pub(super) fn arguments(&self, order: &Order<'_>) -> Result<Vec<String>, Unable> {
+        if order.spec.requests_per_connection > 1 {
+            let what = "close a connection after a number of requests".to_owned();
+            return Err(Unable::Mode { tool: self.name, what });
+        }
+        (self.arguments)(order)
+    }
+}

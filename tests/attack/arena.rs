@@ -1,0 +1,275 @@
+//! Where attacks take place: namespaces of their own, so that what is there afterwards and was not before is of the attack.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    common::engines::World,
+    processes::{all, command_line, lives},
+};
+
+/// The guard needs a moment, an engine some more; what is still there after so long is left.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `/tmp`, the names of network namespaces and POSIX message queues of the arena's own; its folders stay where they are.
+const PRIVATE: &str = r#"set -e
+mount -t tmpfs tmpfs /mnt
+mkdir -m 1777 /mnt/tmp
+for folder in "$@"; do
+  mkdir -p "/mnt$folder"
+  mount --rbind "$folder" "/mnt$folder"
+done
+mount --rbind /mnt/tmp /tmp
+umount --lazy /mnt
+mkdir /tmp/queues
+mount -t mqueue mqueue /tmp/queues
+mkdir -p /run/netns
+mount -t tmpfs tmpfs /run/netns
+"#;
+
+/// What there is, by kind.
+type Things = BTreeMap<&'static str, BTreeSet<String>>;
+
+pub struct Arena {
+    pub world: World,
+    patience: Duration,
+    /// What was there before the attack.
+    before: Things,
+}
+
+impl Arena {
+    pub fn new(engine: &'static str) -> Self {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+            // SAFETY: the default disposition. A shell's background commands ignore some of them, and hand that down.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        let world = World::new(engine);
+        let folders = [world.root(), world.lasthop.home(), world.lasthop.sandboxes()];
+        let made = world.inside("sh").args(["-c", PRIVATE, "private"]).args(folders).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        fs::create_dir(world.lasthop.home().join("runs")).unwrap();
+        // What an engine makes when it is asked for the first time.
+        world.inventory();
+        let mut arena = Self { world, patience: PATIENCE, before: Things::new() };
+        arena.accept(true);
+        arena
+    }
+
+    /// A script in the arena, with lasthop as `$1` and its home and sandboxes in the environment.
+    pub fn script(&self, text: &str) -> Command {
+        let lasthop = self.world.lasthop(&[]);
+        let mut command = self.world.inside("sh");
+        command.args(["-c", text, "attack"]).arg(env!("CARGO_BIN_EXE_lasthop"));
+        for (name, value) in lasthop.get_envs() {
+            command.env(name, value.unwrap());
+        }
+        command.stdin(std::process::Stdio::null());
+        command
+    }
+
+    /// A file or folder of the arena's, as it is seen from outside.
+    pub fn at(&self, path: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{path}", self.world.holder()))
+    }
+
+    /// From now on this is how it was before. `engine`: also what only the engine can tell.
+    pub fn accept(&mut self, engine: bool) {
+        self.before.extend(self.things(engine));
+    }
+
+    /// What is there and was not before; the next attack is not blamed for it. Waits for what is about to go.
+    pub fn left(&mut self, engine: bool) -> Vec<String> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let things = self.things(engine);
+            let left: Vec<String> = things.iter().flat_map(|(kind, now)| self.new_of(kind, now)).collect();
+            if left.is_empty() || Instant::now() > deadline {
+                self.before.extend(things);
+                return left;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn new_of(&self, kind: &'static str, now: &BTreeSet<String>) -> Vec<String> {
+        let before = self.before.get(kind);
+        let new = now.iter().filter(|thing| before.is_none_or(|before| !before.contains(*thing)));
+        // Cgroups are the machine's: one with processes in it is somebody else's, for ours are looked for.
+        let left = new.filter(|thing| kind != "cgroups" || is_idle(Path::new(thing)));
+        left.map(|thing| format!("{kind}: {thing}")).collect()
+    }
+
+    fn things(&self, engine: bool) -> Things {
+        let home = self.world.lasthop.home();
+        let proc = |file: &str| {
+            let path = format!("/proc/{}/{file}", self.world.holder());
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        let mut cat = self.world.inside("cat");
+        let ipc = cat.args(["shm", "sem", "msg"].map(|kind| format!("/proc/sysvipc/{kind}")));
+        let mut things = Things::from([
+            ("processes", self.processes()),
+            ("listening", ["tcp", "tcp6"].iter().flat_map(|kind| listening(&proc(&format!("net/{kind}")))).collect()),
+            ("Unix sockets", unix_listening(&proc("net/unix"))),
+            (
+                "links",
+                proc("net/dev").lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect(),
+            ),
+            ("mounts", proc("mounts").lines().map(str::to_owned).collect()),
+            ("System V IPC", segments(&text_of(ipc))),
+            ("message queues", names(&self.at("/tmp/queues"))),
+            ("shared memory", names(&self.at("/dev/shm"))),
+            ("network namespaces", names(&self.at("/run/netns"))),
+            ("temporary files", names(&self.at("/tmp"))),
+            ("sandboxes", names(self.world.lasthop.sandboxes())),
+            ("home", names(home)),
+        ]);
+        if engine {
+            let inventory = self.world.inventory();
+            // Mounts and links are compared above, links also for containers.
+            let more = inventory.into_iter().filter(|(kind, _)| !["mounts", "links"].contains(kind));
+            things.extend(more.map(|(kind, things)| (kind, things.into_iter().collect())));
+        }
+        things
+    }
+
+    /// Those in one of the arena's namespaces. Servers that write a title over their environment are known by that, too.
+    fn processes(&self) -> BTreeSet<String> {
+        let kinds = ["mnt", "net", "ipc"];
+        let of = |pid: i32| kinds.map(|kind| fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok());
+        let own = of(self.world.holder() as i32);
+        let is_ours =
+            |pid: &i32| of(*pid).iter().zip(&own).any(|(one, own)| one.is_some() && one == own) && lives(*pid);
+        all().into_iter().filter(is_ours).map(|pid| format!("{pid} {}", command_line(pid))).collect()
+    }
+}
+
+impl Drop for Arena {
+    /// What an attack has left ends with the arena: by number, and only what is in its namespaces.
+    fn drop(&mut self) {
+        let own = self.world.holder().to_string();
+        for process in self.processes() {
+            let number = process.split(' ').next().unwrap_or_default();
+            let is_of_world = number == own || process.contains("dockerd") || process.contains("containerd");
+            if let (false, Ok(number)) = (is_of_world, number.parse::<i32>()) {
+                // SAFETY: no memory is involved; the process is in namespaces that this program has made.
+                unsafe { libc::kill(number, libc::SIGKILL) };
+            }
+        }
+    }
+}
+
+fn text_of(command: &mut Command) -> String {
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+/// Names in a folder; none of what is missing.
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Addresses that somebody listens at, of `/proc/net/tcp`.
+fn listening(text: &str) -> Vec<String> {
+    const LISTEN: &str = "0A";
+    let words = text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    words.filter(|words| words.get(3) == Some(&LISTEN)).map(|words| words[1].to_owned()).collect()
+}
+
+/// Names of `/proc/net/unix` that somebody listens at.
+fn unix_listening(text: &str) -> BTreeSet<String> {
+    const ACCEPTS: &str = "00010000";
+    let words = text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    words.filter(|words| words.get(3) == Some(&ACCEPTS)).filter_map(|words| Some(words.get(7)?.to_string())).collect()
+}
+
+/// Kind, key and number of each segment, set and queue, by the heads of the kernel's tables.
+fn segments(text: &str) -> BTreeSet<String> {
+    let mut kind = "";
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match words[..] {
+            ["key", number, ..] => kind = number,
+            [key, number, ..] => drop(found.insert(format!("{kind} {number} key {key}"))),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether no process is in a cgroup or below.
+fn is_idle(folder: &Path) -> bool {
+    let empty = fs::read_to_string(folder.join("cgroup.procs")).is_ok_and(|text| text.trim().is_empty());
+    let below = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    empty && below.filter(|path| path.is_dir()).all(|path| is_idle(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::common::engines::have_engine;
+
+    /// One thing of each kind.
+    const PLANT: &str = r#"set -e
+sleep 600 &
+python3 -c 'import socket, time
+tcp = socket.create_server(("127.0.0.1", 4711))
+unix = socket.socket(socket.AF_UNIX)
+unix.bind("\0planted")
+unix.listen()
+time.sleep(600)' &
+ip link add planted type veth peer name planted2
+ip netns add planted
+mount -t tmpfs planted /mnt
+ipcmk -M 4096
+touch /dev/shm/planted /tmp/planted /tmp/queues/planted "$LASTHOP_SANDBOX/planted" "$LASTHOP_HOME/planted"
+podman volume create planted
+podman network create planted
+iptables -N planted
+until grep -q planted /proc/net/unix; do sleep 0.01; done
+"#;
+
+    #[test]
+    fn whatever_is_left_is_seen_and_only_once() {
+        if !have_engine("podman") {
+            return;
+        }
+        let mut arena = Arena::new("podman");
+        assert_eq!(arena.left(true), Vec::<String>::new());
+        arena.patience = Duration::from_secs(1);
+        // To a file: who is left would keep a pipe open.
+        let said = fs::File::create(arena.world.root().join("planted")).unwrap();
+        let planted = arena.script(PLANT).stdout(said.try_clone().unwrap()).stderr(said).status().unwrap();
+        let said = fs::read_to_string(arena.world.root().join("planted")).unwrap();
+        assert!(planted.success(), "{said}");
+        let left = arena.left(true);
+        for (kind, thing) in [
+            ("processes", "sleep 600"),
+            ("listening", "0100007F:1267"),
+            ("Unix sockets", "@planted"),
+            ("links", "planted"),
+            ("mounts", "planted /mnt"),
+            ("System V IPC", "shmid"),
+            ("message queues", "planted"),
+            ("shared memory", "planted"),
+            ("network namespaces", "planted"),
+            ("temporary files", "planted"),
+            ("sandboxes", "planted"),
+            ("home", "planted"),
+            ("volumes", "planted"),
+            ("networks", "planted"),
+            ("rules", "-N planted"),
+        ] {
+            let is_seen = |line: &String| line.starts_with(kind) && line.contains(thing);
+            assert!(left.iter().any(is_seen), "{kind} {thing} is not in {left:#?}");
+        }
+        assert_eq!(arena.left(true), Vec::<String>::new(), "seen again");
+    }
+}

@@ -1,0 +1,188 @@
+//! The attack: `script/attack` for minutes or for a night, a short form of it with the other tests.
+
+#[path = "../../crates/lasthop-load/tests/common/accepting.rs"]
+mod accepting;
+#[path = "../common/mod.rs"]
+mod common;
+
+mod arena;
+mod draw;
+mod ended;
+mod kills;
+mod mutants;
+mod names;
+mod neighbour;
+mod places;
+mod processes;
+mod servers;
+mod soak;
+mod tried;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use arena::Arena;
+use common::engines::have_engine;
+use lasthop_stats::random::{Draws, seed_for};
+use tried::Tried;
+
+/// What `script/attack` was told.
+#[derive(Debug, Default)]
+struct Told {
+    /// Without them it is the short form.
+    minutes: Option<u64>,
+    seed: Option<u64>,
+    /// This step only, of those that follow from the seed.
+    step: Option<u64>,
+    only: Option<String>,
+    engine: Option<String>,
+    /// Requests a second of the soak's load, where other work needs the machine, too.
+    rate: Option<u32>,
+    keep: bool,
+}
+
+impl Told {
+    fn read() -> Self {
+        let mut told = Self::default();
+        fn number<T: std::str::FromStr>(text: &str) -> T {
+            text.parse().unwrap_or_else(|_| panic!("`{text}` is not a number; see script/attack"))
+        }
+        for word in std::env::var("LASTHOP_ATTACK").unwrap_or_default().split_whitespace() {
+            match word.split_once('=') {
+                None if word == "keep" => told.keep = true,
+                None => told.minutes = Some(number(word)),
+                Some(("seed", text)) => told.seed = Some(number(text)),
+                Some(("step", text)) => told.step = Some(number(text)),
+                Some(("rate", text)) => told.rate = Some(number(text)),
+                Some(("only", text)) => told.only = Some(text.to_owned()),
+                Some(("engine", text)) => told.engine = Some(text.to_owned()),
+                Some(_) => panic!("`{word}` is no option; see script/attack"),
+            }
+        }
+        told
+    }
+
+    /// Where data goes: into the repository if it is to be kept.
+    fn data(&self, name: &str) -> PathBuf {
+        let folder =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(if self.keep { "docs/attack" } else { "target/attack" });
+        fs::create_dir_all(&folder).unwrap();
+        folder.join(format!("{name}.csv"))
+    }
+
+    fn write_page(&self) {
+        if self.keep {
+            fs::write(page(), tried::page(&fs::read_to_string(page()).unwrap(), &page().with_extension(""))).unwrap();
+        }
+    }
+}
+
+/// Of the documents, with its data in the folder beside it.
+fn page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/attack.md")
+}
+
+/// What attacks are made of.
+struct Part {
+    name: &'static str,
+    /// How often it is drawn in the long form.
+    weight: u32,
+    /// How often it is made in the short one.
+    short: u32,
+    run: fn(&mut Arena, &mut Draws, &mut kills::Lengths, bool) -> Vec<Tried>,
+}
+
+const PARTS: [Part; 8] = [
+    Part { name: "kill", weight: 60, short: 5, run: kills::kill },
+    Part { name: "stop", weight: 10, short: 2, run: kills::stop },
+    Part { name: "server", weight: 10, short: 8, run: |arena, draws, _, _| servers::misbehave(arena, draws) },
+    Part { name: "place", weight: 10, short: 4, run: |arena, draws, _, _| places::put(arena, draws) },
+    Part { name: "record", weight: 5, short: 2, run: |arena, draws, _, _| mutants::records(arena, draws) },
+    Part { name: "experiment", weight: 5, short: 2, run: |arena, draws, _, _| mutants::experiments(arena, draws) },
+    Part { name: "name", weight: 8, short: 4, run: |arena, draws, _, _| names::name(arena, draws) },
+    Part { name: "neighbour", weight: 4, short: 1, run: |arena, draws, _, _| neighbour::intrude(arena, draws) },
+];
+
+/// The parts in the order that follows from the seed: each as often as the short form wants it, or drawn for ever.
+fn order(seed: u64, told: &Told) -> Box<dyn Iterator<Item = &'static Part>> {
+    let wanted = |part: &&Part| told.only.as_deref().is_none_or(|only| part.name == only);
+    let parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();
+    assert!(!parts.is_empty(), "there is no part {:?}", told.only);
+    let mut draws = Draws::new(seed_for(seed, &["order"]));
+    let times = |part: &&'static Part| if told.minutes.is_some() { part.weight } else { part.short } as usize;
+    let mut all: Vec<&Part> = parts.into_iter().flat_map(|part| std::iter::repeat_n(part, times(&part))).collect();
+    draws.shuffle(&mut all);
+    match told.minutes {
+        None => Box::new(all.into_iter()),
+        Some(_) => Box::new(std::iter::repeat_with(move || all[draws.below(all.len() as u32) as usize])),
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "its table is its purpose")]
+fn attack() {
+    let engine = if Told::read().engine.as_deref() == Some("docker") { "docker" } else { "podman" };
+    if !have_engine(engine) {
+        return;
+    }
+    let told = Told::read();
+    let seed = told.seed.unwrap_or_else(|| if told.minutes.is_some() { u64::from(std::process::id()) } else { 1 });
+    println!("seed={seed}");
+    let data = told.data(&jiff::Zoned::now().date().to_string());
+    let mut writer = csv::Writer::from_path(&data).unwrap();
+    let (mut arena, mut lengths, mut all) = (Arena::new(engine), kills::Lengths::default(), Vec::new());
+    let end = told.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+    for (step, part) in (0..).zip(order(seed, &told)) {
+        if end.is_some_and(|end| Instant::now() > end) || told.step.is_some_and(|only| step > only) {
+            break;
+        }
+        if told.step.is_some_and(|only| step != only) {
+            continue;
+        }
+        let mut draws = Draws::new(seed_for(seed, &[part.name, &step.to_string()]));
+        for mut tried in (part.run)(&mut arena, &mut draws, &mut lengths, told.minutes.is_none()) {
+            (tried.seed, tried.step) = (seed, step);
+            println!("{}", tried.line());
+            writer.serialize(&tried).unwrap();
+            writer.flush().unwrap();
+            all.push(tried);
+        }
+    }
+    println!("\n{}", tried::table(&all));
+    told.write_page();
+    let wrong: Vec<String> = all.iter().filter(|tried| !tried.wrong.is_empty()).map(Tried::line).collect();
+    assert!(wrong.is_empty(), "with seed={seed}, data in {}:\n{}", data.display(), wrong.join("\n"));
+}
+
+#[test]
+#[ignore = "it takes as long as it is told to; script/attack soak"]
+fn soak() {
+    let told = Told::read();
+    let data = told.data(&format!("soak-{}", jiff::Zoned::now().date()));
+    let wrong = soak::soak(Duration::from_secs(60 * told.minutes.unwrap_or(1)), told.rate, &data);
+    told.write_page();
+    assert!(wrong.is_empty(), "{}\nsamples: {}", wrong.join("\n"), data.display());
+}
+
+#[test]
+fn every_built_in_experiment_is_attacked() {
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments")).unwrap().flatten();
+    let there = entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name().into_string().unwrap());
+    let mut there: Vec<String> = there.filter(|name| name != "_template").collect();
+    let mut attacked: Vec<&str> =
+        kills::SUBJECTS.iter().map(|subject| subject.experiment).chain(kills::NOT_HERE).collect();
+    there.sort();
+    attacked.sort_unstable();
+    attacked.dedup();
+    assert_eq!(attacked, there);
+}
+
+#[test]
+fn the_page_has_the_tables_of_its_data() {
+    let kept = fs::read_to_string(page()).unwrap();
+    let fresh = tried::page(&kept, &page().with_extension(""));
+    assert!(kept == fresh, "docs/attack.md is stale; it should be:\n{fresh}");
+}

@@ -1,0 +1,144 @@
+//! Records that are large, damaged, or not what they seem.
+
+mod common;
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Write as _},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use common::{Lasthop, signal};
+use serde_json::Value;
+
+/// What a report of [`LINES`] may take, in kB; with a dense histogram for each it would be gigabytes.
+const MOST_MEMORY: i64 = 64 << 10;
+/// About half an hour's.
+const LINES: usize = 6_000;
+
+/// A short run whose trials have as many different latencies as others have.
+fn short_run(lasthop: &Lasthop) {
+    lasthop
+        .run(["run", "sockets", "--trial=20ms", "--rounds=2", "--blocks=2", "--no-headroom", "--budget=300s", "-q"])
+        .ok();
+}
+
+/// The lines of a record over and over, as rounds that follow each other.
+fn repeat(run: &Path, least: usize) {
+    let path = run.join("trials.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let body = |line: &Value, key: &str| line.as_object().unwrap().values().next().unwrap()[key].as_u64();
+    let rounds = lines.iter().filter_map(|line| body(line, "round")).max().unwrap() + 1;
+    let span = lines.iter().filter_map(|line| body(line, "at_ns")).max().unwrap() + 50_000_000;
+    let mut out = BufWriter::new(File::create(&path).unwrap());
+    for times in 0..(least.div_ceil(lines.len()) as u64) {
+        for line in &lines {
+            let mut line = line.clone();
+            let body = line.as_object_mut().unwrap().values_mut().next().unwrap();
+            for (key, step) in [("round", rounds), ("at_ns", span)] {
+                if let Some(value) = body[key].as_u64() {
+                    body[key] = (value + times * step).into();
+                }
+            }
+            writeln!(out, "{line}").unwrap();
+        }
+    }
+}
+
+/// The most memory that a command had at a time, in kB.
+#[expect(clippy::zombie_processes, reason = "`wait4` waits for it, and says what it took")]
+fn most_memory(command: &mut Command) -> i64 {
+    let child = command.stdout(Stdio::null()).spawn().unwrap();
+    let mut status = 0;
+    // SAFETY: all zero is a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the child is ours and waited for here only; both pointers are to live locals.
+    let waited = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage) };
+    assert_eq!((waited, status), (child.id() as i32, 0));
+    usage.ru_maxrss
+}
+
+#[test]
+fn a_long_record_is_read_in_little_memory() {
+    let lasthop = Lasthop::new();
+    short_run(&lasthop);
+    let run = lasthop.runs().pop().unwrap();
+    repeat(&run, LINES);
+    for command in [&["report", "last"][..], &["report", "last", "--format=json"], &["runs"]] {
+        let most = most_memory(&mut lasthop.command(command));
+        assert!(most <= MOST_MEMORY, "{command:?} took {most} kB");
+    }
+}
+
+/// Of a file or folder.
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_record_is_its_owners_alone() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--budget=300s", "-q"]).ok();
+    let run = lasthop.runs().pop().unwrap();
+    assert_eq!(mode(&run), 0o700);
+    for name in ["run.json", "environment.json", "trials.jsonl", "end.json", "lock"] {
+        assert_eq!(mode(&run.join(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_is_not_called_cut_off() {
+    let lasthop = Lasthop::new();
+    let mut child = lasthop.start(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--budget=600s", "-q"]);
+    lasthop.wait_for_lines(5);
+    let report = lasthop.run(["report", "last"]).ok().stdout;
+    let json = lasthop.run(["report", "last", "--format=json"]).ok().json();
+    signal(&child, libc::SIGINT);
+    child.wait().unwrap();
+    assert!(report.contains("is still running") && !report.contains("cut off"), "{report}");
+    assert_eq!(json["running"], true);
+    let report = lasthop.run(["report", "last"]).ok().stdout;
+    assert!(report.contains("interrupted"), "{report}");
+}
+
+#[test]
+fn a_list_of_runs_reads_no_trials() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--budget=300s", "-q"]).ok();
+    let listed = lasthop.run(["runs"]).ok().stdout;
+    assert!(listed.contains("  complete\n    unix against tcp "), "{listed}");
+    fs::write(lasthop.runs().pop().unwrap().join("trials.jsonl"), "no trial\n").unwrap();
+    assert_eq!(lasthop.run(["runs"]).ok().stdout, listed);
+    lasthop.run(["report", "last"]).fails(1, "trials.jsonl:1");
+}
+
+#[test]
+fn a_line_without_end_is_named() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--budget=300s", "-q"]).ok();
+    let path = lasthop.runs().pop().unwrap().join("trials.jsonl");
+    let lines = fs::read_to_string(&path).unwrap().lines().count();
+    File::options().append(true).open(&path).unwrap().set_len(10 << 30).unwrap();
+    lasthop.run(["report", "last"]).fails(1, &format!("line {} is longer than", lines + 1));
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--budget=300s", "-q"]).ok();
+    let run = lasthop.runs().pop().unwrap();
+    for name in ["trials.jsonl", "end.json", "environment.json"] {
+        let (path, aside) = (run.join(name), run.join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let said = format!("{}: it is not a regular file", path.display());
+        lasthop.run(["report", "last"]).fails(1, &said);
+        let listed = lasthop.run(["runs"]).ok().stdout;
+        assert_eq!(listed.contains("not a regular file"), name == "end.json", "{listed}");
+        fs::remove_file(&path).unwrap();
+        fs::rename(&aside, &path).unwrap();
+    }
+}
