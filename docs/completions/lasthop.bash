@@ -34,9 +34,6 @@ _lasthop() {
             lasthop,export)
                 cmd="lasthop__subcmd__export"
                 ;;
-            lasthop,generate)
-                cmd="lasthop__subcmd__generate"
-                ;;
             lasthop,guard)
                 cmd="lasthop__subcmd__guard"
                 ;;
@@ -103,9 +100,6 @@ _lasthop() {
             lasthop__subcmd__help,export)
                 cmd="lasthop__subcmd__help__subcmd__export"
                 ;;
-            lasthop__subcmd__help,generate)
-                cmd="lasthop__subcmd__help__subcmd__generate"
-                ;;
             lasthop__subcmd__help,guard)
                 cmd="lasthop__subcmd__help__subcmd__guard"
                 ;;
@@ -161,7 +155,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --rate --arrivals --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help --version run resume list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
+            opts="-o -q -h -V --only --set --aa --precision --budget --margin --trial --blocks --seed --no-headroom --rounds --placement --rate --arrivals --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --images --format --output --quiet --no-progress --help --version run resume list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -361,7 +355,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__export)
-            opts="-h --case --into --kubernetes --help"
+            opts="-h --case --into --force --kubernetes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -375,20 +369,6 @@ _lasthop() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__generate)
-            opts="-h --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
@@ -411,7 +391,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help)
-            opts="run resume list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve generate help"
+            opts="run resume list show load report runs repro export doctor setup new clean path completions drive guard hold enter null serve help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -495,20 +475,6 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__help__subcmd__export)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__generate)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1051,7 +1017,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__resume)
-            opts="-o -q -h --budget --format --output --quiet --no-progress --help"
+            opts="-o -q -h --budget --trust-record --format --output --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
