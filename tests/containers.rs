@@ -17,7 +17,7 @@ use common::{
     hops::{goes_over, path_of},
     signal,
 };
-use lasthop::service::container::owner_seeing;
+use lasthop_core::service::container::owner_seeing;
 use serde_json::Value;
 
 const EXPERIMENT: &str = "nginx-gunicorn-containers";

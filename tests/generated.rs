@@ -15,8 +15,11 @@ use std::{
 
 use clap::CommandFactory;
 use common::Lasthop;
-use lasthop::{cli::Cli, experiment::schema, load, report, repro::outcome::Repetition, study};
+use lasthop::cli::Cli;
+use lasthop_core::{experiment::schema, load, report};
+use lasthop_repro::{outcome::Repetition, study};
 use regex::Regex;
+use serde_json::Value;
 
 /// By path below `docs`.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -152,4 +155,33 @@ fn documents_are_wrapped_at_120() {
         }
     }
     assert!(wide.is_empty(), "{wide:#?}");
+}
+
+/// Places in a schema whose keys have no description, or that allow keys that nobody knows.
+fn gaps(schema: &Value, place: &str, found: &mut Vec<String>) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        for inner in ["items", "additionalProperties"] {
+            schema.get(inner).into_iter().for_each(|schema| gaps(schema, &format!("{place}.*"), found));
+        }
+        return;
+    };
+    if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+        found.push(format!("{place} takes unknown keys"));
+    }
+    for (name, property) in properties {
+        let place = format!("{place}.{name}");
+        if property.get("description").and_then(Value::as_str).is_none_or(str::is_empty) {
+            found.push(format!("{place} has no description"));
+        }
+        gaps(property, &place, found);
+    }
+}
+
+#[test]
+fn every_key_of_a_file_is_described_and_no_other_is_taken() {
+    let mut found = Vec::new();
+    gaps(schema::experiment_schema(), "experiment", &mut found);
+    gaps(schema::recipe_schema(), "recipe", &mut found);
+    gaps(study::catalog::schema(), "study", &mut found);
+    assert_eq!(found, Vec::<String>::new());
 }

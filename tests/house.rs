@@ -13,7 +13,6 @@ use syn::{
     visit::{self, Visit},
 };
 
-const CRATES: [&str; 4] = ["src", "crates/lasthop-load/src", "crates/lasthop-model/src", "crates/lasthop-stats/src"];
 /// The most files that may use each other in a circle.
 const LARGEST: usize = 4;
 
@@ -98,6 +97,13 @@ impl Visit<'_> for Paths {
     }
 }
 
+/// The folder of the sources of each crate.
+fn crates() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.map(|name| format!("crates/{name}/src")).chain(["src".to_owned()]).collect()
+}
+
 /// Every file of production code below a folder, by its module path.
 fn files(folder: &Path, module: &[String], found: &mut BTreeMap<Vec<String>, String>) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -179,7 +185,7 @@ fn circles(graph: &Graph) -> BTreeSet<BTreeSet<String>> {
 
 #[test]
 fn no_folders_use_each_other_in_a_circle() {
-    for source in CRATES {
+    for source in &crates() {
         let circles = circles(&graph_of_folders(&graph_of_files(source)));
         assert!(circles.is_empty(), "folders of {source} use each other: {circles:#?}");
     }
@@ -187,9 +193,9 @@ fn no_folders_use_each_other_in_a_circle() {
 
 #[test]
 fn circles_of_files_stay_small() {
-    for source in CRATES {
+    for source in &crates() {
         let graph = graph_of_files(source);
-        assert!(graph.len() > 5, "{source} was read");
+        assert!(graph.len() > 3, "{source} was read");
         for circle in circles(&graph) {
             assert!(circle.len() <= LARGEST, "files of {source} use each other: {circle:#?}");
         }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop::{
+use lasthop_core::{
     observe::observer::Observer,
     run::placement,
     service::{

@@ -17,7 +17,7 @@ use std::{
 };
 
 use common::{Lasthop, have, have_python, signal, skip};
-use lasthop::system::process;
+use lasthop_core::system::process;
 use serde_json::Value;
 use tempfile::TempDir;
 

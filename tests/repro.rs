@@ -5,7 +5,7 @@ mod common;
 use std::os::unix::fs::PermissionsExt;
 
 use common::{Lasthop, have, have_python};
-use lasthop::study::model::Study;
+use lasthop_repro::study::model::Study;
 use regex::Regex;
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 fn the_list_has_every_study() {
     let lasthop = Lasthop::new();
     let list = lasthop.run(["repro"]).ok().stdout;
-    for name in lasthop::study::catalog::names() {
+    for name in lasthop_repro::study::catalog::names() {
         assert!(list.contains(&name), "{name} is not in:\n{list}");
     }
     lasthop.run(["repro", "myhro-2017-socket"]).fails(2, "did you mean `myhro-2017-sockets`?");
@@ -211,8 +211,10 @@ fn the_book_is_whole_and_is_taken_up_again() {
     assert_eq!(first.code, Some(1), "programs of no use are failures:\n{}", first.stderr);
     let results: Vec<Value> = serde_json::from_slice(&std::fs::read(book.join("book.json")).unwrap()).unwrap();
     let page = std::fs::read_to_string(book.join("book.md")).unwrap();
-    let studies: Vec<Study> =
-        lasthop::study::catalog::names().iter().map(|name| lasthop::study::catalog::load(name).unwrap()).collect();
+    let studies: Vec<Study> = lasthop_repro::study::catalog::names()
+        .iter()
+        .map(|name| lasthop_repro::study::catalog::load(name).unwrap())
+        .collect();
     let published: usize = studies.iter().map(|study| study.numbers().len()).sum();
     assert_eq!(published, in_data_files(), "every number of the files is one of a study");
     let printed: usize = studies.iter().map(|study| in_markdown(study, &page)).sum();
@@ -266,7 +268,7 @@ fn in_markdown(study: &Study, page: &str) -> usize {
     let start = page.find(&format!("## {}: ", study.name)).unwrap_or_else(|| panic!("{} is not there", study.name));
     let own = &page[start..];
     let own = own.find("\n## ").map_or(own, |end| &own[..end + 1]);
-    let row = |figure: &lasthop::study::model::Figure| {
+    let row = |figure: &lasthop_repro::study::model::Figure| {
         let number = format!("{} {}", figure.printed, figure.unit);
         (figure.quantity.words(), number)
     };

@@ -5,7 +5,7 @@ mod common;
 use std::{fs, path::Path};
 
 use common::{Lasthop, have};
-use lasthop::{
+use lasthop_core::{
     experiment::{catalog::Catalog, plan::Plan},
     service::sandbox::{Sandbox, Wanted},
 };
@@ -23,7 +23,7 @@ fn rendered() -> Vec<(String, RenderedService)> {
     assert_eq!(plan.differences, [], "cases differ in more than the link");
     let sandbox = Sandbox::create().unwrap();
     let record = tempfile::tempdir().unwrap();
-    let render = |stack: &lasthop::experiment::plan::Stack| {
+    let render = |stack: &lasthop_core::experiment::plan::Stack| {
         let recipe = &plan.experiment.recipes["cockroachdb"];
         let mut wanted = Wanted::new("cockroachdb", stack.transport, "/usr/local/bin/cockroach");
         wanted.authority.clone_from(&recipe.listen[&stack.transport].authority);

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop::{
+use lasthop_core::{
     service::{
         guard::{Exit, Guard, Input, MARKER, Output, Spawn, Sweep, sweep_in},
         sandbox::Sandbox,
@@ -319,7 +319,7 @@ fn the_workers_of_nginx_end_with_a_killed_lasthop() {
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("nginx.conf");
     let root = directory.path().display();
-    let user = lasthop::system::account::current().user;
+    let user = lasthop_core::system::account::current().user;
     let text = format!(
         "user {user}; worker_processes 2; daemon off; pid {root}/pid; error_log {root}/error;\n\
          events {{}}\nhttp {{ access_log off; client_body_temp_path {root}/a; proxy_temp_path {root}/b;\n\

@@ -9,7 +9,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop::{
+use lasthop_core::{
     service::{
         container::{engine::Engine, launch::Launch, site::Housing},
         guard::Guard,

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop::study::{
+use lasthop_repro::study::{
     catalog,
     model::{Figure, Study},
 };

@@ -10,15 +10,13 @@ use std::{
     str::FromStr,
 };
 
-use lasthop::{
+use lasthop::cli::Cli;
+use lasthop_core::{
     analyse,
-    cli::Cli,
     experiment::{catalog::Catalog, model::Source, plan::Plan, quantity, template},
     record::store,
     report::{self, Format, Options},
     service::guard::message,
-    study::{catalog, model::number},
-    tool::{self, Order, TOOLS},
 };
 use lasthop_load::{
     spec::Spec,
@@ -29,6 +27,8 @@ use lasthop_model::{
     rate::{Rate, arrivals},
     selection::{Choice, Selection},
 };
+use lasthop_repro::study::{catalog, model::number};
+use lasthop_tool::{Order, TOOLS};
 
 /// Name of a target, and what judges its input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -76,7 +76,7 @@ pub fn words(data: &[u8]) {
         let _ = rate.model(Default::default());
     }
     let _ = arrivals(text);
-    if let Ok(choice) = tool::choice(text) {
+    if let Ok(choice) = lasthop_tool::choice(text) {
         let _ = choice.to_string();
     }
     assert!(number(text).is_none_or(|number| number >= 0.0));

@@ -4,16 +4,15 @@
 
 use lasthop_load::{
     Histogram,
-    protocol::{Exchange, Factory, Greeting, Progress, stream::pattern},
     protocol::{
-        Protocol,
+        Exchange, Factory, Greeting, Progress, Protocol,
         echo::Echo,
         hello::Hello,
         http::{Http, HttpExpect, HttpVersion},
         memcached::{Command, Memcached, MemcachedExpect},
         postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
         redis::{Redis, RedisExpect},
-        stream::Stream,
+        stream::{Stream, pattern},
     },
     result::ErrorClass,
     spec::{Address, Endpoint, Spec, Tls},

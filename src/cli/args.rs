@@ -7,6 +7,10 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use clap_complete::Shell;
+use lasthop_core::{
+    experiment::quantity::{duration, share},
+    report::Format,
+};
 use lasthop_model::{
     driver::{DriverAt, Remote, ToolChoice},
     engine::{EngineKind, Images},
@@ -15,11 +19,6 @@ use lasthop_model::{
 };
 
 use super::values::{ArrivalsArg, program};
-use crate::{
-    experiment::quantity::{duration, share},
-    report::Format,
-    tool,
-};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -225,10 +224,10 @@ pub enum PlacementChoice {
 pub struct Drivers {
     /// Drive with a classic tool instead: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark. You can add flags for
     /// the tool (`'wrk -t2 -c10 -d5s'`). Trials then last whole seconds
-    #[arg(long, value_name = "TOOL", value_parser = tool::choice)]
+    #[arg(long, value_name = "TOOL", value_parser = lasthop_tool::choice)]
     pub driver: Option<ToolChoice>,
     /// Measure every case with this classic tool too, and report whether it agrees with lasthop's load generator
-    #[arg(long, value_name = "TOOL", value_parser = tool::choice, conflicts_with = "driver")]
+    #[arg(long, value_name = "TOOL", value_parser = lasthop_tool::choice, conflicts_with = "driver")]
     pub cross_check: Vec<ToolChoice>,
     /// Run the driver elsewhere: `netns:new` (a network namespace that lasthop creates), `netns:NAME`, or
     /// `ssh:[USER@]HOST[:PORT]` (lasthop copies itself there and removes the copy afterwards)
@@ -457,7 +456,6 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-    use crate::experiment::quantity::advised;
 
     /// The command lines in the code blocks of a document.
     fn command_lines(text: &str) -> Vec<String> {
@@ -482,10 +480,14 @@ mod tests {
     fn every_command_line_in_the_documents_is_accepted() {
         let mut paths = Vec::new();
         documents(Path::new(env!("CARGO_MANIFEST_DIR")), &mut paths);
+        let advised = regex::Regex::new(r"--(?:budget|trial)[ =]+([0-9][^\s)`,;]*)").unwrap();
         let (mut lines, mut timed) = (0, 0);
         for path in paths {
             let text = fs::read_to_string(&path).unwrap();
-            timed += advised(&text).len();
+            for found in advised.captures_iter(&text) {
+                assert!(duration(&found[1]).is_ok(), "{}: {}", path.display(), &found[0]);
+                timed += 1;
+            }
             for line in command_lines(&text) {
                 let words = shlex::split(&line).unwrap_or_else(|| panic!("{}: {line}", path.display()));
                 let parsed = Cli::try_parse_from(words);

@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use lasthop_load::url::redacted;
-
-use super::{
-    args::{OutputOptions, Programs},
-    output::{CliError, WIDTH, print, terminal},
-};
-use crate::{
+use lasthop_core::{
     analyse::{self, summary::Summary},
     experiment::catalog::Catalog,
     record::store::{self, State},
     report,
     service::{home::Home, locate::Locator},
+};
+use lasthop_load::url::redacted;
+
+use super::{
+    args::{OutputOptions, Programs},
+    output::{CliError, WIDTH, print, terminal},
 };
 
 /// The result of a record on disk. Every report is made from it.

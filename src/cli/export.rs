@@ -1,14 +1,15 @@
 //! `lasthop export`
 
+use lasthop_core::{
+    analyse,
+    export::{self, Exported},
+    record::{Store, store},
+};
+
 use super::{
     args,
     context::{catalog, home},
     output::{CliError, print, talk},
-};
-use crate::{
-    analyse,
-    export::{self, Exported},
-    record::{Store, store},
 };
 
 pub fn export(arguments: &args::Export) -> Result<(), CliError> {

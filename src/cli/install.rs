@@ -2,12 +2,7 @@
 
 use std::{collections::BTreeSet, process::ExitCode};
 
-use super::{
-    args,
-    context::{catalog, home, locator},
-    output::{CliError, FAILED, agreed, can_ask, print, talk, terminal},
-};
-use crate::{
+use lasthop_core::{
     doctor::{self, Finding, Severity},
     experiment::model::Experiment,
     report::{self, Page},
@@ -17,7 +12,13 @@ use crate::{
     },
     system::facts::Facts,
     text,
-    tool::{TOOLS, Tool},
+};
+use lasthop_tool::{TOOLS, Tool};
+
+use super::{
+    args,
+    context::{catalog, home, locator},
+    output::{CliError, FAILED, agreed, can_ask, print, talk, terminal},
 };
 
 /// Prints what this machine can run, what is missing, and what makes it noisy. Exits with 1 if something is missing.

@@ -2,18 +2,7 @@
 
 use std::path::Path;
 
-use lasthop_model::{
-    record::{RunEnd, Stopped},
-    selection::compared,
-};
-
-use super::{
-    args,
-    context::{catalog, home, locator},
-    output::{CliError, print, talk, terminal},
-    run::selection,
-};
-use crate::{
+use lasthop_core::{
     experiment::{
         catalog::Entry,
         model::{Experiment, Factor},
@@ -26,6 +15,17 @@ use crate::{
     },
     report::{self, ExperimentEntry, Page, RunEntry, RunState, units::rate_text},
     service::{home::Home, locate::Locator},
+};
+use lasthop_model::{
+    record::{RunEnd, Stopped},
+    selection::compared,
+};
+
+use super::{
+    args,
+    context::{catalog, home, locator},
+    output::{CliError, print, talk, terminal},
+    run::selection,
 };
 
 pub fn experiments() -> Result<(), CliError> {

@@ -1,8 +1,6 @@
 //! `lasthop load` loads a single endpoint and prints its figures; `lasthop null` is the server that it calibrates
 //! against.
 
-use super::output::terminal;
-use super::{signals::watch_signals, values::ArrivalsArg};
 use std::{
     fs,
     io::{self, IsTerminal as _},
@@ -14,6 +12,12 @@ use std::{
 
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lasthop_core::{
+    experiment::quantity::{duration, duration_or_none},
+    load::{self, Figures, Job},
+    report,
+    service::null::LISTENING,
+};
 use lasthop_load::{
     engine::CaseError,
     null::{NullServer, NullSpec},
@@ -24,12 +28,10 @@ use lasthop_load::{
     wire::{Stage, TrialPhases},
 };
 
-use super::output::{CliError, FAILED, INTERRUPTED, print};
-use crate::{
-    experiment::quantity::{duration, duration_or_none},
-    load::{self, Figures, Job},
-    report,
-    service::null::LISTENING,
+use super::{
+    output::{CliError, FAILED, INTERRUPTED, print, terminal},
+    signals::watch_signals,
+    values::ArrivalsArg,
 };
 
 const NOTES: &str = "\

@@ -27,14 +27,7 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser};
-use lasthop_model::engine::EngineKind;
-
-use self::{
-    args::{Command, Run},
-    context::{catalog, deliver, home, summarise},
-    output::{CliError, FAILED, USAGE, is_styled, print, talk},
-};
-use crate::{
+use lasthop_core::{
     observe,
     record::Store,
     service::{
@@ -47,8 +40,14 @@ use crate::{
     system::namespace,
     text,
 };
+use lasthop_model::engine::EngineKind;
 
 pub use self::args::Cli;
+use self::{
+    args::{Command, Run},
+    context::{catalog, deliver, home, summarise},
+    output::{CliError, FAILED, USAGE, is_styled, print, talk},
+};
 
 /// Parses the command line, runs the command, and returns the exit code.
 #[must_use]
@@ -115,7 +114,7 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
     match arguments.foreign.as_deref() {
         None => lasthop_load::drive::serve(input, output).map_err(CliError::failed),
         Some(json) => {
-            let foreign: crate::tool::drive::Foreign = serde_json::from_str(json).map_err(CliError::usage)?;
+            let foreign: lasthop_tool::drive::Foreign = serde_json::from_str(json).map_err(CliError::usage)?;
             foreign.serve(input, output).map_err(CliError::failed)
         }
     }

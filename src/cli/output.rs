@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use crate::{report, text};
+use lasthop_core::{report, text};
 
 /// A case failed or a program is missing.
 pub const FAILED: u8 = 1;

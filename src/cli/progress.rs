@@ -8,9 +8,9 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lasthop_core::{analyse::ProgressLine, run::event::Event, system::interrupt, text};
 
 use super::output::talk;
-use crate::{analyse::ProgressLine, run::event::Event, system::interrupt, text};
 
 /// After an interrupt, a wait that lasts this long is named.
 const AWAITED: Duration = Duration::from_secs(1);
@@ -214,10 +214,10 @@ fn seconds(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_core::analyse::summary::Metric;
     use lasthop_stats::Interval;
 
     use super::*;
-    use crate::analyse::summary::Metric;
 
     fn comparison(case: &str, low: f64, estimate: f64, high: f64) -> ProgressLine {
         ProgressLine {

@@ -2,6 +2,21 @@
 
 use std::{process::ExitCode, time::Duration};
 
+use lasthop_core::{
+    experiment::{catalog::LoadError, model::Experiment},
+    report::{self, Format},
+    service::home::Home,
+    system::interrupt,
+    text,
+};
+use lasthop_repro::{
+    Options,
+    book::Book,
+    outcome::Repetition,
+    page,
+    study::{catalog as studies, model::Study},
+};
+
 use super::{
     args,
     context::{catalog, command_line, home, locator},
@@ -10,15 +25,6 @@ use super::{
     progress::{Progress, Talk},
     run::{absolute, sweep},
     signals::watch_signals,
-};
-use crate::{
-    experiment::{catalog::LoadError, model::Experiment},
-    report::{self, Format},
-    repro::{self, Options, book::Book, outcome::Repetition, page},
-    service::home::Home,
-    study::{catalog as studies, model::Study},
-    system::interrupt,
-    text,
 };
 
 /// Default time to measure a study by lasthop's method.
@@ -132,7 +138,7 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         images: arguments.programs.images,
         cross_check: arguments.cross_check,
     };
-    let result = repro::repeat(study, &options, &mut |event| progress.show(event));
+    let result = lasthop_repro::repeat(study, &options, &mut |event| progress.show(event));
     // An interrupted study is repeated next time.
     if !interrupt::heard() {
         book.keep(&result).map_err(CliError::failed)?;

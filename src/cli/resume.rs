@@ -2,6 +2,12 @@
 
 use std::process::ExitCode;
 
+use lasthop_core::{
+    experiment::plan::Plan,
+    record::Store,
+    run::{self, Job, consent::Consent, resume::Unfinished},
+};
+
 use super::{
     args,
     context::{catalog, command_line, home, locator},
@@ -9,12 +15,6 @@ use super::{
     progress::{Progress, Talk},
     run::{conclude, not_run, sweep},
     signals::watch_signals,
-};
-use crate::run::Job;
-use crate::{
-    experiment::plan::Plan,
-    record::Store,
-    run::{self, consent::Consent, resume::Unfinished},
 };
 
 /// Asks for consent to execute what a record names.

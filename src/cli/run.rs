@@ -5,6 +5,19 @@ use std::{
     process::ExitCode,
 };
 
+use lasthop_core::{
+    experiment::{
+        digest,
+        model::{Defaults, Source},
+        plan::Plan,
+    },
+    record, report,
+    run::{
+        self, Job, Outcome, RunError,
+        placement::{self, Wish},
+    },
+    service::guard,
+};
 use lasthop_model::{
     driver::{DriverAt, Remote},
     record::{Digests, Origin, Placement, Settings, Stopped},
@@ -17,19 +30,6 @@ use super::{
     output::{CliError, FAILED, INTERRUPTED, talk},
     progress::{Progress, Talk},
     signals::watch_signals,
-};
-use crate::{
-    experiment::{
-        digest,
-        model::{Defaults, Source},
-        plan::Plan,
-    },
-    record, report,
-    run::{
-        self, Job, Outcome, RunError,
-        placement::{self, Wish},
-    },
-    service::guard,
 };
 
 pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {

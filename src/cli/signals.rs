@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
+use lasthop_core::system::interrupt;
 use libc::{SIGHUP, SIGINT, SIGTERM};
 
 use super::output::{CliError, INTERRUPTED};
-use crate::system::interrupt;
 
 /// The first signal asks for an orderly end. The second ends lasthop at once, and its guard ends everything else.
 pub fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {

@@ -90,8 +90,10 @@ pub fn run_delay(schedstat: &str) -> Option<u64> {
 mod tests {
     use std::{
         hint::black_box,
-        sync::Arc,
-        sync::atomic::{AtomicBool, Ordering},
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
         thread,
     };
 

@@ -4,17 +4,16 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::{
+    address::{Address, Endpoint, Tls, Transport, UnknownTransport},
+    options::{Arrivals, Engine, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, SpecError, Timeouts},
+};
 use crate::{
     options::within,
     protocol::{
         exchange::Factory,
         kind::{Protocol, Usage},
     },
-};
-
-pub use crate::{
-    address::{Address, Endpoint, Tls, Transport, UnknownTransport},
-    options::{Arrivals, Engine, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, SpecError, Timeouts},
 };
 
 /// Everything a driver needs to know to put load on one endpoint.

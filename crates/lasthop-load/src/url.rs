@@ -6,13 +6,12 @@
 //! | `SCHEME+unix:/path.sock…` | over a Unix socket; `@name` is an abstract one |
 //! | `SCHEME+tls://…`, `SCHEME+tls+unix:…` | with TLS |
 
+pub use crate::location::{UrlError, UrlOptions};
 use crate::{
     address::Endpoint,
     location::Location,
     protocol::{PROTOCOLS, Protocol},
 };
-
-pub use crate::location::{UrlError, UrlOptions};
 
 /// The URL as it may be shown and kept, with `***` in the place of each password. It need not be one that is understood.
 #[must_use]

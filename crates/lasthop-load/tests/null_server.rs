@@ -7,7 +7,6 @@ use std::thread;
 use common::{SHORT, certificates, run, spec};
 use lasthop_load::{
     null::{NullServer, NullSpec, Script},
-    protocol::stream,
     protocol::{
         Protocol,
         hello::Hello,
@@ -15,6 +14,7 @@ use lasthop_load::{
         memcached::{Command, Memcached, MemcachedExpect},
         postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
         redis::{Redis, RedisExpect},
+        stream,
         stream::Stream,
     },
     reference, sample,

@@ -12,6 +12,11 @@ mod worker;
 
 use std::{collections::BTreeMap, sync::Arc, thread};
 
+use blocking::Blocking;
+use supervisor::Supervisor;
+pub use supervisor::supervised;
+use worker::Worker;
+
 use crate::{
     failure::Failure,
     limits,
@@ -23,10 +28,6 @@ use crate::{
     transport::{Connector, Watch},
     wire::{Stage, TrialPhases},
 };
-use blocking::Blocking;
-use supervisor::Supervisor;
-pub use supervisor::supervised;
-use worker::Worker;
 
 /// A case cannot be driven, or no further.
 #[derive(Debug, thiserror::Error)]

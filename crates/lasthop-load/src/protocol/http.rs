@@ -578,7 +578,6 @@ impl Exchange for HttpExchange {
     }
 
     #[inline]
-    #[inline]
     fn request(&self) -> &[u8] {
         &self.shared.0.request
     }

@@ -117,7 +117,10 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Read as _, os::fd::AsRawFd as _, os::unix::net::UnixStream};
+    use std::{
+        io::Read as _,
+        os::{fd::AsRawFd as _, unix::net::UnixStream},
+    };
 
     use super::*;
 

@@ -9,7 +9,6 @@ use std::{
 };
 
 pub use accepting::Accepting;
-
 use lasthop_load::{
     engine::{Case, CaseError},
     protocol::{Protocol, echo::Echo, hello::Hello, stream::Stream},

@@ -1,0 +1,351 @@
+//! RUN: rounds, blocks, trials. Emits events, prints nothing.
+//!
+//! ```text
+//! run    ── round (services and drivers started afresh) ── block (every case once, random order) ── trial
+//! ```
+//!
+//! A round ends its services before the next one begins. After each round, the run checks whether every interval is
+//! narrow enough; before each block, whether the time is used up. A resumed run starts with a new round ([`resume()`]).
+
+pub mod away;
+pub mod consent;
+pub mod driver;
+pub mod event;
+mod job;
+mod pause;
+pub mod placement;
+mod probe;
+mod programs;
+pub mod resume;
+mod round;
+mod site;
+
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use lasthop_model::record::{Digests, Environment, Failure, Origin, RunEnd, RunHeader, Stopped, TrialRecord};
+
+pub use self::job::{Changed, Job, RunError};
+use self::{
+    away::Away,
+    event::Event,
+    job::nanoseconds,
+    programs::Programs,
+    resume::{Past, Unfinished},
+    round::Round,
+};
+use crate::{
+    analyse,
+    experiment::schedule::Schedule,
+    observe,
+    record::{RunData, Writer},
+    service::{
+        container::{
+            image,
+            site::{Site, SiteError},
+        },
+        guard::Guard,
+        sandbox::Sandbox,
+    },
+    system::{facts, interrupt},
+};
+
+/// A case without results in this many consecutive rounds is given up.
+const GIVE_UP_AFTER: u32 = 2;
+
+/// A run that ended in order, with or without results.
+#[derive(Debug)]
+pub struct Outcome {
+    pub record: PathBuf,
+    pub stopped: Stopped,
+}
+
+/// Runs a job and leaves its record.
+///
+/// # Errors
+/// [`RunError`] if nothing could be started or written. Failures of services are rows of the record, not errors.
+pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
+    carry_out(job, None, tell).map_err(unless_cut_off)
+}
+
+/// Resumes a run in its record. The budget in the job's settings is that of the whole run.
+///
+/// # Errors
+/// As [`execute`], and [`RunError::Changed`] if the machine or a program has changed.
+pub fn resume(job: &Job<'_>, run: Unfinished, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
+    carry_out(job, Some(run), tell).map_err(unless_cut_off)
+}
+
+/// An interrupt is not a failure.
+fn unless_cut_off(error: RunError) -> RunError {
+    match error {
+        RunError::Write(_) | RunError::Changed(_) => error,
+        _ if interrupt::heard() => RunError::Interrupted,
+        _ => error,
+    }
+}
+
+fn carry_out(
+    job: &Job<'_>,
+    unfinished: Option<Unfinished>,
+    tell: &mut dyn FnMut(&Event<'_>),
+) -> Result<Outcome, RunError> {
+    let mut programs = Programs::locate(job.plan, &job.settings.tools, job.locator).map_err(RunError::Missing)?;
+    if let Some(why) = programs.all_missing(job.plan, |service| site::may_bring(job, service)) {
+        return Err(if programs.are_absent() { RunError::Missing(why) } else { RunError::Unusable(why) });
+    }
+    // Only a run that can be resumed needs digests, and computing them reads whole executables.
+    let executables = if job.origin.is_some() { programs.digests() } else { Digests::new() };
+    let sandbox = Sandbox::create()?;
+    let guard = Guard::launch(&sandbox)?;
+    let wish = job.settings.driver_at.as_ref();
+    let away = wish.map(|wish| Away::open(wish, &job.remote, &guard, &sandbox)).transpose()?;
+    let site = site::open(job, &programs, sandbox.path(), tell);
+    if interrupt::heard() {
+        return Err(RunError::Interrupted);
+    }
+    if let Some(Ok(site)) = &site {
+        programs.add_site(site);
+        if let image::Origin::Packages { because: Some(because), .. } = &site.image.origin {
+            tell(&Event::Instead { because });
+        }
+    }
+    // Building an image does not count, so that the first run has as much time for its trials as later ones.
+    let begun = Instant::now();
+    let Open { mut writer, data, past } = match unfinished {
+        None => begin(job, executables, tell)?,
+        Some(run) => run.go_on(job, &environment(&programs, away.as_ref()), &executables, tell)?,
+    };
+    let mut runner = Runner {
+        job,
+        programs,
+        sandbox: &sandbox,
+        guard: &guard,
+        away,
+        schedule: Schedule::new(job.settings.seed),
+        begun,
+        past,
+        writer: &mut writer,
+        data,
+        failing: vec![0; job.plan.cases.len()],
+        site,
+        tell,
+    };
+    let stopped = runner.until_stopped()?;
+    let took = runner.elapsed();
+    drop(runner);
+    let record = writer.directory().to_owned();
+    writer.end(&RunEnd { stopped, ended: Timestamp::now(), took_ns: nanoseconds(took) })?;
+    tell(&Event::Clearing { guard: guard.pid() });
+    if let Err(error) = guard.end() {
+        tell(&Event::GuardFailed(&error));
+    }
+    tell(&Event::Ended { stopped, record: record.clone(), elapsed: took });
+    Ok(Outcome { record, stopped })
+}
+
+/// An open record, and what it already contains.
+struct Open {
+    writer: Writer,
+    data: RunData,
+    past: Past,
+}
+
+fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Open, RunError> {
+    let header = header(job, executables);
+    let writer = Writer::create(&job.home.writable("runs")?, &header)?;
+    tell(&Event::Began {
+        run: &header.run,
+        cases: job.plan.cases.len(),
+        stacks: job.plan.stacks.len(),
+        budget: Duration::from_nanos(job.settings.budget_ns),
+    });
+    let data = RunData { header, environment: None, records: Vec::new(), end: None };
+    Ok(Open { writer, data, past: Past::default() })
+}
+
+fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
+    let started = Timestamp::now();
+    let experiment = job.plan.summary();
+    RunHeader {
+        record: lasthop_model::record::VERSION,
+        run: name_of_run(started, &experiment.name),
+        lasthop: env!("CARGO_PKG_VERSION").to_owned(),
+        command: job.command.clone(),
+        started,
+        experiment,
+        settings: job.settings.clone(),
+        factors: job.plan.factors.clone(),
+        cases: job.plan.cases.clone(),
+        derived: job.plan.derived.clone(),
+        differences: job.plan.differences.clone(),
+        origin: job.origin.clone().map(|origin| Origin { executables, ..origin }),
+    }
+}
+
+fn environment(programs: &Programs, away: Option<&Away>) -> Environment {
+    let here = observe::environment::read(&facts::Facts::here(), programs.versions());
+    Environment { driver: away.map(Away::describe), ..here }
+}
+
+/// A name that sorts by time. Two runs in the same second differ by their pid.
+fn name_of_run(started: Timestamp, experiment: &str) -> String {
+    // When it repeats a study, one process makes several runs.
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let further = match RUNS.fetch_add(1, Ordering::Relaxed) {
+        0 => String::new(),
+        number => format!("-{number}"),
+    };
+    format!("{}-{experiment}-{}{further}", started.strftime("%Y%m%dT%H%M%S"), std::process::id())
+}
+
+/// A run in progress.
+struct Runner<'a> {
+    job: &'a Job<'a>,
+    programs: Programs,
+    sandbox: &'a Sandbox,
+    guard: &'a Guard,
+    /// Where the driver runs, if not next to the services.
+    away: Option<Away>,
+    schedule: Schedule,
+    /// When this lasthop began. If the run was resumed, the run began earlier.
+    begun: Instant,
+    past: Past,
+    writer: &'a mut Writer,
+    /// What is on disk, for the check after each round.
+    data: RunData,
+    /// Consecutive rounds in which each case had no result.
+    failing: Vec<u32>,
+    /// Engine, image and network, if the plan has containers.
+    site: Option<Result<Site, SiteError>>,
+    tell: &'a mut dyn FnMut(&Event<'_>),
+}
+
+impl Runner<'_> {
+    /// If the budget ends and nothing was measured, every case had its turn and none works, so more time would not
+    /// help.
+    fn until_stopped(&mut self) -> Result<Stopped, RunError> {
+        let stopped = self.rounds()?;
+        let nothing = self.data.trials().next().is_none();
+        Ok(if nothing && stopped == Stopped::Budget { Stopped::Failed } else { stopped })
+    }
+
+    fn rounds(&mut self) -> Result<Stopped, RunError> {
+        for number in self.past.next_round.. {
+            let begun = Instant::now();
+            let trials_before = self.trials();
+            let mut round = Round::start(self, number)?;
+            let stopped = round.blocks(self);
+            round.stop(self)?;
+            if let Err(error) = self.guard.check() {
+                (self.tell)(&Event::GuardFailed(&error));
+                return Ok(Stopped::Interrupted);
+            }
+            if let Some(stopped) = stopped? {
+                return Ok(stopped);
+            }
+            self.count_failures(trials_before);
+            if (0..self.failing.len()).all(|case| self.given_up(case)) {
+                return Ok(Stopped::Failed);
+            }
+            let precise = self.is_precise(number);
+            if self.job.settings.rounds.is_some_and(|most| self.whole_rounds(number) >= most) {
+                return Ok(Stopped::Rounds);
+            }
+            if precise {
+                return Ok(Stopped::Precision);
+            }
+            if !self.time_for(begun.elapsed() / 2) {
+                return Ok(Stopped::Budget);
+            }
+        }
+        unreachable!("rounds are numbered without end")
+    }
+
+    /// Running time of the whole run.
+    fn elapsed(&self) -> Duration {
+        self.past.took + self.begun.elapsed()
+    }
+
+    /// Handles the end of round `number`.
+    fn whole_rounds(&self, number: u32) -> u32 {
+        self.past.whole_rounds + number - self.past.next_round + 1
+    }
+
+    /// Whether this is the first round that came up. What need be examined only once is examined then.
+    fn is_first_round(&self) -> bool {
+        self.data.rounds().next().is_none()
+    }
+
+    fn trials(&self) -> usize {
+        self.data.records.len()
+    }
+
+    /// Counts the cases whose trials all failed in this round, which may be given up.
+    fn count_failures(&mut self, trials_before: usize) {
+        let records = &self.data.records[trials_before..];
+        for (index, case) in self.job.plan.cases.iter().enumerate() {
+            let measured =
+                records.iter().any(|record| matches!(record, TrialRecord::Trial(trial) if trial.case == case.case));
+            self.failing[index] = if measured { 0 } else { self.failing[index] + 1 };
+        }
+    }
+
+    /// By index of the case.
+    fn given_up(&self, case: usize) -> bool {
+        self.failing[case] >= GIVE_UP_AFTER
+    }
+
+    /// Reports the comparisons so far, unless it is too early. True if all intervals are narrow enough.
+    fn is_precise(&mut self, round: u32) -> bool {
+        if !analyse::is_due(round + 1) {
+            return false;
+        }
+        let look = analyse::look(&self.data);
+        let elapsed = self.elapsed();
+        (self.tell)(&Event::Progress { round, elapsed, comparisons: &look.lines });
+        look.precise
+    }
+
+    /// Whether the budget has room for `more`.
+    fn time_for(&self, more: Duration) -> bool {
+        self.elapsed() + more <= Duration::from_nanos(self.job.settings.budget_ns)
+    }
+
+    /// Whether the run ends here, because of an interrupt or because its guard is lost.
+    fn is_cut_short(&self) -> bool {
+        interrupt::heard() || self.guard.is_lost()
+    }
+
+    /// Like [`Self::is_cut_short`], after something failed: a guard that is about to end takes drivers and services
+    /// along before its own end is noticed.
+    fn was_cut_off(&self) -> bool {
+        interrupt::heard() || self.guard.check().is_err()
+    }
+
+    fn append(&mut self, record: TrialRecord) -> Result<(), RunError> {
+        self.writer.append(&record)?;
+        self.data.keep(record);
+        Ok(())
+    }
+
+    fn fail(&mut self, failure: Failure) -> Result<(), RunError> {
+        (self.tell)(&Event::CaseFailed(&failure));
+        self.append(TrialRecord::Failure(Box::new(failure)))
+    }
+
+    /// Written once every program has been started and has printed its version. A round that is cut short starts only
+    /// some.
+    fn keep_environment(&mut self) -> Result<(), RunError> {
+        if self.data.environment.is_none() && !self.was_cut_off() {
+            let environment = environment(&self.programs, self.away.as_ref());
+            self.writer.environment(&environment)?;
+            self.data.environment = Some(environment);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! Finds the programs of a run once, before anything starts.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use indexmap::IndexMap;
+use lasthop_model::{
+    driver::ToolChoice,
+    record::{Digests, IN_IMAGE, ProgramVersion},
+};
+
+use crate::{
+    experiment::plan::{Plan, Stack, StackService},
+    service::{
+        container::site::Site,
+        locate::{LocateError, Located, Locator},
+    },
+    system::{digest, executable::own_executable},
+};
+
+/// What was found for each recipe that a stack of the plan names.
+#[derive(Debug)]
+pub struct Programs {
+    /// By recipe, and what stands for the containers.
+    found: BTreeMap<String, Result<Located, LocateError>>,
+    tools: BTreeMap<String, Located>,
+}
+
+impl Programs {
+    /// # Errors
+    /// In words: a tool that is to drive is missing. Without it nothing of what was asked for can be measured.
+    pub fn locate(plan: &Plan, tools: &[ToolChoice], locator: &Locator) -> Result<Self, String> {
+        let mut found = BTreeMap::new();
+        for service in plan.stacks.iter().flat_map(|stack| stack.services.values()) {
+            let recipe = &plan.experiment.recipes[&service.recipe];
+            found.entry(service.recipe.clone()).or_insert_with(|| locator.locate(&recipe.name, &recipe.program));
+        }
+        let locator = locator.for_tools();
+        let mut located_tools = BTreeMap::new();
+        for choice in tools {
+            let tool = lasthop_tool::named(&choice.tool).map_err(|error| error.to_string())?;
+            let located = locator.locate(tool.name, &tool.program()).map_err(|error| error.to_string())?;
+            located_tools.insert(choice.tool.clone(), located);
+        }
+        Ok(Self { found, tools: located_tools })
+    }
+
+    pub fn get(&self, recipe: &str) -> Result<&Located, &LocateError> {
+        self.found[recipe].as_ref()
+    }
+
+    /// A tool that drives.
+    pub fn tool(&self, tool: &str) -> &Located {
+        &self.tools[tool]
+    }
+
+    /// The first program that a stack lacks, and the service that needs it. `brought` says which services get theirs
+    /// elsewhere.
+    pub fn missing<'a>(
+        &'a self,
+        stack: &'a Stack,
+        brought: impl Fn(&StackService) -> bool,
+    ) -> Option<(&'a str, &'a LocateError)> {
+        let mut needing = stack.services.iter().filter(|(_, service)| !brought(service));
+        needing.find_map(|(name, service)| Some((name.as_str(), self.get(&service.recipe).err()?)))
+    }
+
+    /// If every stack lacks something: all that is missing, one line each.
+    pub fn all_missing(&self, plan: &Plan, brought: impl Fn(&StackService) -> bool) -> Option<String> {
+        let none = plan.stacks.iter().all(|stack| self.missing(stack, &brought).is_some());
+        let lines: Vec<String> =
+            self.found.values().filter_map(|found| Some(found.as_ref().err()?.to_string())).collect();
+        none.then(|| lines.join("\n"))
+    }
+
+    /// Whether a program is missing from this machine, rather than present but unusable.
+    pub fn are_absent(&self) -> bool {
+        self.found
+            .values()
+            .filter_map(|found| found.as_ref().err())
+            .all(|error| matches!(error, LocateError::NotFound { .. }))
+    }
+
+    /// Adds what no recipe names: the container engine, the image, and programs in it that differ from this machine's.
+    pub fn add_site(&mut self, site: &Site) {
+        let engine = Located { path: site.engine.program.clone(), version: site.describe() };
+        let image = Located { path: site.image.name.clone().into(), version: site.image.describe() };
+        let inside =
+            site.image.programs.iter().map(|(recipe, located)| (format!("{recipe}{IN_IMAGE}"), located.clone()));
+        let all = [(site.engine.kind.name().to_owned(), engine), ("image".to_owned(), image)].into_iter().chain(inside);
+        self.found.extend(all.map(|(name, located)| (name, Ok(located))));
+    }
+
+    /// Digests of the executables, including lasthop's. One that cannot be read has none.
+    pub fn digests(&self) -> Digests {
+        let recipes =
+            self.found.iter().filter_map(|(name, found)| Some((name.clone(), found.as_ref().ok()?.path.clone())));
+        let tools = self.tools.iter().map(|(tool, located)| (tool.clone(), located.path.clone()));
+        let own = own_executable().ok().map(|path| ("lasthop".to_owned(), PathBuf::from(path)));
+        let mut paths: BTreeMap<String, PathBuf> = recipes.chain(tools).collect();
+        paths.extend(own);
+        paths.into_iter().filter_map(|(name, path)| Some((name, digest::of_file(&path).ok()?))).collect()
+    }
+
+    /// Path and version of everything that was found, by recipe.
+    pub fn versions(&self) -> IndexMap<String, ProgramVersion> {
+        let version = |(recipe, located): (&String, &Result<Located, LocateError>)| {
+            let located = located.as_ref().ok()?;
+            let path = located.path.display().to_string();
+            Some((recipe.clone(), ProgramVersion { path, version: located.version.clone() }))
+        };
+        let tools = self.tools.iter().map(|(tool, located)| {
+            let path = located.path.display().to_string();
+            (tool.clone(), ProgramVersion { path, version: located.version.clone() })
+        });
+        self.found.iter().filter_map(version).chain(tools).collect()
+    }
+}

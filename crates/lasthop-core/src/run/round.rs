@@ -1,0 +1,652 @@
+//! One round: starts services and drivers afresh, verifies the cases, drives them in blocks, and stops everything.
+
+mod headroom;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use indexmap::IndexMap;
+use lasthop_load::{
+    TrialResult,
+    result::Proof,
+    spec::{Model, Spec},
+    wire::{Stage as WireStage, TrialPhases},
+};
+use lasthop_model::{
+    binding::{Bindings, service_of},
+    driver::ToolChoice,
+    observation::{InContainer, Role},
+    record::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
+};
+use lasthop_stats::random;
+use lasthop_tool::{self, Tool, drive::Foreign};
+
+use super::{
+    Runner,
+    away::Away,
+    driver::{Driver, DriverError},
+    event::Event,
+    job::{RunError, nanoseconds},
+    pause::Pause,
+    placement, probe, site,
+};
+use crate::{
+    experiment::{
+        model::GivesUpRoot,
+        plan::{Stack as PlannedStack, StackService, tool_of},
+    },
+    observe::{self, observer::Observer},
+    service::{
+        container::site::Housing,
+        guard::{Exit, GuardedChild, Input, Output, Spawn},
+        sandbox::Wanted,
+        stack::{Instance, Stack, StackPlan, StartError},
+    },
+    system::{executable::own_executable, interrupt},
+};
+
+/// Name of lasthop's own driver among the others.
+const OWN: &str = "lasthop";
+
+/// The running processes of a round.
+pub struct Round {
+    number: u32,
+    /// By number of the stack; `None` if it did not start.
+    stacks: Vec<Option<Up>>,
+    /// By command.
+    drivers: BTreeMap<String, RunningDriver>,
+    /// How many were started, including those that have ended.
+    drivers_started: usize,
+    /// By index of the case: its driver, if the case works.
+    ready: Vec<Option<Ready>>,
+    observer: Observer,
+}
+
+/// The driver that prepared a case. If another driver replaces it, that one does not know the case.
+#[derive(Clone)]
+struct Ready {
+    driver: String,
+    pid: i32,
+}
+
+/// A stack that is up.
+struct Up {
+    stack: Stack,
+    bindings: Bindings,
+    /// Whether a failure has already waited for a service to end. Only the first round has time for that.
+    waited: bool,
+}
+
+/// How long a service that fails during its start may take to end after its first wrong reply.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+struct RunningDriver {
+    driver: Driver,
+    process: GuardedChild,
+    log: std::path::PathBuf,
+}
+
+impl RunningDriver {
+    /// Prepares a case, with the paths of files as they are where the driver runs.
+    fn prepare(&mut self, away: Option<&Away>, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
+        let there = away.map(|away| away.localise(spec)).transpose();
+        let there = there.map_err(|cause| DriverError::Refused { stage: WireStage::Spec, cause })?;
+        self.driver.prepare(case, there.as_ref().unwrap_or(spec))
+    }
+}
+
+/// A failure before it has its round and its case.
+struct Trouble {
+    stage: String,
+    cause: String,
+    log: String,
+}
+
+impl From<&StartError> for Trouble {
+    fn from(error: &StartError) -> Self {
+        Self {
+            stage: error.stage.name().to_owned(),
+            cause: format!("service `{}`: {}", error.service, error.cause),
+            log: error.log.clone(),
+        }
+    }
+}
+
+impl Trouble {
+    fn ended(stage: &str, instance: &Instance, exit: Exit) -> Self {
+        let cause = format!("service `{}` {exit}", instance.name);
+        Self { stage: stage.to_owned(), cause, log: instance.log_tail() }
+    }
+
+    fn plan(cause: &impl ToString) -> Self {
+        Self { stage: "prepare".to_owned(), cause: cause.to_string(), log: String::new() }
+    }
+}
+
+impl Round {
+    /// Starts all stacks at the same time, then verifies each case.
+    ///
+    /// # Errors
+    /// The record cannot be written. What does not start becomes a failure row of its cases.
+    pub fn start(runner: &mut Runner<'_>, number: u32) -> Result<Self, RunError> {
+        let (at, begun) = (runner.elapsed(), Instant::now());
+        let plan = runner.job.plan;
+        let services = plan.stacks.iter().map(|stack| stack.services.len()).sum();
+        (runner.tell)(&Event::Starting { round: number, services });
+        let mut round = Self {
+            number,
+            stacks: plan.stacks.iter().map(|_| None).collect(),
+            drivers: BTreeMap::new(),
+            drivers_started: 0,
+            ready: plan.cases.iter().map(|_| None).collect(),
+            observer: Observer::new(Vec::new()),
+        };
+        round.start_stacks(runner)?;
+        round.observer = Observer::new(round.roles());
+        runner.keep_environment()?;
+        let mut proofs = IndexMap::new();
+        for index in 0..plan.cases.len() {
+            if runner.is_cut_short() {
+                break;
+            }
+            if let Some(proof) = round.open(runner, index)? {
+                proofs.insert(plan.cases[index].case.clone(), proof.into());
+            }
+        }
+        let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
+        if runner.is_cut_short() {
+            // An incomplete round does not count, so what only the first round examines is left to the next one.
+            return Ok(round);
+        }
+        runner.append(TrialRecord::Round(Box::new(RoundRecord {
+            round: number,
+            at_ns: nanoseconds(at),
+            start_ns: nanoseconds(begun.elapsed()),
+            cases: proofs,
+            headroom,
+        })))?;
+        Ok(round)
+    }
+
+    fn start_stacks(&mut self, runner: &mut Runner<'_>) -> Result<(), RunError> {
+        let mut plans = Vec::new();
+        for stack in &runner.job.plan.stacks {
+            if !runner.wanted(stack.number) {
+                continue;
+            }
+            match runner.stack_plan(stack, self.number) {
+                Ok(plan) => plans.push(plan),
+                Err(_) if runner.was_cut_off() => return Ok(()),
+                Err(trouble) => runner.fail_stack(self.number, stack.number, &trouble)?,
+            }
+        }
+        let waited = !runner.is_first_round();
+        let started = Stack::start_all(runner.guard, &plans);
+        for (plan, started) in plans.into_iter().zip(started) {
+            let number = plan.bindings.stack;
+            match started {
+                Ok(stack) => {
+                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited });
+                }
+                Err(_) if runner.was_cut_off() => {}
+                Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a case's connections, verifies its replies and its link, and warms it up.
+    fn open(&mut self, runner: &mut Runner<'_>, index: usize) -> Result<Option<CaseProof>, RunError> {
+        let case = &runner.job.plan.cases[index];
+        let Some(up) = &self.stacks[case.stack].as_ref().filter(|_| !runner.given_up(index)) else { return Ok(None) };
+        let bindings = up.bindings.clone();
+        match self.verify(runner, case, &bindings) {
+            Ok((driver, proof)) => {
+                let pid = self.drivers[&driver].process.pid;
+                self.ready[index] = Some(Ready { driver, pid });
+                Ok(Some(proof))
+            }
+            Err(_) if runner.was_cut_off() => Ok(None),
+            Err(trouble) => {
+                runner.fail(self.failure(None, case, trouble))?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn verify(
+        &mut self,
+        runner: &Runner<'_>,
+        case: &CasePlan,
+        bindings: &Bindings,
+    ) -> Result<(String, CaseProof), Trouble> {
+        let plan = runner.job.plan;
+        let mut load = plan.load(case, bindings).map_err(|error| Trouble::plan(&error))?;
+        if let Model::Open(open) = &mut load.spec.model {
+            open.seed = self.arrivals_seed(runner);
+        }
+        if let Some(cause) = runner.away.as_ref().and_then(|away| away.refuses(&load.spec.endpoint.address)) {
+            return Err(Trouble { stage: "connect".to_owned(), cause, log: String::new() });
+        }
+        let tool = tool_of(&case.levels);
+        let command = match tool {
+            Some(tool) => Some(runner.tool_command(tool)?),
+            None => load.driver.clone(),
+        };
+        let name = command.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
+        self.driver(runner, &name, command.as_deref())?;
+        let wanted = plan.proof(case, bindings).map_err(|error| Trouble::plan(&error))?;
+        let running = self.drivers.get_mut(&name).expect("it has just been started");
+        let driven = running.prepare(runner.away.as_ref(), &case.case, &load.spec).and_then(|proof| {
+            // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
+            // engine.
+            if tool.is_none() {
+                running.driver.trial(&case.case, runner.phases(case))?;
+            }
+            Ok(proof)
+        });
+        let driver = driven.map_err(|error| self.trouble(runner, &name, case, &error))?;
+        let link = match wanted {
+            Some(wanted) => {
+                Some(probe::link(&load.spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
+                    stage: "verify".to_owned(),
+                    cause: format!("the application does not say which connection a request came over: {cause}"),
+                    log: self.log_of(case),
+                })?)
+            }
+            None => None,
+        };
+        let path = match (&runner.site, runner.is_first_round()) {
+            (Some(_), true) => self.path(runner, case, bindings),
+            _ => Vec::new(),
+        };
+        Ok((name, CaseProof { spec: load.spec, driver, link, path }))
+    }
+
+    /// All cases of a round get the same arrivals. Each round gets new ones.
+    fn arrivals_seed(&self, runner: &Runner<'_>) -> u64 {
+        random::seed_for(runner.job.settings.seed, &["arrivals", &self.number.to_string()])
+    }
+
+    /// The hops of the link. A container meets other rules and proxies than a process on the host.
+    fn path(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings) -> Vec<String> {
+        let link = &runner.job.plan.experiment.link;
+        let Some(to) = bindings.services.get(&link.to) else { return Vec::new() };
+        let from = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&link.from));
+        match from {
+            Some(from) => observe::path::decode_from(from.pid, &to.address),
+            None => observe::path::decode(&to.address),
+        }
+    }
+
+    /// Starts the driver of a case unless it is already running.
+    fn driver(&mut self, runner: &Runner<'_>, name: &str, command: Option<&[String]>) -> Result<(), Trouble> {
+        if !self.drivers.contains_key(name) {
+            let log = runner
+                .writer
+                .services()
+                .join(self.number.to_string())
+                .join(format!("driver-{}.log", self.drivers_started));
+            self.drivers_started += 1;
+            let running = start_driver(runner, command, &log).map_err(|cause| Trouble {
+                stage: "start".to_owned(),
+                cause,
+                log: crate::service::stack::tail(&log),
+            })?;
+            if runner.away.as_ref().is_some_and(Away::is_space) {
+                self.observer.also_network_of(running.process.pid);
+            }
+            self.drivers.insert(name.to_owned(), running);
+        }
+        Ok(())
+    }
+
+    /// Drives blocks until the round is over; `Some` if the whole run must end.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn blocks(&mut self, runner: &mut Runner<'_>) -> Result<Option<Stopped>, RunError> {
+        let mut longest = Duration::ZERO;
+        for block in 0..runner.job.settings.blocks {
+            let begun = Instant::now();
+            for position in runner.schedule.order(self.number, block, self.ready.len()).into_iter().enumerate() {
+                if runner.is_cut_short() {
+                    return Ok(Some(Stopped::Interrupted));
+                }
+                self.trial(runner, block, position)?;
+            }
+            longest = longest.max(begun.elapsed());
+            let must = runner.job.whole_round && self.number == 0;
+            if !must && !runner.time_for(longest) {
+                return Ok((block + 1 < runner.job.settings.blocks).then_some(Stopped::Budget));
+            }
+        }
+        Ok(None)
+    }
+
+    fn trial(
+        &mut self,
+        runner: &mut Runner<'_>,
+        block: u32,
+        (position, index): (usize, usize),
+    ) -> Result<(), RunError> {
+        let case = &runner.job.plan.cases[index];
+        let Some(Ready { driver: name, pid }) = self.ready[index].clone() else { return Ok(()) };
+        let elapsed = runner.elapsed();
+        (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
+        let Some(running) = self.drivers.get_mut(&name).filter(|running| running.process.pid == pid) else {
+            // It ended during another case, whose row has the reason.
+            self.ready[index] = None;
+            let trouble =
+                Trouble { stage: "trial".to_owned(), cause: DriverError::Ended.to_string(), log: String::new() };
+            return runner.fail(self.failure(Some(block), case, trouble));
+        };
+        let watch = Pause::watch();
+        let before = self.observer.snapshot();
+        let result = running.driver.trial(&case.case, runner.phases(case));
+        let after = self.observer.snapshot();
+        let result = match result {
+            Ok(result) => answered(result).map_err(|cause| self.unanswered(case, cause)),
+            Err(error) => Err(self.trouble(runner, &name, case, &error)),
+        };
+        match result.and_then(|result| self.alive(case).map(|()| result)) {
+            Ok(_) if watch.has_seen_one() => {
+                (runner.tell)(&Event::Paused { case: &case.case });
+                Ok(())
+            }
+            Ok(result) => {
+                let mut observations = self.observer.between(&before, &after, case.stack);
+                if runner.away.as_ref().is_some_and(Away::is_stranger_here) {
+                    // It descends from sshd, but it is not foreign load.
+                    let foreign = &mut observations.machine.foreign_ns;
+                    *foreign = foreign.saturating_sub(result.cost.cpu_ns());
+                }
+                runner.append(TrialRecord::Trial(Box::new(MeasuredTrial {
+                    round: self.number,
+                    block,
+                    position: position as u32,
+                    case: case.case.clone(),
+                    at_ns: nanoseconds(elapsed),
+                    result,
+                    observations,
+                })))
+            }
+            Err(_) if runner.was_cut_off() => Ok(()),
+            Err(trouble) => {
+                self.ready[index] = None;
+                runner.fail(self.failure(Some(block), case, trouble))
+            }
+        }
+    }
+
+    /// Ends drivers and services, in any state.
+    ///
+    /// # Errors
+    /// The record cannot be written. A service that does not end becomes a failure row.
+    pub fn stop(self, runner: &mut Runner<'_>) -> Result<(), RunError> {
+        let services = self.stacks.iter().flatten().map(|up| up.stack.instances.len()).sum();
+        (runner.tell)(&Event::Stopping { services });
+        let _shield = interrupt::shield();
+        for running in self.drivers.into_values() {
+            // The end of its input ends a driver.
+            drop(running.driver);
+            let _ = running.process.stop(libc::SIGTERM, Duration::from_secs(2));
+        }
+        let stacks: Vec<Up> = self.stacks.into_iter().flatten().collect();
+        let numbers: Vec<usize> = stacks.iter().map(|up| up.bindings.stack).collect();
+        let stopped = Stack::stop_all(stacks.into_iter().map(|up| up.stack).collect());
+        for (number, stopped) in numbers.into_iter().zip(stopped) {
+            if let Err(error) = stopped
+                && !runner.guard.is_lost()
+            {
+                runner.fail_stack(self.number, number, &Trouble::from(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn roles(&self) -> Vec<Role> {
+        let up = self.stacks.iter().flatten().flat_map(|up| &up.stack.instances);
+        let stacks = self.stacks.iter().flatten().flat_map(|up| up.stack.instances.iter().map(|_| up.bindings.stack));
+        let roles = |(one, stack): (&Instance, usize)| {
+            let role = |name: &str, pid, container| Role { stack, name: name.to_owned(), pid, container };
+            let helpers = one.helpers.iter().map(|(name, pid)| role(name, *pid, InContainer::No));
+            let own = role(service_of(&one.name), one.pid, one.in_container());
+            std::iter::once(own).chain(helpers).collect::<Vec<_>>()
+        };
+        up.zip(stacks).flat_map(roles).collect()
+    }
+
+    fn failure(&self, block: Option<u32>, case: &CasePlan, trouble: Trouble) -> Failure {
+        Failure {
+            round: self.number,
+            block,
+            case: case.case.clone(),
+            stage: trouble.stage,
+            cause: trouble.cause,
+            log: trouble.log,
+        }
+    }
+
+    /// Why a driver's request failed.
+    fn trouble(&mut self, runner: &Runner<'_>, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
+        if let Some(ended) = self.ended(case, error.stage(), error) {
+            return ended;
+        }
+        if error.is_alive() {
+            return Trouble { stage: error.stage().to_owned(), cause: error.to_string(), log: self.log_of(case) };
+        }
+        let log = self.drivers.remove(name).map(|dead| crate::service::stack::tail(&dead.log)).unwrap_or_default();
+        let explained = runner.away.as_ref().map(Away::explain_end).unwrap_or_default();
+        Trouble { stage: error.stage().to_owned(), cause: format!("{error}{explained}"), log }
+    }
+
+    /// Why a trial had too few right answers.
+    fn unanswered(&mut self, case: &CasePlan, cause: String) -> Trouble {
+        let ended = self.ended(case, "trial", &cause);
+        ended.unwrap_or_else(|| Trouble { stage: "trial".to_owned(), cause, log: self.log_of(case) })
+    }
+
+    /// If a service has died meanwhile, that explains more than a reset connection.
+    fn ended(&mut self, case: &CasePlan, stage: &str, seen: impl Display) -> Option<Trouble> {
+        let (instance, exit) = self.stacks[case.stack].as_mut()?.died()?;
+        let ended = Trouble::ended(stage, instance, exit);
+        Some(Trouble { cause: format!("{} ({seen})", ended.cause), ..ended })
+    }
+
+    /// If the service has ended, replies come from something else, such as a worker that outlives its master, and must
+    /// not be measured.
+    fn alive(&self, case: &CasePlan) -> Result<(), Trouble> {
+        match self.stacks[case.stack].as_ref().and_then(|up| up.stack.died()) {
+            None => Ok(()),
+            Some((instance, exit)) => Err(Trouble::ended("trial", instance, exit)),
+        }
+    }
+
+    /// The log of the service that a case's driver talks to.
+    fn log_of(&self, case: &CasePlan) -> String {
+        let target = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&case.load.target));
+        target.map(|instance| instance.log_tail()).unwrap_or_default()
+    }
+}
+
+impl Up {
+    /// The service that ended by itself. A server whose workers cannot start may accept a connection first and end a
+    /// little later, so the first failure waits for that.
+    fn died(&mut self) -> Option<(&Instance, Exit)> {
+        let begun = Instant::now();
+        while !self.waited
+            && self.stack.died().is_none()
+            && begun.elapsed() < LAST_WORDS
+            && interrupt::pause(Duration::from_millis(10))
+        {}
+        self.waited = true;
+        self.stack.died()
+    }
+}
+
+/// A trial without any right reply is a failure, and so is one with a wrong reply in ten.
+fn answered(result: TrialResult) -> Result<TrialResult, String> {
+    let errors = result.error_total();
+    if result.requests > 0 && errors * 10 < result.requests_total {
+        return Ok(result);
+    }
+    let first =
+        result.errors.values().next().map_or_else(|| "there was no reply".to_owned(), |error| error.first.clone());
+    Err(format!("{errors} errors and {} right replies; the first error: {first}", result.requests_total))
+}
+
+fn start_driver(runner: &Runner<'_>, command: Option<&[String]>, log: &Path) -> Result<RunningDriver, String> {
+    let own = own_executable()?;
+    let command = command.map(<[String]>::to_vec);
+    let command = match &runner.away {
+        Some(away) => away.command(&own, command)?,
+        None => command.unwrap_or_else(|| vec![own, "drive".to_owned()]),
+    };
+    let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
+    let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
+    let (cpus, _) = placement::cpus(&runner.job.settings.placement);
+    let spawn = Spawn::new(command)
+        .stdin(Input::Pipe)
+        .stdout(Output::Pipe)
+        .stderr(Output::File(file))
+        .cpus(cpus.unwrap_or_default().into_iter().map(|cpu| cpu as usize));
+    let mut process = runner.guard.spawn(spawn).map_err(|error| error.to_string())?;
+    let requests: OwnedFd = process.stdin.take().expect("asked for").into();
+    let replies: OwnedFd = process.stdout.take().expect("asked for").into();
+    let driver = Driver::greet(requests, replies).map_err(|error| error.to_string())?;
+    Ok(RunningDriver { driver, process, log: log.to_owned() })
+}
+
+impl Runner<'_> {
+    /// Lengths of a case's trials. Tools run for whole seconds and have no warm-up.
+    fn phases(&self, case: &CasePlan) -> TrialPhases {
+        let settings = &self.job.settings;
+        match tool_of(&case.levels) {
+            None => TrialPhases { warm_up_ns: settings.warm_up_ns, measure_ns: settings.trial_ns },
+            Some(_) => {
+                let wanted = settings.trial_ns.div_ceil(1_000_000_000) * 1_000_000_000;
+                TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(lasthop_tool::SHORTEST_TRIAL)) }
+            }
+        }
+    }
+
+    /// lasthop as the driver that runs a tool.
+    fn tool_command(&self, tool: &Tool) -> Result<Vec<String>, Trouble> {
+        let located = self.programs.tool(tool.name);
+        let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool.name);
+        let scratch = self.sandbox.path().join(format!("tool-{}", tool.name));
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&scratch)
+            .map_err(|error| Trouble::plan(&error))?;
+        let foreign = Foreign {
+            choice: choice.cloned().unwrap_or_else(|| ToolChoice::plain(tool.name)),
+            program: located.path.clone(),
+            version: located.version.clone(),
+            scratch,
+        };
+        let own = own_executable().map_err(|cause| Trouble::plan(&cause))?;
+        let json = serde_json::to_string(&foreign).expect("plain data with text keys");
+        Ok(vec![own, "drive".to_owned(), "--foreign".to_owned(), json])
+    }
+
+    /// Whether a stack still has a case that was not given up.
+    fn wanted(&self, stack: usize) -> bool {
+        self.job.plan.cases.iter().enumerate().any(|(index, case)| case.stack == stack && !self.given_up(index))
+    }
+
+    fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
+        let may_bring = stack.services.values().any(|service| site::may_bring(self.job, service));
+        if let (true, Some(Err(error))) = (may_bring, &self.site) {
+            return Err(Trouble { stage: "locate".to_owned(), cause: error.to_string(), log: String::new() });
+        }
+        if let Some((service, error)) = self.programs.missing(stack, |service| self.program_in_image(service).is_some())
+        {
+            let cause = format!("service `{service}`: {error}");
+            return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
+        }
+        let contained = stack.services.values().any(|service| service.container.is_some());
+        let wanted: Vec<Wanted> =
+            stack.services.iter().map(|(name, service)| self.wanted_service(name, service, contained)).collect();
+        let record = self.writer.services();
+        let mut bindings =
+            self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
+        let containers = self.contain(stack, &mut bindings)?;
+        if let Some(away) = &self.away {
+            let cases = self.job.plan.cases.iter().filter(|case| case.stack == stack.number);
+            for target in cases.map(|case| case.load.target.as_str()).collect::<BTreeSet<_>>() {
+                away.place(&mut bindings, target, &containers).map_err(|cause| Trouble::plan(&cause))?;
+            }
+        }
+        let services = self.job.plan.services(stack, &bindings).map_err(|error| Trouble::plan(&error))?;
+        Ok(StackPlan { bindings, services, containers })
+    }
+
+    /// Assigns services of a stack to containers, as planned.
+    fn contain(&self, stack: &PlannedStack, bindings: &mut Bindings) -> Result<IndexMap<String, Housing>, Trouble> {
+        let containers: IndexMap<_, _> = stack
+            .services
+            .iter()
+            .filter_map(|(name, service)| Some((name.clone(), service.container.clone()?)))
+            .collect();
+        let (_, cpus) = placement::cpus(&self.job.settings.placement);
+        bindings.cpus = cpus.unwrap_or_default();
+        match &self.site {
+            _ if containers.is_empty() => Ok(IndexMap::new()),
+            None => unreachable!("a plan with containers has looked for an engine"),
+            Some(Ok(site)) => site.place(bindings, &containers).map_err(|error| Trouble::plan(&error)),
+            Some(Err(error)) => {
+                Err(Trouble { stage: "locate".to_owned(), cause: error.to_string(), log: String::new() })
+            }
+        }
+    }
+
+    /// The program of a service in a container, if it differs from this machine's.
+    fn program_in_image(&self, service: &StackService) -> Option<&Path> {
+        let site = self.site.as_ref()?.as_ref().ok().filter(|_| service.container.is_some())?;
+        site.image.programs.get(&service.recipe).map(|located| located.path.as_path())
+    }
+
+    /// `contained`: there are containers in its stack.
+    fn wanted_service(&self, name: &str, service: &StackService, contained: bool) -> Wanted {
+        let recipe = &self.job.plan.experiment.recipes[&service.recipe];
+        let inside = self.program_in_image(service);
+        let here = || self.programs.get(&service.recipe).expect("nothing is missing").path.as_path();
+        let program = inside.unwrap_or_else(here);
+        let mut wanted = Wanted::new(name, service.transport, program);
+        wanted.recipe.clone_from(&service.recipe);
+        wanted.unprivileged = match recipe.gives_up_root {
+            GivesUpRoot::Never => false,
+            GivesUpRoot::OutsideContainers => !contained,
+            GivesUpRoot::Everywhere => true,
+        };
+        let listen = recipe.listen.get(&service.transport);
+        if let Some(file) = listen.and_then(|listen| listen.file.as_ref()) {
+            wanted.socket.clone_from(file);
+        }
+        wanted.authority = listen.and_then(|listen| listen.authority.clone());
+        wanted
+    }
+
+    /// A failure row for each case of a stack.
+    fn fail_stack(&mut self, round: u32, stack: usize, trouble: &Trouble) -> Result<(), RunError> {
+        for case in self.job.plan.cases.iter().filter(|case| case.stack == stack) {
+            self.fail(Failure {
+                round,
+                block: None,
+                case: case.case.clone(),
+                stage: trouble.stage.clone(),
+                cause: trouble.cause.clone(),
+                log: trouble.log.clone(),
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! All studies in one folder.
+//!
+//! ```text
+//! FOLDER/STUDY/result.json    a finished repetition; where it is there, the study is not repeated
+//! FOLDER/STUDY/runs/…         its records, as of any run
+//! FOLDER/book.md, book.json   made anew after each study
+//! ```
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use lasthop_core::{report, text::json};
+
+use super::{outcome::Repetition, page};
+
+/// The folder of a book.
+#[derive(Clone, Debug)]
+pub struct Book(PathBuf);
+
+/// A file of the book cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {cause}", path = path.display())]
+pub struct BookError {
+    pub path: PathBuf,
+    pub cause: io::Error,
+}
+
+impl Book {
+    #[must_use]
+    pub fn at(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where a study's records and result go.
+    #[must_use]
+    pub fn of(&self, study: &str) -> PathBuf {
+        self.0.join(study)
+    }
+
+    /// The finished repetition of a study. One that an older lasthop wrote in another form counts as none.
+    #[must_use]
+    pub fn finished(&self, study: &str) -> Option<Repetition> {
+        let text = fs::read(self.of(study).join("result.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Keeps a finished repetition.
+    ///
+    /// # Errors
+    /// Its file cannot be written.
+    pub fn keep(&self, result: &Repetition) -> Result<(), BookError> {
+        write(&self.of(&result.study).join("result.json"), &json(result))
+    }
+
+    /// Writes the book of these repetitions; yields its two files.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self, results: &[Repetition]) -> Result<[PathBuf; 2], BookError> {
+        let mut text = b"# The studies, repeated\n\n".to_vec();
+        for result in results {
+            text.extend(report::document_markdown(&page::document(result)));
+            text.push(b'\n');
+        }
+        let files = [self.0.join("book.md"), self.0.join("book.json")];
+        write(&files[0], &text)?;
+        write(&files[1], &json(&results))?;
+        Ok(files)
+    }
+}
+
+/// Beside the target, then renamed: a reader never sees half a file.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), BookError> {
+    let failed = |cause| BookError { path: path.to_owned(), cause };
+    let beside = path.with_extension("part");
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+    fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path)).map_err(failed)
+}

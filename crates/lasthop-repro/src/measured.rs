@@ -1,0 +1,443 @@
+//! What the two ways of measuring yielded, by condition, in the quantities of the study.
+
+use indexmap::IndexMap;
+use lasthop_core::analyse::summary::{CaseSummary, Measured, Summary};
+use lasthop_load::TrialResult;
+use lasthop_stats::mean;
+
+use super::outcome::Value;
+use crate::study::model::{Quantity, StudyRun, Time};
+
+/// Level of each factor.
+type Levels = IndexMap<String, String>;
+
+/// Trials of one condition by the study's method.
+#[derive(Clone, Debug)]
+pub struct MethodCase {
+    pub levels: IndexMap<String, String>,
+    /// One for each run of `count` requests or the length of the method.
+    pub trials: Vec<TrialResult>,
+    /// The same with twice as many requests, for a line.
+    pub double: Vec<TrialResult>,
+}
+
+/// Everything measured for one of a study's runs.
+#[derive(Debug)]
+pub struct MeasuredPart<'a> {
+    pub run: &'a StudyRun,
+    pub method: Vec<MethodCase>,
+    pub design: Option<Summary>,
+    /// Those of the run that is subtracted.
+    pub minus: Option<Box<MeasuredPart<'a>>>,
+}
+
+/// A quantity in seconds, bytes, or pieces, with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Known {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Known {
+    /// The errors of two measurements that know nothing of each other add up in squares, each side by itself.
+    fn minus(self, other: Self) -> Self {
+        let value = self.value - other.value;
+        let low = value - (self.value - self.low).hypot(other.high - other.value);
+        let high = value + (self.high - self.value).hypot(other.value - other.low);
+        Self { value, low, high }
+    }
+
+    /// One block gives no interval: its bounds repeat the value.
+    fn shown(self) -> Value {
+        let bounded = self.high > self.low;
+        Value { value: self.value, low: bounded.then_some(self.low), high: bounded.then_some(self.high) }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+
+    /// One divided by it. An interval that reaches 0 has no inverse.
+    fn inverse(self) -> Option<Self> {
+        (self.low > 0.0).then(|| Self { value: 1.0 / self.value, low: 1.0 / self.high, high: 1.0 / self.low })
+    }
+
+    /// On a scale of logarithms, as ratios are. Where an interval reaches 0 the ratio has none.
+    fn by(self, other: Self) -> Option<Self> {
+        let ratio = self.value / other.value;
+        if self.low <= 0.0 || other.low <= 0.0 {
+            return (self.value > 0.0 && other.value > 0.0).then_some(Self { value: ratio, low: ratio, high: ratio });
+        }
+        let down = (self.value / self.low).ln().hypot((other.high / other.value).ln());
+        let up = (self.high / self.value).ln().hypot((other.value / other.low).ln());
+        Some(Self { value: ratio, low: ratio * (-down).exp(), high: ratio * up.exp() })
+    }
+}
+
+fn fits(have: &IndexMap<String, String>, wanted: &IndexMap<String, String>) -> bool {
+    wanted.iter().all(|(factor, level)| have.get(factor) == Some(level))
+}
+
+/// How many base units a unit is.
+fn unit(name: &str) -> f64 {
+    match name {
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "%" => 1e-2,
+        "KB" | "KB/s" => 1024.0,
+        "MB" | "MB/s" => 1024.0 * 1024.0,
+        _ => 1.0,
+    }
+}
+
+impl MeasuredPart<'_> {
+    /// A quantity by the study's method, in `of`'s unit: the mean of its runs, as the study had it.
+    #[must_use]
+    pub fn method_value(&self, quantity: Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
+        let value = self.by_method(quantity, levels)? / unit(of);
+        value.is_finite().then_some(Value { value, low: None, high: None })
+    }
+
+    /// A quantity by lasthop's design, in `of`'s unit, with its interval.
+    #[must_use]
+    pub fn design_value(&self, quantity: Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
+        let known = self.by_design(quantity, levels)?.times(1.0 / unit(of));
+        known.value.is_finite().then(|| known.shown())
+    }
+
+    fn method_case(&self, levels: &IndexMap<String, String>) -> Option<&MethodCase> {
+        self.method.iter().find(|case| fits(&case.levels, levels) && !case.trials.is_empty())
+    }
+
+    /// Seconds of a request by the study's method.
+    fn method_time(&self, levels: &IndexMap<String, String>) -> Option<f64> {
+        let elapsed = |trials: &[TrialResult]| mean::of(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9));
+        let requests = |trials: &[TrialResult]| mean::of(trials.iter().map(|trial| trial.requests as f64));
+        let per = |levels: &IndexMap<String, String>| {
+            let case = self.method_case(levels)?;
+            Some(elapsed(&case.trials)? / requests(&case.trials)?)
+        };
+        match &self.run.time {
+            Time::Rate => per(levels),
+            Time::Slope => {
+                let case = self.method_case(levels)?;
+                let more = requests(&case.double)? - requests(&case.trials)?;
+                (more > 0.0).then_some((elapsed(&case.double)? - elapsed(&case.trials)?) / more)
+            }
+            Time::Levels(factor) => {
+                let ends = ends(self.method.iter().map(|case| &case.levels), factor, levels)?;
+                Some((per(&ends.1.1)? - per(&ends.0.1)?) / (ends.1.0 - ends.0.0))
+            }
+        }
+    }
+
+    /// A line that falls has no rate.
+    fn method_rate(&self, levels: &Levels) -> Option<f64> {
+        self.method_time(levels).filter(|time| *time > 0.0).map(f64::recip)
+    }
+
+    fn by_method(&self, quantity: Quantity, levels: &IndexMap<String, String>) -> Option<f64> {
+        let trials = || self.method_case(levels).map(|case| &case.trials);
+        let average = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
+            let values: Option<Vec<f64>> = trials()?.iter().map(of).collect();
+            mean::of(values?)
+        };
+        let seconds = |trial: &TrialResult| trial.elapsed_ns as f64 / 1e9;
+        let said = |of: fn(&lasthop_load::result::Reported) -> Option<f64>| {
+            average(&|trial| trial.reported.as_deref().and_then(of).map(|nanoseconds| nanoseconds / 1e9))
+        };
+        match quantity {
+            Quantity::RequestsPerSecond if self.run.time == Time::Rate => average(&|trial| Some(trial.throughput())),
+            Quantity::RequestsPerSecond => self.method_rate(levels),
+            Quantity::LatencyMean => said(|reported| reported.mean_ns),
+            Quantity::LatencyDeviation => said(|reported| reported.deviation_ns),
+            Quantity::LatencyMax => said(|reported| reported.max_ns),
+            Quantity::LatencyP99 => said(|reported| reported.p99_ns),
+            Quantity::Requests | Quantity::N => average(&|trial| Some(trial.requests as f64)),
+            Quantity::Seconds | Quantity::TimeN => average(&|trial| Some(seconds(trial))),
+            Quantity::Received => average(&|trial| Some(trial.bytes_received as f64)),
+            Quantity::Transfer => average(&|trial| Some(trial.bytes_received as f64 / seconds(trial))),
+            Quantity::TimePerRequest | Quantity::TimePerRun => self.method_time(levels),
+            Quantity::Handshake | Quantity::Authentication => {
+                Some(self.method_time(levels)? - self.minus.as_ref()?.method_time(levels)?)
+            }
+            Quantity::TimePerQuery | Quantity::TimeWithoutPassword => self.minus.as_ref()?.method_time(levels),
+            Quantity::TimePerRow => self.method_time(levels),
+            Quantity::RowsPerSecond => self.method_rate(levels),
+            Quantity::Time20000 => self.exactly(20_000, levels, false),
+            Quantity::Time40000 => self.exactly(40_000, levels, true),
+            Quantity::Time2M => self.at_level("2000000", levels),
+            Quantity::Time4M => self.at_level("4000000", levels),
+            _ => None,
+        }
+    }
+
+    /// Mean seconds of the runs, if they had exactly so many requests.
+    fn exactly(&self, count: u64, levels: &IndexMap<String, String>, double: bool) -> Option<f64> {
+        let case = self.method_case(levels)?;
+        let trials = if double { &case.double } else { &case.trials };
+        let all = trials.iter().all(|trial| trial.requests == count);
+        mean::of(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9)).filter(|_| all)
+    }
+
+    fn at_level(&self, level: &str, levels: &IndexMap<String, String>) -> Option<f64> {
+        let Time::Levels(factor) = &self.run.time else { return None };
+        let mut wanted = levels.clone();
+        wanted.insert(factor.clone(), level.to_owned());
+        let case = self.method_case(&wanted)?;
+        mean::of(case.trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9 / trial.requests.max(1) as f64))
+    }
+
+    /// The case of lasthop's design that a condition corresponds to.
+    #[must_use]
+    pub fn design_case(&self, levels: &IndexMap<String, String>) -> Option<&CaseSummary> {
+        let summary = self.design.as_ref()?;
+        let wanted = self.design_condition(levels);
+        summary.cases.iter().find(|case| fits(&case.levels, &wanted) && case.metrics.is_some())
+    }
+
+    /// A condition with what tells it from other cases of lasthop's design.
+    fn design_condition(&self, levels: &Levels) -> Levels {
+        let mut wanted = self.run.design_condition();
+        wanted.extend(levels.clone());
+        wanted
+    }
+
+    /// The derived quantity of the experiment that answers what the study got by a line or a subtraction, in seconds.
+    fn derived(&self, quantity: Quantity, levels: &Levels) -> Option<Known> {
+        let name = self.run.design.quantity.as_ref().filter(|_| self.is_derived(quantity))?;
+        let wanted = self.design_condition(levels);
+        let mut all = self.design.as_ref()?.derived.iter();
+        let found = all.find(|derived| derived.quantity == *name && fits(&derived.levels, &wanted))?;
+        found.value.as_ref().map(|value| known(value).times(1e-6))
+    }
+
+    /// Whether a quantity follows from several cases rather than from one.
+    fn is_derived(&self, quantity: Quantity) -> bool {
+        let line = matches!(
+            quantity,
+            Quantity::TimePerRequest | Quantity::RequestsPerSecond | Quantity::TimePerRow | Quantity::RowsPerSecond
+        );
+        let difference = matches!(quantity, Quantity::Handshake | Quantity::Authentication);
+        self.run.design.quantity.is_some() && (difference || line && self.run.time != Time::Rate)
+    }
+
+    /// Seconds of a unit of so many requests on a connection of its own.
+    fn unit_time(&self, requests: u32, levels: &Levels) -> Option<Known> {
+        let wanted = self.design_condition(levels);
+        let mut cases = self.design.as_ref()?.cases.iter();
+        let case = cases.find(|case| fits(&case.levels, &wanted) && case.load.requests_per_connection == requests)?;
+        Some(request_time(case)?.times(f64::from(requests)))
+    }
+
+    /// Seconds of a request at a level of the factor that a line goes over.
+    fn design_time_at(&self, level: &str, levels: &Levels) -> Option<Known> {
+        let Time::Levels(factor) = &self.run.time else { return None };
+        let mut wanted = levels.clone();
+        wanted.insert(factor.clone(), level.to_owned());
+        request_time(self.design_case(&wanted)?)
+    }
+
+    /// Seconds of a request by lasthop's design, in one case or of a line through several.
+    fn design_time(&self, levels: &IndexMap<String, String>) -> Option<Known> {
+        let per = |levels: &IndexMap<String, String>| request_time(self.design_case(levels)?);
+        let Time::Levels(factor) = &self.run.time else { return per(levels) };
+        let cases = self.design.as_ref()?.cases.iter().map(|case| &case.levels);
+        let ends = ends(cases, factor, levels)?;
+        Some(per(&ends.1.1)?.minus(per(&ends.0.1)?).times(1.0 / (ends.1.0 - ends.0.0)))
+    }
+
+    /// What another of the runs takes from its own: its line where it has one, else the time of its case.
+    fn subtracted(&self, levels: &Levels) -> Option<Known> {
+        self.derived(Quantity::TimePerRequest, levels).or_else(|| self.design_time(levels))
+    }
+
+    fn by_design(&self, quantity: Quantity, levels: &IndexMap<String, String>) -> Option<Known> {
+        if self.is_derived(quantity) {
+            let found = self.derived(quantity, levels)?;
+            let rate = matches!(quantity, Quantity::RequestsPerSecond | Quantity::RowsPerSecond);
+            return if rate { found.inverse() } else { Some(found) };
+        }
+        let metrics = || self.design_case(levels).and_then(|case| case.metrics.as_ref());
+        match quantity {
+            Quantity::RequestsPerSecond => metrics().map(|metrics| known(&metrics.throughput)),
+            Quantity::LatencyP99 => metrics()?.latency_p99.as_ref().map(|measured| known(measured).times(1e-6)),
+            Quantity::LatencyMax => {
+                metrics()?.latency_max.map(|value| Known { value, low: value, high: value }.times(1e-6))
+            }
+            Quantity::LatencyMean | Quantity::TimePerRequest | Quantity::TimePerRun | Quantity::TimePerRow => {
+                self.design_time(levels)
+            }
+            Quantity::RowsPerSecond => self.design_time(levels).and_then(Known::inverse),
+            Quantity::Handshake | Quantity::Authentication => {
+                Some(self.design_time(levels)?.minus(self.minus.as_ref()?.design_time(levels)?))
+            }
+            Quantity::TimePerQuery | Quantity::TimeWithoutPassword => self.minus.as_ref()?.subtracted(levels),
+            Quantity::Time20000 => self.unit_time(20_000, levels),
+            Quantity::Time40000 => self.unit_time(40_000, levels),
+            Quantity::Time2M => self.design_time_at("2000000", levels),
+            Quantity::Time4M => self.design_time_at("4000000", levels),
+            _ => None,
+        }
+    }
+
+    /// Ratio of two conditions by the study's method; where several pairs of conditions fit, their geometric mean.
+    #[must_use]
+    pub fn method_ratio(&self, quantity: Quantity, case: &Levels, against: &Levels) -> Option<f64> {
+        let one = |(case, against): &(Levels, Levels)| {
+            let ratio = self.by_method(quantity, case)? / self.by_method(quantity, against)?;
+            (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
+        };
+        let logs: Option<Vec<f64>> = self.pairs(case, against).iter().map(one).collect();
+        mean::of(logs?).map(f64::exp)
+    }
+
+    /// Ratio of two conditions by lasthop's design; where several pairs of conditions fit, their geometric mean. For a rate
+    /// it is the comparison within blocks, which is narrower than what the two intervals alone would give.
+    #[must_use]
+    pub fn design_ratio(&self, quantity: Quantity, case: &Levels, against: &Levels) -> Option<Value> {
+        let one = |(case, against): &(Levels, Levels)| {
+            if let Some(paired) = self.paired(quantity, case, against) {
+                return Some(paired);
+            }
+            self.by_design(quantity, case)?.by(self.by_design(quantity, against)?).map(Known::shown)
+        };
+        let ratios: Option<Vec<Value>> = self.pairs(case, against).iter().map(one).collect();
+        geometric_mean(&ratios?)
+    }
+
+    /// Pairs of conditions that differ in what the claim compares and in nothing else.
+    fn pairs(&self, case: &Levels, against: &Levels) -> Vec<(Levels, Levels)> {
+        if self.run.design.quantity.is_some() {
+            return vec![(case.clone(), against.clone())];
+        }
+        let counted = match &self.run.time {
+            Time::Levels(factor) => Some(factor),
+            Time::Rate | Time::Slope => None,
+        };
+        let design = self.design.iter().flat_map(|summary| &summary.cases).map(|case| &case.levels);
+        let mut pairs = Vec::new();
+        for have in design.filter(|have| fits(have, case)) {
+            let mut over = have.clone();
+            over.retain(|factor, _| Some(factor) != counted);
+            let mut under = over.clone();
+            under.extend(against.clone());
+            if !pairs.iter().any(|(known, _)| *known == over) {
+                pairs.push((over, under));
+            }
+        }
+        pairs
+    }
+
+    fn paired(&self, quantity: Quantity, case: &Levels, against: &Levels) -> Option<Value> {
+        use lasthop_core::analyse::summary::Metric;
+        let time = matches!(quantity, Quantity::TimePerRequest | Quantity::LatencyMean | Quantity::TimePerRun);
+        let plain = matches!(self.run.time, Time::Rate | Time::Slope);
+        if !plain || self.is_derived(quantity) || !(time || quantity == Quantity::RequestsPerSecond) {
+            return None;
+        }
+        let summary = self.design.as_ref()?;
+        let (over, under) = (self.design_case(case)?, self.design_case(against)?);
+        let find = |one: &str, other: &str| {
+            let mut all = summary.comparisons.iter().filter(|comparison| comparison.metric == Metric::Throughput);
+            all.find(|comparison| comparison.case == one && comparison.reference == other)
+        };
+        let straight = find(&over.case, &under.case).map(|found| (found.ratio, found.low, found.high));
+        let turned =
+            || find(&under.case, &over.case).map(|found| (1.0 / found.ratio, 1.0 / found.high, 1.0 / found.low));
+        let (ratio, low, high) = straight.or_else(turned)?;
+        let of = |value: f64, low: f64, high: f64| Value { value, low: Some(low), high: Some(high) };
+        Some(if time { of(1.0 / ratio, 1.0 / high, 1.0 / low) } else { of(ratio, low, high) })
+    }
+}
+
+fn known(measured: &Measured) -> Known {
+    Known { value: measured.estimate, low: measured.low, high: measured.high }
+}
+
+/// Seconds of a request in one case: one divided by the rate of a connection.
+fn request_time(case: &CaseSummary) -> Option<Known> {
+    let rate = known(&case.metrics.as_ref()?.throughput);
+    Some(rate.inverse()?.times(f64::from(case.load.connections.max(1))))
+}
+
+/// On a scale of logarithms; the errors of the parts add up in squares. `None` for no ratio.
+fn geometric_mean(ratios: &[Value]) -> Option<Value> {
+    if let [only] = ratios {
+        return Some(*only);
+    }
+    let count = ratios.len() as f64;
+    let value = mean::of(ratios.iter().map(|ratio| ratio.value.ln()))?.exp();
+    let spread = |bound: &dyn Fn(&Value) -> Option<f64>| {
+        let parts: Option<Vec<f64>> =
+            ratios.iter().map(|ratio| Some((bound(ratio)? / ratio.value).ln().powi(2))).collect();
+        Some(parts?.iter().sum::<f64>().sqrt() / count)
+    };
+    let (down, up) = (spread(&|ratio| ratio.low), spread(&|ratio| ratio.high));
+    Some(Value { value, low: down.map(|log| value * (-log).exp()), high: up.map(|log| value * log.exp()) })
+}
+
+/// A number of a factor, and the levels of its condition.
+type End = (f64, IndexMap<String, String>);
+
+/// The least and the highest level of a factor among the conditions that fit, as numbers.
+fn ends<'a>(
+    cases: impl Iterator<Item = &'a IndexMap<String, String>>,
+    factor: &str,
+    levels: &IndexMap<String, String>,
+) -> Option<(End, End)> {
+    let fitting = cases.filter(|have| fits(have, levels));
+    let mut numbers: Vec<End> = fitting
+        .filter_map(|have| {
+            let level = have.get(factor)?;
+            let mut wanted = levels.clone();
+            wanted.insert(factor.to_owned(), level.clone());
+            Some((level.parse::<f64>().ok()?, wanted))
+        })
+        .collect();
+    numbers.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (first, last) = (numbers.first()?.clone(), numbers.last()?.clone());
+    (last.0 > first.0).then_some((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(value: f64, low: f64, high: f64) -> Known {
+        Known { value, low, high }
+    }
+
+    #[test]
+    fn intervals_go_through_arithmetic() {
+        assert_eq!(known(4.0, 2.0, 8.0).inverse(), Some(known(0.25, 0.125, 0.5)));
+        assert_eq!(known(1.0, -1.0, 3.0).inverse(), None);
+        assert_eq!(known(10.0, 7.0, 13.0).minus(known(4.0, 0.0, 8.0)), known(6.0, 1.0, 11.0));
+        let ratio = known(8.0, 4.0, 16.0).by(known(2.0, 2.0, 2.0)).unwrap();
+        assert!((ratio.value - 4.0).abs() < 1e-9 && (ratio.low - 2.0).abs() < 1e-9 && (ratio.high - 8.0).abs() < 1e-9);
+        let unbounded = known(3.0, 0.5, 4.0).by(known(1.0, -1.0, 2.0)).unwrap().shown();
+        assert_eq!(unbounded, Value { value: 3.0, low: None, high: None }, "undecided, not nothing");
+        assert_eq!(known(1.0, 0.5, 2.0).by(known(-1.0, -2.0, 2.0)), None);
+    }
+
+    #[test]
+    fn several_pairs_are_one_ratio() {
+        let ratio = |value: f64, half: f64| Value { value, low: Some(value / half), high: Some(value * half) };
+        let all = geometric_mean(&[ratio(2.0, 1.2), ratio(8.0, 1.2)]).unwrap();
+        assert!((all.value - 4.0).abs() < 1e-9);
+        assert!((all.high.unwrap() / 4.0 - 1.2_f64.powf(0.5_f64.sqrt())).abs() < 1e-9, "{all:?}");
+        let without = Value { value: 2.0, low: None, high: None };
+        assert_eq!(geometric_mean(&[without, ratio(2.0, 1.1)]).unwrap().low, None);
+        assert_eq!(known(3.0, 3.0, 3.0).shown(), Value { value: 3.0, low: None, high: None });
+    }
+
+    #[test]
+    fn a_line_needs_two_levels() {
+        let case = |rows: &str| IndexMap::from([("rows".to_owned(), rows.to_owned())]);
+        let cases = [case("4000"), case("1000")];
+        let ((low, _), (high, _)) = ends(cases.iter(), "rows", &IndexMap::new()).unwrap();
+        assert_eq!((low, high), (1000.0, 4000.0));
+        assert!(ends(cases[..1].iter(), "rows", &IndexMap::new()).is_none());
+    }
+}

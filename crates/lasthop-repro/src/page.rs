@@ -1,0 +1,252 @@
+//! A repetition for people: published figures, their method here, lasthop here, and why they differ.
+
+use lasthop_core::report::{
+    document::{Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
+    units::{Seconds, plural},
+    wording::word,
+};
+
+use super::outcome::{Agreement, ClaimRow, FigureRow, Found, Part, Repetition, Value};
+use crate::study::model::Study;
+
+/// The document of a repetition.
+#[must_use]
+pub fn document(result: &Repetition) -> Document {
+    let mut sections = vec![claims(result)];
+    for part in &result.parts {
+        sections.push(figures(result, part));
+        sections.extend([beside(part), cross_check(part)].into_iter().flatten());
+        sections.extend(why(part));
+    }
+    sections.extend([missed(result), environment(result)]);
+    Document {
+        title: format!("{}: {}", result.study, result.title),
+        subtitle: Text::of(
+            Tone::Dim,
+            format!(
+                "{}, {} · {} · repeated in {}",
+                result.author,
+                result.published,
+                result.question,
+                Seconds(result.seconds)
+            ),
+        ),
+        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+    }
+}
+
+fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Section {
+    Section { title: Some(title.to_owned()), depth, blocks }
+}
+
+fn columns(first: &str) -> Vec<Column> {
+    vec![
+        Column::left(first),
+        Column::right("published"),
+        Column::right("their method here"),
+        Column::right("lasthop here"),
+    ]
+}
+
+fn claims(result: &Repetition) -> Section {
+    let row = |row: &ClaimRow| {
+        let tone = match row.word {
+            super::outcome::Word::Reproduced => Tone::Good,
+            super::outcome::Word::Refuted => Tone::Bad,
+            _ => Tone::Warning,
+        };
+        Row::Cells(vec![
+            claim_name(row).into(),
+            Cell::new(tone, row.word.words()),
+            row.published.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}")).into(),
+            row.method.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}")).into(),
+            row.lasthop.map_or_else(|| "–".to_owned(), ratio).into(),
+        ])
+    };
+    let mut columns = columns("claim (ratio)");
+    columns.insert(1, Column::left("verdict"));
+    let table = Table { columns, rows: result.claims.iter().map(row).collect() };
+    section("What was claimed", Depth::Open, if result.claims.is_empty() { vec![] } else { vec![Block::Table(table)] })
+}
+
+fn claim_name(row: &ClaimRow) -> String {
+    let system = if row.claim.system.is_empty() { String::new() } else { format!(" [{}]", row.claim.system) };
+    format!("{}{system}", row.claim.text)
+}
+
+fn ratio(value: Value) -> String {
+    match (value.low, value.high) {
+        (Some(low), Some(high)) => format!("{:.3} ({low:.3} to {high:.3})", value.value),
+        _ => format!("{:.3}", value.value),
+    }
+}
+
+fn figures(result: &Repetition, part: &Part) -> Section {
+    let mut blocks = Vec::new();
+    match (&part.skipped, &part.method) {
+        (Some(reason), _) => blocks.push(Block::Paragraph(Text::of(
+            Tone::Warning,
+            format!("Not repeated here: {}.", reason.trim_end_matches('.')),
+        ))),
+        (None, Some(method)) => {
+            let shortened = part
+                .shortened
+                .as_ref()
+                .map_or_else(String::new, |short| format!(" (shortened to the budget: {short})"));
+            blocks.push(Block::Paragraph(format!("Their method here: {method}{shortened}.").into()));
+        }
+        _ => {}
+    }
+    if let Some(design) = &part.design {
+        blocks.push(Block::Paragraph(format!("lasthop here: {design}.").into()));
+    }
+    blocks.extend(part.failures.iter().map(|failure| Block::Item(Text::of(Tone::Bad, failure))));
+    let rows: Vec<&FigureRow> = result.figures.iter().filter(|row| row.figure.runs == part.runs).collect();
+    let mut cells = Vec::new();
+    let mut last = String::new();
+    for row in rows {
+        let system =
+            if row.figure.system.is_empty() { String::new() } else { format!(", system {}", row.figure.system) };
+        let group = format!("{}{system}", row.figure.condition);
+        if group != last {
+            cells.push(Row::Group(group.clone()));
+            last = group;
+        }
+        cells.push(Row::Cells(vec![
+            row.figure.quantity.words().into(),
+            format!("{} {}", row.figure.printed, row.figure.unit).into(),
+            row.method.map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit)).into(),
+            row.lasthop.map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit)).into(),
+        ]));
+    }
+    if !cells.is_empty() {
+        blocks.push(Block::Table(Table { columns: columns("figure"), rows: cells }));
+    }
+    section(&format!("{}: {}", part.experiment, part.runs), Depth::Open, blocks)
+}
+
+/// Conditions and quantities for which nothing was published.
+fn beside(part: &Part) -> Option<Section> {
+    let difference = part.found.iter().any(|found| found.unit == "us");
+    let row = |found: &Found| {
+        let against = found.against.map(|value| if difference { shown(value, "us") } else { ratio(value) });
+        let mut cells: Vec<Cell> = vec![
+            found.condition.as_str().into(),
+            found.value.map_or_else(|| "–".to_owned(), |value| shown(value, &found.unit)).into(),
+        ];
+        if !difference {
+            cells.push(found.latency_p99.map_or_else(|| "–".to_owned(), |value| shown(value, "us")).into());
+        }
+        cells.push(against.unwrap_or_else(|| "–".to_owned()).into());
+        if !difference {
+            cells.push(found.verdict.map_or("reference", word).into());
+        }
+        Row::Cells(cells)
+    };
+    let columns = if difference {
+        vec![Column::left("quantity"), Column::right("time"), Column::right("more than the reference")]
+    } else {
+        vec![
+            Column::left("condition"),
+            Column::right("requests/s"),
+            Column::right("99th percentile"),
+            Column::right("ratio to the reference"),
+            Column::left("verdict"),
+        ]
+    };
+    let table = Table { columns, rows: part.found.iter().map(row).collect() };
+    let title = match &part.beyond {
+        Some(beyond) => format!("What the study could not do: {beyond}"),
+        None => format!("What else lasthop found ({})", part.runs),
+    };
+    (!part.found.is_empty()).then(|| section(&title, Depth::Open, vec![Block::Table(table)]))
+}
+
+fn cross_check(part: &Part) -> Option<Section> {
+    let items = part.cross_check.iter().map(|check| {
+        let tone = if check.word == Agreement::Agrees { Tone::Good } else { Tone::Warning };
+        let case = check.case.as_ref().map_or_else(String::new, |case| format!(" ({case})"));
+        Block::Item(Text::of(tone, format!("{}{case}: ", check.word.words())).plain(&check.text))
+    });
+    let blocks: Vec<Block> = items.collect();
+    (!blocks.is_empty()).then(|| section(&format!("Cross-check ({})", part.runs), Depth::Open, blocks))
+}
+
+/// Four significant digits and the unit.
+fn shown(value: Value, unit: &str) -> String {
+    let number = |value: f64| {
+        let digits = 3 - value.abs().max(1e-9).log10().floor() as i32;
+        format!("{value:.*}", digits.clamp(0, 6) as usize)
+    };
+    match (value.low, value.high) {
+        (Some(low), Some(high)) if high > low => {
+            format!("{} {unit} ({} to {})", number(value.value), number(low), number(high))
+        }
+        _ => format!("{} {unit}", number(value.value)),
+    }
+}
+
+fn why(part: &Part) -> Option<Section> {
+    let items =
+        part.why.iter().map(|note| Block::Item(Text::of(Tone::Strong, format!("{}: ", note.id)).plain(&note.text)));
+    let blocks: Vec<Block> = items.collect();
+    (!blocks.is_empty()).then(|| section(&format!("Why they differ ({})", part.runs), Depth::Open, blocks))
+}
+
+fn missed(result: &Repetition) -> Section {
+    let items = result.missed.iter().map(|missed| Block::Item(missed.text.as_str().into())).collect();
+    section("What the study's method missed", Depth::Folded, items)
+}
+
+fn environment(result: &Repetition) -> Section {
+    let theirs = &result.published_environment;
+    let software: Vec<String> = theirs.software.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let mut blocks = vec![
+        Block::Paragraph(
+            format!("Then: {}; {}; {}; {}", theirs.machine, theirs.system, software.join(", "), theirs.link).into(),
+        ),
+        Block::Paragraph(format!("Their method: {}", result.published_method).into()),
+    ];
+    if let Some(here) = &result.environment {
+        let programs: Vec<String> =
+            here.programs.iter().map(|(name, program)| format!("{name} {}", program.version)).collect();
+        let text = format!(
+            "Here: {}, {}, {}, Linux {}; {}",
+            here.cpu_model,
+            plural(u64::from(here.cpus), "CPU"),
+            here.distribution,
+            here.kernel,
+            programs.join(", ")
+        );
+        blocks.push(Block::Paragraph(text.into()));
+    }
+    for part in &result.parts {
+        let records = part.design_record.iter().chain(&part.method_records).chain(&part.cross_check_record);
+        let records: Vec<&str> = records.map(String::as_str).collect();
+        if !records.is_empty() {
+            blocks.push(Block::Item(format!("records of {}: {}", part.runs, records.join(", ")).into()));
+        }
+    }
+    section("Environment", Depth::Folded, blocks)
+}
+
+/// A line for each study: name, question, what repeats it and whether it can be.
+#[must_use]
+pub fn listing(studies: &[(Study, String)]) -> Document {
+    let row = |(study, state): &(Study, String)| {
+        Row::Cells(vec![
+            study.name.as_str().into(),
+            study.numbers().len().to_string().into(),
+            study.method.tool.map_or("program", |tool| tool.name).into(),
+            state.as_str().into(),
+        ])
+    };
+    let columns =
+        vec![Column::left("study"), Column::right("figures"), Column::left("tool"), Column::left("state here")];
+    let table = Table { columns, rows: studies.iter().map(row).collect() };
+    Document {
+        title: "Studies".to_owned(),
+        subtitle: Text::of(Tone::Dim, "lasthop repro NAME repeats one study, lasthop repro --all writes a book of all"),
+        sections: vec![Section { title: None, depth: Depth::Open, blocks: vec![Block::Table(table)] }],
+    }
+}

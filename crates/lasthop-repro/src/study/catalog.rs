@@ -1,0 +1,307 @@
+//! Which studies there are: those in the binary.
+use std::sync::LazyLock;
+
+use include_dir::{Dir, include_dir};
+use lasthop_core::experiment::{
+    diagnostics::{Diagnostics, closest, suggest},
+    document::Document,
+    schema::generate,
+};
+use serde_json::Value;
+
+use super::{
+    definition::{ClaimFile, DesignFile, FiguresFile, MethodFile, RunFile, StudyFile, TimeFile},
+    model::{Claim, Design, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number},
+};
+
+static STUDIES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
+static SCHEMA: LazyLock<Value> = LazyLock::new(generate::<StudyFile>);
+
+/// JSON schema of a study's file.
+#[must_use]
+pub fn schema() -> &'static Value {
+    &SCHEMA
+}
+
+/// A study that cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    #[error("there is no study `{name}`{}; known: {}", did_you_mean(.name, .known), .known.join(", "))]
+    Unknown { name: String, known: Vec<String> },
+    #[error("{0}")]
+    Invalid(Diagnostics),
+}
+
+fn did_you_mean(name: &str, known: &[String]) -> String {
+    closest(name, known.iter().map(String::as_str)).map_or_else(String::new, |near| format!(", did you mean `{near}`?"))
+}
+
+/// Names of all studies, sorted.
+#[must_use]
+pub fn names() -> Vec<String> {
+    let mut names: Vec<String> =
+        STUDIES.files().filter_map(|file| Some(file.path().to_str()?.strip_suffix(".toml")?.to_owned())).collect();
+    names.sort();
+    names
+}
+
+/// The study of this name.
+///
+/// # Errors
+/// There is none, or its file is not valid: then with all that is wrong.
+pub fn load(name: &str) -> Result<Study, StudyError> {
+    let file = STUDIES.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8());
+    let text = file.ok_or_else(|| StudyError::Unknown { name: name.to_owned(), known: names() })?;
+    read(name, &format!("built-in:studies/{name}.toml"), text).map_err(StudyError::Invalid)
+}
+
+/// Reads a study's file.
+///
+/// # Errors
+/// Every error of the file.
+pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
+    let mut found = Diagnostics::default();
+    let mut document = Document::parse(shown, text, &mut found);
+    let broken = !found.is_empty();
+    document.check(schema(), broken, &mut found);
+    if !found.is_empty() {
+        return Err(found);
+    }
+    let file: StudyFile = serde_json::from_value(document.tree.clone())
+        .map_err(|error| Diagnostics::from(document.at_value("", error.to_string())))?;
+    let mut checker = Checker { document, found, ids: file.runs.iter().map(|run| run.id.clone()).collect() };
+    let study = checker.study(name, file);
+    if checker.found.is_empty() { Ok(study) } else { Err(checker.found) }
+}
+
+struct Checker {
+    document: Document,
+    found: Diagnostics,
+    /// Of the runs.
+    ids: Vec<String>,
+}
+
+impl Checker {
+    fn error(&mut self, pointer: &str, message: String, help: Option<String>) {
+        self.found.push(self.document.at_value(pointer, message).with_help(help));
+    }
+
+    fn study(&mut self, name: &str, file: StudyFile) -> Study {
+        let method = self.method(&file.method);
+        let runs = file.runs.iter().enumerate().map(|(at, run)| self.run(at, run, &file.method)).collect();
+        let figures = file.figures.iter().enumerate().flat_map(|(at, figures)| self.figures(at, figures)).collect();
+        let claims = file.claims.iter().enumerate().filter_map(|(at, claim)| self.claim(at, claim)).collect();
+        Study {
+            name: name.to_owned(),
+            title: file.title,
+            author: file.author,
+            published: file.published,
+            question: file.question,
+            environment: StudyEnvironment {
+                machine: file.environment.machine,
+                system: file.environment.system,
+                software: file.environment.software,
+                link: file.environment.link,
+            },
+            method,
+            missed: file.missed.into_iter().map(|missed| Missed { id: missed.id, text: missed.text }).collect(),
+            runs,
+            figures,
+            claims,
+        }
+    }
+
+    fn method(&mut self, file: &MethodFile) -> Method {
+        let tool = match file.driver.as_str() {
+            "program" => None,
+            word => match lasthop_tool::named(word) {
+                Ok(tool) => Some(tool),
+                Err(error) => {
+                    self.error("/method/driver", error.to_string(), Some("or `program`".to_owned()));
+                    None
+                }
+            },
+        };
+        if file.seconds.is_none() && file.count.is_none() && !tool.is_some_and(|tool| tool.is_timed_from_outside) {
+            self.error("/method", "how long is a run? `seconds` or `count` is missing".to_owned(), None);
+        }
+        Method {
+            tool,
+            flags: file.flags.clone(),
+            text: file.text.clone(),
+            runs: file.runs.max(1),
+            seconds: file.seconds,
+            count: file.count,
+        }
+    }
+
+    fn run(&mut self, at: usize, file: &RunFile, method: &MethodFile) -> StudyRun {
+        let time = match (file.time, &file.factor) {
+            (TimeFile::Rate, None) => Time::Rate,
+            (TimeFile::Slope, None) => Time::Slope,
+            (TimeFile::Levels, Some(factor)) => Time::Levels(factor.clone()),
+            _ => {
+                let message = "`factor` belongs to `time = \"levels\"`, and to nothing else";
+                self.error(&format!("/runs/{at}"), message.to_owned(), None);
+                Time::Rate
+            }
+        };
+        if let Some(minus) = &file.minus {
+            self.known(minus, &format!("/runs/{at}/minus"));
+        }
+        StudyRun {
+            id: file.id.clone(),
+            experiment: file.experiment.clone(),
+            levels: file.levels.clone(),
+            short: file.short.clone(),
+            time,
+            minus: file.minus.clone(),
+            runs: file.runs.unwrap_or(method.runs).max(1),
+            count: file.count.or(method.count),
+            design: file.design.as_ref().map(design).unwrap_or_default(),
+            beyond: file.beyond.clone(),
+            because: file.because.clone(),
+        }
+    }
+
+    fn known(&mut self, id: &str, pointer: &str) {
+        if !self.ids.iter().any(|known| known == id) {
+            let ids = self.ids.clone();
+            let help = suggest(id, ids.iter().map(String::as_str));
+            self.error(pointer, format!("there are no runs `{id}`"), help);
+        }
+    }
+
+    fn quantity(&mut self, word: &str, pointer: &str) -> Option<Quantity> {
+        let found = Quantity::ALL.iter().copied().find(|quantity| quantity.name() == word);
+        if found.is_none() {
+            let help = suggest(word, Quantity::ALL.iter().map(|quantity| quantity.name()));
+            let message = format!("`{word}` is not a quantity that is known");
+            self.found.push(self.document.at_key(pointer, message).with_help(help));
+        }
+        found
+    }
+
+    fn figures(&mut self, at: usize, file: &FiguresFile) -> Vec<Figure> {
+        self.known(&file.runs, &format!("/figures/{at}/runs"));
+        let mut figures = Vec::new();
+        for (word, text) in &file.values {
+            let pointer = format!("/figures/{at}/values/{word}");
+            let Some(quantity) = self.quantity(word, &pointer) else { continue };
+            let parsed = text.split_once(' ').and_then(|(printed, unit)| Some((printed, number(printed)?, unit)));
+            let Some((printed, value, unit)) = parsed.filter(|(_, _, unit)| UNITS.contains(unit)) else {
+                let help = format!("a number, a space, and one of {}", UNITS.join(", "));
+                self.error(&pointer, format!("`{text}` is not a figure with its unit"), Some(help));
+                continue;
+            };
+            figures.push(Figure {
+                runs: file.runs.clone(),
+                system: file.system.clone(),
+                condition: file.condition.clone(),
+                levels: file.levels.clone(),
+                quantity,
+                printed: printed.to_owned(),
+                value,
+                unit: unit.to_owned(),
+            });
+        }
+        figures
+    }
+
+    fn claim(&mut self, at: usize, file: &ClaimFile) -> Option<Claim> {
+        self.known(&file.runs, &format!("/claims/{at}/runs"));
+        for (place, printed) in file.printed.iter().enumerate() {
+            if number(printed).is_none() {
+                self.error(&format!("/claims/{at}/printed/{place}"), format!("`{printed}` is not a number"), None);
+            }
+        }
+        Some(Claim {
+            runs: file.runs.clone(),
+            system: file.system.clone(),
+            text: file.text.clone(),
+            case: file.case.clone(),
+            against: file.against.clone(),
+            quantity: self.quantity(&file.metric, &format!("/claims/{at}/metric"))?,
+            least: file.least,
+            most: file.most,
+            printed: file.printed.clone(),
+        })
+    }
+}
+
+fn design(file: &DesignFile) -> Design {
+    Design { levels: file.levels.clone(), short: file.short.clone(), quantity: file.quantity.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_core::experiment::{catalog::Catalog, plan::Plan};
+    use lasthop_model::selection::{Choice, Selection};
+
+    use super::*;
+
+    #[test]
+    fn every_study_is_valid() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies")).unwrap();
+        let files =
+            folder.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "toml"));
+        assert_eq!(names().len(), files.count());
+        for name in names() {
+            let study = load(&name).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!study.claims.is_empty() && !study.missed.is_empty(), "{name}");
+        }
+    }
+
+    /// Where the experiment is there, its levels are, and each figure with levels is a case of it.
+    #[test]
+    fn every_figure_leads_to_a_case() {
+        let catalog = Catalog::new(None);
+        for study in names().iter().map(|name| load(name).unwrap()) {
+            for run in study.runs.iter().filter(|run| catalog.names().contains(&run.experiment)) {
+                let set = |(factor, levels): (&String, &Vec<String>)| Choice {
+                    factor: factor.clone(),
+                    levels: levels.clone(),
+                };
+                let mut set: Vec<Choice> = run.levels.iter().map(set).collect();
+                let figures: Vec<&Figure> = study.figures.iter().filter(|figure| figure.runs == run.id).collect();
+                for (factor, level) in figures.iter().flat_map(|figure| &figure.levels) {
+                    match set.iter_mut().find(|choice| choice.factor == *factor) {
+                        Some(choice) if choice.levels.contains(level) => {}
+                        Some(choice) => choice.levels.push(level.clone()),
+                        None => set.push(Choice { factor: factor.clone(), levels: vec![level.clone()] }),
+                    }
+                }
+                let experiment = catalog.load(&run.experiment).unwrap();
+                let plan = Plan::new(experiment, &Selection { set, ..Selection::default() });
+                let plan = plan.unwrap_or_else(|error| panic!("{} {}: {error}", study.name, run.id));
+                for figure in figures.iter().filter(|figure| !figure.levels.is_empty()) {
+                    let fits = |case: &&lasthop_model::record::CasePlan| {
+                        figure.levels.iter().all(|(factor, level)| {
+                            case.levels.get(factor).is_some_and(|have| have.to_string() == *level)
+                        })
+                    };
+                    assert!(plan.cases.iter().any(|case| fits(&case)), "{} {figure:?}", study.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_error_of_a_file_at_once() {
+        let text = STUDIES.get_file("redis-docs.toml").unwrap().contents_utf8().unwrap();
+        let wrong = text
+            .replace("metric = \"requests-per-second\"", "metric = \"request-per-second\"")
+            .replace("driver = \"redis-benchmark\"", "driver = \"redis-bench\"")
+            .replace("runs = \"redis\"", "runs = \"rediss\"")
+            + "\n[[figures]]\nruns = \"redis\"\ncondition = \"x\"\nvalues = { requests = \"many requests\" }\n";
+        let found = read("x", "x.toml", &wrong).unwrap_err().to_string();
+        for part in [
+            "unknown tool `redis-bench`",
+            "did you mean `requests-per-second`?",
+            "no runs `rediss`",
+            "`many requests` is not a figure",
+        ] {
+            assert!(found.contains(part), "{part} is not in\n{found}");
+        }
+    }
+}

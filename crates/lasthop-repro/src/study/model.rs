@@ -1,0 +1,271 @@
+//! Studies as the rest of the program sees them: read, checked, complete.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use lasthop_tool::Tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A published measurement.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// The file's name.
+    pub name: String,
+    pub title: String,
+    pub author: String,
+    pub published: String,
+    pub question: String,
+    pub environment: StudyEnvironment,
+    pub method: Method,
+    pub missed: Vec<Missed>,
+    pub runs: Vec<StudyRun>,
+    pub figures: Vec<Figure>,
+    pub claims: Vec<Claim>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StudyEnvironment {
+    pub machine: String,
+    pub system: String,
+    /// Version by name of recipe or tool.
+    pub software: IndexMap<String, String>,
+    pub link: String,
+}
+
+/// How the study measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Method {
+    /// `None` where the experiment's own programs do what the study's did.
+    pub tool: Option<&'static Tool>,
+    /// With `{seconds}` and `{count}`.
+    pub flags: Vec<String>,
+    pub text: String,
+    pub runs: u32,
+    pub seconds: Option<u32>,
+    pub count: Option<u64>,
+}
+
+/// Something that the method could not see or mixed up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Missed {
+    pub id: String,
+    pub text: String,
+}
+
+/// An experiment of lasthop that answers a group of figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StudyRun {
+    pub id: String,
+    pub experiment: String,
+    pub levels: IndexMap<String, Vec<String>>,
+    /// Levels in their place where less than a minute is given.
+    pub short: IndexMap<String, Vec<String>>,
+    pub time: Time,
+    /// Another of the runs, whose time of a request is subtracted.
+    pub minus: Option<String>,
+    pub runs: u32,
+    pub count: Option<u64>,
+    /// What lasthop's own design does otherwise.
+    pub design: Design,
+    /// What the study could not do; then there is lasthop's own design alone.
+    pub beyond: Option<String>,
+    /// Why it is not repeated, where it is not.
+    pub because: Option<String>,
+}
+
+/// What lasthop's own design does otherwise than the study's method.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Design {
+    /// In the place of the levels of the runs.
+    pub levels: IndexMap<String, Vec<String>>,
+    /// In their place where less than a minute is given.
+    pub short: IndexMap<String, Vec<String>>,
+    /// A derived quantity of the experiment, in the place of a line or a subtraction of the study.
+    pub quantity: Option<String>,
+}
+
+impl StudyRun {
+    /// Levels of lasthop's own design.
+    #[must_use]
+    pub fn design_levels(&self) -> IndexMap<String, Vec<String>> {
+        let mut levels = self.levels.clone();
+        levels.extend(self.design.levels.clone());
+        levels
+    }
+
+    /// The levels that tell the study's condition from others that lasthop's design has beside it.
+    #[must_use]
+    pub fn design_condition(&self) -> IndexMap<String, String> {
+        let only = |levels: &Vec<String>| if let [one] = &levels[..] { Some(one.clone()) } else { None };
+        let condition = |(factor, levels): (&String, &Vec<String>)| {
+            let theirs = self.levels.get(factor).and_then(only).filter(|level| levels.contains(level));
+            Some((factor.clone(), theirs.or_else(|| only(levels))?))
+        };
+        self.design_levels().iter().filter_map(condition).collect()
+    }
+}
+
+/// How the time of a request is had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// From the requests of a second.
+    Rate,
+    /// From the line through `count` and twice as many requests: what every run pays once falls out.
+    Slope,
+    /// From the line through the levels of this factor: the time of one more of what it counts.
+    Levels(String),
+}
+
+/// One published number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figure {
+    pub runs: String,
+    /// Which of the study's machines; empty where there is one.
+    pub system: String,
+    /// The condition as the study names it.
+    pub condition: String,
+    /// As levels of our factors; empty where no single case of ours corresponds.
+    pub levels: IndexMap<String, String>,
+    pub quantity: Quantity,
+    /// As printed, without the unit.
+    pub printed: String,
+    pub value: f64,
+    pub unit: String,
+}
+
+/// A comparison that a study draws.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Claim {
+    pub runs: String,
+    pub system: String,
+    pub text: String,
+    pub case: IndexMap<String, String>,
+    pub against: IndexMap<String, String>,
+    pub quantity: Quantity,
+    /// Ratio of case to `against` that fits the claim.
+    pub least: Option<f64>,
+    pub most: Option<f64>,
+    pub printed: Vec<String>,
+}
+
+macro_rules! quantities {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $words:literal,)*) => {
+        /// What a published number is a number of.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        pub enum Quantity { $($(#[$doc])* #[serde(rename = $name)] $variant,)* }
+
+        impl Quantity {
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// As files write it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// For tables.
+            #[must_use]
+            pub fn words(self) -> &'static str {
+                match self { $(Self::$variant => $words,)* }
+            }
+        }
+    };
+}
+
+quantities! {
+    RequestsPerSecond "requests-per-second" "requests/s",
+    /// Time of a request from its client's view.
+    LatencyMean "latency-mean" "mean latency",
+    LatencyDeviation "latency-deviation" "deviation of latency",
+    LatencyMax "latency-max" "longest latency",
+    LatencyP99 "latency-p99" "99th percentile",
+    LatencyWithinDeviation "latency-within-deviation" "latencies within a deviation",
+    /// wrk samples the rate of each thread.
+    ThreadRateMean "thread-rate-mean" "requests/s of a thread",
+    ThreadRateDeviation "thread-rate-deviation" "deviation of a thread's rate",
+    ThreadRateMax "thread-rate-max" "highest rate of a thread",
+    ThreadRateWithinDeviation "thread-rate-within-deviation" "rates within a deviation",
+    Requests "requests" "requests of a run",
+    Seconds "seconds" "length of a run",
+    Received "received" "bytes received",
+    Transfer "transfer" "bytes/s",
+    Threads "threads" "threads",
+    Connections "connections" "connections",
+    RequestSize "request-size" "size of a request",
+    ReplySize "reply-size" "size of a reply",
+    Keepalive "keepalive" "upstream connections kept",
+    ClientCpu "client-cpu" "CPU of the client",
+    ServerCpu "server-cpu" "CPU of the server",
+    CrashConnections "crash-connections" "connections at which the tool crashed",
+    TestTimeLimit "test-time-limit" "longest time of a run",
+    Time20000 "time-20000" "20,000 queries",
+    Time40000 "time-40000" "40,000 queries",
+    /// The slope.
+    TimePerRequest "time-per-request" "time of a query",
+    N "n" "runs timed together",
+    TimeN "time-n" "runs timed together, all",
+    TimePerRun "time-per-run" "connect and query",
+    /// As used by the study for the subtraction.
+    TimePerQuery "time-per-query" "query, subtracted",
+    Handshake "handshake" "connect without query",
+    TimeWithoutPassword "time-without-password" "without password, subtracted",
+    Authentication "authentication" "authentication",
+    Time2M "time-2M" "2 million rows",
+    Time4M "time-4M" "4 million rows",
+    RowsPerSecond "rows-per-second" "rows/s",
+    TimePerRow "time-per-row" "time of a row",
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Units that figures are printed in.
+pub const UNITS: [&str; 13] =
+    ["1/s", "s", "ms", "us", "%", "requests", "connections", "threads", "bytes", "KB", "MB", "KB/s", "MB/s"];
+
+/// A number as studies print it: digits with `,` between thousands, and a `k`, `K` or `M` behind.
+#[must_use]
+pub fn number(text: &str) -> Option<f64> {
+    let plain = text.replace(',', "");
+    let (digits, factor) = match plain.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1e3),
+        None => plain.strip_suffix('M').map_or((plain.as_str(), 1.0), |digits| (digits, 1e6)),
+    };
+    let valid = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    digits.parse::<f64>().ok().filter(|_| valid).map(|number| number * factor)
+}
+
+impl Study {
+    /// The runs of this id; figures and claims are checked to have one.
+    #[must_use]
+    pub fn run(&self, id: &str) -> Option<&StudyRun> {
+        self.runs.iter().find(|run| run.id == id)
+    }
+
+    /// Every number that it published: figures, and numbers of comparisons.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<&str> {
+        let figures = self.figures.iter().map(|figure| figure.printed.as_str());
+        figures.chain(self.claims.iter().flat_map(|claim| claim.printed.iter().map(String::as_str))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_printed() {
+        assert_eq!(number("1837.29"), Some(1837.29));
+        assert_eq!(number("0.92k"), Some(920.0));
+        assert_eq!(number("1.318M"), Some(1_318_000.0));
+        assert_eq!(number("1,000"), Some(1_000.0));
+        for wrong in ["", "k", "1e5", "-3", "inf", "1.2.3"] {
+            assert_eq!(number(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! pgbench: PostgreSQL's load generator, closed loop. Prints the mean latency; milliseconds with three digits more.
+
+use lasthop_load::{
+    protocol::postgres::{Postgres, QueryMode},
+    result::{ErrorClass, Reported},
+    spec::Reuse,
+};
+
+use super::{
+    form::{self, Misread},
+    kind::{Order, Reading, Tool, Unable},
+    psql,
+};
+
+const NAME: &str = "pgbench";
+
+pub static TOOL: Tool = Tool {
+    version: ("--version", r"pgbench \(PostgreSQL\) (\S+)"),
+    // Debian has it in the package of the server: there is none with the client alone.
+    package: "postgresql-contrib",
+    speaks: |protocol| protocol.get::<Postgres>().is_some(),
+    environment: psql::environment,
+    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+};
+
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+    let postgres = psql::postgres(NAME, order.spec)?;
+    if !postgres.parameters.is_empty() {
+        return Err(Unable::Mode { tool: NAME, what: "pass parameters here".to_owned() });
+    }
+    let script = psql::write(order, "pgbench.sql", &psql::statement(postgres))?;
+    let mut arguments = vec!["-n".to_owned(), "-f".to_owned(), script];
+    match order.flags {
+        [] => arguments.extend([
+            format!("-c{}", order.spec.connections),
+            format!("-j{}", order.spec.threads),
+            format!("-T{}", order.seconds),
+        ]),
+        flags => arguments.extend(flags.iter().cloned()),
+    }
+    if order.spec.reuse == Reuse::PerRequest {
+        arguments.push("-C".to_owned());
+    }
+    let mode = match postgres.mode {
+        QueryMode::Simple => "simple",
+        QueryMode::Extended => "extended",
+        QueryMode::Prepared => "prepared",
+    };
+    arguments.push(format!("-M{mode}"));
+    arguments.push(order.spec.protocol.data_source(&order.spec.endpoint));
+    Ok(arguments)
+}
+
+const FORM: &[&str] = &[
+    r"pgbench \(.*\)",
+    r"transaction type: .*",
+    r"scaling factor: \d+",
+    r"query mode: (?:simple|extended|prepared)",
+    r"number of clients: (?P<clients>\d+)",
+    r"number of threads: \d+",
+    r"maximum number of tries: \d+",
+    r"duration: \d+ s",
+    r"number of transactions per client: \d+",
+    r"number of transactions actually processed: (?P<requests>\d+)(?:/\d+)?",
+    r"number of failed transactions: (?P<failed>\d+) \(.*%\)",
+    r"latency average = (?P<mean>[0-9.]+) ms",
+    r"latency stddev = (?P<deviation>[0-9.]+) ms",
+    r"(?:initial|average) connection time = [0-9.]+ ms",
+    r"tps = (?P<rate>[0-9.]+) \((?:without initial connection time|including reconnection times)\)",
+];
+
+fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
+    let caught = form::read(FORM, output)?;
+    let requests = caught.count("requests")?;
+    Ok(Reading {
+        requests,
+        rate: caught.number("rate")?,
+        bytes: 0,
+        errors: vec![(
+            ErrorClass::WrongStatus,
+            caught.count_if_any("failed")?,
+            "pgbench: failed transactions".to_owned(),
+        )],
+        connections: if order.spec.reuse == Reuse::PerRequest { requests } else { caught.count("clients")? },
+        reported: Reported {
+            tool: "pgbench".to_owned(),
+            mean_ns: caught.milliseconds("mean")?,
+            deviation_ns: caught.milliseconds("deviation")?,
+            median_ns: None,
+            p99_ns: None,
+            max_ns: None,
+            resolution_ns: 1e3,
+            caution: None,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::testing::postgres_order;
+
+    /// pgbench 15.18 (Debian): connections kept for a second; a connection for each of 200 transactions.
+    const OUTPUT: &str = include_str!("outputs/pgbench.txt");
+    const RECONNECT: &str = include_str!("outputs/pgbench-C.txt");
+
+    #[test]
+    fn real_outputs_are_read() {
+        postgres_order(|order| {
+            let reading = read(OUTPUT, &order).unwrap();
+            assert_eq!((reading.requests, reading.rate, reading.connections), (68_422, 68_668.382_155, 2));
+            assert_eq!(reading.reported.mean_ns, Some(29_000.0));
+            assert_eq!(read(RECONNECT, &order).unwrap().requests, 200);
+        });
+    }
+
+    #[test]
+    fn an_aborted_client_is_an_error() {
+        let aborted = format!("pgbench: error: client 0 script 0 aborted in command 0\n{OUTPUT}");
+        postgres_order(|order| assert!(matches!(read(&aborted, &order), Err(Misread::Line(_)))));
+    }
+
+    #[test]
+    fn the_query_is_a_script() {
+        postgres_order(|order| {
+            let arguments = arguments(&order).unwrap();
+            assert_eq!(arguments[3..7], ["-c1", "-j1", "-T1", "-Msimple"]);
+        });
+    }
+}

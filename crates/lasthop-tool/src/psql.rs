@@ -1,0 +1,153 @@
+//! psql: PostgreSQL's own client, one connection. It measures no time, so the time is that of the whole process, which
+//! includes starting psql and reading the script, as in the study of 2020.
+
+use std::fs;
+
+use lasthop_load::{
+    protocol::postgres::{Postgres, QueryMode},
+    result::Reported,
+    spec::{Model, Reuse, Spec},
+};
+
+use super::{
+    form::{self, Misread},
+    kind::{Order, Reading, Tool, Unable},
+};
+
+const NAME: &str = "psql";
+
+pub static TOOL: Tool = Tool {
+    version: ("--version", r"psql \(PostgreSQL\) (\S+)"),
+    package: "postgresql-client",
+    speaks: |protocol| protocol.get::<Postgres>().is_some(),
+    environment,
+    repeats,
+    is_timed_from_outside: true,
+    cross_check: "pgbench",
+    ..Tool::new(NAME, arguments, read)
+};
+
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+    let postgres = postgres(NAME, order.spec)?;
+    let cannot = |what: &str| Err(Unable::Mode { tool: NAME, what: what.to_owned() });
+    if order.spec.connections != 1 {
+        return cannot("hold more than one connection");
+    }
+    if postgres.mode != QueryMode::Simple || !postgres.parameters.is_empty() {
+        return cannot("send any but simple queries");
+    }
+    let mut arguments: Vec<String> =
+        ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null"].map(str::to_owned).to_vec();
+    arguments.extend(order.flags.iter().cloned());
+    if repeats(order) > 1 {
+        arguments.extend(["-c".to_owned(), postgres.query.clone()]);
+    } else {
+        let script = statement(postgres).repeat(usize::try_from(order.count).unwrap_or(usize::MAX));
+        arguments.extend(["-f".to_owned(), write(order, "psql.sql", &script)?]);
+    }
+    arguments.push(order.spec.protocol.data_source(&order.spec.endpoint));
+    Ok(arguments)
+}
+
+/// How often the program runs: a connection for each request means a psql for each.
+fn repeats(order: &Order<'_>) -> u64 {
+    if order.spec.reuse == Reuse::PerRequest { order.count.max(1) } else { 1 }
+}
+
+/// It says nothing unless something is wrong.
+fn read(output: &str, order: &Order<'_>, elapsed_ns: u64) -> Result<Reading, Misread> {
+    form::read(&[], output)?;
+    let mean = elapsed_ns as f64 / order.count.max(1) as f64;
+    Ok(Reading {
+        requests: order.count,
+        rate: 1e9 / mean,
+        bytes: 0,
+        errors: Vec::new(),
+        connections: repeats(order),
+        reported: Reported {
+            tool: "psql".to_owned(),
+            mean_ns: Some(mean),
+            deviation_ns: None,
+            median_ns: None,
+            p99_ns: None,
+            max_ns: None,
+            resolution_ns: 1e6 / order.count.max(1) as f64,
+            caution: Some(
+                "the time of the whole process, including psql's start and its reading of the script".to_owned(),
+            ),
+        },
+    })
+}
+
+/// The query of a case.
+pub fn postgres<'a>(tool: &'static str, spec: &'a Spec) -> Result<&'a Postgres, Unable> {
+    let Some(postgres) = spec.protocol.get::<Postgres>() else {
+        return Err(Unable::Protocol { tool, speaks: "PostgreSQL", protocol: spec.protocol.kind().title });
+    };
+    let cannot = |what: &str| Err(Unable::Mode { tool, what: what.to_owned() });
+    if spec.pipeline > 1 {
+        return cannot("pipeline here");
+    }
+    if spec.model != Model::Closed {
+        return cannot("keep the schedule of an open loop");
+    }
+    Ok(postgres)
+}
+
+/// The query as a line of a script.
+pub fn statement(postgres: &Postgres) -> String {
+    format!("{};\n", postgres.query.trim_end().trim_end_matches(';'))
+}
+
+/// Writes a script into the private folder and yields its path.
+pub fn write(order: &Order<'_>, name: &str, text: &str) -> Result<String, Unable> {
+    let path = order.scratch.join(name);
+    let shown = path.display().to_string();
+    fs::write(&path, text).map_err(|error| Unable::Script { path: shown.clone(), cause: error.to_string() })?;
+    Ok(shown)
+}
+
+/// What libpq takes from the environment: a password among the arguments could be read by every user of the machine.
+pub fn environment(spec: &Spec) -> Option<(&'static str, String)> {
+    Some(("PGPASSWORD", spec.protocol.get::<Postgres>()?.password.clone()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::testing::postgres_order;
+
+    #[test]
+    fn a_script_of_as_many_queries_as_are_asked_for() {
+        postgres_order(|order| {
+            let arguments = arguments(&order).unwrap();
+            let script = fs::read_to_string(order.scratch.join("psql.sql")).unwrap();
+            assert_eq!(script, "select 1;\n".repeat(3));
+            let wanted = "host='/run/pg' port='5433' user='foo' dbname='bar' sslmode='disable'";
+            assert!(arguments.last().unwrap().starts_with(wanted), "{arguments:?}");
+            assert!(!arguments.concat().contains("a'b"), "{arguments:?}");
+            assert_eq!(environment(order.spec), Some(("PGPASSWORD", "a'b".to_owned())));
+        });
+    }
+
+    #[test]
+    fn a_connection_for_each_request_is_a_psql_for_each() {
+        postgres_order(|order| {
+            let mut spec = order.spec.clone();
+            spec.reuse = Reuse::PerRequest;
+            let order = Order { spec: &spec, ..order };
+            assert_eq!(repeats(&order), 3);
+            assert!(arguments(&order).unwrap().contains(&"-c".to_owned()));
+        });
+    }
+
+    #[test]
+    fn anything_that_it_says_is_an_error() {
+        postgres_order(|order| {
+            let reading = read("", &order, 3_000_000).unwrap();
+            assert_eq!((reading.requests, reading.rate.round()), (3, 1_000.0));
+            let error = read("psql:x.sql:1: ERROR:  division by zero\n", &order, 1).unwrap_err();
+            assert!(error.to_string().contains("division by zero"), "{error}");
+        });
+    }
+}
