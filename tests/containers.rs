@@ -70,6 +70,21 @@ fn every_path(engine: &'static str, published: &[&str]) {
     assert!(!fired.contains("config-differs") && !fired.contains("transport-not-as-asked"), "{fired}");
 }
 
+/// What this machine does not allow, such as podman's own limit of open files, lasthop has to see by itself.
+#[test]
+fn podman_as_it_is_found_runs_every_layout() {
+    if !(have("nginx") && have("supervisord") && have_python("containers") && have_engine("podman")) {
+        return;
+    }
+    let world = World::as_found();
+    let arguments = ["run", "containers", "--engine", "podman", "--format", "json", "--trial", "20ms", "--blocks", "1"];
+    let summary = world.run(&[&arguments[..], &["--budget", "8s", "--no-headroom"]].concat()).ok().json();
+    assert_eq!(summary["failures"], serde_json::json!([]));
+    assert!(summary["cases"].as_array().unwrap().iter().all(|case| case["metrics"].is_object()), "{summary:#}");
+    assert_eq!(world.ask(&["ps", "--all", "--quiet"]), "");
+    world.lasthop.assert_nothing_left();
+}
+
 #[test]
 fn every_path_of_podman_is_named_as_what_it_is() {
     every_path("podman", &["DNAT", "NETAVARK", "bridge", "veth", "gunicorn"]);

@@ -15,13 +15,11 @@ use tempfile::TempDir;
 
 use super::{Lasthop, Ran, have, skip};
 
-/// What podman needs on machines without CAP_SYS_RESOURCE or with a hybrid cgroup layout, and private places.
+/// Private places, and limits for the containers that the tests start themselves.
 const PODMAN: &str = r#"
 [containers]
 default_ulimits = ["nofile=8192:8192", "nproc=8192:8192"]
 [engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
 events_logger = "file"
 tmp_dir = "ROOT/tmp"
 [network]
@@ -49,6 +47,8 @@ pub struct World {
     root: TempDir,
     holder: Child,
     daemon: Option<Child>,
+    /// Whether the engine has private places by its configuration.
+    configured: bool,
     /// Cgroups are the machine's, so worlds come one after the other. Dropped last.
     _alone: MutexGuard<'static, ()>,
 }
@@ -84,9 +84,21 @@ impl World {
         for (name, text) in [("containers.conf", PODMAN), ("storage.conf", STORAGE)] {
             fs::write(root.path().join(name), text.replace("ROOT", root.path().to_str().unwrap())).unwrap();
         }
-        let mut world = Self { engine, lasthop: Lasthop::new(), root, holder, daemon: None, _alone: alone };
+        let mut world =
+            Self { engine, lasthop: Lasthop::new(), root, holder, daemon: None, configured: true, _alone: alone };
         if engine == "docker" {
             world.start_daemon();
+        }
+        world
+    }
+
+    /// podman without any configuration, its usual places empty as on a new machine.
+    pub fn as_found() -> Self {
+        let mut world = Self::new("podman");
+        world.configured = false;
+        for place in ["/var/lib/containers", "/run/containers", "/run/libpod", "/etc/containers/networks"] {
+            let mounted = world.inside("sh").args(["-c", "mkdir -p $0 && mount -t tmpfs tmpfs $0", place]).status();
+            assert!(mounted.unwrap().success(), "{place} was not covered");
         }
         world
     }
@@ -133,11 +145,13 @@ impl World {
     pub fn inside(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--net", "--mount", "--ipc", "--target", &self.holder.id().to_string(), "--"]).arg(program);
-        command
-            .env("CONTAINERS_CONF", self.path("containers.conf"))
-            .env("CONTAINERS_STORAGE_CONF", self.path("storage.conf"))
-            .env("DOCKER_HOST", format!("unix://{}", self.path("sock").display()))
-            .current_dir("/");
+        if self.configured {
+            command
+                .env("CONTAINERS_CONF", self.path("containers.conf"))
+                .env("CONTAINERS_STORAGE_CONF", self.path("storage.conf"))
+                .env("DOCKER_HOST", format!("unix://{}", self.path("sock").display()));
+        }
+        command.current_dir("/");
         command
     }
 

@@ -153,6 +153,7 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
         EngineKind::Podman => &["--pull=missing"][..],
         EngineKind::Docker => &[],
     });
+    command.args(engine.process_limits());
     command.arg("--file").arg(folder.join(FILE)).arg(&folder).current_dir("/");
     let ended = command::run_through_into(command, output, BUILD).map_err(|error| failed(error.to_string()))?;
     let built = if ended.success() { Ok(()) } else { Err(failed(ended.to_string())) };
@@ -178,7 +179,8 @@ pub fn programs(
     let labels = labels(&run, sandbox.display());
     let start = |program: &Path| {
         let mut command = Command::new(&engine.program);
-        command.args(["run", "--rm", "--pull=never", "--network=none"]).args(&labels).current_dir("/");
+        command.args(["run", "--rm", "--pull=never", "--network=none"]).args(engine.process_limits()).args(&labels);
+        command.current_dir("/");
         command.arg(format!("--entrypoint={}", program.display())).arg(image);
         command
     };

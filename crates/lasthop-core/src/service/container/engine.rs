@@ -9,6 +9,7 @@ use std::{
 };
 
 use lasthop_model::engine::EngineKind;
+use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::{service::locate::on_path, system::command};
@@ -180,6 +181,22 @@ impl Engine {
             true => Ok(()),
             false => Err(failed(format!("{}{}", ended.status, last_lines(&ended.text)))),
         }
+    }
+
+    /// Options that give a container this process's limits. podman's own defaults may be higher, which the kernel
+    /// allows with CAP_SYS_RESOURCE only. Docker's daemon has limits of its own.
+    #[must_use]
+    pub fn process_limits(&self) -> Vec<String> {
+        if self.kind == EngineKind::Docker {
+            return Vec::new();
+        }
+        let pids = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|text| text.trim().parse().ok());
+        // podman lowers its own limit of processes to the highest pid.
+        [("nofile", Resource::Nofile, u64::MAX), ("nproc", Resource::Nproc, pids.unwrap_or(u64::MAX))]
+            .into_iter()
+            .filter_map(|(name, resource, most)| Some((name, getrlimit(resource).maximum?.min(most))))
+            .map(|(name, most)| format!("--ulimit={name}={most}:{most}"))
+            .collect()
     }
 
     /// The beginning of a command line.

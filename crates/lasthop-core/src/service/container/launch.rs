@@ -163,6 +163,7 @@ impl Launch {
 
     fn begin(&self, environment: &[(String, String)]) -> Vec<String> {
         let mut words = vec![self.engine.client(), "run".to_owned(), "--pull=never".to_owned()];
+        words.extend(self.engine.process_limits());
         words.extend(labels(&self.run, &self.sandbox));
         words.extend(["--workdir".to_owned(), self.directory.display().to_string()]);
         words.extend(self.path.map(|path| format!("--env=PATH={path}")));
