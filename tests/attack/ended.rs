@@ -88,9 +88,9 @@ impl Ended {
     }
 }
 
-/// Where a text for a terminal holds what moves, colours or turns it.
+/// Where a text for a terminal holds what moves, colours or turns it. Lines of CSV end with both characters.
 fn raw(text: &[u8]) -> Option<usize> {
-    let lossy = String::from_utf8_lossy(text);
+    let lossy = String::from_utf8_lossy(text).replace("\r\n", "\n\n");
     let is_raw = |character: char| {
         (character.is_control() && !matches!(character, '\n' | '\t'))
             || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
