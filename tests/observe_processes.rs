@@ -10,11 +10,11 @@ use std::{
 
 use lasthop_core::{
     observe::observer::Observer,
-    run::placement,
     service::{
         guard::{Guard, GuardedChild, Input, Output, Spawn},
         sandbox::Sandbox,
     },
+    system::cpus,
 };
 use lasthop_model::observation::{InContainer, Observations, Role, RoleUsage};
 
@@ -166,7 +166,7 @@ fn run_delay_of_first_thread(child: &GuardedChild) -> u64 {
 #[test]
 fn processes_that_share_a_cpu_have_a_run_delay() {
     let (guard, _sandbox) = launch();
-    let cpu = placement::allowed()[0] as usize;
+    let cpu = cpus::allowed()[0] as usize;
     let loops = guard.spawn(Spawn::new(["/bin/sh", "-c", "while :; do :; done"]).cpus([cpu])).unwrap();
     let spins = guard.spawn(Spawn::new(["/usr/bin/env", "python3", "-c", SPINNER]).cpus([cpu])).unwrap();
     let sleeper = Worker::start(&guard);

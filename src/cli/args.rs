@@ -3,12 +3,12 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{
-    Args, Parser, Subcommand, ValueEnum,
+    Args, Parser, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use clap_complete::Shell;
 use lasthop_core::{
-    experiment::quantity::{duration, share},
+    experiment::{quantity::duration, settings::Overrides},
     report::Format,
 };
 use lasthop_model::{
@@ -136,7 +136,7 @@ pub struct RunOptions {
     #[command(flatten)]
     pub select: Select,
     #[command(flatten)]
-    pub schedule: ScheduleOptions,
+    pub overrides: Overrides,
     #[command(flatten)]
     pub pace: Pace,
     #[command(flatten)]
@@ -163,38 +163,6 @@ pub struct Select {
     pub aa: bool,
 }
 
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Duration and precision")]
-pub struct ScheduleOptions {
-    /// Stop once every interval is this narrow: half its width, as a share of the ratio
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
-    pub precision: Option<f64>,
-    /// Time for the whole run, including the starts of services (`60s`, `5m`)
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
-    pub budget: Option<Duration>,
-    /// Treat cases that differ by less than this share as equivalent
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
-    pub margin: Option<f64>,
-    /// Length of one trial
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
-    pub trial: Option<Duration>,
-    /// Blocks per round; services restart after each round
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub blocks: Option<u32>,
-    /// Seed for the order of cases and for the bootstrap [default: random, and recorded]
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Skip the calibration of the load generator against a server that does nothing
-    #[arg(long)]
-    pub no_headroom: bool,
-    /// Stop after this many rounds; each round starts all services afresh
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub rounds: Option<u32>,
-    /// CPUs that the driver and the services may use
-    #[arg(long, value_enum, default_value_t = PlacementChoice::Auto)]
-    pub placement: PlacementChoice,
-}
-
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Rate")]
 pub struct Pace {
@@ -205,18 +173,6 @@ pub struct Pace {
     /// Spacing of an open loop's requests [default: the experiment's, else constant]
     #[arg(long, value_enum, requires = "rate")]
     pub arrivals: Option<ArrivalsArg>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlacementChoice {
-    /// Apart if there is a CPU for each process of the case, otherwise free
-    Auto,
-    /// The driver on its own CPU, the services on the others
-    Apart,
-    /// Driver and services on one CPU
-    Same,
-    /// Any CPU, as the scheduler decides
-    Free,
 }
 
 #[derive(Debug, Args, Clone, Default)]
@@ -249,6 +205,10 @@ pub struct Drivers {
 }
 
 impl Drivers {
+    pub fn tools(&self) -> impl Iterator<Item = &ToolChoice> {
+        self.driver.iter().chain(&self.cross_check)
+    }
+
     #[must_use]
     pub fn remote(&self) -> Remote {
         Remote {

@@ -6,21 +6,14 @@ use std::{
 };
 
 use lasthop_core::{
-    experiment::{
-        digest,
-        model::{Defaults, Source},
-        plan::Plan,
-    },
+    experiment::{digest, model::Source, plan::Plan, settings::Overrides},
     record, report,
-    run::{
-        self, Job, Outcome, RunError,
-        placement::{self, Wish},
-    },
+    run::{self, Job, Outcome, RunError},
     service::guard,
 };
 use lasthop_model::{
-    driver::{DriverAt, Remote},
-    record::{Digests, Origin, Placement, Settings, Stopped},
+    driver::Remote,
+    record::{Digests, Origin, Stopped},
     selection::{OWN_DRIVER, Selection},
 };
 
@@ -42,7 +35,13 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         ..selection(&options.select)
     };
     let plan = Plan::new(experiment, &wanted).map_err(CliError::usage)?;
-    let settings = settings(&plan, options)?;
+    let overrides = Overrides {
+        aa: options.select.aa,
+        driver_at: options.drivers.driver_at.clone(),
+        tools: options.drivers.tools().cloned().collect(),
+        ..options.overrides.clone()
+    };
+    let settings = plan.settings(overrides).map_err(CliError::usage)?;
     let home = home()?;
     let locator = locator(&home, &plan.experiment.name, &options.programs);
     let origin = origin(&plan, wanted, options)?;
@@ -141,71 +140,12 @@ pub fn selection(select: &args::Select) -> Selection {
 
 /// Levels of the factor `driver`; none if only lasthop drives.
 fn driver_levels(drivers: &args::Drivers) -> Vec<String> {
-    if let Some(choice) = &drivers.driver {
-        return vec![choice.tool.clone()];
-    }
-    let mut levels: Vec<String> = Vec::new();
-    if !drivers.cross_check.is_empty() {
-        levels.push(OWN_DRIVER.to_owned());
-    }
-    for choice in &drivers.cross_check {
+    let own = (!drivers.cross_check.is_empty()).then(|| OWN_DRIVER.to_owned());
+    let mut levels = Vec::from_iter(own);
+    for choice in drivers.tools() {
         if !levels.contains(&choice.tool) {
             levels.push(choice.tool.clone());
         }
     }
     levels
-}
-
-/// The settings from the command line, completed by the experiment's defaults and a seed.
-fn settings(plan: &Plan, options: &args::RunOptions) -> Result<Settings, CliError> {
-    let Defaults { trial, budget, precision, margin, blocks } = plan.experiment.defaults.clone();
-    let schedule = &options.schedule;
-    let trial = schedule.trial.unwrap_or(trial);
-    plan.check_trial(trial).map_err(CliError::usage)?;
-    let budget = schedule.budget.unwrap_or(budget);
-    let services = plan.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
-    let placement = placement(options, services)?;
-    Ok(Settings {
-        seed: schedule.seed.unwrap_or_else(drawn_seed),
-        precision: schedule.precision.unwrap_or(precision),
-        budget_ns: budget.as_nanos() as u64,
-        margin: schedule.margin.unwrap_or(margin),
-        trial_ns: trial.as_nanos() as u64,
-        // Long enough for caches and the scheduler to settle after another case's turn.
-        warm_up_ns: (trial / 10).as_nanos() as u64,
-        blocks: schedule.blocks.unwrap_or(blocks),
-        aa: options.select.aa,
-        placement,
-        headroom: !schedule.no_headroom,
-        rounds: schedule.rounds,
-        driver_at: options.drivers.driver_at.clone(),
-        tools: options.drivers.driver.iter().chain(&options.drivers.cross_check).cloned().collect(),
-    })
-}
-
-/// A driver on another host uses that host's CPUs, so the services may have all of this machine's.
-fn placement(options: &args::RunOptions, services: usize) -> Result<Placement, CliError> {
-    let choice = options.schedule.placement;
-    if !matches!(options.drivers.driver_at, Some(DriverAt::Host(_))) {
-        return placement::place(wish(choice), &placement::allowed(), services).map_err(CliError::usage);
-    }
-    match choice {
-        args::PlacementChoice::Auto | args::PlacementChoice::Free => Ok(Placement::Free),
-        _ => Err(CliError::usage("--placement cannot be used with a driver on another host, which has its own CPUs")),
-    }
-}
-
-fn wish(choice: args::PlacementChoice) -> Wish {
-    match choice {
-        args::PlacementChoice::Auto => Wish::Auto,
-        args::PlacementChoice::Apart => Wish::Apart,
-        args::PlacementChoice::Same => Wish::Same,
-        args::PlacementChoice::Free => Wish::Free,
-    }
-}
-
-/// Any number will do, as long as it is recorded. Short ones are easier to type again.
-fn drawn_seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish() % 1_000_000
 }

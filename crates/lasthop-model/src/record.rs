@@ -17,6 +17,7 @@ use std::{
     collections::BTreeMap,
     ops::{Deref, DerefMut},
     path::PathBuf,
+    slice,
     sync::Arc,
 };
 
@@ -169,6 +170,28 @@ pub enum Placement {
     Apart { driver: Vec<u32>, services: Vec<u32> },
     /// The driver and all services share one CPU.
     Same { cpu: u32 },
+}
+
+impl Placement {
+    /// The driver's CPUs; none if the scheduler decides.
+    #[must_use]
+    pub fn driver_cpus(&self) -> &[u32] {
+        match self {
+            Self::Free => &[],
+            Self::Apart { driver, .. } => driver,
+            Self::Same { cpu } => slice::from_ref(cpu),
+        }
+    }
+
+    /// The services' CPUs; none if the scheduler decides.
+    #[must_use]
+    pub fn service_cpus(&self) -> &[u32] {
+        match self {
+            Self::Free => &[],
+            Self::Apart { services, .. } => services,
+            Self::Same { cpu } => slice::from_ref(cpu),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

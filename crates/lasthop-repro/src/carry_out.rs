@@ -10,19 +10,16 @@ use lasthop_core::{
         catalog::LoadError,
         model::{DeriveKind, Experiment},
         plan::Plan,
+        settings::{Overrides, PlacementChoice},
     },
     record::{RunData, store},
-    run::{
-        self, RunError,
-        event::Event,
-        placement::{self, Wish},
-    },
+    run::{self, RunError, event::Event},
     service::{home::Home, locate::Locator},
     system::interrupt,
 };
 use lasthop_model::{
     driver::ToolChoice,
-    record::{CasePlan, Environment, Placement, Settings, Stopped},
+    record::{CasePlan, Environment, Stopped},
     selection::{Choice, Selection},
 };
 use lasthop_tool::Tool;
@@ -113,7 +110,7 @@ impl Job<'_> {
                 return (part, carried);
             }
         };
-        match self.execute(&design, self.design_settings(&design), tell) {
+        match self.execute(&design, self.overrides(), tell) {
             Ok((record, data)) => {
                 let summary = analyse::summarise(&data);
                 part.design_record = Some(record);
@@ -237,25 +234,9 @@ impl Job<'_> {
         chosen.into_iter().map(|(factor, levels)| Choice { factor, levels }).collect()
     }
 
-    pub(super) fn design_settings(&self, plan: &Plan) -> Settings {
-        let defaults = &plan.experiment.defaults;
-        let services = plan.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
-        let placement = placement::place(Wish::Auto, &placement::allowed(), services);
-        Settings {
-            seed: self.options.seed.unwrap_or_else(|| u64::from(std::process::id())),
-            precision: defaults.precision,
-            budget_ns: self.budget.as_nanos() as u64,
-            margin: defaults.margin,
-            trial_ns: defaults.trial.as_nanos() as u64,
-            warm_up_ns: (defaults.trial / 10).as_nanos() as u64,
-            blocks: defaults.blocks,
-            aa: false,
-            headroom: true,
-            placement: placement.unwrap_or(Placement::Free),
-            rounds: None,
-            tools: Vec::new(),
-            driver_at: None,
-        }
+    /// What all its runs do differently from their experiments.
+    pub(super) fn overrides(&self) -> Overrides {
+        Overrides { seed: self.options.seed, budget: Some(self.budget), ..Overrides::default() }
     }
 
     /// One condition as the study had it: its servers alone, one start of them, its runs one after the other, no pinning.
@@ -278,18 +259,18 @@ impl Job<'_> {
         let plan = Plan::new(experiment.clone(), &selection).map_err(|error| Trouble::Other(error.to_string()))?;
         let count = shortened.count.map(|count| count * factor);
         let seconds = shortened.seconds * factor;
-        let settings = Settings {
-            trial_ns: seconds * 1_000_000_000,
-            warm_up_ns: 0,
-            blocks: shortened.runs,
+        let overrides = Overrides {
+            trial: Some(Duration::from_secs(seconds)),
+            warm_up: Some(Duration::ZERO),
+            blocks: Some(shortened.runs),
             rounds: Some(1),
-            precision: 1e-6,
-            budget_ns: (u64::from(shortened.runs) * (seconds + 20) + 120) * 1_000_000_000,
-            placement: Placement::Free,
+            precision: Some(1e-6),
+            budget: Some(Duration::from_secs(u64::from(shortened.runs) * (seconds + 20) + 120)),
+            placement: PlacementChoice::Free,
             tools: tool.map(|tool| self.choice(tool, shortened, count)).into_iter().collect(),
-            ..self.design_settings(&plan)
+            ..self.overrides()
         };
-        self.execute(&plan, settings, tell)
+        self.execute(&plan, overrides, tell)
     }
 
     fn choice(&self, tool: &Tool, shortened: &Shortened, count: Option<u64>) -> ToolChoice {
@@ -365,10 +346,11 @@ impl Job<'_> {
     pub(super) fn execute(
         &self,
         plan: &Plan,
-        settings: Settings,
+        overrides: Overrides,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(String, RunData), Trouble> {
         let options = self.options;
+        let settings = plan.settings(overrides).map_err(|error| Trouble::Other(error.to_string()))?;
         let locator = Locator::new(options.home, &plan.experiment.name, options.programs.clone());
         let job = run::Job {
             plan,

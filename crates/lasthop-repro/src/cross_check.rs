@@ -6,12 +6,11 @@ use lasthop_core::{
         self,
         summary::{Check, Summary},
     },
-    experiment::{model::Experiment, plan::Plan},
+    experiment::{model::Experiment, plan::Plan, settings::Overrides},
     run::event::Event,
 };
 use lasthop_model::{
     driver::ToolChoice,
-    record::Settings,
     selection::{OWN_DRIVER, Selection},
 };
 
@@ -42,9 +41,9 @@ impl Job<'_> {
             Ok(plan) => plan,
             Err(error) => return (vec![not_run(error.to_string())], None),
         };
-        let choice = ToolChoice::plain(tool);
-        let settings = Settings { tools: vec![choice], headroom: false, ..self.design_settings(&plan) };
-        match self.execute(&plan, settings, tell) {
+        let tools = vec![ToolChoice::plain(tool)];
+        let overrides = Overrides { tools, no_headroom: true, ..self.overrides() };
+        match self.execute(&plan, overrides, tell) {
             Ok((record, data)) => (agreements(&analyse::summarise(&data)), Some(record)),
             Err(cause) => (vec![not_run(cause.to_string())], None),
         }

@@ -14,6 +14,7 @@
 //! | `template`, [`render`] | renders services and load |
 //! | [`pace`] | closed loop, or open loop at a rate |
 //! | [`plan`] | cases, the stacks that they run on, and what differs besides the transport |
+//! | [`settings`] | the settings of a run, from the experiment's defaults and what the run changes |
 //! | [`digest`] | digests by which a resumed run checks that nothing has changed |
 //! | `derive` | the cases that derived quantities follow from |
 //! | [`schedule`] | the order of the cases in each block |
@@ -34,6 +35,7 @@ pub mod quantity;
 pub mod render;
 pub mod schedule;
 pub mod schema;
+pub mod settings;
 mod shape;
 pub mod template;
 mod templated;

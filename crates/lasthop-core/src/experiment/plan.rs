@@ -101,6 +101,12 @@ pub enum PlanError {
         rate * trial.as_secs_f64(), written(*.trial), written(pace::shortest_trial(*.rate))
     )]
     ShortTrial { case: String, rate: f64, trial: Duration },
+    #[error(
+        "cannot place driver and services apart: this process may use only {cpus} CPU; use --placement same or free"
+    )]
+    TooFewCpus { cpus: usize },
+    #[error("--placement cannot be used with a driver on another host, which has its own CPUs")]
+    PlacedElsewhere,
     #[error("{tool} does not speak {protocol}, the protocol of this experiment")]
     Driver { tool: &'static str, protocol: String },
     #[error("no case is left with the selected levels{}", reasons(.0))]

@@ -13,7 +13,6 @@ pub mod driver;
 pub mod event;
 mod job;
 mod pause;
-pub mod placement;
 mod probe;
 mod programs;
 pub mod resume;

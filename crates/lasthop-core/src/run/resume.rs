@@ -9,7 +9,7 @@ use std::{
 use indexmap::IndexMap;
 use jiff::Timestamp;
 use lasthop_model::record::{
-    Digests, Environment, Origin, Placement, ProgramVersion, Resumption, RunHeader, Settings, Stopped, TrialRecord,
+    Digests, Environment, Origin, ProgramVersion, Resumption, RunHeader, Settings, Stopped, TrialRecord,
 };
 
 use super::{
@@ -17,11 +17,11 @@ use super::{
     consent::{self, Consent},
     event::Event,
     job::{Changed, Job, RunError, nanoseconds},
-    placement,
 };
 use crate::{
     experiment::{digest, model::Experiment, plan::Plan, quantity::written},
     record::{ReadError, RunData, WriteError, Writer, store},
+    system::cpus,
 };
 
 /// By recipe, or by the name of a tool, the engine or the image.
@@ -157,8 +157,10 @@ impl Unfinished {
         }
         let programs = then.map(|then| &then.programs);
         compare_programs(&mut differences, (programs, &self.origin.executables), (&now.programs, executables));
-        let cpus = placement::allowed();
-        let missing = placed(&self.data.header.settings.placement).into_iter().filter(|cpu| !cpus.contains(cpu));
+        let cpus = cpus::allowed();
+        let placement = &self.data.header.settings.placement;
+        let used: BTreeSet<&u32> = placement.driver_cpus().iter().chain(placement.service_cpus()).collect();
+        let missing = used.into_iter().filter(|cpu| !cpus.contains(cpu));
         differences.extend(missing.map(|cpu| format!("it used CPU {cpu}, which this process may not use")));
         self.unchanged(differences)
     }
@@ -217,14 +219,6 @@ fn finished(stopped: Stopped) -> Option<&'static str> {
         Stopped::Rounds => Some("it has as many rounds as you asked for"),
         Stopped::Failed => Some("none of its cases works"),
         Stopped::Budget | Stopped::Interrupted => None,
-    }
-}
-
-fn placed(placement: &Placement) -> Vec<u32> {
-    match placement {
-        Placement::Free => Vec::new(),
-        Placement::Apart { driver, services } => driver.iter().chain(services).copied().collect(),
-        Placement::Same { cpu } => vec![*cpu],
     }
 }
 

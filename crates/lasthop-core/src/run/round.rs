@@ -33,7 +33,7 @@ use super::{
     event::Event,
     job::{RunError, nanoseconds},
     pause::Pause,
-    placement, probe, site,
+    probe, site,
 };
 use crate::{
     experiment::{
@@ -510,12 +510,12 @@ fn start_driver(runner: &Runner<'_>, command: Option<&[String]>, log: &Path) -> 
     };
     let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
     let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
-    let (cpus, _) = placement::cpus(&runner.job.settings.placement);
+    let cpus = runner.job.settings.placement.driver_cpus();
     let spawn = Spawn::new(command)
         .stdin(Input::Pipe)
         .stdout(Output::Pipe)
         .stderr(Output::File(file))
-        .cpus(cpus.unwrap_or_default().into_iter().map(|cpu| cpu as usize));
+        .cpus(cpus.iter().map(|cpu| *cpu as usize));
     let mut process = runner.guard.spawn(spawn).map_err(|error| error.to_string())?;
     let requests: OwnedFd = process.stdin.take().expect("asked for").into();
     let replies: OwnedFd = process.stdout.take().expect("asked for").into();
@@ -596,8 +596,7 @@ impl Runner<'_> {
             .iter()
             .filter_map(|(name, service)| Some((name.clone(), service.container.clone()?)))
             .collect();
-        let (_, cpus) = placement::cpus(&self.job.settings.placement);
-        bindings.cpus = cpus.unwrap_or_default();
+        bindings.cpus = self.job.settings.placement.service_cpus().to_vec();
         match &self.site {
             _ if containers.is_empty() => Ok(IndexMap::new()),
             None => unreachable!("a plan with containers has looked for an engine"),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`command`] | runs a command within a deadline |
 //! | [`process`], [`account`], [`listener`] | which processes run, as whom, and which one listens where |
+//! | [`cpus`] | the CPUs of this process |
 //! | [`private`] | files that nobody else can read |
 //! | [`facts`], [`digest`] | small files of `/proc` and `/sys`; digests of files |
 //! | [`interrupt`], [`lines`] | bounds on waiting: interrupts, deadlines, limits |
@@ -12,6 +13,7 @@
 
 pub mod account;
 pub mod command;
+pub mod cpus;
 pub mod digest;
 pub mod executable;
 pub mod facts;

@@ -11,10 +11,7 @@ use lasthop_load::{
 use lasthop_model::record::Seen;
 
 use super::{OWN, Round};
-use crate::{
-    run::{Runner, placement},
-    service::null,
-};
+use crate::{run::Runner, service::null};
 
 /// Phases of a calibration. Starting its server takes about as long again.
 const PHASES: TrialPhases = TrialPhases { warm_up_ns: 20_000_000, measure_ns: 100_000_000 };
@@ -60,9 +57,9 @@ fn kind(spec: &Spec) -> String {
 }
 
 fn one(round: &mut Round, runner: &Runner<'_>, spec: &Spec) -> Option<f64> {
-    let (_, cpus) = placement::cpus(&runner.job.settings.placement);
+    let cpus = runner.job.settings.placement.service_cpus();
     let go_on = || !runner.is_cut_short();
-    let server = null::start(runner.guard, runner.sandbox, spec, &cpus.unwrap_or_default(), go_on).ok()?;
+    let server = null::start(runner.guard, runner.sandbox, spec, cpus, go_on).ok()?;
     let running = round.drivers.get_mut(OWN)?;
     let prepared = running.prepare(runner.away.as_ref(), CASE, &server.spec);
     let result = prepared.and_then(|_| running.driver.trial(CASE, PHASES));
