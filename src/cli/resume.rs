@@ -5,16 +5,15 @@ use std::process::ExitCode;
 use lasthop_core::{
     experiment::plan::Plan,
     record::Store,
-    run::{self, Job, consent::Consent, resume::Unfinished},
+    run::{Job, consent::Consent, resume::Unfinished},
+    service::locate::Locator,
 };
 
 use super::{
     args,
-    context::{catalog, command_line, home, locator},
+    context::{catalog, command_line, home},
     output::{CliError, agreed, can_ask, talk},
-    progress::{Progress, Talk},
-    run::{conclude, not_run, sweep},
-    signals::watch_signals,
+    run::carry_out,
 };
 
 /// Asks for consent to execute what a record names.
@@ -39,27 +38,7 @@ pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
         confirm(&consent)?;
     }
     let settings = unfinished.settings(arguments.budget).map_err(CliError::usage)?;
-    let programs = args::Programs {
-        programs: origin.programs.clone().into_iter().collect(),
-        engine: origin.engine,
-        images: origin.images,
-    };
-    let locator = locator(&home, &plan.experiment.name, &programs);
-    sweep();
-    watch_signals()?;
-    let mut progress = Progress::new(Talk::choose(arguments.talk.quiet, arguments.talk.no_progress));
-    let job = Job {
-        plan: &plan,
-        settings,
-        locator: &locator,
-        engine: origin.engine,
-        images: origin.images,
-        whole_round: false,
-        remote: origin.remote.clone(),
-        home: &home,
-        command: command_line(),
-        origin: Some(origin),
-    };
-    let outcome = run::resume(&job, unfinished, &mut |event| progress.show(event)).map_err(not_run)?;
-    conclude(&outcome, &arguments.output)
+    let locator = Locator::new(&home, &plan.experiment.name, origin.programs.clone());
+    let job = Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin);
+    carry_out(&job, Some(unfinished), &arguments.talk, &arguments.output)
 }

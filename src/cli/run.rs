@@ -8,7 +8,7 @@ use std::{
 use lasthop_core::{
     experiment::{digest, model::Source, plan::Plan, settings::Overrides},
     record, report,
-    run::{self, Job, Outcome, RunError},
+    run::{self, Job, Outcome, RunError, resume::Unfinished},
     service::guard,
 };
 use lasthop_model::{
@@ -45,23 +45,22 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     let home = home()?;
     let locator = locator(&home, &plan.experiment.name, &options.programs);
     let origin = origin(&plan, wanted, options)?;
+    let job = Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin);
+    carry_out(&job, None, &options.talk, &options.output)
+}
+
+/// Runs a job, or resumes an unfinished run, and reports the result.
+pub fn carry_out(
+    job: &Job<'_>,
+    unfinished: Option<Unfinished>,
+    talk: &args::TalkOptions,
+    output: &args::OutputOptions,
+) -> Result<ExitCode, CliError> {
     sweep();
     watch_signals()?;
-    let mut progress = Progress::new(Talk::choose(options.talk.quiet, options.talk.no_progress));
-    let job = Job {
-        plan: &plan,
-        settings,
-        locator: &locator,
-        engine: options.programs.engine,
-        images: options.programs.images,
-        remote: options.drivers.remote(),
-        home: &home,
-        command: command_line(),
-        whole_round: false,
-        origin: Some(origin),
-    };
-    let outcome = run::execute(&job, &mut |event| progress.show(event)).map_err(not_run)?;
-    conclude(&outcome, &options.output)
+    let mut progress = Progress::new(Talk::choose(talk.quiet, talk.no_progress));
+    let outcome = run::carry_out(job, unfinished, &mut |event| progress.show(event)).map_err(not_run)?;
+    conclude(&outcome, output)
 }
 
 /// Removes what killed lasthop processes left behind.
@@ -82,7 +81,7 @@ pub fn sweep() {
 }
 
 /// The error and exit code of a run that did not start.
-pub fn not_run(error: RunError) -> CliError {
+fn not_run(error: RunError) -> CliError {
     match error {
         RunError::Interrupted => CliError::interrupted(error),
         RunError::Changed(changed) => CliError::usage(changed),
@@ -91,7 +90,7 @@ pub fn not_run(error: RunError) -> CliError {
 }
 
 /// Reports a run that has just ended, and chooses the exit code.
-pub fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode, CliError> {
+fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode, CliError> {
     let summary = summarise(&outcome.record)?;
     record::keep_headline(&outcome.record, &report::headline(&summary)).map_err(CliError::failed)?;
     deliver(&summary, output)?;

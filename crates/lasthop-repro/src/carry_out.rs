@@ -353,18 +353,12 @@ impl Job<'_> {
         let settings = plan.settings(overrides).map_err(|error| Trouble::Other(error.to_string()))?;
         let locator = Locator::new(options.home, &plan.experiment.name, options.programs.clone());
         let job = run::Job {
-            plan,
-            settings,
-            locator: &locator,
-            home: options.into,
-            command: options.command.clone(),
-            whole_round: true,
             engine: options.engine,
             images: options.images,
-            remote: lasthop_model::driver::Remote::default(),
-            origin: None,
+            whole_round: true,
+            ..run::Job::new(plan, settings, &locator, options.into, options.command.clone())
         };
-        let outcome = run::execute(&job, tell).map_err(|error| match error {
+        let outcome = run::carry_out(&job, None, tell).map_err(|error| match error {
             RunError::Missing(cause) => Trouble::Missing(cause),
             other => Trouble::Other(other.to_string()),
         })?;

@@ -41,6 +41,32 @@ pub struct Job<'a> {
     pub origin: Option<Origin>,
 }
 
+impl<'a> Job<'a> {
+    /// A job that cannot be resumed, with any engine, images as usual, and a driver that needs no ssh.
+    #[must_use]
+    pub fn new(plan: &'a Plan, settings: Settings, locator: &'a Locator, home: &'a Home, command: Vec<String>) -> Self {
+        Self {
+            plan,
+            settings,
+            locator,
+            home,
+            command,
+            engine: None,
+            images: Images::default(),
+            remote: Remote::default(),
+            whole_round: false,
+            origin: None,
+        }
+    }
+
+    /// The job with what its origin says, for `lasthop resume`.
+    #[must_use]
+    pub fn with_origin(self, origin: Origin) -> Self {
+        let (engine, images, remote) = (origin.engine, origin.images, origin.remote.clone());
+        Self { engine, images, remote, origin: Some(origin), ..self }
+    }
+}
+
 /// A run could not be started or recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A round ends its services before the next one begins. After each round, the run checks whether every interval is
-//! narrow enough; before each block, whether the time is used up. A resumed run starts with a new round ([`resume()`]).
+//! narrow enough; before each block, whether the time is used up. A resumed run starts with a new round ([`resume`]).
 
 pub mod away;
 pub mod consent;
@@ -63,32 +63,26 @@ pub struct Outcome {
     pub stopped: Stopped,
 }
 
-/// Runs a job and leaves its record.
+/// Runs a job and leaves its record, or continues that of an unfinished run. The budget in the job's settings is that
+/// of the whole run.
 ///
 /// # Errors
-/// [`RunError`] if nothing could be started or written. Failures of services are rows of the record, not errors.
-pub fn execute(job: &Job<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
-    carry_out(job, None, tell).map_err(unless_cut_off)
-}
-
-/// Resumes a run in its record. The budget in the job's settings is that of the whole run.
-///
-/// # Errors
-/// As [`execute`], and [`RunError::Changed`] if the machine or a program has changed.
-pub fn resume(job: &Job<'_>, run: Unfinished, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome, RunError> {
-    carry_out(job, Some(run), tell).map_err(unless_cut_off)
-}
-
-/// An interrupt is not a failure.
-fn unless_cut_off(error: RunError) -> RunError {
-    match error {
+/// [`RunError`] if nothing could be started or written, or if a resumed run would measure something else. Failures of
+/// services are rows of the record, not errors.
+pub fn carry_out(
+    job: &Job<'_>,
+    unfinished: Option<Unfinished>,
+    tell: &mut dyn FnMut(&Event<'_>),
+) -> Result<Outcome, RunError> {
+    measure(job, unfinished, tell).map_err(|error| match error {
         RunError::Write(_) | RunError::Changed(_) => error,
+        // An interrupt is not a failure.
         _ if interrupt::heard() => RunError::Interrupted,
         _ => error,
-    }
+    })
 }
 
-fn carry_out(
+fn measure(
     job: &Job<'_>,
     unfinished: Option<Unfinished>,
     tell: &mut dyn FnMut(&Event<'_>),
