@@ -15,7 +15,7 @@ use lasthop_core::{
         guard::Guard,
         readiness,
         sandbox::{SOCKET_PATH_LIMIT, Sandbox, Wanted},
-        stack::{Stack, StackPlan, Stage, StartError},
+        stack::{Stack, StackPlan, StartError},
     },
     system::process::{self, Stat},
 };
@@ -24,6 +24,7 @@ use lasthop_model::{
     binding::{Bindings, ServiceBinding},
     container::{Network, RenderedContainer},
     engine::EngineKind,
+    record::Stage,
     service::{Ready, ReadyCheck, RenderedService, Stop},
 };
 

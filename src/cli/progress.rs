@@ -9,6 +9,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lasthop_core::{analyse::ProgressLine, run::event::Event, system::interrupt, text};
+use lasthop_model::record::Stage;
 
 use super::output::talk;
 
@@ -131,7 +132,7 @@ impl Progress {
     }
 
     /// Shows each cause once, because a service that does not start fails every case in every round.
-    fn warn(&mut self, case: &str, stage: &str, cause: &str) {
+    fn warn(&mut self, case: &str, stage: &Stage, cause: &str) {
         if !self.shown.iter().any(|shown| shown == cause) {
             self.shown.push(cause.to_owned());
             self.bar.suspend(|| talk(&format!("warning: {case} failed ({stage}): {cause}")));

@@ -15,6 +15,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     ops::{Deref, DerefMut},
     path::PathBuf,
     slice,
@@ -27,6 +28,7 @@ use lasthop_load::{
     TrialResult,
     result::Proof,
     spec::{Arrivals, Model, Spec, Transport},
+    wire,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -465,10 +467,49 @@ pub struct Failure {
     pub block: Option<u32>,
     pub case: String,
     /// `locate`, `prepare`, `start`, `ready`, `connect`, `verify`, `trial`, `stop`.
-    pub stage: String,
+    #[schemars(with = "String")]
+    pub stage: Stage,
     pub cause: String,
     /// Last lines of the log of the service that failed, if one did.
     pub log: String,
+}
+
+/// Where a case failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// A program or an image is missing.
+    Locate,
+    Prepare,
+    Start,
+    Ready,
+    /// The driver cannot carry out the load.
+    Spec,
+    Connect,
+    /// The replies before the measurement were wrong.
+    Verify,
+    Trial,
+    Stop,
+    /// In a record of another version.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl From<wire::Stage> for Stage {
+    fn from(stage: wire::Stage) -> Self {
+        match stage {
+            wire::Stage::Spec => Self::Spec,
+            wire::Stage::Connect => Self::Connect,
+            wire::Stage::Verify => Self::Verify,
+            wire::Stage::Trial => Self::Trial,
+        }
+    }
 }
 
 /// `end.json`
@@ -510,5 +551,15 @@ mod tests {
         assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::from_str::<serde_json::Value>(load).unwrap());
         let chosen: Selection = serde_json::from_str(r#"{"only":[],"set":[],"aa":false,"drivers":[]}"#).unwrap();
         assert_eq!(chosen, Selection::default());
+    }
+
+    #[test]
+    fn a_stage_of_another_version_is_kept() {
+        let read = |text: &str| serde_json::from_str::<Stage>(text).unwrap();
+        for (text, stage) in [("\"ready\"", Stage::Ready), ("\"thaw\"", Stage::Other("thaw".to_owned()))] {
+            assert_eq!(read(text), stage);
+            assert_eq!(serde_json::to_string(&stage).unwrap(), text);
+            assert_eq!(format!("\"{stage}\""), text);
+        }
     }
 }

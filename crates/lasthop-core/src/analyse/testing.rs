@@ -12,7 +12,7 @@ use lasthop_model::{
     observation::{MachineUsage, NetworkCounters, Observations, RoleUsage},
     record::{
         CasePlan, CaseProof, Environment, ExperimentSummary, FactorSummary, Failure, LoadSummary, MeasuredTrial,
-        Placement, RoundRecord, RunEnd, RunHeader, Settings, Stopped, TrialRecord, VERSION,
+        Placement, RoundRecord, RunEnd, RunHeader, Settings, Stage, Stopped, TrialRecord, VERSION,
     },
 };
 use lasthop_stats::random::Draws;
@@ -310,7 +310,7 @@ pub fn fail(data: &mut RunData, case: &str, when: impl Fn(&MeasuredTrial) -> boo
                 round: trial.round,
                 block: Some(trial.block),
                 case: case.to_owned(),
-                stage: "trial".to_owned(),
+                stage: Stage::Trial,
                 cause: "the server died".to_owned(),
                 log: "signal 11".to_owned(),
             },

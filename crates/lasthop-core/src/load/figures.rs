@@ -9,6 +9,7 @@ use lasthop_load::{
     result::{ErrorClass, ErrorCount, Proof},
     spec::{Engine, Model, Reuse},
 };
+use lasthop_model::record::Stage;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -201,8 +202,7 @@ impl Figures {
         };
         let spec = job.spec.clone();
         let outcome = Outcome { spec, proof: nothing, result, cut_short: false, headroom: Headroom::NotAsked };
-        let stage = serde_json::to_value(error.stage).ok().and_then(|stage| Some(stage.as_str()?.to_owned()));
-        let failure = FailureFigures { stage: stage.unwrap_or_default(), cause: error.cause.clone() };
+        let failure = FailureFigures { stage: Stage::from(error.stage).to_string(), cause: error.cause.clone() };
         Self { seconds: 0.0, proof: None, failure: Some(failure), ..Self::new(job, &outcome) }
     }
 

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use lasthop_load::spec::{Arrivals, Transport};
-use lasthop_model::record::{Environment, Failure, LoadSummary, Placement, ProgramVersion, Stopped};
+use lasthop_model::record::{Environment, Failure, LoadSummary, Placement, ProgramVersion, Stage, Stopped};
 
 use crate::analyse::summary::*;
 
@@ -306,7 +306,7 @@ pub fn failed_case() -> Summary {
         round,
         block: None,
         case: case.clone(),
-        stage: "ready".into(),
+        stage: Stage::Ready,
         cause: "server did not accept a connection on 127.0.0.1:40311 within 5 s".into(),
         log:
             "starting\n\u{1b}[31mERROR\u{1b}[0m cannot load /run/lasthop/certificate-with-a-very-long-name/server.pem: \
@@ -328,7 +328,7 @@ pub fn failed_reference() -> Summary {
         round: 0,
         block: None,
         case,
-        stage: "start".into(),
+        stage: Stage::Start,
         cause: "address 127.0.0.1:8000 is in use".into(),
         log: String::new(),
     }];

@@ -9,8 +9,9 @@ use lasthop_load::{
     TrialResult,
     result::{Proof, Reported},
     spec::Spec,
-    wire::{self, Reply, Request, Stage, TrialPhases},
+    wire::{self, Reply, Request, TrialPhases},
 };
+use lasthop_model::record::Stage;
 
 use crate::system::lines::{LineError, Lines};
 
@@ -19,7 +20,7 @@ use crate::system::lines::{LineError, Lines};
 pub enum DriverError {
     /// The driver is alive and says why it could not do it.
     #[error("{cause}")]
-    Refused { stage: Stage, cause: String },
+    Refused { stage: wire::Stage, cause: String },
     #[error("the driver ended unexpectedly")]
     Ended,
     #[error("the driver did not answer within {0:?}")]
@@ -57,14 +58,11 @@ impl DriverError {
         matches!(self, Self::Refused { .. } | Self::Absurd(_))
     }
 
-    /// Stage of the failure, as in records.
     #[must_use]
-    pub fn stage(&self) -> &'static str {
+    pub fn stage(&self) -> Stage {
         match self {
-            Self::Refused { stage: Stage::Spec, .. } => "spec",
-            Self::Refused { stage: Stage::Connect, .. } => "connect",
-            Self::Refused { stage: Stage::Verify, .. } => "verify",
-            _ => "trial",
+            Self::Refused { stage, .. } => (*stage).into(),
+            _ => Stage::Trial,
         }
     }
 }
@@ -235,7 +233,7 @@ mod tests {
         .unwrap();
         let error = driver.trial("a", TrialPhases { warm_up_ns: 1, measure_ns: 1 }).unwrap_err();
         assert!(error.is_alive());
-        assert_eq!((error.stage(), error.to_string().as_str()), ("verify", "status 500"));
+        assert_eq!((error.stage(), error.to_string().as_str()), (Stage::Verify, "status 500"));
         driver.close("a").unwrap();
     }
 

@@ -15,13 +15,13 @@ use lasthop_load::{
     TrialResult,
     result::Proof,
     spec::{Model, Spec},
-    wire::{Stage as WireStage, TrialPhases},
+    wire::{self, TrialPhases},
 };
 use lasthop_model::{
     binding::{Bindings, service_of},
     driver::ToolChoice,
     observation::{InContainer, Role},
-    record::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stopped, TrialRecord},
+    record::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stage, Stopped, TrialRecord},
 };
 use lasthop_stats::random;
 use lasthop_tool::{self, Tool, drive::Foreign};
@@ -95,14 +95,14 @@ impl RunningDriver {
     /// Prepares a case, with the paths of files as they are where the driver runs.
     fn prepare(&mut self, away: Option<&Away>, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
         let there = away.map(|away| away.localise(spec)).transpose();
-        let there = there.map_err(|cause| DriverError::Refused { stage: WireStage::Spec, cause })?;
+        let there = there.map_err(|cause| DriverError::Refused { stage: wire::Stage::Spec, cause })?;
         self.driver.prepare(case, there.as_ref().unwrap_or(spec))
     }
 }
 
 /// A failure before it has its round and its case.
 struct Trouble {
-    stage: String,
+    stage: Stage,
     cause: String,
     log: String,
 }
@@ -110,7 +110,7 @@ struct Trouble {
 impl From<&StartError> for Trouble {
     fn from(error: &StartError) -> Self {
         Self {
-            stage: error.stage.name().to_owned(),
+            stage: error.stage.clone(),
             cause: format!("service `{}`: {}", error.service, error.cause),
             log: error.log.clone(),
         }
@@ -118,13 +118,18 @@ impl From<&StartError> for Trouble {
 }
 
 impl Trouble {
-    fn ended(stage: &str, instance: &Instance, exit: Exit) -> Self {
-        let cause = format!("service `{}` {exit}", instance.name);
-        Self { stage: stage.to_owned(), cause, log: instance.log_tail() }
+    /// Without a log.
+    fn at(stage: Stage, cause: impl ToString) -> Self {
+        Self { stage, cause: cause.to_string(), log: String::new() }
     }
 
-    fn plan(cause: &impl ToString) -> Self {
-        Self { stage: "prepare".to_owned(), cause: cause.to_string(), log: String::new() }
+    fn ended(stage: Stage, instance: &Instance, exit: Exit) -> Self {
+        let cause = format!("service `{}` {exit}", instance.name);
+        Self { stage, cause, log: instance.log_tail() }
+    }
+
+    fn preparing(cause: impl ToString) -> Self {
+        Self::at(Stage::Prepare, cause)
     }
 }
 
@@ -226,12 +231,12 @@ impl Round {
         bindings: &Bindings,
     ) -> Result<(String, CaseProof), Trouble> {
         let plan = runner.job.plan;
-        let mut load = plan.load(case, bindings).map_err(|error| Trouble::plan(&error))?;
+        let mut load = plan.load(case, bindings).map_err(Trouble::preparing)?;
         if let Model::Open(open) = &mut load.spec.model {
             open.seed = self.arrivals_seed(runner);
         }
         if let Some(cause) = runner.away.as_ref().and_then(|away| away.refuses(&load.spec.endpoint.address)) {
-            return Err(Trouble { stage: "connect".to_owned(), cause, log: String::new() });
+            return Err(Trouble::at(Stage::Connect, cause));
         }
         let tool = tool_of(&case.levels);
         let command = match tool {
@@ -240,7 +245,7 @@ impl Round {
         };
         let name = command.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
         self.driver(runner, &name, command.as_deref())?;
-        let wanted = plan.proof(case, bindings).map_err(|error| Trouble::plan(&error))?;
+        let wanted = plan.proof(case, bindings).map_err(Trouble::preparing)?;
         let running = self.drivers.get_mut(&name).expect("it has just been started");
         let driven = running.prepare(runner.away.as_ref(), &case.case, &load.spec).and_then(|proof| {
             // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
@@ -254,7 +259,7 @@ impl Round {
         let link = match wanted {
             Some(wanted) => {
                 Some(probe::link(&load.spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
-                    stage: "verify".to_owned(),
+                    stage: Stage::Verify,
                     cause: format!("the application does not say which connection a request came over: {cause}"),
                     log: self.log_of(case),
                 })?)
@@ -294,7 +299,7 @@ impl Round {
                 .join(format!("driver-{}.log", self.drivers_started));
             self.drivers_started += 1;
             let running = start_driver(runner, command, &log).map_err(|cause| Trouble {
-                stage: "start".to_owned(),
+                stage: Stage::Start,
                 cause,
                 log: crate::service::stack::tail(&log),
             })?;
@@ -342,8 +347,7 @@ impl Round {
         let Some(running) = self.drivers.get_mut(&name).filter(|running| running.process.pid == pid) else {
             // It ended during another case, whose row has the reason.
             self.ready[index] = None;
-            let trouble =
-                Trouble { stage: "trial".to_owned(), cause: DriverError::Ended.to_string(), log: String::new() };
+            let trouble = Trouble::at(Stage::Trial, DriverError::Ended);
             return runner.fail(self.failure(Some(block), case, trouble));
         };
         let watch = Pause::watch();
@@ -439,21 +443,21 @@ impl Round {
             return ended;
         }
         if error.is_alive() {
-            return Trouble { stage: error.stage().to_owned(), cause: error.to_string(), log: self.log_of(case) };
+            return Trouble { stage: error.stage(), cause: error.to_string(), log: self.log_of(case) };
         }
         let log = self.drivers.remove(name).map(|dead| crate::service::stack::tail(&dead.log)).unwrap_or_default();
         let explained = runner.away.as_ref().map(Away::explain_end).unwrap_or_default();
-        Trouble { stage: error.stage().to_owned(), cause: format!("{error}{explained}"), log }
+        Trouble { stage: error.stage(), cause: format!("{error}{explained}"), log }
     }
 
     /// Why a trial had too few right answers.
     fn unanswered(&mut self, case: &CasePlan, cause: String) -> Trouble {
-        let ended = self.ended(case, "trial", &cause);
-        ended.unwrap_or_else(|| Trouble { stage: "trial".to_owned(), cause, log: self.log_of(case) })
+        let ended = self.ended(case, Stage::Trial, &cause);
+        ended.unwrap_or_else(|| Trouble { stage: Stage::Trial, cause, log: self.log_of(case) })
     }
 
     /// If a service has died meanwhile, that explains more than a reset connection.
-    fn ended(&mut self, case: &CasePlan, stage: &str, seen: impl Display) -> Option<Trouble> {
+    fn ended(&mut self, case: &CasePlan, stage: Stage, seen: impl Display) -> Option<Trouble> {
         let (instance, exit) = self.stacks[case.stack].as_mut()?.died()?;
         let ended = Trouble::ended(stage, instance, exit);
         Some(Trouble { cause: format!("{} ({seen})", ended.cause), ..ended })
@@ -464,7 +468,7 @@ impl Round {
     fn alive(&self, case: &CasePlan) -> Result<(), Trouble> {
         match self.stacks[case.stack].as_ref().and_then(|up| up.stack.died()) {
             None => Ok(()),
-            Some((instance, exit)) => Err(Trouble::ended("trial", instance, exit)),
+            Some((instance, exit)) => Err(Trouble::ended(Stage::Trial, instance, exit)),
         }
     }
 
@@ -541,18 +545,14 @@ impl Runner<'_> {
         let located = self.programs.tool(tool.name);
         let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool.name);
         let scratch = self.sandbox.path().join(format!("tool-{}", tool.name));
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&scratch)
-            .map_err(|error| Trouble::plan(&error))?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch).map_err(Trouble::preparing)?;
         let foreign = Foreign {
             choice: choice.cloned().unwrap_or_else(|| ToolChoice::plain(tool.name)),
             program: located.path.clone(),
             version: located.version.clone(),
             scratch,
         };
-        let own = own_executable().map_err(|cause| Trouble::plan(&cause))?;
+        let own = own_executable().map_err(Trouble::preparing)?;
         let json = serde_json::to_string(&foreign).expect("plain data with text keys");
         Ok(vec![own, "drive".to_owned(), "--foreign".to_owned(), json])
     }
@@ -565,27 +565,25 @@ impl Runner<'_> {
     fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
         let may_bring = stack.services.values().any(|service| site::may_bring(self.job, service));
         if let (true, Some(Err(error))) = (may_bring, &self.site) {
-            return Err(Trouble { stage: "locate".to_owned(), cause: error.to_string(), log: String::new() });
+            return Err(Trouble::at(Stage::Locate, error));
         }
         if let Some((service, error)) = self.programs.missing(stack, |service| self.program_in_image(service).is_some())
         {
-            let cause = format!("service `{service}`: {error}");
-            return Err(Trouble { stage: "locate".to_owned(), cause, log: String::new() });
+            return Err(Trouble::at(Stage::Locate, format!("service `{service}`: {error}")));
         }
         let contained = stack.services.values().any(|service| service.container.is_some());
         let wanted: Vec<Wanted> =
             stack.services.iter().map(|(name, service)| self.wanted_service(name, service, contained)).collect();
         let record = self.writer.services();
-        let mut bindings =
-            self.sandbox.bind(&record, round, stack.number, &wanted).map_err(|error| Trouble::plan(&error))?;
+        let mut bindings = self.sandbox.bind(&record, round, stack.number, &wanted).map_err(Trouble::preparing)?;
         let containers = self.contain(stack, &mut bindings)?;
         if let Some(away) = &self.away {
             let cases = self.job.plan.cases.iter().filter(|case| case.stack == stack.number);
             for target in cases.map(|case| case.load.target.as_str()).collect::<BTreeSet<_>>() {
-                away.place(&mut bindings, target, &containers).map_err(|cause| Trouble::plan(&cause))?;
+                away.place(&mut bindings, target, &containers).map_err(Trouble::preparing)?;
             }
         }
-        let services = self.job.plan.services(stack, &bindings).map_err(|error| Trouble::plan(&error))?;
+        let services = self.job.plan.services(stack, &bindings).map_err(Trouble::preparing)?;
         Ok(StackPlan { bindings, services, containers })
     }
 
@@ -600,10 +598,8 @@ impl Runner<'_> {
         match &self.site {
             _ if containers.is_empty() => Ok(IndexMap::new()),
             None => unreachable!("a plan with containers has looked for an engine"),
-            Some(Ok(site)) => site.place(bindings, &containers).map_err(|error| Trouble::plan(&error)),
-            Some(Err(error)) => {
-                Err(Trouble { stage: "locate".to_owned(), cause: error.to_string(), log: String::new() })
-            }
+            Some(Ok(site)) => site.place(bindings, &containers).map_err(Trouble::preparing),
+            Some(Err(error)) => Err(Trouble::at(Stage::Locate, error)),
         }
     }
 

@@ -17,9 +17,9 @@ use lasthop_load::spec::Endpoint;
 use lasthop_model::{
     binding::Bindings,
     observation::InContainer,
+    record::Stage,
     service::{RenderedService, Stop},
 };
-use serde::{Deserialize, Serialize};
 
 use super::{
     container::{
@@ -49,37 +49,13 @@ pub struct StackPlan {
     pub containers: IndexMap<String, Housing>,
 }
 
-/// Where the life of a service went wrong. The words are those of `record::schema::Failure::stage`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stage {
-    Locate,
-    Prepare,
-    Start,
-    Ready,
-    Stop,
-}
-
-impl Stage {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Locate => "locate",
-            Self::Prepare => "prepare",
-            Self::Start => "start",
-            Self::Ready => "ready",
-            Self::Stop => "stop",
-        }
-    }
-}
-
 /// A service that could not be started or stopped.
 #[derive(Debug, thiserror::Error)]
-#[error("service `{service}` failed ({}): {cause}{}", stage.name(), shown(log))]
+#[error("service `{service}` failed ({stage}): {cause}{}", shown(log))]
 pub struct StartError {
     pub service: String,
     pub stage: Stage,
-    pub cause: StartCause,
+    pub cause: Box<StartCause>,
     /// The last 20 lines of its log.
     pub log: String,
 }
@@ -224,7 +200,7 @@ impl Instance {
         stop().map_err(|cause| StartError {
             service: self.name.clone(),
             stage: Stage::Stop,
-            cause,
+            cause: Box::new(cause),
             log: self.log_tail(),
         })
     }

@@ -1,7 +1,7 @@
 //! Failures: stage, cause and the last lines of the log. A failure that repeats in several rounds is shown once.
 
 use indexmap::IndexMap;
-use lasthop_model::record::Failure;
+use lasthop_model::record::{Failure, Stage};
 
 use super::{parts, verdicts::sentence};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
-    let mut kinds: IndexMap<(&str, String), Vec<&Failure>> = IndexMap::new();
+    let mut kinds: IndexMap<(&Stage, String), Vec<&Failure>> = IndexMap::new();
     for failure in &summary.failures {
         kinds.entry((&failure.stage, kind(&failure.cause))).or_default().push(failure);
     }

@@ -1,7 +1,7 @@
 //! The verdict in words, and what you must know before you read it.
 
 use indexmap::IndexMap;
-use lasthop_model::record::Stopped;
+use lasthop_model::record::{Stage, Stopped};
 
 use super::parts::{self, terms};
 use crate::{
@@ -127,8 +127,8 @@ fn failed(summary: &Summary, group: &Group<'_>, case: &CaseSummary) -> Text {
 }
 
 /// Stage at which a case failed first.
-pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a str> {
-    summary.failures.iter().find(|failure| failure.case == case.case).map(|failure| failure.stage.as_str())
+pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a Stage> {
+    summary.failures.iter().find(|failure| failure.case == case.case).map(|failure| &failure.stage)
 }
 
 /// One sentence per transport, over all groups.

@@ -12,10 +12,11 @@ use std::{
 use lasthop_load::spec::Address;
 use lasthop_model::{
     binding::{LOG, ServiceBinding},
+    record::Stage,
     service::RenderedService,
 };
 
-use super::{Instance, Life, StackPlan, Stage, StartCause, StartError, stop_signal, tail};
+use super::{Instance, Life, StackPlan, StartCause, StartError, stop_signal, tail};
 use crate::{
     service::{
         container::{launch::Launch, site::Housing},
@@ -48,7 +49,7 @@ struct Up {
 /// # Errors
 /// The stage, the cause and the end of its log.
 pub(super) fn service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> Result<Instance, StartError> {
-    let failed = |stage, cause, log| StartError { service: service.name.clone(), stage, cause, log };
+    let failed = |stage, cause, log| StartError { service: service.name.clone(), stage, cause: Box::new(cause), log };
     let Some(binding) = plan.bindings.services.get(&service.name) else {
         return Err(failed(Stage::Start, StartCause::Unbound, String::new()));
     };
