@@ -28,7 +28,7 @@ use super::{
     model::{Experiment, Factor, Recipe, Source},
     pace::{self, LEAST_IN_A_TRIAL, Place},
     quantity::written,
-    render::{RenderError, RenderedLoad, RenderedProof, Renderer, url_text},
+    render::{RenderError, RenderedCase, Renderer, url_text},
     template::TemplateError,
 };
 
@@ -182,20 +182,12 @@ impl Plan {
         self.renderer(&stack.levels, bindings).services()
     }
 
-    /// What the driver is told for a case in a round.
+    /// A case with the addresses of a round filled in.
     ///
     /// # Errors
     /// When a template cannot be rendered, or a service has no binding.
-    pub fn load(&self, case: &CasePlan, bindings: &Bindings) -> Result<RenderedLoad, RenderError> {
-        self.renderer(&case.levels, bindings).load()
-    }
-
-    /// What the link of a case must turn out to be; `None` if the experiment has no way to ask.
-    ///
-    /// # Errors
-    /// When a template cannot be rendered.
-    pub fn proof(&self, case: &CasePlan, bindings: &Bindings) -> Result<Option<RenderedProof>, RenderError> {
-        self.renderer(&case.levels, bindings).proof()
+    pub fn render(&self, case: &CasePlan, bindings: &Bindings) -> Result<RenderedCase, RenderError> {
+        self.renderer(&case.levels, bindings).case()
     }
 
     fn renderer<'a>(&'a self, levels: &'a Levels, bindings: &'a Bindings) -> Renderer<'a> {
@@ -315,7 +307,7 @@ fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, Facto
     chosen.iter().map(summary).collect()
 }
 
-fn case_plan(case: &NamedCase, stack: usize, load: &RenderedLoad) -> CasePlan {
+fn case_plan(case: &NamedCase, stack: usize, load: &RenderedCase) -> CasePlan {
     CasePlan {
         case: case.id.clone(),
         levels: case.levels.clone(),
@@ -372,7 +364,7 @@ const NODELAY: &str = "driver: nodelay";
 /// A case as far as it is known before anything has an address.
 struct Portrayed {
     portrait: Portrait,
-    load: RenderedLoad,
+    load: RenderedCase,
     services: IndexMap<String, StackService>,
 }
 
@@ -389,7 +381,7 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, Rende
         container::check_volumes(&experiment.link.from, &experiment.link.to, &containers)?;
     }
     draw_containers(&containers, &mut portrait);
-    let load = renderer.load()?;
+    let load = renderer.case()?;
     portrait.insert(LOAD.to_owned(), draw_load(&load));
     if !case.transport.is_unix() {
         portrait.insert(NODELAY.to_owned(), format!("{}\n", load.spec.socket.nodelay));
@@ -449,7 +441,7 @@ fn lines(words: &[String]) -> String {
 }
 
 /// The load without what belongs to the transport: the endpoint and the option of TCP.
-fn draw_load(load: &RenderedLoad) -> String {
+fn draw_load(load: &RenderedCase) -> String {
     let mut spec = serde_json::to_value(&load.spec).expect("a specification is plain data");
     spec.as_object_mut().and_then(|fields| fields.shift_remove("endpoint"));
     spec.pointer_mut("/socket").and_then(Value::as_object_mut).and_then(|socket| socket.shift_remove("nodelay"));
@@ -641,7 +633,7 @@ mod tests {
         assert_eq!(front.container.as_ref().unwrap().network, Network::Bridge);
         assert!(plan.stacks[3].services["haproxy"].container.is_none(), "it is where nginx is");
         let bindings = placeholders(&plan.experiment, &plan.stacks[1].levels).unwrap();
-        let load = plan.load(&plan.cases[1], &bindings).unwrap();
+        let load = plan.render(&plan.cases[1], &bindings).unwrap();
         assert_eq!(load.spec.endpoint, bindings.services["haproxy"].endpoint());
     }
 
@@ -841,7 +833,7 @@ mod tests {
         for case in &planned.cases {
             assert_eq!((case.load.rate, case.load.arrivals), (Some(2000.0), Some(Arrivals::Poisson)));
         }
-        let load = planned.load(&planned.cases[0], &bindings).unwrap();
+        let load = planned.render(&planned.cases[0], &bindings).unwrap();
         assert_eq!(load.spec.model, Model::Open(OpenLoop { rate: 2000.0, arrivals: Arrivals::Poisson, seed: 0 }));
         let closed = plan("sockets", &at("0"));
         assert_eq!((closed.cases[0].load.rate, closed.cases[0].load.arrivals), (None, None));
@@ -923,8 +915,8 @@ mod tests {
         assert!(configuration.contains("server unix:/@run@/gunicorn/socket max_fails=0;"), "{configuration}");
         assert!(configuration.contains("listen 127.0.0.1:60002 backlog=1024;"), "{configuration}");
         assert!(!configuration.contains("user "), "{configuration}");
-        let load = plan.load(&plan.cases[0], &bindings).unwrap();
+        let load = plan.render(&plan.cases[0], &bindings).unwrap();
         assert_eq!(load.spec.endpoint, bindings.services["nginx"].endpoint());
-        assert_eq!(plan.proof(&plan.cases[0], &bindings).unwrap().unwrap().reuse, Reuse::PerRequest);
+        assert_eq!(load.proof.unwrap().reuse, Reuse::PerRequest);
     }
 }

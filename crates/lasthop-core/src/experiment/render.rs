@@ -58,9 +58,9 @@ pub enum RenderError {
     Parameter { key: String, cause: String },
 }
 
-/// What a driver is told for one case.
+/// What a driver is told for one case, and what its link must turn out to be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RenderedLoad {
+pub struct RenderedCase {
     /// The service that the driver talks to.
     pub target: String,
     pub spec: Spec,
@@ -68,6 +68,8 @@ pub struct RenderedLoad {
     pub protocol: String,
     /// Command of the experiment's own driver; `None` if lasthop drives.
     pub driver: Option<Vec<String>>,
+    /// `None` if the experiment has no way to ask.
+    pub proof: Option<RenderedProof>,
 }
 
 /// What the link of a case must turn out to be.
@@ -359,8 +361,7 @@ impl Renderer<'_> {
         })
     }
 
-    /// The specification of the load on the target's endpoint.
-    pub(super) fn load(&self) -> Result<RenderedLoad, RenderError> {
+    pub(super) fn case(&self) -> Result<RenderedCase, RenderError> {
         let load = &self.experiment.load;
         let context = Value::from(self.context());
         let text = |key: &'static str, text: &str| template::render(&format!("load.{key}"), text, &context);
@@ -388,8 +389,8 @@ impl Renderer<'_> {
             model: pace::of_case(load, &context)?,
             ..Spec::new(self.binding(&target)?.endpoint(), self.protocol(&protocol, &context)?)
         };
-        let driver = self.driver(&context)?;
-        Ok(RenderedLoad { target, spec, protocol, driver })
+        let (driver, proof) = (self.driver(&context)?, self.proof(&context)?);
+        Ok(RenderedCase { target, spec, protocol, driver, proof })
     }
 
     /// Name of the service that the driver talks to in this case.
@@ -419,11 +420,9 @@ impl Renderer<'_> {
         })
     }
 
-    /// What the live link must turn out to be, rendered.
-    pub(super) fn proof(&self) -> Result<Option<RenderedProof>, RenderError> {
+    fn proof(&self, context: &Value) -> Result<Option<RenderedProof>, RenderError> {
         let Some(proof) = &self.experiment.link.proof else { return Ok(None) };
-        let context = Value::from(self.context());
-        let text = template::render("link.proof.reuse", &proof.reuse, &context)?;
+        let text = template::render("link.proof.reuse", &proof.reuse, context)?;
         Ok(Some(RenderedProof { path: proof.path.clone(), reuse: reuse("reuse", &text)? }))
     }
 }

@@ -39,13 +39,14 @@ use crate::{
     experiment::{
         model::GivesUpRoot,
         plan::{Stack as PlannedStack, StackService, tool_of},
+        render::RenderedCase,
     },
     observe::{self, observer::Observer},
     service::{
         container::site::Housing,
         guard::{Exit, GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
-        stack::{Instance, Stack, StackPlan, StartError},
+        stack::{Instance, Stack, StackPlan, StartError, tail},
     },
     system::{executable::own_executable, interrupt},
 };
@@ -101,6 +102,7 @@ impl RunningDriver {
 }
 
 /// A failure before it has its round and its case.
+#[derive(Clone)]
 struct Trouble {
     stage: Stage,
     cause: String,
@@ -130,6 +132,11 @@ impl Trouble {
 
     fn preparing(cause: impl ToString) -> Self {
         Self::at(Stage::Prepare, cause)
+    }
+
+    fn of(self, round: u32, block: Option<u32>, case: &CasePlan) -> Failure {
+        let Self { stage, cause, log } = self;
+        Failure { round, block, case: case.case.clone(), stage, cause, log }
     }
 }
 
@@ -210,67 +217,74 @@ impl Round {
         let case = &runner.job.plan.cases[index];
         let Some(up) = &self.stacks[case.stack].as_ref().filter(|_| !runner.given_up(index)) else { return Ok(None) };
         let bindings = up.bindings.clone();
-        match self.verify(runner, case, &bindings) {
-            Ok((driver, proof)) => {
+        let proven = self.prepare(runner, case, &bindings).and_then(|(rendered, driver)| {
+            let proof = self.prove(runner, case, &bindings, rendered, &driver)?;
+            Ok((proof, driver))
+        });
+        match proven {
+            Ok((proof, driver)) => {
                 let pid = self.drivers[&driver].process.pid;
                 self.ready[index] = Some(Ready { driver, pid });
                 Ok(Some(proof))
             }
             Err(_) if runner.was_cut_off() => Ok(None),
             Err(trouble) => {
-                runner.fail(self.failure(None, case, trouble))?;
+                runner.fail(trouble.of(self.number, None, case))?;
                 Ok(None)
             }
         }
     }
 
-    fn verify(
+    /// Renders a case and starts its driver, whose name it returns.
+    fn prepare(
         &mut self,
         runner: &Runner<'_>,
         case: &CasePlan,
         bindings: &Bindings,
-    ) -> Result<(String, CaseProof), Trouble> {
-        let plan = runner.job.plan;
-        let mut load = plan.load(case, bindings).map_err(Trouble::preparing)?;
-        if let Model::Open(open) = &mut load.spec.model {
+    ) -> Result<(RenderedCase, String), Trouble> {
+        let mut rendered = runner.job.plan.render(case, bindings).map_err(Trouble::preparing)?;
+        if let Model::Open(open) = &mut rendered.spec.model {
             open.seed = self.arrivals_seed(runner);
         }
-        if let Some(cause) = runner.away.as_ref().and_then(|away| away.refuses(&load.spec.endpoint.address)) {
+        if let Some(cause) = runner.away.as_ref().and_then(|away| away.refuses(&rendered.spec.endpoint.address)) {
             return Err(Trouble::at(Stage::Connect, cause));
         }
-        let tool = tool_of(&case.levels);
-        let command = match tool {
+        let command = match tool_of(&case.levels) {
             Some(tool) => Some(runner.tool_command(tool)?),
-            None => load.driver.clone(),
+            None => rendered.driver.clone(),
         };
-        let name = command.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
-        self.driver(runner, &name, command.as_deref())?;
-        let wanted = plan.proof(case, bindings).map_err(Trouble::preparing)?;
-        let running = self.drivers.get_mut(&name).expect("it has just been started");
-        let driven = running.prepare(runner.away.as_ref(), &case.case, &load.spec).and_then(|proof| {
-            // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
-            // engine.
-            if tool.is_none() {
-                running.driver.trial(&case.case, runner.phases(case))?;
-            }
-            Ok(proof)
-        });
-        let driver = driven.map_err(|error| self.trouble(runner, &name, case, &error))?;
-        let link = match wanted {
-            Some(wanted) => {
-                Some(probe::link(&load.spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
-                    stage: Stage::Verify,
-                    cause: format!("the application does not say which connection a request came over: {cause}"),
-                    log: self.log_of(case),
-                })?)
-            }
-            None => None,
-        };
+        let driver = self.start_driver(runner, command)?;
+        Ok((rendered, driver))
+    }
+
+    /// Verifies the replies and the link of a prepared case.
+    fn prove(
+        &mut self,
+        runner: &Runner<'_>,
+        case: &CasePlan,
+        bindings: &Bindings,
+        RenderedCase { spec, proof, .. }: RenderedCase,
+        driver: &str,
+    ) -> Result<CaseProof, Trouble> {
+        let running = self.drivers.get_mut(driver).expect("it has just been started");
+        let mut verified = running.prepare(runner.away.as_ref(), &case.case, &spec);
+        // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own engine.
+        if tool_of(&case.levels).is_none() {
+            let warm_up = |proof| running.driver.trial(&case.case, runner.phases(case)).map(|_| proof);
+            verified = verified.and_then(warm_up);
+        }
+        let seen = verified.map_err(|error| self.examine_driver(runner, driver, case, &error))?;
+        let ask = |wanted| probe::link(&spec, wanted, || !runner.is_cut_short());
+        let link = proof.as_ref().map(ask).transpose().map_err(|cause| Trouble {
+            stage: Stage::Verify,
+            cause: format!("the application does not say which connection a request came over: {cause}"),
+            log: self.log_of(case),
+        })?;
         let path = match (&runner.site, runner.is_first_round()) {
             (Some(_), true) => self.path(runner, case, bindings),
             _ => Vec::new(),
         };
-        Ok((name, CaseProof { spec: load.spec, driver, link, path }))
+        Ok(CaseProof { spec, driver: seen, link, path })
     }
 
     /// All cases of a round get the same arrivals. Each round gets new ones.
@@ -289,26 +303,25 @@ impl Round {
         }
     }
 
-    /// Starts the driver of a case unless it is already running.
-    fn driver(&mut self, runner: &Runner<'_>, name: &str, command: Option<&[String]>) -> Result<(), Trouble> {
-        if !self.drivers.contains_key(name) {
-            let log = runner
-                .writer
-                .services()
-                .join(self.number.to_string())
-                .join(format!("driver-{}.log", self.drivers_started));
-            self.drivers_started += 1;
-            let running = start_driver(runner, command, &log).map_err(|cause| Trouble {
-                stage: Stage::Start,
-                cause,
-                log: crate::service::stack::tail(&log),
-            })?;
-            if runner.away.as_ref().is_some_and(Away::is_space) {
-                self.observer.also_network_of(running.process.pid);
-            }
-            self.drivers.insert(name.to_owned(), running);
+    /// Starts a driver, lasthop's own without a command, unless it is already running. Returns its name.
+    fn start_driver(&mut self, runner: &Runner<'_>, command: Option<Vec<String>>) -> Result<String, Trouble> {
+        let name = command.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
+        if self.drivers.contains_key(&name) {
+            return Ok(name);
         }
-        Ok(())
+        let folder = runner.writer.services().join(self.number.to_string());
+        let log = folder.join(format!("driver-{}.log", self.drivers_started));
+        self.drivers_started += 1;
+        let running = spawn_driver(runner, command, &log).map_err(|cause| Trouble {
+            stage: Stage::Start,
+            cause,
+            log: tail(&log),
+        })?;
+        if runner.away.as_ref().is_some_and(Away::is_space) {
+            self.observer.also_network_of(running.process.pid);
+        }
+        self.drivers.insert(name.clone(), running);
+        Ok(name)
     }
 
     /// Drives blocks until the round is over; `Some` if the whole run must end.
@@ -348,15 +361,15 @@ impl Round {
             // It ended during another case, whose row has the reason.
             self.ready[index] = None;
             let trouble = Trouble::at(Stage::Trial, DriverError::Ended);
-            return runner.fail(self.failure(Some(block), case, trouble));
+            return runner.fail(trouble.of(self.number, Some(block), case));
         };
         let watch = Pause::watch();
         let before = self.observer.snapshot();
         let result = running.driver.trial(&case.case, runner.phases(case));
         let after = self.observer.snapshot();
         let result = match result {
-            Ok(result) => answered(result).map_err(|cause| self.unanswered(case, cause)),
-            Err(error) => Err(self.trouble(runner, &name, case, &error)),
+            Ok(result) => answered(result).map_err(|cause| self.examine(case, Stage::Trial, cause)),
+            Err(error) => Err(self.examine_driver(runner, &name, case, &error)),
         };
         match result.and_then(|result| self.alive(case).map(|()| result)) {
             Ok(_) if watch.has_seen_one() => {
@@ -383,7 +396,7 @@ impl Round {
             Err(_) if runner.was_cut_off() => Ok(()),
             Err(trouble) => {
                 self.ready[index] = None;
-                runner.fail(self.failure(Some(block), case, trouble))
+                runner.fail(trouble.of(self.number, Some(block), case))
             }
         }
     }
@@ -426,39 +439,27 @@ impl Round {
         up.zip(stacks).flat_map(roles).collect()
     }
 
-    fn failure(&self, block: Option<u32>, case: &CasePlan, trouble: Trouble) -> Failure {
-        Failure {
-            round: self.number,
-            block,
-            case: case.case.clone(),
-            stage: trouble.stage,
-            cause: trouble.cause,
-            log: trouble.log,
-        }
-    }
-
-    /// Why a driver's request failed.
-    fn trouble(&mut self, runner: &Runner<'_>, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
-        if let Some(ended) = self.ended(case, error.stage(), error) {
-            return ended;
-        }
+    /// Why a driver's request failed. Removes the driver if it is dead and no service has ended.
+    fn examine_driver(&mut self, runner: &Runner<'_>, name: &str, case: &CasePlan, error: &DriverError) -> Trouble {
         if error.is_alive() {
-            return Trouble { stage: error.stage(), cause: error.to_string(), log: self.log_of(case) };
+            return self.examine(case, error.stage(), error);
         }
-        let log = self.drivers.remove(name).map(|dead| crate::service::stack::tail(&dead.log)).unwrap_or_default();
-        let explained = runner.away.as_ref().map(Away::explain_end).unwrap_or_default();
-        Trouble { stage: error.stage(), cause: format!("{error}{explained}"), log }
+        self.wait_for_end(case, error.stage(), error).unwrap_or_else(|| {
+            let log = self.drivers.remove(name).map(|dead| tail(&dead.log)).unwrap_or_default();
+            let explained = runner.away.as_ref().map(Away::explain_end).unwrap_or_default();
+            Trouble { stage: error.stage(), cause: format!("{error}{explained}"), log }
+        })
     }
 
-    /// Why a trial had too few right answers.
-    fn unanswered(&mut self, case: &CasePlan, cause: String) -> Trouble {
-        let ended = self.ended(case, Stage::Trial, &cause);
-        ended.unwrap_or_else(|| Trouble { stage: Stage::Trial, cause, log: self.log_of(case) })
+    /// Why a case failed.
+    fn examine(&mut self, case: &CasePlan, stage: Stage, seen: impl Display) -> Trouble {
+        let ended = self.wait_for_end(case, stage.clone(), &seen);
+        ended.unwrap_or_else(|| Trouble { stage, cause: seen.to_string(), log: self.log_of(case) })
     }
 
-    /// If a service has died meanwhile, that explains more than a reset connection.
-    fn ended(&mut self, case: &CasePlan, stage: Stage, seen: impl Display) -> Option<Trouble> {
-        let (instance, exit) = self.stacks[case.stack].as_mut()?.died()?;
+    /// If a service of the case ends, that explains more than a reset connection.
+    fn wait_for_end(&mut self, case: &CasePlan, stage: Stage, seen: impl Display) -> Option<Trouble> {
+        let (instance, exit) = self.stacks[case.stack].as_mut()?.wait_for_end()?;
         let ended = Trouble::ended(stage, instance, exit);
         Some(Trouble { cause: format!("{} ({seen})", ended.cause), ..ended })
     }
@@ -482,7 +483,7 @@ impl Round {
 impl Up {
     /// The service that ended by itself. A server whose workers cannot start may accept a connection first and end a
     /// little later, so the first failure waits for that.
-    fn died(&mut self) -> Option<(&Instance, Exit)> {
+    fn wait_for_end(&mut self) -> Option<(&Instance, Exit)> {
         let begun = Instant::now();
         while !self.waited
             && self.stack.died().is_none()
@@ -505,9 +506,8 @@ fn answered(result: TrialResult) -> Result<TrialResult, String> {
     Err(format!("{errors} errors and {} right replies; the first error: {first}", result.requests_total))
 }
 
-fn start_driver(runner: &Runner<'_>, command: Option<&[String]>, log: &Path) -> Result<RunningDriver, String> {
+fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -> Result<RunningDriver, String> {
     let own = own_executable()?;
-    let command = command.map(<[String]>::to_vec);
     let command = match &runner.away {
         Some(away) => away.command(&own, command)?,
         None => command.unwrap_or_else(|| vec![own, "drive".to_owned()]),
@@ -633,14 +633,7 @@ impl Runner<'_> {
     /// A failure row for each case of a stack.
     fn fail_stack(&mut self, round: u32, stack: usize, trouble: &Trouble) -> Result<(), RunError> {
         for case in self.job.plan.cases.iter().filter(|case| case.stack == stack) {
-            self.fail(Failure {
-                round,
-                block: None,
-                case: case.case.clone(),
-                stage: trouble.stage.clone(),
-                cause: trouble.cause.clone(),
-                log: trouble.log.clone(),
-            })?;
+            self.fail(trouble.clone().of(round, None, case))?;
         }
         Ok(())
     }
