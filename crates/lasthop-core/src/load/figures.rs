@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use lasthop_load::{
-    Histogram, TrialResult,
+    Histogram,
     engine::CaseError,
     result::{ErrorClass, ErrorCount, Proof},
-    spec::{Engine, Model, Reuse},
+    spec::{Engine, Model, Reuse, Spec},
 };
 use lasthop_model::record::Stage;
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ use crate::report::units::Bytes;
 const SCHEMA: &str = "lasthop-load/1";
 
 /// One endpoint's figures.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Figures {
     /// `lasthop-load/1`
     pub schema: String,
@@ -149,8 +149,6 @@ impl Figures {
         let requests = result.requests.max(1) as f64;
         let (errors, first_errors) = errors(&result.errors);
         Self {
-            schema: SCHEMA.to_owned(),
-            url: job.url.clone(),
             seconds: result.elapsed_ns as f64 / 1e9,
             requests: result.requests,
             requests_total: result.requests_total,
@@ -167,43 +165,41 @@ impl Figures {
             driver_cpu_ns_per_request: result.cost.cpu_ns() as f64 / requests,
             driver_run_delay_seconds: result.cost.run_delay_ns.map(|delay| delay as f64 / 1e9),
             system_calls_per_request: result.cost.system_calls as f64 / requests,
-            connections: spec.connections,
-            threads: spec.threads,
-            pipeline: spec.pipeline,
-            requests_per_connection: spec.requests_per_connection,
             engine: result.engine,
-            reuse: spec.reuse,
             connections_opened: result.connections_opened,
             proof: Some(proof(&outcome.proof)),
-            checked: spec.protocol.checked(&|bytes| Bytes(bytes).to_string()),
             headroom: headroom(&outcome.headroom, result.throughput()),
             cut_short: outcome.cut_short,
-            failure: None,
+            ..Self::without_load(job, spec)
         }
     }
 
     /// The figures of a load that could not begin.
     #[must_use]
     pub fn failed(job: &Job, error: &CaseError) -> Self {
-        let mut result = TrialResult::empty(job.spec.engine, 1);
-        if let Some(class) = error.class {
-            result.errors.insert(class, ErrorCount { count: 1, first: error.cause.clone() });
+        let name = error.class.map(crate::analyse::class_name);
+        Self {
+            errors: name.iter().map(|name| (name.clone(), 1)).collect(),
+            first_errors: name.into_iter().map(|name| (name, error.cause.clone())).collect(),
+            failure: Some(FailureFigures { stage: Stage::from(error.stage).to_string(), cause: error.cause.clone() }),
+            ..Self::without_load(job, &job.spec)
         }
-        let nothing = Proof {
-            family: String::new(),
-            peer: String::new(),
-            tls_version: None,
-            tls_cipher: None,
-            reused: false,
-            password_asked: None,
-            nodelay: None,
-            send_buffer: None,
-            receive_buffer: None,
-        };
-        let spec = job.spec.clone();
-        let outcome = Outcome { spec, proof: nothing, result, cut_short: false, headroom: Headroom::NotAsked };
-        let failure = FailureFigures { stage: Stage::from(error.stage).to_string(), cause: error.cause.clone() };
-        Self { seconds: 0.0, proof: None, failure: Some(failure), ..Self::new(job, &outcome) }
+    }
+
+    /// What was asked for. Nothing was measured.
+    fn without_load(job: &Job, spec: &Spec) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            url: job.url.clone(),
+            connections: spec.connections,
+            threads: spec.threads,
+            pipeline: spec.pipeline,
+            requests_per_connection: spec.requests_per_connection,
+            engine: spec.engine,
+            reuse: spec.reuse,
+            checked: spec.protocol.checked(&|bytes| Bytes(bytes).to_string()),
+            ..Self::default()
+        }
     }
 
     /// Whether there was no error, and the rate was reached.
