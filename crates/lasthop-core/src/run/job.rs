@@ -8,7 +8,7 @@ use lasthop_model::{
     record::{Origin, Settings},
 };
 
-use super::away::AwayError;
+use super::driver_place::DriverPlaceError;
 use crate::{
     experiment::plan::Plan,
     record::WriteError,
@@ -77,7 +77,7 @@ pub enum RunError {
     #[error(transparent)]
     Guard(#[from] GuardError),
     #[error(transparent)]
-    Away(#[from] AwayError),
+    DriverPlace(#[from] DriverPlaceError),
     #[error(transparent)]
     Write(#[from] WriteError),
     /// A resumed run would measure something else.

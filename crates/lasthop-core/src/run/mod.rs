@@ -7,9 +7,9 @@
 //! A round ends its services before the next one begins. After each round, the run checks whether every interval is
 //! narrow enough; before each block, whether the time is used up. A resumed run starts with a new round ([`resume`]).
 
-pub mod away;
 pub mod consent;
 pub mod driver;
+pub mod driver_place;
 pub mod event;
 mod job;
 mod pause;
@@ -30,7 +30,7 @@ use lasthop_model::record::{Digests, Environment, Failure, Origin, RunEnd, RunHe
 
 pub use self::job::{Changed, Job, RunError};
 use self::{
-    away::Away,
+    driver_place::DriverPlace,
     event::Event,
     job::nanoseconds,
     programs::Programs,
@@ -95,8 +95,10 @@ fn measure(
     let executables = if job.origin.is_some() { programs.digests() } else { Digests::new() };
     let sandbox = Sandbox::create()?;
     let guard = Guard::launch(&sandbox)?;
-    let wish = job.settings.driver_at.as_ref();
-    let away = wish.map(|wish| Away::open(wish, &job.remote, &guard, &sandbox)).transpose()?;
+    let driver_place = match &job.settings.driver_at {
+        Some(at) => Some(DriverPlace::open(at, &job.remote, &guard, &sandbox)?),
+        None => None,
+    };
     let site = site::open(job, &programs, sandbox.path(), tell);
     if interrupt::heard() {
         return Err(RunError::Interrupted);
@@ -111,14 +113,14 @@ fn measure(
     let begun = Instant::now();
     let Open { mut writer, data, past } = match unfinished {
         None => begin(job, executables, tell)?,
-        Some(run) => run.go_on(job, &environment(&programs, away.as_ref()), &executables, tell)?,
+        Some(run) => run.go_on(job, &environment(&programs, driver_place.as_ref()), &executables, tell)?,
     };
     let mut runner = Runner {
         job,
         programs,
         sandbox: &sandbox,
         guard: &guard,
-        away,
+        driver_place,
         schedule: Schedule::new(job.settings.seed),
         begun,
         past,
@@ -180,9 +182,9 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
     }
 }
 
-fn environment(programs: &Programs, away: Option<&Away>) -> Environment {
+fn environment(programs: &Programs, driver_place: Option<&DriverPlace>) -> Environment {
     let here = observe::environment::read(&facts::Facts::here(), programs.versions());
-    Environment { driver: away.map(Away::describe), ..here }
+    Environment { driver: driver_place.map(DriverPlace::describe), ..here }
 }
 
 /// A name that sorts by time. Two runs in the same second differ by their pid.
@@ -203,7 +205,7 @@ struct Runner<'a> {
     sandbox: &'a Sandbox,
     guard: &'a Guard,
     /// Where the driver runs, if not next to the services.
-    away: Option<Away>,
+    driver_place: Option<DriverPlace>,
     schedule: Schedule,
     /// When this lasthop began. If the run was resumed, the run began earlier.
     begun: Instant,
@@ -335,7 +337,7 @@ impl Runner<'_> {
     /// some.
     fn keep_environment(&mut self) -> Result<(), RunError> {
         if self.data.environment.is_none() && !self.was_cut_off() {
-            let environment = environment(&self.programs, self.away.as_ref());
+            let environment = environment(&self.programs, self.driver_place.as_ref());
             self.writer.environment(&environment)?;
             self.data.environment = Some(environment);
         }

@@ -28,8 +28,8 @@ use lasthop_tool::{self, Tool, drive::Foreign};
 
 use super::{
     Runner,
-    away::Away,
     driver::{Driver, DriverError},
+    driver_place::DriverPlace,
     event::Event,
     job::{RunError, nanoseconds},
     pause::Pause,
@@ -94,8 +94,8 @@ struct RunningDriver {
 
 impl RunningDriver {
     /// Prepares a case, with the paths of files as they are where the driver runs.
-    fn prepare(&mut self, away: Option<&Away>, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
-        let there = away.map(|away| away.localise(spec)).transpose();
+    fn prepare(&mut self, place: Option<&DriverPlace>, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
+        let there = place.map(|place| place.localise(spec)).transpose();
         let there = there.map_err(|cause| DriverError::Refused { stage: wire::Stage::Spec, cause })?;
         self.driver.prepare(case, there.as_ref().unwrap_or(spec))
     }
@@ -246,7 +246,9 @@ impl Round {
         if let Model::Open(open) = &mut rendered.spec.model {
             open.seed = self.arrivals_seed(runner);
         }
-        if let Some(cause) = runner.away.as_ref().and_then(|away| away.refuses(&rendered.spec.endpoint.address)) {
+        if let Some(cause) =
+            runner.driver_place.as_ref().and_then(|place| place.refuses(&rendered.spec.endpoint.address))
+        {
             return Err(Trouble::at(Stage::Connect, cause));
         }
         let command = match tool_of(&case.levels) {
@@ -267,19 +269,23 @@ impl Round {
         driver: &str,
     ) -> Result<CaseProof, Trouble> {
         let running = self.drivers.get_mut(driver).expect("it has just been started");
-        let mut verified = running.prepare(runner.away.as_ref(), &case.case, &spec);
-        // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own engine.
-        if tool_of(&case.levels).is_none() {
-            let warm_up = |proof| running.driver.trial(&case.case, runner.phases(case)).map(|_| proof);
-            verified = verified.and_then(warm_up);
-        }
+        let verified = running.prepare(runner.driver_place.as_ref(), &case.case, &spec).and_then(|seen| {
+            // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
+            // engine.
+            if tool_of(&case.levels).is_none() {
+                running.driver.trial(&case.case, runner.phases(case))?;
+            }
+            Ok(seen)
+        });
         let seen = verified.map_err(|error| self.examine_driver(runner, driver, case, &error))?;
-        let ask = |wanted| probe::link(&spec, wanted, || !runner.is_cut_short());
-        let link = proof.as_ref().map(ask).transpose().map_err(|cause| Trouble {
-            stage: Stage::Verify,
-            cause: format!("the application does not say which connection a request came over: {cause}"),
-            log: self.log_of(case),
-        })?;
+        let link = match proof {
+            Some(wanted) => Some(probe::link(&spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
+                stage: Stage::Verify,
+                cause: format!("the application does not say which connection a request came over: {cause}"),
+                log: self.log_of(case),
+            })?),
+            None => None,
+        };
         let path = match (&runner.site, runner.is_first_round()) {
             (Some(_), true) => self.path(runner, case, bindings),
             _ => Vec::new(),
@@ -317,7 +323,7 @@ impl Round {
             cause,
             log: tail(&log),
         })?;
-        if runner.away.as_ref().is_some_and(Away::is_space) {
+        if runner.driver_place.as_ref().is_some_and(DriverPlace::is_namespace) {
             self.observer.also_network_of(running.process.pid);
         }
         self.drivers.insert(name.clone(), running);
@@ -378,7 +384,7 @@ impl Round {
             }
             Ok(result) => {
                 let mut observations = self.observer.between(&before, &after, case.stack);
-                if runner.away.as_ref().is_some_and(Away::is_stranger_here) {
+                if runner.driver_place.as_ref().is_some_and(DriverPlace::is_stranger_here) {
                     // It descends from sshd, but it is not foreign load.
                     let foreign = &mut observations.machine.foreign_ns;
                     *foreign = foreign.saturating_sub(result.cost.cpu_ns());
@@ -428,15 +434,18 @@ impl Round {
     }
 
     fn roles(&self) -> Vec<Role> {
-        let up = self.stacks.iter().flatten().flat_map(|up| &up.stack.instances);
-        let stacks = self.stacks.iter().flatten().flat_map(|up| up.stack.instances.iter().map(|_| up.bindings.stack));
-        let roles = |(one, stack): (&Instance, usize)| {
-            let role = |name: &str, pid, container| Role { stack, name: name.to_owned(), pid, container };
-            let helpers = one.helpers.iter().map(|(name, pid)| role(name, *pid, InContainer::No));
-            let own = role(service_of(&one.name), one.pid, one.in_container());
-            std::iter::once(own).chain(helpers).collect::<Vec<_>>()
-        };
-        up.zip(stacks).flat_map(roles).collect()
+        let mut roles = Vec::new();
+        for up in self.stacks.iter().flatten() {
+            let stack = up.bindings.stack;
+            for one in &up.stack.instances {
+                let name = service_of(&one.name).to_owned();
+                roles.push(Role { stack, name, pid: one.pid, container: one.in_container() });
+                for (name, pid) in &one.helpers {
+                    roles.push(Role { stack, name: name.clone(), pid: *pid, container: InContainer::No });
+                }
+            }
+        }
+        roles
     }
 
     /// Why a driver's request failed. Removes the driver if it is dead and no service has ended.
@@ -446,7 +455,7 @@ impl Round {
         }
         self.wait_for_end(case, error.stage(), error).unwrap_or_else(|| {
             let log = self.drivers.remove(name).map(|dead| tail(&dead.log)).unwrap_or_default();
-            let explained = runner.away.as_ref().map(Away::explain_end).unwrap_or_default();
+            let explained = runner.driver_place.as_ref().map(DriverPlace::explain_end).unwrap_or_default();
             Trouble { stage: error.stage(), cause: format!("{error}{explained}"), log }
         })
     }
@@ -508,8 +517,8 @@ fn answered(result: TrialResult) -> Result<TrialResult, String> {
 
 fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -> Result<RunningDriver, String> {
     let own = own_executable()?;
-    let command = match &runner.away {
-        Some(away) => away.command(&own, command)?,
+    let command = match &runner.driver_place {
+        Some(place) => place.command(&own, command)?,
         None => command.unwrap_or_else(|| vec![own, "drive".to_owned()]),
     };
     let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
@@ -577,10 +586,10 @@ impl Runner<'_> {
         let record = self.writer.services();
         let mut bindings = self.sandbox.bind(&record, round, stack.number, &wanted).map_err(Trouble::preparing)?;
         let containers = self.contain(stack, &mut bindings)?;
-        if let Some(away) = &self.away {
+        if let Some(place) = &self.driver_place {
             let cases = self.job.plan.cases.iter().filter(|case| case.stack == stack.number);
             for target in cases.map(|case| case.load.target.as_str()).collect::<BTreeSet<_>>() {
-                away.place(&mut bindings, target, &containers).map_err(Trouble::preparing)?;
+                place.make_reachable(&mut bindings, target, &containers).map_err(Trouble::preparing)?;
             }
         }
         let services = self.job.plan.services(stack, &bindings).map_err(Trouble::preparing)?;

@@ -61,7 +61,7 @@ fn one(round: &mut Round, runner: &Runner<'_>, spec: &Spec) -> Option<f64> {
     let go_on = || !runner.is_cut_short();
     let server = null::start(runner.guard, runner.sandbox, spec, cpus, go_on).ok()?;
     let running = round.drivers.get_mut(OWN)?;
-    let prepared = running.prepare(runner.away.as_ref(), CASE, &server.spec);
+    let prepared = running.prepare(runner.driver_place.as_ref(), CASE, &server.spec);
     let result = prepared.and_then(|_| running.driver.trial(CASE, PHASES));
     // Close the driver's connections before their server ends.
     let _ = running.driver.close(CASE);

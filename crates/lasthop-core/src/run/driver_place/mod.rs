@@ -2,8 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `wish` | the values of `--driver-at` |
-//! | [`space`] | a network namespace, found or created, and this machine's address as seen from it |
+//! | [`namespace`] | a network namespace, found or created, and this machine's address as seen from it |
 //! | [`host`] | another host, to which lasthop is copied; its driver speaks the same protocol over ssh |
 //!
 //! What clients reach over TCP must then listen on an address that the driver can reach. Everything behind it stays as
@@ -11,7 +10,7 @@
 //! machine. Abstract ones belong to a network namespace.
 
 pub mod host;
-pub mod space;
+pub mod namespace;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -21,12 +20,12 @@ use lasthop_model::{
     binding::{Bindings, service_of},
     container::Network,
     driver::{DriverAt, Remote},
-    record::DriverPlace,
+    record,
 };
 
 use self::{
     host::{Host, HostError},
-    space::{Space, SpaceError},
+    namespace::{DriverNamespace, DriverNamespaceError},
 };
 use crate::{
     service::{container::site::Housing, guard::Guard, sandbox::Sandbox},
@@ -35,9 +34,9 @@ use crate::{
 
 /// The driver cannot run at the place asked for.
 #[derive(Debug, thiserror::Error)]
-pub enum AwayError {
+pub enum DriverPlaceError {
     #[error(transparent)]
-    Space(#[from] SpaceError),
+    Namespace(#[from] DriverNamespaceError),
     #[error(transparent)]
     Host(#[from] HostError),
     #[error("cannot find lasthop's own executable: {0}")]
@@ -46,23 +45,23 @@ pub enum AwayError {
 
 /// Where the driver runs.
 #[derive(Debug)]
-pub enum Away {
-    Space(Space),
+pub enum DriverPlace {
+    Namespace(DriverNamespace),
     Host(Box<Host>),
 }
 
-impl Away {
+impl DriverPlace {
     /// Prepares the place for drivers.
     ///
     /// # Errors
-    /// [`AwayError`], with what to do.
-    pub fn open(wish: &DriverAt, remote: &Remote, guard: &Guard, sandbox: &Sandbox) -> Result<Self, AwayError> {
-        let own = own_executable().map_err(AwayError::Executable)?;
-        Ok(match wish {
-            DriverAt::NewNamespace => Self::Space(Space::make(guard, own, sandbox.path())?),
+    /// [`DriverPlaceError`], with what to do.
+    pub fn open(at: &DriverAt, remote: &Remote, guard: &Guard, sandbox: &Sandbox) -> Result<Self, DriverPlaceError> {
+        let own = own_executable().map_err(DriverPlaceError::Executable)?;
+        Ok(match at {
+            DriverAt::NewNamespace => Self::Namespace(DriverNamespace::make(guard, own, sandbox.path())?),
             DriverAt::Namespace(name) => {
-                let file = wish.namespace_file().expect("it names a namespace");
-                Self::Space(Space::find(name, &file, own)?)
+                let file = at.namespace_file().expect("it names a namespace");
+                Self::Namespace(DriverNamespace::find(name, &file, own)?)
             }
             DriverAt::Host(login) => Self::Host(Box::new(Host::open(login, remote, guard, &own, sandbox.path())?)),
         })
@@ -70,10 +69,12 @@ impl Away {
 
     /// For the record.
     #[must_use]
-    pub fn describe(&self) -> DriverPlace {
+    pub fn describe(&self) -> record::DriverPlace {
         match self {
-            Self::Space(space) => DriverPlace { place: space.place.clone(), reaches: space.reaches() },
-            Self::Host(host) => DriverPlace { place: host.place(), reaches: host.reaches() },
+            Self::Namespace(namespace) => {
+                record::DriverPlace { place: namespace.place.clone(), reaches: namespace.reaches() }
+            }
+            Self::Host(host) => record::DriverPlace { place: host.place(), reaches: host.reaches() },
         }
     }
 
@@ -83,7 +84,9 @@ impl Away {
     /// Why that driver cannot run there, in words.
     pub fn command(&self, own: &str, command: Option<Vec<String>>) -> Result<Vec<String>, String> {
         match self {
-            Self::Space(space) => Ok(space.enter(command.unwrap_or_else(|| vec![own.to_owned(), "drive".to_owned()]))),
+            Self::Namespace(namespace) => {
+                Ok(namespace.enter(command.unwrap_or_else(|| vec![own.to_owned(), "drive".to_owned()])))
+            }
             Self::Host(host) if command.is_none() => host.drive(),
             Self::Host(host) => Err(format!(
                 "only lasthop's own driver can run on another host, not `{}`; leave --driver-at out, or use a network \
@@ -98,7 +101,7 @@ impl Away {
     ///
     /// # Errors
     /// Why the driver cannot reach one, in words.
-    pub fn place(
+    pub fn make_reachable(
         &self,
         bindings: &mut Bindings,
         target: &str,
@@ -130,7 +133,7 @@ impl Away {
     /// The address at which the driver reaches one of this machine's addresses.
     fn reached(&self, own: IpAddr) -> Result<IpAddr, String> {
         match self {
-            Self::Space(space) => space.reached(own),
+            Self::Namespace(namespace) => namespace.reached(own),
             Self::Host(host) => host.reached(own),
         }
     }
@@ -140,7 +143,7 @@ impl Away {
     pub fn refuses(&self, address: &Address) -> Option<String> {
         let place = || self.describe().place;
         match (self, address) {
-            (Self::Space(_), Address::Abstract(_)) => Some(format!(
+            (Self::Namespace(_), Address::Abstract(_)) => Some(format!(
                 "abstract socket names belong to a network namespace, and the driver is {}: leave the transport out with \
                  --only, or use a Unix socket with a path",
                 place()
@@ -164,15 +167,15 @@ impl Away {
     /// A file could not be copied.
     pub fn localise(&self, spec: &Spec) -> Result<Spec, String> {
         match self {
-            Self::Space(_) => Ok(spec.clone()),
+            Self::Namespace(_) => Ok(spec.clone()),
             Self::Host(host) => host.localise(spec),
         }
     }
 
     /// Whether the driver runs in another network namespace of this machine, whose counters can be read.
     #[must_use]
-    pub fn is_space(&self) -> bool {
-        matches!(self, Self::Space(_))
+    pub fn is_namespace(&self) -> bool {
+        matches!(self, Self::Namespace(_))
     }
 
     /// Whether the driver uses this machine's CPUs without descending from lasthop.
@@ -185,7 +188,7 @@ impl Away {
     #[must_use]
     pub fn explain_end(&self) -> String {
         match self {
-            Self::Space(_) => String::new(),
+            Self::Namespace(_) => String::new(),
             Self::Host(host) => host.explain_end(),
         }
     }

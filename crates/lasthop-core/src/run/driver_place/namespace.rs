@@ -24,7 +24,7 @@ const REACH: Duration = Duration::from_secs(2);
 
 /// There is no namespace for the driver.
 #[derive(Debug, thiserror::Error)]
-pub enum SpaceError {
+pub enum DriverNamespaceError {
     #[error("cannot create a network namespace for the driver: {0}")]
     Make(#[from] NamespaceError),
     #[error(transparent)]
@@ -51,7 +51,7 @@ fn known(others: &[String]) -> String {
 
 /// A namespace that the driver enters.
 #[derive(Debug)]
-pub struct Space {
+pub struct DriverNamespace {
     /// In words.
     pub place: String,
     lasthop: String,
@@ -63,12 +63,12 @@ pub struct Space {
     _made: Option<Namespace>,
 }
 
-impl Space {
+impl DriverNamespace {
     /// Creates a namespace for the run.
     ///
     /// # Errors
-    /// [`SpaceError::Make`]
-    pub fn make(guard: &Guard, lasthop: String, sandbox: &Path) -> Result<Self, SpaceError> {
+    /// [`DriverNamespaceError::Make`]
+    pub fn make(guard: &Guard, lasthop: String, sandbox: &Path) -> Result<Self, DriverNamespaceError> {
         let made = Namespace::make(guard, &lasthop, sandbox)?;
         let place = "in a network namespace that lasthop created".to_owned();
         let (v4, v6) = (Some(made.outside.into()), made.outside6.map(IpAddr::from));
@@ -79,22 +79,22 @@ impl Space {
     ///
     /// # Errors
     /// It does not exist, cannot be entered, or reaches no address of this machine.
-    pub fn find(name: &str, path: &Path, lasthop: String) -> Result<Self, SpaceError> {
-        let missing = |cause| SpaceError::Missing { name: name.to_owned(), cause, others: named() };
+    pub fn find(name: &str, path: &Path, lasthop: String) -> Result<Self, DriverNamespaceError> {
+        let missing = |cause| DriverNamespaceError::Missing { name: name.to_owned(), cause, others: named() };
         let file = File::open(path).map_err(missing)?;
         let inode = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
         if inode(path) == inode(Path::new("/proc/self/ns/net")) {
-            return Err(SpaceError::Same(name.to_owned()));
+            return Err(DriverNamespaceError::Same(name.to_owned()));
         }
         let addresses = own_addresses()?;
         let reached = reached_from(file, addresses.clone())
-            .map_err(|cause| SpaceError::Enter { name: name.to_owned(), cause })?;
+            .map_err(|cause| DriverNamespaceError::Enter { name: name.to_owned(), cause })?;
         let v4 = reached.iter().copied().find(IpAddr::is_ipv4);
         let v6 = reached.iter().copied().find(IpAddr::is_ipv6);
         if reached.is_empty() {
             let tried = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let tried = if tried.is_empty() { "it has only loopback".to_owned() } else { format!("tried: {tried}") };
-            return Err(SpaceError::Unreached { name: name.to_owned(), tried });
+            return Err(DriverNamespaceError::Unreached { name: name.to_owned(), tried });
         }
         let place = format!("in the network namespace {name}");
         Ok(Self { place, lasthop, file: path.to_owned(), v4, v6, _made: None })
