@@ -248,11 +248,10 @@ impl Job<'_> {
         factor: u64,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(String, RunData), Trouble> {
-        let one =
-            |(name, level): (&String, &_)| Choice { factor: name.clone(), levels: vec![ToString::to_string(level)] };
         let tool = self.study.method.tool;
+        let levels = case.levels.iter();
         let selection = Selection {
-            set: case.levels.iter().map(one).collect(),
+            set: levels.map(|(name, level)| Choice { factor: name.clone(), levels: vec![level.to_string()] }).collect(),
             drivers: tool.iter().map(|tool| tool.name.to_owned()).collect(),
             ..Selection::default()
         };
@@ -276,8 +275,8 @@ impl Job<'_> {
     fn choice(&self, tool: &Tool, shortened: &Shortened, count: Option<u64>) -> ToolChoice {
         let seconds = shortened.seconds.to_string();
         let number = count.unwrap_or(1).to_string();
-        let fill = |flag: &String| flag.replace("{seconds}", &seconds).replace("{count}", &number);
-        let flags = self.study.method.flags.iter().map(fill).collect();
+        let flags = self.study.method.flags.iter();
+        let flags = flags.map(|flag| flag.replace("{seconds}", &seconds).replace("{count}", &number)).collect();
         ToolChoice { flags, count, ..ToolChoice::plain(tool.name) }
     }
 

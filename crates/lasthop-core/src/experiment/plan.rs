@@ -167,11 +167,12 @@ impl Plan {
     /// # Errors
     /// [`PlanError::ShortTrial`] for the first case that does not.
     pub fn check_trial(&self, trial: Duration) -> Result<(), PlanError> {
-        let short = |case: &CasePlan| {
-            let rate = case.load.rate.filter(|rate| rate * trial.as_secs_f64() < LEAST_IN_A_TRIAL)?;
-            Some(PlanError::ShortTrial { case: case.case.clone(), rate, trial })
-        };
-        self.cases.iter().find_map(short).map_or(Ok(()), Err)
+        for case in &self.cases {
+            if let Some(rate) = case.load.rate.filter(|rate| rate * trial.as_secs_f64() < LEAST_IN_A_TRIAL) {
+                return Err(PlanError::ShortTrial { case: case.case.clone(), rate, trial });
+            }
+        }
+        Ok(())
     }
 
     /// The services of a stack in start order, with the addresses of a round filled in.
@@ -289,22 +290,24 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), Pl
 
 /// Cases are compared by latency at a rate, so the rate must be the same.
 fn same_rates(plans: &[CasePlan]) -> Result<(), PlanError> {
-    let differs = |case: &CasePlan| {
-        let reference = plans.iter().find(|other| Some(&other.case) == case.reference.as_ref())?;
-        let (rate, theirs) = (case.load.rate, reference.load.rate);
-        let (case, reference) = (case.case.clone(), reference.case.clone());
-        (rate != theirs).then_some(PlanError::Rates { case, rate, reference, theirs })
-    };
-    plans.iter().find_map(differs).map_or(Ok(()), Err)
+    for case in plans {
+        let reference = plans.iter().find(|other| Some(&other.case) == case.reference.as_ref());
+        if let Some(reference) = reference.filter(|reference| reference.load.rate != case.load.rate) {
+            let (rate, theirs) = (case.load.rate, reference.load.rate);
+            let (case, reference) = (case.case.clone(), reference.case.clone());
+            return Err(PlanError::Rates { case, rate, reference, theirs });
+        }
+    }
+    Ok(())
 }
 
 fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
-    let summary = |(name, levels): (&String, &Vec<_>)| {
-        let factor = &experiment.factors[name];
-        let (help, levels) = (factor.help.clone(), levels.clone());
-        (name.clone(), FactorSummary { help, levels, reference: factor.reference.clone() })
-    };
-    chosen.iter().map(summary).collect()
+    let mut summaries = IndexMap::new();
+    for (name, levels) in chosen {
+        let Factor { help, reference, .. } = experiment.factors[name].clone();
+        summaries.insert(name.clone(), FactorSummary { help, levels: levels.clone(), reference });
+    }
+    summaries
 }
 
 fn case_plan(case: &NamedCase, stack: usize, load: &RenderedCase) -> CasePlan {
