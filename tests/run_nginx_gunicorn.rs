@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::{fs, process::Command};
+
 use common::{Lasthop, have, have_python};
 
 fn ready() -> bool {
@@ -37,6 +39,34 @@ fn both_links_answer_and_are_proven() {
     let fired: Vec<&str> = summary["checks"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
     assert!(!fired.contains(&"config-differs"), "{fired:?}");
     assert!(!fired.contains(&"transport-not-as-asked") && !fired.contains(&"reuse-not-as-asked"), "{fired:?}");
+    lasthop.assert_nothing_left();
+}
+
+/// As for an application that does not know its connections: the kernel's tables show them.
+#[test]
+fn a_link_is_proven_without_the_applications_help() {
+    if !ready() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("nginx-gunicorn");
+    let copied = Command::new("cp").arg("-r").arg("experiments/nginx-gunicorn").arg(&folder).status();
+    assert!(copied.unwrap().success());
+    let file = folder.join("experiment.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let silent: String =
+        text.lines().filter(|line| !line.starts_with("proof")).map(|line| format!("{line}\n")).collect();
+    assert!(silent.len() < text.len());
+    fs::write(&file, silent).unwrap();
+    let lasthop = Lasthop::new();
+    let shortly = ["--budget", "6s", "--trial", "50ms", "--blocks", "1", "--no-headroom", "--format", "json"];
+    let summary = lasthop.run([&["run", folder.to_str().unwrap()], &shortly[..]].concat()).ok().json();
+    for case in summary["cases"].as_array().unwrap() {
+        let link = &case["proof"]["link"];
+        assert_eq!(link["family"], if case["transport"] == "unix" { "unix" } else { "inet" }, "{case}");
+        assert!(link["connections"].as_u64().unwrap() > 0 && link["requests"].as_u64().unwrap() > 0, "{case}");
+    }
+    assert!(!summary["checks"].to_string().contains("link-not-proven"), "{}", summary["checks"]);
     lasthop.assert_nothing_left();
 }
 

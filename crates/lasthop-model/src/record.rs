@@ -439,8 +439,10 @@ pub struct LinkObserved {
     pub requests: u32,
     /// Number of distinct connections among them.
     pub connections: u32,
-    /// What the experiment asked for: `per-request` or `keep-alive`.
-    pub wanted: String,
+    /// What the experiment asked for, `per-request` or `keep-alive`, if the application was asked. Otherwise the
+    /// kernel's tables showed the connections, perhaps not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -18,8 +18,8 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
     if plan.transport.is_tls() {
         found.push("you use your own certificate and key; those of the run no longer exist".to_owned());
     }
-    if let Some(link) = &proof.link {
-        let text = match link.wanted.as_str() {
+    if let Some(wanted) = proof.link.as_ref().and_then(|link| link.wanted.as_deref()) {
+        let text = match wanted {
             "keep-alive" => {
                 "connections are kept between requests, as in the measurement; otherwise the result does not apply"
             }

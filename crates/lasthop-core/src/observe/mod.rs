@@ -2,6 +2,7 @@
 
 pub mod cgroup;
 pub mod environment;
+pub mod link;
 pub mod machine;
 pub mod namespaces;
 pub mod nat;

@@ -44,10 +44,10 @@ fn ask(spec: &Spec, wanted: &RenderedProof, watch: &Arc<Watch>) -> Result<LinkOb
         family: families.into_iter().collect::<Vec<_>>().join("+"),
         requests: REQUESTS,
         connections: connections.len() as u32,
-        wanted: match wanted.reuse {
+        wanted: Some(match wanted.reuse {
             Reuse::PerRequest => "per-request".to_owned(),
             Reuse::KeepAlive => "keep-alive".to_owned(),
-        },
+        }),
     })
 }
 

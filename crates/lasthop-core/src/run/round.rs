@@ -41,7 +41,7 @@ use crate::{
         plan::{Stack as PlannedStack, StackService, tool_of},
         render::RenderedCase,
     },
-    observe::{self, observer::Observer},
+    observe::{self, link::LinkWatch, observer::Observer},
     service::{
         container::site::Housing,
         guard::{Exit, GuardedChild, Input, Output, Spawn},
@@ -268,29 +268,39 @@ impl Round {
         RenderedCase { spec, proof, .. }: RenderedCase,
         driver: &str,
     ) -> Result<CaseProof, Trouble> {
+        let watch = if proof.is_none() { self.watch_link(runner, case, bindings) } else { None };
         let running = self.drivers.get_mut(driver).expect("it has just been started");
         let verified = running.prepare(runner.driver_place.as_ref(), &case.case, &spec).and_then(|seen| {
             // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
             // engine.
-            if tool_of(&case.levels).is_none() {
-                running.driver.trial(&case.case, runner.phases(case))?;
-            }
-            Ok(seen)
+            let warm = tool_of(&case.levels).is_none();
+            let warm = warm.then(|| running.driver.trial(&case.case, runner.phases(case))).transpose()?;
+            Ok((seen, warm.map_or(0, |warm| warm.requests_total)))
         });
-        let seen = verified.map_err(|error| self.examine_driver(runner, driver, case, &error))?;
+        let (seen, requests) = verified.map_err(|error| self.examine_driver(runner, driver, case, &error))?;
         let link = match proof {
+            None => watch.and_then(|watch| watch.saw(requests)),
             Some(wanted) => Some(probe::link(&spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
                 stage: Stage::Verify,
                 cause: format!("the application does not say which connection a request came over: {cause}"),
                 log: self.log_of(case),
             })?),
-            None => None,
         };
         let path = match (&runner.site, runner.is_first_round()) {
             (Some(_), true) => self.path(runner, case, bindings),
             _ => Vec::new(),
         };
         Ok(CaseProof { spec, driver: seen, link, path })
+    }
+
+    /// Watches the link's server while the driver sends, unless the driver is the client of the link.
+    fn watch_link(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings) -> Option<LinkWatch> {
+        let link = &runner.job.plan.experiment.link;
+        let stack = &self.stacks[case.stack].as_ref()?.stack;
+        let servers = bindings.services.values().filter(|server| service_of(&server.name) == link.to);
+        let listening = servers.filter_map(|server| Some((stack.instance(&server.name)?.pid, server.listen.clone())));
+        let has_a_client = runner.job.plan.experiment.services.contains_key(&link.from);
+        has_a_client.then(|| LinkWatch::start(listening.collect()))
     }
 
     /// All cases of a round get the same arrivals. Each round gets new ones.

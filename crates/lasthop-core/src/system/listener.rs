@@ -90,6 +90,28 @@ fn holds(pid: i32, links: &[String]) -> bool {
     descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_one(&target)))
 }
 
+/// The other ends of a TCP port's connections in the network namespace of a process, and whether each is open; the
+/// others are in `TIME_WAIT`.
+pub fn peers(inside: i32, port: u16) -> impl Iterator<Item = (String, bool)> + use<> {
+    let end = format!(":{port:04X}");
+    let lines = ["tcp", "tcp6"].into_iter().flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")));
+    lines.filter_map(move |line| {
+        let mut columns = line.split_ascii_whitespace().skip(1);
+        let (local, peer, state) = (columns.next()?, columns.next()?, columns.next()?);
+        (local.ends_with(&end) && ["01", "06"].contains(&state)).then(|| (peer.to_owned(), state == "01"))
+    })
+}
+
+/// The inodes of a Unix listener's accepted sockets, which have its path, in the network namespace of a process.
+pub fn accepted_unix(inside: i32, path: String) -> impl Iterator<Item = String> + use<> {
+    let lines = table(&format!("/proc/{inside}/net/unix"));
+    lines.filter_map(move |line| {
+        let mut columns = line.split_ascii_whitespace().skip(5);
+        let (state, inode) = (columns.next()?, columns.next()?);
+        (state == "03" && columns.next() == Some(&path)).then(|| inode.to_owned())
+    })
+}
+
 /// An IPv6 socket serves both families by default, so it is looked up if IPv4 has none.
 fn tcp_inodes(address: SocketAddr) -> Vec<String> {
     match address.ip() {

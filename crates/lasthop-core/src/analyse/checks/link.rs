@@ -66,12 +66,13 @@ fn driver_reuse(evidence: &Evidence, case: &str, seen: &CaseProof) -> Option<Str
 }
 
 fn link_reuse(link: &LinkObserved) -> Option<String> {
-    let wrong = match link.wanted.as_str() {
+    let wanted = link.wanted.as_deref()?;
+    let wrong = match wanted {
         "per-request" => link.connections < link.requests,
         // A pool may use a few connections, but not one per request.
         _ => link.requests > 1 && link.connections * 2 > link.requests,
     };
-    let LinkObserved { requests, connections, wanted, .. } = link;
+    let LinkObserved { requests, connections, .. } = link;
     wrong.then(|| {
         format!("{requests} requests came over {connections} connections of the link, but the case asks for {wanted}")
     })
@@ -96,7 +97,10 @@ pub fn link_not_proven(evidence: &Evidence) -> Vec<Check> {
     let experiment = &trials.data.header.experiment;
     let check = |plan: &CasePlan| {
         let unseen = trials.proofs(&plan.case).last()?.link.is_none();
-        let text = format!("nothing shows which transport {} and {} used", experiment.from, experiment.to);
+        let text = format!(
+            "neither the application nor the kernel's socket tables showed a connection from {} to {}",
+            experiment.from, experiment.to
+        );
         let effect = "only the rendered configuration says that the transport was used";
         unseen.then(|| of_case("link-not-proven", Severity::Note, &plan.case, text, effect))
     };

@@ -188,7 +188,7 @@ fn behind_a_proxy(wanted: &str, requests: u32, connections: u32) -> RunData {
     data.header.experiment.from = "nginx".to_owned();
     for (case, family) in [("tcp", "inet"), ("unix", "unix")] {
         each_proof(&mut data, case, |seen| {
-            let (family, wanted) = (family.to_owned(), wanted.to_owned());
+            let (family, wanted) = (family.to_owned(), Some(wanted.to_owned()));
             seen.link = Some(LinkObserved { family, requests, connections, wanted });
             // The driver speaks TCP to the proxy, whatever the link is.
             seen.driver.family = "inet".to_owned();
