@@ -203,6 +203,9 @@ pub struct FactorSummary {
     /// Levels that this run uses.
     pub levels: Vec<Level>,
     pub reference: Option<Level>,
+    /// Levels in the words of a report, by level.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub labels: IndexMap<String, String>,
 }
 
 /// One combination of levels.

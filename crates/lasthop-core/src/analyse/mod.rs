@@ -58,6 +58,7 @@ pub fn summarise(data: &RunData) -> Summary {
         rounds: trials.rounds(),
         blocks: trials.blocks(),
         factors: factors(header),
+        labels: labels(header),
         environment: data.environment.clone(),
         cases: cases::summarise_all(&trials),
         comparisons,
@@ -93,6 +94,11 @@ fn factors(header: &RunHeader) -> IndexMap<String, Vec<String>> {
     let levels =
         |factor: &lasthop_model::record::FactorSummary| factor.levels.iter().map(ToString::to_string).collect();
     header.factors.iter().map(|(name, factor)| (name.clone(), levels(factor))).collect()
+}
+
+fn labels(header: &RunHeader) -> IndexMap<String, IndexMap<String, String>> {
+    let labelled = header.factors.iter().filter(|(_, factor)| !factor.labels.is_empty());
+    labelled.map(|(name, factor)| (name.clone(), factor.labels.clone())).collect()
 }
 
 impl From<lasthop_stats::Verdict> for Verdict {

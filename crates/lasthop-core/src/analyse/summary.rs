@@ -48,6 +48,9 @@ pub struct Summary {
     /// Blocks over all rounds.
     pub blocks: u32,
     pub factors: IndexMap<String, Vec<String>>,
+    /// Levels in the words of the experiment, by factor and level, where it has such words.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub labels: IndexMap<String, IndexMap<String, String>>,
     /// `None` if the run died before the first round was up.
     pub environment: Option<Environment>,
     pub cases: Vec<CaseSummary>,

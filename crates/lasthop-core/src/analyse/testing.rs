@@ -151,6 +151,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         help: String::new(),
         levels: cases.iter().map(|case| Level::Text(case.transport.name().to_owned())).collect(),
         reference: None,
+        labels: IndexMap::new(),
     };
     RunHeader {
         record: VERSION,

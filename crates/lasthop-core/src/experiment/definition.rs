@@ -102,6 +102,9 @@ pub(super) struct FactorFile {
     pub when: Option<String>,
     /// Lowest and highest whole number that `--set` accepts in addition to the listed levels.
     pub range: Option<[i64; 2]>,
+    /// Levels in the words of a report, where it should say more than the level: `free = "no CPU limit"`.
+    #[serde(default)]
+    pub labels: IndexMap<String, String>,
 }
 
 /// A combination of levels that makes no sense.

@@ -110,6 +110,8 @@ pub struct Factor {
     pub when: Option<String>,
     /// For whole numbers: range within which `--set` accepts levels that are not listed, both ends included.
     pub range: Option<(i64, i64)>,
+    /// Levels in the words of a report, by level.
+    pub labels: IndexMap<String, String>,
 }
 
 /// Combinations that make no sense.

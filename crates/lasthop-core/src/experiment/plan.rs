@@ -266,7 +266,8 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
     }
     let levels: Vec<Level> = drivers.iter().cloned().map(Level::Text).collect();
     let help = "load generator: lasthop, or a classic tool".to_owned();
-    let factor = Factor { help, default: levels.clone(), levels, reference: None, when: None, range: None };
+    let default = levels.clone();
+    let factor = Factor { help, default, levels, reference: None, when: None, range: None, labels: IndexMap::new() };
     experiment.factors.insert(DRIVER.to_owned(), factor);
 }
 
@@ -304,8 +305,8 @@ fn same_rates(plans: &[CasePlan]) -> Result<(), PlanError> {
 fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
     let mut summaries = IndexMap::new();
     for (name, levels) in chosen {
-        let Factor { help, reference, .. } = experiment.factors[name].clone();
-        summaries.insert(name.clone(), FactorSummary { help, levels: levels.clone(), reference });
+        let Factor { help, reference, labels, .. } = experiment.factors[name].clone();
+        summaries.insert(name.clone(), FactorSummary { help, levels: levels.clone(), reference, labels });
     }
     summaries
 }
@@ -862,6 +863,7 @@ mod tests {
                 reference: None,
                 when: None,
                 range: None,
+                labels: IndexMap::new(),
             };
             experiment.factors.insert("rate".to_owned(), factor);
             experiment.load.rate = rate.to_owned();

@@ -179,6 +179,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         rounds: 3,
         blocks: 96,
         factors: factors(&cases),
+        labels: IndexMap::new(),
         environment: Some(environment(&[("server", "/usr/local/bin/lasthop", "0.1.0")])),
         cases,
         comparisons,

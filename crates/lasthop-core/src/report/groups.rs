@@ -12,8 +12,7 @@ use crate::analyse::summary::{CaseSummary, Check, Comparison, Metric, Severity, 
 const COMPARED: [&str; 2] = ["path", "transport"];
 
 /// The level of the factor under comparison.
-#[must_use]
-pub fn compared_level(case: &CaseSummary) -> Option<&String> {
+fn compared_level(case: &CaseSummary) -> Option<&String> {
     COMPARED.iter().find_map(|factor| case.levels.get(*factor))
 }
 
@@ -92,7 +91,7 @@ fn name_settings(groups: &mut [Group<'_>]) {
             let varies = |factor: &str, level: &String| {
                 groups.iter().any(|other| other.head().levels.get(factor) != Some(level))
             };
-            phrases(other_levels(group.head()).filter(|(factor, level)| varies(factor, level)))
+            phrases(group.summary, other_levels(group.head()).filter(|(factor, level)| varies(factor, level)))
         })
         .collect();
     for (group, setting) in groups.iter_mut().zip(settings) {
@@ -118,7 +117,7 @@ pub fn constants(summary: &Summary) -> String {
     let everywhere = |factor: &str, level: &String| {
         summary.cases.iter().all(|case| case.levels.get(factor).is_none_or(|other| other == level))
     };
-    phrases(other_levels(first).filter(|(factor, level)| everywhere(factor, level)))
+    phrases(summary, other_levels(first).filter(|(factor, level)| everywhere(factor, level)))
 }
 
 impl<'a> Group<'a> {
@@ -189,7 +188,7 @@ impl<'a> Group<'a> {
     #[must_use]
     pub fn name(&self, case: &CaseSummary) -> String {
         match compared_level(case) {
-            Some(transport) => self.with_extras(case, transport_name(transport)),
+            Some(_) => self.with_extras(case, compared_name(self.summary, case)),
             None => case.case.clone(),
         }
     }
@@ -197,10 +196,22 @@ impl<'a> Group<'a> {
     /// The name, and the levels besides the transport by which the case differs from its reference.
     fn with_extras(&self, case: &CaseSummary, name: &str) -> String {
         let head = self.head();
-        let extras =
-            phrases(other_levels(case).filter(|(factor, level)| head.levels.get(*factor).is_some_and(|l| l != *level)));
+        let differs = |factor: &str, level: &String| head.levels.get(factor).is_some_and(|own| own != level);
+        let extras = phrases(self.summary, other_levels(case).filter(|(factor, level)| differs(factor, level)));
         if extras.is_empty() { name.to_owned() } else { format!("{name}, {extras}") }
     }
+}
+
+/// What is compared, of a case, for a sentence: in the experiment's words or the usual ones.
+#[must_use]
+pub fn compared_name<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
+    let found = COMPARED.iter().find_map(|factor| Some((factor, case.levels.get(*factor)?)));
+    found.map_or(&case.case, |(factor, level)| label(summary, factor, level).unwrap_or_else(|| transport_name(level)))
+}
+
+/// The experiment's own words for a level.
+fn label<'a>(summary: &'a Summary, factor: &str, level: &str) -> Option<&'a str> {
+    Some(summary.labels.get(factor)?.get(level)?)
 }
 
 /// The usual name of a transport. An unknown word stays as it is.
@@ -213,34 +224,27 @@ pub fn transport_name(level: &str) -> &str {
         "tcp6" => "TCP over IPv6",
         "tls" => "TLS over TCP",
         "tls-unix" => "TLS over Unix socket",
-        "published-port" => "published port",
-        "published-host" => "published port at the host's address",
-        "bridge" => "bridge address",
-        "host-network" => "host network",
-        "shared-volume" => "socket on a shared volume",
-        "shared-folder" => "socket in a shared folder",
-        "shared-namespace" => "shared network namespace",
-        "combined-unix" => "Unix socket within one container",
-        "combined-tcp" => "TCP within one container",
-        "combined-unix-doubled" => "Unix socket within one container of twice the limit",
-        "no-container-tcp" => "TCP without a container",
-        "no-container-unix" => "Unix socket without a container",
         other => other,
     }
 }
 
-fn phrases<'a>(levels: impl Iterator<Item = (&'a String, &'a String)>) -> String {
-    levels.map(|(factor, level)| phrase(factor, level)).collect::<Vec<_>>().join(", ")
+fn phrases<'a>(summary: &Summary, levels: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    levels.map(|(factor, level)| phrase(summary, factor, level)).collect::<Vec<_>>().join(", ")
 }
 
-/// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`.
-pub fn phrase(factor: &str, level: &str) -> String {
+/// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`, or those of the experiment.
+pub fn phrase(summary: &Summary, factor: &str, level: &str) -> String {
+    match label(summary, factor, level) {
+        Some(label) => label.to_owned(),
+        None => usual(factor, level),
+    }
+}
+
+fn usual(factor: &str, level: &str) -> String {
     match (factor, level, level.parse::<u64>()) {
         ("rate", _, Ok(0)) => "closed loop".to_owned(),
         ("rate", _, Ok(rate)) => format!("{}{NBSP}requests/s", Count(rate)),
         ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
-        ("cpu_limit", "free", _) => format!("no CPU{NBSP}limit"),
-        ("cpu_limit", share, _) => format!("CPU{NBSP}limit{NBSP}{share}"),
         (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),
         (_, _, Ok(number)) if factor.ends_with('s') => format!("{}{NBSP}{factor}", Count(number)),
         // Round in binary, so it is a number of bytes.
@@ -255,6 +259,7 @@ pub fn phrase(factor: &str, level: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::fixtures::three_transports;
 
     #[test]
     fn levels_read_as_words() {
@@ -268,24 +273,24 @@ mod tests {
             ("nodelay", "false", "nodelay off"),
             ("pattern", "echo", "echo"),
             ("tw_reuse", "off", "tw_reuse off"),
-            ("cpu_limit", "0.25", "CPU limit 0.25"),
-            ("cpu_limit", "1", "CPU limit 1"),
-            ("cpu_limit", "free", "no CPU limit"),
             ("depth", "16", "depth 16"),
             ("chunk", "65536", "chunk 64 KiB"),
         ] {
-            assert_eq!(phrase(factor, level).replace(NBSP, " "), expected);
+            assert_eq!(usual(factor, level).replace(NBSP, " "), expected);
         }
     }
 
-    /// Every path of the experiments with containers has a name that a sentence can be made with.
     #[test]
-    fn the_paths_of_the_experiments_have_names() {
-        for path in
-            ["combined-unix", "combined-tcp", "combined-unix-doubled", "bridge", "published-port", "shared-volume"]
-        {
-            assert_ne!(transport_name(path), path);
+    fn an_experiment_has_words_of_its_own() {
+        let mut summary = three_transports();
+        let labels = [("limit", "free", "no limit at all"), ("transport", "unix", "pigeon")];
+        for (factor, level, label) in labels {
+            summary.labels.insert(factor.to_owned(), IndexMap::from([(level.to_owned(), label.to_owned())]));
         }
+        assert_eq!(phrase(&summary, "limit", "free"), "no limit at all");
+        assert_eq!(phrase(&summary, "limit", "half"), "half");
+        let names: Vec<&str> = summary.cases.iter().map(|case| compared_name(&summary, case)).collect();
+        assert_eq!(names, ["pigeon", "TCP", "TLS over TCP"]);
     }
 
     #[test]

@@ -259,6 +259,10 @@ impl Checker<'_> {
         }
         self.reference(pointer, name, file, &levels);
         self.range(pointer, file, &levels);
+        let known: Vec<String> = levels.iter().map(Level::to_string).collect();
+        for level in file.labels.keys() {
+            self.must_be_known(&format!("{pointer}/labels/{level}"), "level", level, known.iter().map(String::as_str));
+        }
         Factor {
             help: file.help.clone(),
             levels,
@@ -266,6 +270,7 @@ impl Checker<'_> {
             reference: file.reference.clone().map(|level| level.0),
             when: file.when.clone(),
             range: file.range.map(|[low, high]| (low, high)),
+            labels: file.labels.clone(),
         }
     }
 

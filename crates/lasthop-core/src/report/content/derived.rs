@@ -17,7 +17,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
     let of = |quantity| summary.derived.iter().filter(|derived| derived.quantity == quantity).collect::<Vec<_>>();
     let (places, times): (Vec<Vec<&Derived>>, Vec<_>) = quantities.into_iter().map(of).partition(|of| is_place(of));
     let mut blocks = Vec::new();
-    blocks.extend(time_table(&times).map(Block::Table));
+    blocks.extend(time_table(summary, &times).map(Block::Table));
     blocks.extend(places.iter().flatten().map(|derived| Block::Paragraph(crossover(summary, derived).into())));
     parts::section("What follows from several cases", Depth::Open, blocks)
 }
@@ -27,11 +27,11 @@ fn is_place(of: &[&Derived]) -> bool {
     of.iter().any(|derived| derived.outside.is_some() || derived.value.as_ref().is_some_and(|value| value.unit != "us"))
 }
 
-fn time_table(quantities: &[Vec<&Derived>]) -> Option<Table> {
+fn time_table(summary: &Summary, quantities: &[Vec<&Derived>]) -> Option<Table> {
     let mut rows = Vec::new();
     let mut columns = Vec::new();
     for quantity in quantities {
-        let (titles, cells) = time_columns(quantity).into_rows();
+        let (titles, cells) = time_columns(summary, quantity).into_rows();
         columns = titles;
         let first = quantity.first()?;
         rows.push(Row::Group(format!("{}: {}", first.quantity, first.help)));
@@ -40,7 +40,7 @@ fn time_table(quantities: &[Vec<&Derived>]) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { columns, rows })
 }
 
-fn time_columns(all: &[&Derived]) -> Columns {
+fn time_columns(summary: &Summary, all: &[&Derived]) -> Columns {
     let times: Vec<f64> = all.iter().filter_map(|derived| Some(derived.value.as_ref()?.estimate)).collect();
     let unit = TimeUnit::of_differences(&times);
     let value = |value: &Option<Measured>| value.as_ref().map_or(NONE.to_owned(), |value| time(value.estimate, unit));
@@ -51,7 +51,10 @@ fn time_columns(all: &[&Derived]) -> Columns {
         })
     };
     Columns::default()
-        .with(Column::left("transport"), all.iter().map(|derived| Cell::new(Tone::Strong, label(all, derived))))
+        .with(
+            Column::left("transport"),
+            all.iter().map(|derived| Cell::new(Tone::Strong, label(summary, all, derived))),
+        )
         .with(Column::right("time"), all.iter().map(|derived| value(&derived.value)))
         .with(Column::left("95 % interval"), all.iter().map(|derived| ends(&derived.value)))
         .with(Column::right("against reference"), all.iter().map(|derived| value(&derived.against_reference)))
@@ -67,10 +70,10 @@ fn time(micros: f64, unit: TimeUnit) -> String {
 }
 
 /// The transport, and the levels that vary within the quantity.
-fn label(all: &[&Derived], derived: &Derived) -> String {
+fn label(summary: &Summary, all: &[&Derived], derived: &Derived) -> String {
     let varies = |factor: &str| all.iter().any(|other| other.levels.get(factor) != derived.levels.get(factor));
     let others = derived.levels.iter().filter(|(factor, _)| !is_compared(factor) && varies(factor));
-    let words = others.map(|(factor, level)| format!(", {}", phrase(factor, level)));
+    let words = others.map(|(factor, level)| format!(", {}", phrase(summary, factor, level)));
     format!("{}{}", derived.transport.name(), words.collect::<String>())
 }
 

@@ -4,7 +4,7 @@ use crate::{
     analyse::summary::{CaseSummary, Summary},
     report::{
         document::{Block, Depth, Row, Section},
-        groups::{Group, compared_factor, compared_level, transport_name},
+        groups::{Group, compared_factor},
         wording::Terms,
     },
 };
@@ -45,9 +45,4 @@ pub fn case_title(summary: &Summary) -> &'static str {
 pub fn full_name(group: &Group<'_>, case: &CaseSummary) -> String {
     let name = group.name(case);
     if group.setting.is_empty() { name } else { format!("{name} ({})", group.setting) }
-}
-
-/// Transport of a case in words.
-pub fn transport(case: &CaseSummary) -> &str {
-    compared_level(case).map_or(case.case.as_str(), |level| transport_name(level))
 }

@@ -8,7 +8,7 @@ use crate::{
     analyse::summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
     report::{
         document::{Block, Depth, Section, Text, Tone},
-        groups::{Compared, Group, groups, short_name},
+        groups::{Compared, Group, compared_name, groups, short_name},
         units::{NBSP, Seconds, capital, plural, ratio},
         wording::{self, Claim, Part, Quantity},
     },
@@ -72,7 +72,7 @@ fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> Text {
             let stage = failed_stage(summary, reference).map(|stage| format!(" at {stage}")).unwrap_or_default();
             Text::of(Tone::Bad, "Nothing could be compared").plain(format!(
                 ": {}, the reference, failed{stage}. The other cases were measured.",
-                parts::transport(reference)
+                compared_name(summary, reference)
             ))
         }
         None if summary.cases.len() == 1 => {
