@@ -270,7 +270,7 @@ fn in_markdown(study: &Study, page: &str) -> usize {
     let own = own.find("\n## ").map_or(own, |end| &own[..end + 1]);
     let row = |figure: &lasthop_repro::study::model::Figure| {
         let number = format!("{} {}", figure.printed, figure.unit);
-        (figure.quantity.words(), number)
+        (figure.words().to_owned(), number)
     };
     let mut rows: Vec<(String, String)> = own
         .lines()
@@ -281,7 +281,7 @@ fn in_markdown(study: &Study, page: &str) -> usize {
         .collect();
     let mut found = 0;
     for (words, number) in study.figures.iter().map(row) {
-        let at = rows.iter().position(|(first, second)| first == words && *second == number);
+        let at = rows.iter().position(|(first, second)| *first == words && *second == number);
         rows.swap_remove(at.unwrap_or_else(|| panic!("{}: {words} {number} is not in:\n{own}", study.name)));
         found += 1;
     }

@@ -153,7 +153,7 @@ fn published_ratios_follow_from_the_figures() {
         let figure = study
             .figures
             .iter()
-            .find(|figure| figure.condition == condition && figure.quantity.name() == "requests-per-second");
+            .find(|figure| figure.condition == condition && figure.quantity == "requests-per-second");
         figure.unwrap().value
     };
     let near = |ratio: f64, wanted: f64| assert!((ratio - wanted).abs() < 0.001, "{ratio}");

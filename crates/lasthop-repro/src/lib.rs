@@ -32,7 +32,7 @@ use self::{
     measured::MeasuredPart,
     outcome::{ClaimRow, FigureRow, Part, Repetition, Word, judge},
 };
-use crate::study::model::{Claim, Study};
+use crate::study::model::{Base, Claim, Study};
 
 /// How studies are repeated.
 #[derive(Debug)]
@@ -74,10 +74,10 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
             figure: figure.clone(),
             method: find(&figure.runs)
                 .filter(|_| !figure.levels.is_empty())
-                .and_then(|part| part.method_value(figure.quantity, &figure.levels, &figure.unit)),
+                .and_then(|part| part.method_value(&figure.measured, &figure.levels, &figure.unit)),
             lasthop: find(&figure.runs)
                 .filter(|_| !figure.levels.is_empty())
-                .and_then(|part| part.design_value(figure.quantity, &figure.levels, &figure.unit)),
+                .and_then(|part| part.design_value(&figure.measured, &figure.levels, &figure.unit)),
         })
         .collect();
     result.claims = study.claims.iter().map(|claim| claim_row(study, claim, find(&claim.runs))).collect();
@@ -112,7 +112,7 @@ fn all_measured<'a>(study: &'a Study, carried: &'a [(Part, Carried)]) -> Vec<Mea
 
 fn claim_row(study: &Study, claim: &Claim, part: Option<&MeasuredPart<'_>>) -> ClaimRow {
     let published = published_ratio(study, claim);
-    let lasthop = part.and_then(|part| part.design_ratio(claim.quantity, &claim.case, &claim.against));
+    let lasthop = part.and_then(|part| part.design_ratio(&claim.measured, &claim.case, &claim.against));
     let claimed = match (claim.least, claim.most, published) {
         (None, None, Some(ratio)) => (ratio * 0.98, ratio * 1.02),
         (least, most, _) => (least.unwrap_or(0.0), most.unwrap_or(f64::INFINITY)),
@@ -120,7 +120,7 @@ fn claim_row(study: &Study, claim: &Claim, part: Option<&MeasuredPart<'_>>) -> C
     ClaimRow {
         claim: claim.clone(),
         published,
-        method: part.and_then(|part| part.method_ratio(claim.quantity, &claim.case, &claim.against)),
+        method: part.and_then(|part| part.method_ratio(&claim.measured, &claim.case, &claim.against)),
         lasthop,
         // What was run and has no ratio (too few blocks, a difference that may as well be negative) is not decided.
         word: match (lasthop, part.and_then(|part| part.design.as_ref())) {
@@ -143,7 +143,7 @@ fn published_ratio(study: &Study, claim: &Claim) -> Option<f64> {
             fitting.clone().filter(|figure| figure.quantity == claim.quantity).map(|figure| figure.value).collect();
         // A study that counts requests for a second publishes the rate, too.
         let counted = || {
-            let counts = fitting.clone().filter(|figure| figure.quantity == crate::study::model::Quantity::Requests);
+            let counts = fitting.clone().filter(|figure| figure.measured.is(Base::Requests));
             counts.map(|figure| figure.value).collect::<Vec<_>>()
         };
         let values = if exact.is_empty() { counted() } else { exact };

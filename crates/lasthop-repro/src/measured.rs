@@ -6,7 +6,7 @@ use lasthop_load::TrialResult;
 use lasthop_stats::mean;
 
 use super::outcome::Value;
-use crate::study::model::{Quantity, StudyRun, Time};
+use crate::study::model::{Base, Quantity, StudyRun, Time};
 
 /// Level of each factor.
 type Levels = IndexMap<String, String>;
@@ -94,14 +94,14 @@ fn unit(name: &str) -> f64 {
 impl MeasuredPart<'_> {
     /// A quantity by the study's method, in `of`'s unit: the mean of its runs, as the study had it.
     #[must_use]
-    pub fn method_value(&self, quantity: Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
+    pub fn method_value(&self, quantity: &Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
         let value = self.by_method(quantity, levels)? / unit(of);
         value.is_finite().then_some(Value { value, low: None, high: None })
     }
 
     /// A quantity by lasthop's design, in `of`'s unit, with its interval.
     #[must_use]
-    pub fn design_value(&self, quantity: Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
+    pub fn design_value(&self, quantity: &Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
         let known = self.by_design(quantity, levels)?.times(1.0 / unit(of));
         known.value.is_finite().then(|| known.shown())
     }
@@ -137,7 +137,7 @@ impl MeasuredPart<'_> {
         self.method_time(levels).filter(|time| *time > 0.0).map(f64::recip)
     }
 
-    fn by_method(&self, quantity: Quantity, levels: &IndexMap<String, String>) -> Option<f64> {
+    fn by_method(&self, quantity: &Quantity, levels: &IndexMap<String, String>) -> Option<f64> {
         let trials = || self.method_case(levels).map(|case| &case.trials);
         let average = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
             let values: Option<Vec<f64>> = trials()?.iter().map(of).collect();
@@ -148,35 +148,31 @@ impl MeasuredPart<'_> {
             average(&|trial| trial.reported.as_deref().and_then(of).map(|nanoseconds| nanoseconds / 1e9))
         };
         match quantity {
-            Quantity::RequestsPerSecond if self.run.time == Time::Rate => average(&|trial| Some(trial.throughput())),
-            Quantity::RequestsPerSecond => self.method_rate(levels),
-            Quantity::LatencyMean => said(|reported| reported.mean_ns),
-            Quantity::LatencyDeviation => said(|reported| reported.deviation_ns),
-            Quantity::LatencyMax => said(|reported| reported.max_ns),
-            Quantity::LatencyP99 => said(|reported| reported.p99_ns),
-            Quantity::Requests | Quantity::N => average(&|trial| Some(trial.requests as f64)),
-            Quantity::Seconds | Quantity::TimeN => average(&|trial| Some(seconds(trial))),
-            Quantity::Received => average(&|trial| Some(trial.bytes_received as f64)),
-            Quantity::Transfer => average(&|trial| Some(trial.bytes_received as f64 / seconds(trial))),
-            Quantity::TimePerRequest | Quantity::TimePerRun => self.method_time(levels),
-            Quantity::Handshake | Quantity::Authentication => {
-                Some(self.method_time(levels)? - self.minus.as_ref()?.method_time(levels)?)
-            }
-            Quantity::TimePerQuery | Quantity::TimeWithoutPassword => self.minus.as_ref()?.method_time(levels),
-            Quantity::TimePerRow => self.method_time(levels),
-            Quantity::RowsPerSecond => self.method_rate(levels),
-            Quantity::Time20000 => self.exactly(20_000, levels, false),
-            Quantity::Time40000 => self.exactly(40_000, levels, true),
-            Quantity::Time2M => self.at_level("2000000", levels),
-            Quantity::Time4M => self.at_level("4000000", levels),
-            _ => None,
+            Quantity { count: Some(count), .. } => self.exactly(*count, levels),
+            Quantity { level: Some(level), .. } => self.at_level(level, levels),
+            Quantity { base, .. } => match base {
+                Base::Rate if self.run.time == Time::Rate => average(&|trial| Some(trial.throughput())),
+                Base::Rate => self.method_rate(levels),
+                Base::LatencyMean => said(|reported| reported.mean_ns),
+                Base::LatencyDeviation => said(|reported| reported.deviation_ns),
+                Base::LatencyMax => said(|reported| reported.max_ns),
+                Base::LatencyP99 => said(|reported| reported.p99_ns),
+                Base::Requests => average(&|trial| Some(trial.requests as f64)),
+                Base::Seconds => average(&|trial| Some(seconds(trial))),
+                Base::Received => average(&|trial| Some(trial.bytes_received as f64)),
+                Base::Transfer => average(&|trial| Some(trial.bytes_received as f64 / seconds(trial))),
+                Base::Time => self.method_time(levels),
+                Base::Difference => Some(self.method_time(levels)? - self.minus.as_ref()?.method_time(levels)?),
+                Base::Subtracted => self.minus.as_ref()?.method_time(levels),
+                Base::Printed => None,
+            },
         }
     }
 
-    /// Mean seconds of the runs, if they had exactly so many requests.
-    fn exactly(&self, count: u64, levels: &IndexMap<String, String>, double: bool) -> Option<f64> {
+    /// Mean seconds of the runs of so many requests, if they had exactly so many.
+    fn exactly(&self, count: u64, levels: &IndexMap<String, String>) -> Option<f64> {
         let case = self.method_case(levels)?;
-        let trials = if double { &case.double } else { &case.trials };
+        let trials = if self.run.count == Some(count) { &case.trials } else { &case.double };
         let all = trials.iter().all(|trial| trial.requests == count);
         mean::of(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9)).filter(|_| all)
     }
@@ -205,7 +201,7 @@ impl MeasuredPart<'_> {
     }
 
     /// The derived quantity of the experiment that answers what the study got by a line or a subtraction, in seconds.
-    fn derived(&self, quantity: Quantity, levels: &Levels) -> Option<Known> {
+    fn derived(&self, quantity: &Quantity, levels: &Levels) -> Option<Known> {
         let name = self.run.design.quantity.as_ref().filter(|_| self.is_derived(quantity))?;
         let wanted = self.design_condition(levels);
         let mut all = self.design.as_ref()?.derived.iter();
@@ -214,12 +210,9 @@ impl MeasuredPart<'_> {
     }
 
     /// Whether a quantity follows from several cases rather than from one.
-    fn is_derived(&self, quantity: Quantity) -> bool {
-        let line = matches!(
-            quantity,
-            Quantity::TimePerRequest | Quantity::RequestsPerSecond | Quantity::TimePerRow | Quantity::RowsPerSecond
-        );
-        let difference = matches!(quantity, Quantity::Handshake | Quantity::Authentication);
+    fn is_derived(&self, quantity: &Quantity) -> bool {
+        let line = quantity.is(Base::Time) || quantity.is(Base::Rate);
+        let difference = quantity.base == Base::Difference;
         self.run.design.quantity.is_some() && (difference || line && self.run.time != Time::Rate)
     }
 
@@ -250,41 +243,36 @@ impl MeasuredPart<'_> {
 
     /// What another of the runs takes from its own: its line where it has one, else the time of its case.
     fn subtracted(&self, levels: &Levels) -> Option<Known> {
-        self.derived(Quantity::TimePerRequest, levels).or_else(|| self.design_time(levels))
+        self.derived(&Quantity::of(Base::Time), levels).or_else(|| self.design_time(levels))
     }
 
-    fn by_design(&self, quantity: Quantity, levels: &IndexMap<String, String>) -> Option<Known> {
+    fn by_design(&self, quantity: &Quantity, levels: &IndexMap<String, String>) -> Option<Known> {
         if self.is_derived(quantity) {
             let found = self.derived(quantity, levels)?;
-            let rate = matches!(quantity, Quantity::RequestsPerSecond | Quantity::RowsPerSecond);
-            return if rate { found.inverse() } else { Some(found) };
+            return if quantity.base == Base::Rate { found.inverse() } else { Some(found) };
         }
         let metrics = || self.design_case(levels).and_then(|case| case.metrics.as_ref());
         match quantity {
-            Quantity::RequestsPerSecond => metrics().map(|metrics| known(&metrics.throughput)),
-            Quantity::LatencyP99 => metrics()?.latency_p99.as_ref().map(|measured| known(measured).times(1e-6)),
-            Quantity::LatencyMax => {
-                metrics()?.latency_max.map(|value| Known { value, low: value, high: value }.times(1e-6))
-            }
-            Quantity::LatencyMean | Quantity::TimePerRequest | Quantity::TimePerRun | Quantity::TimePerRow => {
-                self.design_time(levels)
-            }
-            Quantity::RowsPerSecond => self.design_time(levels).and_then(Known::inverse),
-            Quantity::Handshake | Quantity::Authentication => {
-                Some(self.design_time(levels)?.minus(self.minus.as_ref()?.design_time(levels)?))
-            }
-            Quantity::TimePerQuery | Quantity::TimeWithoutPassword => self.minus.as_ref()?.subtracted(levels),
-            Quantity::Time20000 => self.unit_time(20_000, levels),
-            Quantity::Time40000 => self.unit_time(40_000, levels),
-            Quantity::Time2M => self.design_time_at("2000000", levels),
-            Quantity::Time4M => self.design_time_at("4000000", levels),
-            _ => None,
+            Quantity { count: Some(count), .. } => self.unit_time(u32::try_from(*count).ok()?, levels),
+            Quantity { level: Some(level), .. } => self.design_time_at(level, levels),
+            Quantity { base, .. } => match base {
+                Base::Rate if matches!(self.run.time, Time::Levels(_)) => self.design_time(levels)?.inverse(),
+                Base::Rate => metrics().map(|metrics| known(&metrics.throughput)),
+                Base::LatencyP99 => metrics()?.latency_p99.as_ref().map(|measured| known(measured).times(1e-6)),
+                Base::LatencyMax => {
+                    metrics()?.latency_max.map(|value| Known { value, low: value, high: value }.times(1e-6))
+                }
+                Base::LatencyMean | Base::Time => self.design_time(levels),
+                Base::Difference => Some(self.design_time(levels)?.minus(self.minus.as_ref()?.design_time(levels)?)),
+                Base::Subtracted => self.minus.as_ref()?.subtracted(levels),
+                _ => None,
+            },
         }
     }
 
     /// Ratio of two conditions by the study's method; where several pairs of conditions fit, their geometric mean.
     #[must_use]
-    pub fn method_ratio(&self, quantity: Quantity, case: &Levels, against: &Levels) -> Option<f64> {
+    pub fn method_ratio(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<f64> {
         let one = |(case, against): &(Levels, Levels)| {
             let ratio = self.by_method(quantity, case)? / self.by_method(quantity, against)?;
             (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
@@ -296,7 +284,7 @@ impl MeasuredPart<'_> {
     /// Ratio of two conditions by lasthop's design; where several pairs of conditions fit, their geometric mean. For a rate
     /// it is the comparison within blocks, which is narrower than what the two intervals alone would give.
     #[must_use]
-    pub fn design_ratio(&self, quantity: Quantity, case: &Levels, against: &Levels) -> Option<Value> {
+    pub fn design_ratio(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<Value> {
         let one = |(case, against): &(Levels, Levels)| {
             if let Some(paired) = self.paired(quantity, case, against) {
                 return Some(paired);
@@ -330,11 +318,11 @@ impl MeasuredPart<'_> {
         pairs
     }
 
-    fn paired(&self, quantity: Quantity, case: &Levels, against: &Levels) -> Option<Value> {
+    fn paired(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<Value> {
         use lasthop_core::analyse::summary::Metric;
-        let time = matches!(quantity, Quantity::TimePerRequest | Quantity::LatencyMean | Quantity::TimePerRun);
+        let time = quantity.is(Base::Time) || quantity.is(Base::LatencyMean);
         let plain = matches!(self.run.time, Time::Rate | Time::Slope);
-        if !plain || self.is_derived(quantity) || !(time || quantity == Quantity::RequestsPerSecond) {
+        if !plain || self.is_derived(quantity) || !(time || quantity.is(Base::Rate)) {
             return None;
         }
         let summary = self.design.as_ref()?;

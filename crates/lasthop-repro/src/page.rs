@@ -113,7 +113,7 @@ fn figures(result: &Repetition, part: &Part) -> Section {
             last = group;
         }
         cells.push(Row::Cells(vec![
-            row.figure.quantity.words().into(),
+            row.figure.words().into(),
             format!("{} {}", row.figure.printed, row.figure.unit).into(),
             row.method.map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit)).into(),
             row.lasthop.map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit)).into(),

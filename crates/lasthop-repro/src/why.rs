@@ -18,7 +18,7 @@ use super::{
     measured::MeasuredPart,
     outcome::{ClaimRow, FigureRow, Note, Part, Repetition},
 };
-use crate::study::model::{Quantity, Study, Time};
+use crate::study::model::{Base, Quantity, Study, Time};
 
 /// What the rules look at.
 struct Facts<'a> {
@@ -103,13 +103,12 @@ fn speed(facts: &Facts<'_>) -> Option<Note> {
 /// How many times as fast a figure is here; `None` for what is neither a rate nor a time.
 fn factor(facts: &Facts<'_>, row: &FigureRow) -> Option<f64> {
     let here = row.method.or(row.lasthop)?.value / row.figure.value;
-    match row.figure.quantity {
-        Quantity::RequestsPerSecond | Quantity::RowsPerSecond => Some(here),
-        // Shorter runs have fewer requests on any machine.
-        Quantity::Requests => facts.made.shortened.is_none().then_some(here),
-        Quantity::LatencyMean | Quantity::TimePerRequest | Quantity::TimePerRun | Quantity::TimePerRow => {
-            Some(1.0 / here)
-        }
+    let quantity = &row.figure.measured;
+    match quantity.base {
+        Base::Rate => Some(here),
+        // Shorter runs have fewer requests on any machine, and runs by count have the same.
+        Base::Requests => (facts.made.shortened.is_none() && facts.part.run.count.is_none()).then_some(here),
+        Base::LatencyMean | Base::Time if quantity.is(quantity.base) => Some(1.0 / here),
         _ => None,
     }
 }
@@ -143,7 +142,7 @@ fn runs(facts: &Facts<'_>) -> Option<Note> {
 /// A line through two totals that nearly coincide has no slope to speak of.
 fn line(facts: &Facts<'_>) -> Option<Note> {
     let plain = facts.part.run.time == Time::Rate;
-    let (negative, all) = negative(facts, Quantity::TimePerRequest);
+    let (negative, all) = negative(facts, &Quantity::of(Base::Time));
     let text = format!(
         "in {negative} of {all} conditions the longer run took no more time than the shorter one: the start of the \
              client, part of every run, varies by more than the requests take; only longer runs would tell"
@@ -152,7 +151,7 @@ fn line(facts: &Facts<'_>) -> Option<Note> {
 }
 
 /// In how many of the study's conditions a quantity came out as nothing or less, and how many have it.
-fn negative(facts: &Facts<'_>, quantity: Quantity) -> (usize, usize) {
+fn negative(facts: &Facts<'_>, quantity: &Quantity) -> (usize, usize) {
     let mut conditions: Vec<IndexMap<String, String>> = Vec::new();
     for case in &facts.part.method {
         let mut levels = case.levels.clone();
@@ -170,13 +169,13 @@ fn negative(facts: &Facts<'_>, quantity: Quantity) -> (usize, usize) {
 
 /// What is left of two totals that nearly coincide is noise.
 fn difference(facts: &Facts<'_>) -> Option<Note> {
-    let claimed = facts.claims.iter().map(|row| row.claim.quantity);
-    let quantity = claimed.into_iter().find(|word| matches!(word, Quantity::Handshake | Quantity::Authentication))?;
-    let (negative, all) = negative(facts, quantity);
+    let mut claims = facts.claims.iter().map(|row| &row.claim);
+    let claim = claims.find(|claim| claim.measured.base == Base::Difference)?;
+    let (negative, all) = negative(facts, &claim.measured);
     let text = format!(
         "by the study's method {} is negative in {negative} of {all} conditions: its two runs vary by more than their \
              difference",
-        quantity.words()
+        claim.words
     );
     (negative > 0).then(|| note("difference", text)).flatten()
 }
@@ -300,12 +299,11 @@ fn versions(facts: &Facts<'_>) -> Option<Note> {
 fn resolution(facts: &Facts<'_>) -> Option<Note> {
     let trial = facts.part.method.iter().flat_map(|case| &case.trials).find_map(|trial| trial.reported.as_ref())?;
     let row = facts.claims.first()?;
-    let quantity = match row.claim.quantity {
-        derived
-        @ (Quantity::TimePerRequest | Quantity::Handshake | Quantity::Authentication | Quantity::TimePerRow) => derived,
-        _ => Quantity::LatencyMean,
+    let (quantity, words) = match row.claim.measured.base {
+        Base::Time | Base::Difference => (row.claim.measured.clone(), row.claim.words.as_str()),
+        _ => (Quantity::of(Base::LatencyMean), Base::LatencyMean.words()),
     };
-    let time = |levels| facts.part.design_value(quantity, levels, "us").map(|value| value.value);
+    let time = |levels| facts.part.design_value(&quantity, levels, "us").map(|value| value.value);
     let effect = (time(&row.claim.case)? - time(&row.claim.against)?).abs();
     let resolution = trial.resolution_ns / 1e3;
     let word = if resolution > effect {
@@ -317,9 +315,8 @@ fn resolution(facts: &Facts<'_>) -> Option<Note> {
     note(
         "resolution",
         format!(
-            "{} resolves {resolution:.0} µs, and the difference of {effect:.1} µs is in the {}: {word}{caution}",
-            trial.tool,
-            quantity.words()
+            "{} resolves {resolution:.0} µs, and the difference of {effect:.1} µs is in the {words}: {word}{caution}",
+            trial.tool
         ),
     )
 }
@@ -330,8 +327,8 @@ fn process_start(facts: &Facts<'_>) -> Option<Note> {
     let case = facts.part.method.iter().find(|case| !case.trials.is_empty())?;
     let trial = case.trials.first()?;
     (trial.connections_opened == trial.requests && trial.requests > 1).then_some(())?;
-    let theirs = facts.part.method_value(Quantity::TimePerRun, &case.levels, "ms")?.value;
-    let ours = facts.part.design_value(Quantity::TimePerRun, &case.levels, "ms")?.value;
+    let theirs = facts.part.method_value(&Quantity::of(Base::Time), &case.levels, "ms")?.value;
+    let ours = facts.part.design_value(&Quantity::of(Base::Time), &case.levels, "ms")?.value;
     note(
         "process-start",
         format!(

@@ -2,6 +2,7 @@
 use std::sync::LazyLock;
 
 use include_dir::{Dir, include_dir};
+use indexmap::IndexMap;
 use lasthop_core::experiment::{
     diagnostics::{Diagnostics, closest, suggest},
     document::Document,
@@ -10,8 +11,10 @@ use lasthop_core::experiment::{
 use serde_json::Value;
 
 use super::{
-    definition::{ClaimFile, DesignFile, FiguresFile, MethodFile, RunFile, StudyFile, TimeFile},
-    model::{Claim, Design, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number},
+    definition::{ClaimFile, DesignFile, FiguresFile, MethodFile, QuantityFile, RunFile, StudyFile, TimeFile},
+    model::{
+        Base, Claim, Design, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number,
+    },
 };
 
 static STUDIES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
@@ -69,7 +72,12 @@ pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
     }
     let file: StudyFile = serde_json::from_value(document.tree.clone())
         .map_err(|error| Diagnostics::from(document.at_value("", error.to_string())))?;
-    let mut checker = Checker { document, found, ids: file.runs.iter().map(|run| run.id.clone()).collect() };
+    let mut checker = Checker {
+        document,
+        found,
+        ids: file.runs.iter().map(|run| run.id.clone()).collect(),
+        quantities: file.quantities.clone(),
+    };
     let study = checker.study(name, file);
     if checker.found.is_empty() { Ok(study) } else { Err(checker.found) }
 }
@@ -79,6 +87,7 @@ struct Checker {
     found: Diagnostics,
     /// Of the runs.
     ids: Vec<String>,
+    quantities: IndexMap<String, QuantityFile>,
 }
 
 impl Checker {
@@ -88,6 +97,13 @@ impl Checker {
 
     fn study(&mut self, name: &str, file: StudyFile) -> Study {
         let method = self.method(&file.method);
+        for (name, quantity) in &file.quantities {
+            let given = usize::from(quantity.count.is_some()) + usize::from(quantity.level.is_some());
+            if given > usize::from(quantity.of == Base::Time) {
+                let message = format!("one of `count` and `level` belongs to `of = \"{}\"`", Base::Time.name());
+                self.error(&format!("/quantities/{name}"), message, None);
+            }
+        }
         let runs = file.runs.iter().enumerate().map(|(at, run)| self.run(at, run, &file.method)).collect();
         let figures = file.figures.iter().enumerate().flat_map(|(at, figures)| self.figures(at, figures)).collect();
         let claims = file.claims.iter().enumerate().filter_map(|(at, claim)| self.claim(at, claim)).collect();
@@ -172,14 +188,19 @@ impl Checker {
         }
     }
 
-    fn quantity(&mut self, word: &str, pointer: &str) -> Option<Quantity> {
-        let found = Quantity::ALL.iter().copied().find(|quantity| quantity.name() == word);
+    /// A quantity of the study or of lasthop by its name, and its words.
+    fn quantity(&mut self, word: &str, pointer: &str) -> Option<(Quantity, String)> {
+        if let Some(QuantityFile { words, of, count, level }) = self.quantities.get(word) {
+            return Some((Quantity { base: *of, count: *count, level: level.clone() }, words.clone()));
+        }
+        let found = Base::ALL.iter().copied().find(|base| base.name() == word);
         if found.is_none() {
-            let help = suggest(word, Quantity::ALL.iter().map(|quantity| quantity.name()));
+            let own = self.quantities.keys().map(String::as_str);
+            let help = suggest(word, own.chain(Base::ALL.iter().map(|base| base.name())));
             let message = format!("`{word}` is not a quantity that is known");
             self.found.push(self.document.at_key(pointer, message).with_help(help));
         }
-        found
+        found.map(|base| (Quantity::of(base), base.words().to_owned()))
     }
 
     fn figures(&mut self, at: usize, file: &FiguresFile) -> Vec<Figure> {
@@ -187,7 +208,7 @@ impl Checker {
         let mut figures = Vec::new();
         for (word, text) in &file.values {
             let pointer = format!("/figures/{at}/values/{word}");
-            let Some(quantity) = self.quantity(word, &pointer) else { continue };
+            let Some((measured, words)) = self.quantity(word, &pointer) else { continue };
             let parsed = text.split_once(' ').and_then(|(printed, unit)| Some((printed, number(printed)?, unit)));
             let Some((printed, value, unit)) = parsed.filter(|(_, _, unit)| UNITS.contains(unit)) else {
                 let help = format!("a number, a space, and one of {}", UNITS.join(", "));
@@ -199,7 +220,9 @@ impl Checker {
                 system: file.system.clone(),
                 condition: file.condition.clone(),
                 levels: file.levels.clone(),
-                quantity,
+                quantity: word.clone(),
+                words,
+                measured,
                 printed: printed.to_owned(),
                 value,
                 unit: unit.to_owned(),
@@ -215,13 +238,16 @@ impl Checker {
                 self.error(&format!("/claims/{at}/printed/{place}"), format!("`{printed}` is not a number"), None);
             }
         }
+        let (measured, words) = self.quantity(&file.metric, &format!("/claims/{at}/metric"))?;
         Some(Claim {
             runs: file.runs.clone(),
             system: file.system.clone(),
             text: file.text.clone(),
             case: file.case.clone(),
             against: file.against.clone(),
-            quantity: self.quantity(&file.metric, &format!("/claims/{at}/metric"))?,
+            quantity: file.metric.clone(),
+            words,
+            measured,
             least: file.least,
             most: file.most,
             printed: file.printed.clone(),

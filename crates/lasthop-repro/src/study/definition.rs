@@ -4,6 +4,8 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::model::Base;
+
 /// A published measurement: its conditions, its method, its figures, and what repeats it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +23,9 @@ pub(super) struct StudyFile {
     pub environment: EnvironmentFile,
     /// How it was measured.
     pub method: MethodFile,
+    /// Its own quantities by name, besides those of lasthop.
+    #[serde(default)]
+    pub quantities: IndexMap<String, QuantityFile>,
     /// What its method could not see or mixed up.
     pub missed: Vec<MissedFile>,
     /// What repeats it here.
@@ -64,6 +69,21 @@ pub(super) struct MethodFile {
     pub seconds: Option<u32>,
     /// Requests of a run, for what stops by count.
     pub count: Option<u64>,
+}
+
+/// What a number of the study is a number of.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuantityFile {
+    /// For tables.
+    pub words: String,
+    /// Which of lasthop's quantities it is. Without it the number is kept as printed, and nothing is compared.
+    #[serde(default)]
+    pub of: Base,
+    /// With `of = "time-per-request"`: the time of so many requests, the `count` of the runs or twice that.
+    pub count: Option<u64>,
+    /// With `of = "time-per-request"`: the time at this level of the `factor` of the runs.
+    pub level: Option<String>,
 }
 
 /// Something that the method could not see or mixed up.

@@ -1,7 +1,5 @@
 //! Studies as the rest of the program sees them: read, checked, complete.
 
-use std::fmt;
-
 use indexmap::IndexMap;
 use lasthop_tool::Tool;
 use schemars::JsonSchema;
@@ -127,11 +125,25 @@ pub struct Figure {
     pub condition: String,
     /// As levels of our factors; empty where no single case of ours corresponds.
     pub levels: IndexMap<String, String>,
-    pub quantity: Quantity,
+    /// As the study's file names it.
+    pub quantity: String,
+    /// The same for tables.
+    #[serde(default)]
+    pub words: String,
+    #[serde(skip)]
+    pub measured: Quantity,
     /// As printed, without the unit.
     pub printed: String,
     pub value: f64,
     pub unit: String,
+}
+
+impl Figure {
+    /// What it is a number of; in an older book by its name.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        if self.words.is_empty() { &self.quantity } else { &self.words }
+    }
 }
 
 /// A comparison that a study draws.
@@ -142,20 +154,25 @@ pub struct Claim {
     pub text: String,
     pub case: IndexMap<String, String>,
     pub against: IndexMap<String, String>,
-    pub quantity: Quantity,
+    /// As the study's file names it.
+    pub quantity: String,
+    #[serde(skip)]
+    pub words: String,
+    #[serde(skip)]
+    pub measured: Quantity,
     /// Ratio of case to `against` that fits the claim.
     pub least: Option<f64>,
     pub most: Option<f64>,
     pub printed: Vec<String>,
 }
 
-macro_rules! quantities {
+macro_rules! bases {
     ($($(#[$doc:meta])* $variant:ident $name:literal $words:literal,)*) => {
-        /// What a published number is a number of.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-        pub enum Quantity { $($(#[$doc])* #[serde(rename = $name)] $variant,)* }
+        /// What lasthop knows of a run. The quantities of studies are made of these.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+        pub enum Base { $($(#[$doc])* #[serde(rename = $name)] $variant,)* }
 
-        impl Quantity {
+        impl Base {
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// As files write it.
@@ -173,53 +190,48 @@ macro_rules! quantities {
     };
 }
 
-quantities! {
-    RequestsPerSecond "requests-per-second" "requests/s",
+bases! {
+    /// A number that lasthop does not measure.
+    #[default] Printed "printed" "printed",
+    /// One divided by the time of a request.
+    Rate "requests-per-second" "requests/s",
     /// Time of a request from its client's view.
     LatencyMean "latency-mean" "mean latency",
     LatencyDeviation "latency-deviation" "deviation of latency",
     LatencyMax "latency-max" "longest latency",
     LatencyP99 "latency-p99" "99th percentile",
-    LatencyWithinDeviation "latency-within-deviation" "latencies within a deviation",
-    /// wrk samples the rate of each thread.
-    ThreadRateMean "thread-rate-mean" "requests/s of a thread",
-    ThreadRateDeviation "thread-rate-deviation" "deviation of a thread's rate",
-    ThreadRateMax "thread-rate-max" "highest rate of a thread",
-    ThreadRateWithinDeviation "thread-rate-within-deviation" "rates within a deviation",
     Requests "requests" "requests of a run",
     Seconds "seconds" "length of a run",
     Received "received" "bytes received",
     Transfer "transfer" "bytes/s",
-    Threads "threads" "threads",
-    Connections "connections" "connections",
-    RequestSize "request-size" "size of a request",
-    ReplySize "reply-size" "size of a reply",
-    Keepalive "keepalive" "upstream connections kept",
-    ClientCpu "client-cpu" "CPU of the client",
-    ServerCpu "server-cpu" "CPU of the server",
-    CrashConnections "crash-connections" "connections at which the tool crashed",
-    TestTimeLimit "test-time-limit" "longest time of a run",
-    Time20000 "time-20000" "20,000 queries",
-    Time40000 "time-40000" "40,000 queries",
-    /// The slope.
-    TimePerRequest "time-per-request" "time of a query",
-    N "n" "runs timed together",
-    TimeN "time-n" "runs timed together, all",
-    TimePerRun "time-per-run" "connect and query",
-    /// As used by the study for the subtraction.
-    TimePerQuery "time-per-query" "query, subtracted",
-    Handshake "handshake" "connect without query",
-    TimeWithoutPassword "time-without-password" "without password, subtracted",
-    Authentication "authentication" "authentication",
-    Time2M "time-2M" "2 million rows",
-    Time4M "time-4M" "4 million rows",
-    RowsPerSecond "rows-per-second" "rows/s",
-    TimePerRow "time-per-row" "time of a row",
+    /// As `time` of the runs says: of one request, or of one more.
+    Time "time-per-request" "time of a request",
+    /// The time of a request, less that of the runs of `minus`.
+    Difference "difference" "difference",
+    /// The time of a request in the runs of `minus`.
+    Subtracted "subtracted" "subtracted",
 }
 
-impl fmt::Display for Quantity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+/// What a published number is a number of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quantity {
+    pub base: Base,
+    /// All of so many requests, instead of one.
+    pub count: Option<u64>,
+    /// At this level of the factor that the runs' line goes over.
+    pub level: Option<String>,
+}
+
+impl Quantity {
+    #[must_use]
+    pub fn of(base: Base) -> Self {
+        Self { base, ..Self::default() }
+    }
+
+    /// Whether it is the base and nothing else.
+    #[must_use]
+    pub fn is(&self, base: Base) -> bool {
+        *self == Self::of(base)
     }
 }
 
