@@ -25,7 +25,7 @@ use lasthop_model::{
     container::{Network, RenderedContainer},
     engine::EngineKind,
     record::Stage,
-    service::{Ready, ReadyCheck, RenderedService, Stop},
+    service::{Export, Ready, ReadyCheck, RenderedService, Stop},
 };
 
 struct Run {
@@ -70,6 +70,7 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
         ready: Ready { check: ReadyCheck::Connect, timeout: Duration::from_secs(20) },
         stop: Stop { signal: "QUIT".into(), timeout: Duration::from_secs(20) },
         endpoint: binding.endpoint(),
+        export: Export::default(),
     }
 }
 

@@ -1,5 +1,10 @@
 //! `lasthop export`
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use lasthop_core::{
     analyse,
     export::{self, Exported},
@@ -34,18 +39,26 @@ pub fn export(arguments: &args::Export) -> Result<(), CliError> {
     }
 }
 
-/// The record of a run, or of the last run of an experiment.
-fn find(wanted: &str) -> Result<std::path::PathBuf, CliError> {
+/// The record of a run, or of the last run of an experiment, which may be a folder.
+fn find(wanted: &str) -> Result<PathBuf, CliError> {
     let runs = Store::new(home()?.runs());
-    if !catalog()?.names().iter().any(|name| name == wanted) {
-        return runs.find(wanted).map_err(CliError::usage);
+    let is_name = catalog()?.names().iter().any(|name| name == wanted);
+    let is_folder = !is_name && Path::new(wanted).join("experiment.toml").is_file();
+    let folder = is_folder.then(|| fs::canonicalize(wanted)).transpose().map_err(CliError::usage)?;
+    let of = |path: &&PathBuf| {
+        store::header(path).is_ok_and(|header| match &folder {
+            Some(folder) => header.origin.is_some_and(|origin| Path::new(&origin.experiment) == folder),
+            None => header.experiment.name == wanted,
+        })
+    };
+    let last = runs.list().map_err(CliError::failed)?.iter().rev().find(of).cloned();
+    match last {
+        Some(last) => Ok(last),
+        None if is_name || is_folder => {
+            Err(CliError::usage(format!("no run of `{wanted}` is recorded; start one with `lasthop run {wanted}`")))
+        }
+        None => runs.find(wanted).map_err(CliError::usage),
     }
-    let all = runs.list().map_err(CliError::failed)?;
-    let of = |path: &&std::path::PathBuf| store::header(path).is_ok_and(|header| header.experiment.name == wanted);
-    let last = all.iter().rev().find(of).cloned();
-    last.ok_or_else(|| {
-        CliError::usage(format!("no run of `{wanted}` is recorded; start one with `lasthop run {wanted}`"))
-    })
 }
 
 /// The explanation first, then each file under its name.

@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use indexmap::IndexMap;
 use lasthop_load::spec::Endpoint;
+use serde::{Deserialize, Serialize};
 
 /// A rendered service, ready to start.
 #[derive(Clone, Debug)]
@@ -21,6 +23,29 @@ pub struct RenderedService {
     pub stop: Stop,
     /// Where it listens.
     pub endpoint: Endpoint,
+    pub export: Export,
+}
+
+/// What `lasthop export` makes of a server, besides all of its files and its command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Export {
+    /// The port at which everybody expects it.
+    pub port: Option<u16>,
+    /// Only these blocks of its files, by the word that they begin with.
+    pub blocks: Vec<String>,
+    /// These files instead of its own, by name.
+    pub files: IndexMap<String, String>,
+    /// What must be true where it is copied to.
+    pub conditions: Vec<String>,
+}
+
+impl Export {
+    /// Whether it is a part to copy into a configuration, rather than a server to start.
+    #[must_use]
+    pub fn is_excerpt(&self) -> bool {
+        !self.blocks.is_empty() || !self.files.is_empty()
+    }
 }
 
 /// When a service counts as ready. Always a check, never a sleep.

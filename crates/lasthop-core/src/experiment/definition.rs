@@ -289,6 +289,8 @@ pub(super) struct RecipeFile {
     pub ready: ReadyFile,
     #[serde(default)]
     pub stop: StopFile,
+    #[serde(default)]
+    pub export: ExportFile,
 }
 
 /// How to find the executable and its version.
@@ -455,6 +457,21 @@ pub(super) struct StopFile {
     pub signal: Option<SignalName>,
     /// After this time the whole process group is killed [default: `5s`].
     pub timeout: Option<DurationText>,
+}
+
+/// What `lasthop export` makes of it. By default that is its files and its command.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ExportFile {
+    /// The port at which everybody expects it, in the place of the run's [default: 8000].
+    #[schemars(range(min = 1))]
+    pub port: Option<u16>,
+    /// Only the blocks of its files that begin with one of these words and have their content in braces.
+    pub blocks: Vec<String>,
+    /// File name = text: these files instead of its own. May be templates; `{{ listen }}` is the text of `listen`.
+    pub files: IndexMap<String, String>,
+    /// What must be true where it is copied to, a sentence each without a full stop.
+    pub conditions: Vec<String>,
 }
 
 /// A signal that tells servers to end.

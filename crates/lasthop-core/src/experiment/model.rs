@@ -10,7 +10,7 @@ use lasthop_model::{
     level::Level,
     program::{Packages, Program},
     record::Digests,
-    service::{Ready, Stop},
+    service::{Export, Ready, Stop},
 };
 
 use super::pace::Place;
@@ -243,6 +243,8 @@ pub struct Recipe {
     pub config: IndexMap<PathBuf, ConfigFile>,
     pub ready: Ready,
     pub stop: Stop,
+    /// With templates as files.
+    pub export: Export,
     /// Digests of all files of its folder, by path.
     pub digests: Digests,
 }

@@ -11,7 +11,7 @@ use lasthop_model::{
     binding::{Bindings, ServiceBinding, server_name, service_of},
     container::{Network, RenderedContainer},
     level::{Level, Levels},
-    service::{Ready, ReadyCheck, RenderedService},
+    service::{Export, Ready, ReadyCheck, RenderedService},
 };
 use minijinja::value::Value;
 use serde_json::Value as Json;
@@ -140,6 +140,15 @@ impl Renderer<'_> {
             ready: Ready { check: self.ready(&at("ready"), recipe, &context)?, timeout: recipe.ready.timeout },
             stop: recipe.stop.clone(),
             endpoint: binding.endpoint(),
+            export: Export {
+                files: recipe
+                    .export
+                    .files
+                    .iter()
+                    .map(|(file, text)| Ok((file.clone(), template::render(&at("export.files"), text, &context)?)))
+                    .collect::<Result<_, TemplateError>>()?,
+                ..recipe.export.clone()
+            },
         })
     }
 

@@ -36,15 +36,10 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
             rate_text(rate)
         ));
     }
-    if served.iter().any(|one| one.recipe == "postgres") {
-        let text = "copy only where PostgreSQL listens: the run's cluster was temporary, without fsync, with its own \
-                roles and pg_hba.conf. Your pg_hba.conf decides who may connect: a line `local` for the socket, `hostssl` for TLS";
-        found.push(text.to_owned());
-        found
-            .push("PostgreSQL restarts after a change of listen_addresses, port or unix_socket_directories".to_owned());
-    }
-    if served.iter().any(|one| one.recipe == "nginx") {
-        found.push("nginx reloads its configuration, which loses no request: `nginx -t && nginx -s reload`".to_owned());
+    for condition in served.iter().flat_map(|one| &one.place.export.conditions) {
+        if !found.contains(condition) {
+            found.push(condition.clone());
+        }
     }
     found.push(format!(
         "folders and ports are placeholders for yours; the run had private ones ({})",

@@ -1,14 +1,14 @@
 //! The configuration of a case, to copy. It comes from the files and commands with which its servers were started.
 //! Private folders and ports of the run are replaced by usual ones. The conditions under which it works are listed.
 
+mod blocks;
 mod conditions;
-mod nginx;
 mod pod;
-mod postgres;
 mod winner;
 mod write;
 
 use std::{
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
 };
@@ -18,6 +18,7 @@ use lasthop_model::{
     binding::{SOCKET, service_of},
     record::{CasePlan, CaseProof},
 };
+use regex::{Captures, Regex};
 
 pub use self::{
     pod::pod,
@@ -71,7 +72,6 @@ pub struct Exported {
 /// One service as it ran.
 struct Served {
     name: String,
-    recipe: String,
     place: Place,
     folder: PathBuf,
 }
@@ -90,8 +90,7 @@ pub fn export(
     let Chosen { plan, proof, served } = choose(record, data, won.as_ref(), case)?;
     let mut exported =
         vec![Exported { name: "README.md".to_owned(), text: readme(summary, plan, proof, &served, won.as_ref()) }];
-    let mut ports = 8000;
-    let replaced = Replacements::new(&served, &mut ports);
+    let replaced = Replacements::new(&served);
     for one in &served {
         exported.extend(files(one, &replaced)?);
     }
@@ -129,7 +128,7 @@ fn choose<'a>(
 
 fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {
     let mut served = Vec::new();
-    for (name, recipe) in &data.header.experiment.services {
+    for name in data.header.experiment.services.keys() {
         // A service with several servers has a folder for each, numbered.
         let mut folders: Vec<PathBuf> = fs::read_dir(folder)
             .into_iter()
@@ -147,7 +146,7 @@ fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {
                 return Err(failed(format!("`{}` is outside the record", outside.display())));
             }
             let own = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            served.push(Served { name: own, recipe: recipe.clone(), place, folder });
+            served.push(Served { name: own, place, folder });
         }
     }
     if served.is_empty() {
@@ -157,33 +156,37 @@ fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {
     Ok(served)
 }
 
-/// What stands in a run's private places, and what is put there instead; the longest first.
-struct Replacements(Vec<(String, String)>);
+/// What stands in a run's private places, and what is put there instead.
+struct Replacements {
+    by_private: HashMap<String, String>,
+    /// Any of them, the longest first.
+    any: Regex,
+}
+
+/// The port of a server that has none of its own.
+const PORT: u16 = 8000;
 
 impl Replacements {
-    fn new(served: &[Served], port: &mut u16) -> Self {
+    fn new(served: &[Served]) -> Self {
         let mut pairs = Vec::new();
+        let mut taken = BTreeSet::new();
         for one in served {
             let (name, place) = (&one.name, &one.place);
-            if let Address::Unix(path) = &place.endpoint.address {
-                let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                // Database clients know the socket by its name in a folder; others may have any name.
-                let file = if file == SOCKET { format!("{name}.sock") } else { file };
-                pairs.push((path.display().to_string(), format!("/run/{name}/{file}")));
-            }
-            if let Address::Abstract(given) = &place.endpoint.address {
-                pairs.push((given.clone(), name.clone()));
-            }
-            if let Address::Tcp(address) = &place.endpoint.address {
-                let own = std::net::SocketAddr::new(address.ip(), *port);
-                pairs.push((address.to_string(), own.to_string()));
-                pairs.push((format!(":{}", address.port()), format!(":{port}")));
-                if one.recipe == "postgres" {
-                    // Its port is a parameter by itself, and has a number that everybody knows.
-                    pairs.push((format!("port='{}'", address.port()), "port='5432'".to_owned()));
-                    pairs.push((format!("port = '{}'", address.port()), "port = '5432'".to_owned()));
+            match &place.endpoint.address {
+                Address::Unix(path) => {
+                    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    // Database clients know the socket by its name in a folder; others may have any name.
+                    let file = if file == SOCKET { format!("{name}.sock") } else { file };
+                    pairs.push((path.display().to_string(), format!("/run/{name}/{file}")));
+                    let folder = path.parent().unwrap_or(path).display().to_string();
+                    pairs.push((folder, format!("/run/{name}")));
                 }
-                *port += 1;
+                Address::Abstract(given) => pairs.push((given.clone(), name.clone())),
+                Address::Tcp(address) => {
+                    let usual = place.export.port.unwrap_or(PORT);
+                    let port = (usual..).find(|port| taken.insert(*port)).unwrap_or(usual);
+                    pairs.push((address.port().to_string(), port.to_string()));
+                }
             }
             pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
             pairs.push((one.folder.display().to_string(), format!("/srv/{name}")));
@@ -198,37 +201,45 @@ impl Replacements {
         Self::of(pairs)
     }
 
+    /// A number (a port) is replaced where it stands alone: after a host as well as by itself.
     fn of(mut pairs: Vec<(String, String)>) -> Self {
         pairs.sort_by_key(|(private, _)| std::cmp::Reverse(private.len()));
-        pairs.dedup();
-        Self(pairs)
+        let alone = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let pattern = |(private, _): &(String, String)| match alone(private) {
+            true => format!(r"\b{private}\b"),
+            false => regex::escape(private),
+        };
+        let any = pairs.iter().map(pattern).collect::<Vec<_>>().join("|");
+        let any = Regex::new(&any).expect("texts that are escaped make a pattern");
+        // Of two for the same place the first counts.
+        Self { by_private: pairs.into_iter().rev().collect(), any }
     }
 
     fn apply(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (private, common)| text.replace(private, common))
+        let common = |found: &Captures<'_>| self.by_private.get(&found[0]).cloned().unwrap_or_default();
+        self.any.replace_all(text, common).into_owned()
     }
 }
 
-/// The command of a service, and its configuration: of nginx only the part about the link.
+/// The files of a service and its command, or what its recipe says instead.
 fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, ExportError> {
-    let name = &served.name;
-    if served.recipe == "postgres" {
-        let text = replaced.apply(&postgres::excerpt(&served.place.command));
-        return Ok(vec![Exported { name: format!("{name}/postgresql.conf"), text }]);
+    let Served { name, place, folder } = served;
+    let exported = |file: &str, text: &str| Exported { name: format!("{name}/{file}"), text: replaced.apply(text) };
+    if !place.export.files.is_empty() {
+        return Ok(place.export.files.iter().map(|(file, text)| exported(file, text)).collect());
     }
-    let mut exported = Vec::new();
-    for path in &served.place.files {
-        let full = served.folder.join(path);
+    let mut all = Vec::new();
+    for path in &place.files {
+        let full = folder.join(path);
         let text = fs::read_to_string(&full)
             .map_err(|error| ExportError::Record { path: full.clone(), cause: error.to_string() })?;
-        let text = if served.recipe == "nginx" { nginx::excerpt(&text) } else { text };
-        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        exported.push(Exported { name: format!("{name}/{file}"), text: replaced.apply(&text) });
+        let text = if place.export.blocks.is_empty() { text } else { blocks::excerpt(&text, &place.export.blocks) };
+        all.push(exported(&path.file_name().unwrap_or_default().to_string_lossy(), &text));
     }
-    if served.recipe != "nginx" {
-        exported.push(Exported { name: format!("{name}/command.sh"), text: replaced.apply(&command(&served.place)) });
+    if !place.export.is_excerpt() {
+        all.push(exported("command.sh", &command(place)));
     }
-    Ok(exported)
+    Ok(all)
 }
 
 /// A shell line; the program by its name, environment before it.
@@ -265,4 +276,24 @@ fn readme(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serve
         text.push_str(&format!("- {}\n", text::line(&condition)));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_the_same_wherever_it_stands() {
+        let pairs =
+            [("27047", "8000"), ("8000", "8001"), ("/tmp/run", "/run/app"), ("/tmp/run/socket", "/run/app/app.sock")];
+        let replaced = Replacements::of(pairs.map(|(private, common)| (private.to_owned(), common.to_owned())).into());
+        for (text, wanted) in [
+            ("--tcp 127.0.0.1 27047", "--tcp 127.0.0.1 8000"),
+            ("http://127.0.0.1:27047/ [::1]:27047", "http://127.0.0.1:8000/ [::1]:8000"),
+            ("port='27047'; size 270470; 8000", "port='8000'; size 270470; 8001"),
+            ("unix:/tmp/run/socket /tmp/run", "unix:/run/app/app.sock /run/app"),
+        ] {
+            assert_eq!(replaced.apply(text), wanted);
+        }
+    }
 }

@@ -84,7 +84,7 @@ fn replacements(served: &[Served], target: &str) -> Replacements {
                 let host = if front { "0.0.0.0" } else { "127.0.0.1" };
                 pairs.push((address.to_string(), format!("{host}:{port}")));
                 pairs.push((format!("0.0.0.0:{}", address.port()), format!("{host}:{port}")));
-                pairs.push((format!(":{}", address.port()), format!(":{port}")));
+                pairs.push((address.port().to_string(), port.to_string()));
             }
             Address::Unix(path) => pairs.push((path.display().to_string(), format!("/run/{name}/{name}.sock"))),
             named => pairs.push((named.bare(), name.clone())),

@@ -28,9 +28,11 @@ pub fn winner(summary: &Summary) -> Option<Winner> {
     let works = |case: &&crate::analyse::summary::CaseSummary| case.metrics.is_some();
     let reference = summary.cases.iter().filter(works).find(|case| case.reference);
     let kept = reference.or_else(|| summary.cases.iter().find(works))?;
-    let sentence = match comparisons.is_empty() {
-        true => format!("{} is the only case, so nothing was compared.", kept.case),
-        false => format!("No case was found faster than the reference, so {} is kept.", kept.case),
+    let sentence = match (comparisons.is_empty(), summary.cases.len()) {
+        (true, 1) => format!("{} is the only case, so nothing was compared.", kept.case),
+        (true, _) if kept.reference => format!("The run compared nothing, so {}, the reference, is kept.", kept.case),
+        (true, _) => format!("The run compared nothing; {} is a case that worked.", kept.case),
+        (false, _) => format!("No case was found faster than the reference, so {} is kept.", kept.case),
     };
     Some(Winner { case: kept.case.clone(), sentence })
 }
@@ -58,5 +60,11 @@ mod tests {
             "unix/pattern=echo/size=64 responds in 0.53 times the median time of tcp/pattern=echo/size=64 (95 % interval 0.52 \
              to 0.54)."
         );
+        let mut summary = fixtures::three_transports();
+        summary.comparisons.clear();
+        let kept = said(summary.clone()).unwrap();
+        assert_eq!(kept, "The run compared nothing, so tcp/pattern=echo/size=64, the reference, is kept.");
+        summary.cases.truncate(1);
+        assert_eq!(said(summary).unwrap(), "unix/pattern=echo/size=64 is the only case, so nothing was compared.");
     }
 }

@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 
 use lasthop_load::spec::Endpoint;
-use lasthop_model::{binding::ServiceBinding, container::Network, service::RenderedService};
+use lasthop_model::{
+    binding::ServiceBinding,
+    container::Network,
+    service::{Export, RenderedService},
+};
 use serde::{Deserialize, Serialize};
 
 use super::container::launch::Launch;
@@ -28,6 +32,8 @@ pub struct Place {
     /// How it ran in a container, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<PlaceContainer>,
+    #[serde(default)]
+    pub export: Export,
 }
 
 impl Place {
@@ -43,6 +49,7 @@ impl Place {
             tls: binding.tls.as_ref().map(|tls| [tls.certificate.clone(), tls.key.clone()]),
             files: files.filter(|path| !path.starts_with("app")).collect(),
             container: container.map(PlaceContainer::of),
+            export: service.export.clone(),
         }
     }
 }

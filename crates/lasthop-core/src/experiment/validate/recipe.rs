@@ -7,7 +7,7 @@ use std::{
 
 use lasthop_model::{
     program::{Program, ProgramKind},
-    service::{Ready, ReadyCheck, Stop},
+    service::{Export, Ready, ReadyCheck, Stop},
 };
 
 use super::{
@@ -53,6 +53,14 @@ impl Checker<'_> {
         self.template_tree("/listen", &scope);
         self.template_tree("/ready/path", &scope);
         self.template_tree("/ready/command", &scope);
+        self.template_tree("/export/files", &scope);
+        let export = &file.export;
+        for name in export.files.keys().filter(|name| !stays_inside(Path::new(name))) {
+            self.key_error(&join("/export/files", name), format!("`{name}` is outside the exported folder"), None);
+        }
+        if !export.files.is_empty() && !export.blocks.is_empty() {
+            self.key_error("/export/blocks", "`files` says already what is exported", None);
+        }
         if file.listen.given().next().is_none() {
             self.key_error("/listen", "a server must listen on at least one transport", None);
         }
@@ -97,6 +105,12 @@ impl Checker<'_> {
             config: self.config("/config", &file.config, &scope),
             ready: self.ready(file),
             stop: self.stop(file),
+            export: Export {
+                port: export.port,
+                blocks: export.blocks.clone(),
+                files: export.files.clone(),
+                conditions: export.conditions.clone(),
+            },
             digests: digest::of_files(self.files),
         }
     }

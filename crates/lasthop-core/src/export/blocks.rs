@@ -1,16 +1,16 @@
-//! The part of an nginx configuration that is about the link: upstream groups, and the locations that pass to them.
+//! The part of a configuration that is worth copying: some of its blocks in braces.
 
-/// `upstream` and `location` blocks; the whole text where there is neither.
+/// The blocks that begin with one of these words; the whole text where there is none.
 #[must_use]
-pub fn excerpt(text: &str) -> String {
+pub fn excerpt(text: &str, words: &[String]) -> String {
     let mut blocks = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        let word = line.trim_start();
-        if !(word.starts_with("upstream ") || word.starts_with("location ")) {
+        let code = line.trim_start();
+        if !words.iter().any(|word| code.strip_prefix(word.as_str()).is_some_and(|rest| rest.starts_with([' ', '{']))) {
             continue;
         }
-        let indent = line.len() - word.len();
+        let indent = line.len() - code.len();
         let mut block = vec![line];
         let mut depth = depth_of(line);
         while depth > 0 {
@@ -42,7 +42,8 @@ mod tests {
                     \n    server {\n        listen 80;\n        location / {\n            proxy_pass http://application;\n        }\n    }\n}\n";
         let wanted = "upstream application {\n    server unix:/x;  # }\n    keepalive 32;\n}\n\nlocation / {\n    proxy_pass \
                       http://application;\n}\n";
-        assert_eq!(excerpt(text), wanted);
-        assert_eq!(excerpt("events {}\n"), "events {}\n");
+        let words = ["upstream".to_owned(), "location".to_owned()];
+        assert_eq!(excerpt(text, &words), wanted);
+        assert_eq!(excerpt("events {}\n", &words), "events {}\n");
     }
 }
