@@ -41,6 +41,8 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
             found.push(condition.clone());
         }
     }
+    let apps = served.iter().filter(|one| one.folder.join("app").is_dir()).map(|one| format!("/srv/{}/app", one.name));
+    found.extend(apps.map(|folder| format!("{folder} is the application, the experiment's folder of that name")));
     found.push(format!(
         "folders and ports are placeholders for yours; the run had private ones ({})",
         served.iter().map(|one| format!("/srv/{0}, /run/{0}", one.name)).collect::<Vec<_>>().join("; ")
