@@ -1,4 +1,5 @@
-//! The way of the data is one way: which files use which, and that nothing goes round in circles.
+//! The way of the data is one way: which files use which, and that nothing goes round in circles. And what is data stays
+//! data: no word of an experiment, a recipe or a study is in Rust.
 //!
 //! Folders of a crate's `src` form no circle. Files may form small ones: a module and its parent often share a type.
 
@@ -8,8 +9,13 @@ use std::{
     path::Path,
 };
 
+use lasthop_core::experiment::catalog::Catalog;
+use lasthop_load::{protocol::PROTOCOLS, spec::Transport};
+use lasthop_model::level::Level;
+use lasthop_repro::study::{self, model::Base};
 use syn::{
-    Attribute, Item, ItemMod, UseTree,
+    Attribute, Item, ItemMod, Lit, LitStr, Macro, UseTree,
+    buffer::{Cursor, TokenBuffer},
     visit::{self, Visit},
 };
 
@@ -64,15 +70,19 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
+fn is_production(item: &Item) -> bool {
+    let attributes = match item {
+        Item::Mod(module) => &module.attrs,
+        Item::Fn(function) => &function.attrs,
+        Item::Use(import) => &import.attrs,
+        _ => return true,
+    };
+    !is_for_tests(attributes)
+}
+
 impl Visit<'_> for Paths {
     fn visit_item(&mut self, item: &Item) {
-        let attributes = match item {
-            Item::Mod(module) => &module.attrs,
-            Item::Fn(function) => &function.attrs,
-            Item::Use(import) => &import.attrs,
-            _ => return visit::visit_item(self, item),
-        };
-        if !is_for_tests(attributes) {
+        if is_production(item) {
             visit::visit_item(self, item);
         }
     }
@@ -202,6 +212,102 @@ fn circles_of_files_stay_small() {
     }
 }
 
+/// The texts of one file, also in macros, without attributes and documentation.
+#[derive(Default)]
+struct Texts(BTreeSet<String>);
+
+impl Texts {
+    fn of(text: &str) -> BTreeSet<String> {
+        let mut texts = Self::default();
+        texts.visit_file(&syn::parse_file(text).unwrap());
+        texts.0
+    }
+
+    fn tokens(&mut self, mut cursor: Cursor<'_>) {
+        while !cursor.eof() {
+            if let Some((literal, _)) = cursor.literal() {
+                if let Lit::Str(text) = Lit::new(literal) {
+                    self.visit_lit_str(&text);
+                }
+            } else if let Some((inside, _, _, _)) = cursor.any_group() {
+                self.tokens(inside);
+            }
+            let Some((_, next)) = cursor.token_tree() else { return };
+            cursor = next;
+        }
+    }
+}
+
+impl Visit<'_> for Texts {
+    fn visit_item(&mut self, item: &Item) {
+        if is_production(item) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_attribute(&mut self, _: &Attribute) {}
+
+    fn visit_lit_str(&mut self, text: &LitStr) {
+        self.0.insert(text.value());
+    }
+
+    fn visit_macro(&mut self, called: &Macro) {
+        self.tokens(TokenBuffer::new2(called.tokens.clone()).begin());
+    }
+}
+
+/// Words of the data that mean something else in Rust. `sockets` is also what runs where no experiment is named.
+const COMMON: &str = "GET authentication bridge connect connections containers free get handshake keep-alive lasthop n none \
+                      off on peer per-request python queries query rows set sockets threads trust";
+
+/// Names of experiments, recipes, studies and their own quantities, and levels that are words.
+fn words_of_the_data() -> BTreeSet<String> {
+    let catalog = Catalog::new(None);
+    let mut words: BTreeSet<String> = catalog.names().into_iter().chain(study::catalog::names()).collect();
+    let services = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("services")).unwrap();
+    let folders = services.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    words.extend(folders.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()));
+    for experiment in catalog.names().iter().map(|name| catalog.load(name).unwrap()) {
+        let levels = experiment.factors.values().flat_map(|factor| &factor.levels);
+        words.extend(levels.filter_map(|level| match level {
+            Level::Text(word) if word.starts_with(char::is_alphabetic) => Some(word.clone()),
+            _ => None,
+        }));
+    }
+    for study in study::catalog::names().iter().map(|name| study::catalog::load(name).unwrap()) {
+        let claimed = study.claims.into_iter().map(|claim| claim.quantity);
+        words.extend(study.figures.into_iter().map(|figure| figure.quantity).chain(claimed));
+    }
+    let known = Transport::ALL
+        .map(Transport::name)
+        .into_iter()
+        .chain(COMMON.split_whitespace())
+        .chain(Base::ALL.iter().map(|base| base.name()));
+    for word in known.chain(PROTOCOLS.iter().flat_map(|kind| kind.schemes.iter().copied().chain([kind.name]))) {
+        words.remove(word);
+    }
+    words
+}
+
+#[test]
+fn no_word_of_the_data_is_in_rust() {
+    let words = words_of_the_data();
+    assert!(words.contains("nginx") && words.contains("published-port"), "{words:?}");
+    let mut found = Vec::new();
+    for source in crates() {
+        let mut all = BTreeMap::new();
+        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(&source), &[], &mut all);
+        for (module, text) in &all {
+            let texts = Texts::of(text);
+            let split = |letter: char| !(letter.is_alphanumeric() || "-_".contains(letter));
+            let said: BTreeSet<&str> = texts.iter().flat_map(|text| text.split(split)).collect();
+            let wrong = said.into_iter().filter(|word| words.contains(*word));
+            found.extend(wrong.map(|word| format!("{source} {}: {word}", module.join("::"))));
+        }
+    }
+    assert!(found.is_empty(), "these are data: {found:#?}");
+}
+
 #[test]
 fn a_circle_is_seen() {
     let uses = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
@@ -214,4 +320,8 @@ fn a_circle_is_seen() {
     let text = "use super::job::{Job, nanoseconds}; fn f() { crate::text::line(1) } #[cfg(test)] mod tests { use crate::cli; }";
     let found: Vec<String> = Paths::of(&module, text).iter().map(|path| path.join("::")).collect();
     assert_eq!(found, ["run::job::Job", "run::job::nanoseconds", "text::line"]);
+    let texts = Texts::of(
+        "fn f() { g(\"a\"); h!(x => [\"b\"]); } #[doc = \"c\"] const D: &str = \"d\"; #[cfg(test)] mod t { f!(\"e\"); }",
+    );
+    assert_eq!(texts.into_iter().collect::<Vec<_>>(), ["a", "b", "d"]);
 }

@@ -26,7 +26,7 @@ impl From<ArrivalsArg> for Arrivals {
 pub fn program(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((recipe, path)) if !recipe.is_empty() && !path.is_empty() => Ok((recipe.to_owned(), PathBuf::from(path))),
-        _ => Err("expected RECIPE=PATH, for example nginx=/opt/nginx/sbin/nginx".to_owned()),
+        _ => Err("expected RECIPE=PATH, for example my-server=/opt/bin/server".to_owned()),
     }
 }
 

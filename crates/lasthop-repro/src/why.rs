@@ -323,7 +323,7 @@ fn resolution(facts: &Facts<'_>) -> Option<Note> {
 
 /// A client that is started for each connection is timed with it.
 fn process_start(facts: &Facts<'_>) -> Option<Note> {
-    facts.study.method.tool.filter(|tool| tool.is_timed_from_outside)?;
+    let tool = facts.study.method.tool.filter(|tool| tool.is_timed_from_outside)?.name;
     let case = facts.part.method.iter().find(|case| !case.trials.is_empty())?;
     let trial = case.trials.first()?;
     (trial.connections_opened == trial.requests && trial.requests > 1).then_some(())?;
@@ -332,8 +332,8 @@ fn process_start(facts: &Facts<'_>) -> Option<Note> {
     note(
         "process-start",
         format!(
-            "with a psql per connection it takes {theirs:.2} ms, without psql {ours:.2} ms: {} of the study's figure \
-             is the start of psql",
+            "with a {tool} per connection it takes {theirs:.2} ms, without {tool} {ours:.2} ms: {} of the study's \
+             figure is the start of {tool}",
             percent((1.0 - ours / theirs).max(0.0))
         ),
     )

@@ -587,7 +587,7 @@ written_value!(
 written_value!(
     /// A Ruby gem with its version.
     PinnedGem, ["string"], r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9][A-Za-z0-9.-]*$",
-    "a gem with its version such as \"thin:2.0.1\""
+    "a gem with its version such as \"rack:3.1.8\""
 );
 
 /// Takes any scalar as the text that it is written as.

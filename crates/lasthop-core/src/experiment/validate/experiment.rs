@@ -237,7 +237,7 @@ impl Checker<'_> {
                 self.key_error("/link/transport", "the factor `transport` already determines the transport", None);
             }
             (false, true, None) => {
-                let help = "add for example transport = \"{{ 'unix' if path == 'shared-volume' else 'tcp' }}\"";
+                let help = "add for example transport = \"{{ 'unix' if path == 'socket' else 'tcp' }}\"";
                 self.key_error("/link", "`transport` is missing, because each path needs one", Some(help.to_owned()));
             }
             _ => {}
