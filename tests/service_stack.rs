@@ -70,6 +70,7 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
         ready: Ready { check: ReadyCheck::Connect, timeout: Duration::from_secs(20) },
         stop: Stop { signal: "QUIT".into(), timeout: Duration::from_secs(20) },
         endpoint: binding.endpoint(),
+        secret: String::new(),
         export: Export::default(),
     }
 }

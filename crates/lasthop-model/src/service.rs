@@ -23,6 +23,8 @@ pub struct RenderedService {
     pub stop: Stop,
     /// Where it listens.
     pub endpoint: Endpoint,
+    /// The password of the run.
+    pub secret: String,
     pub export: Export,
 }
 

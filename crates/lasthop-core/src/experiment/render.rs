@@ -140,6 +140,7 @@ impl Renderer<'_> {
             ready: Ready { check: self.ready(&at("ready"), recipe, &context)?, timeout: recipe.ready.timeout },
             stop: recipe.stop.clone(),
             endpoint: binding.endpoint(),
+            secret: self.bindings.secret.clone(),
             export: Export {
                 files: recipe
                     .export

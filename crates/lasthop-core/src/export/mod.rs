@@ -95,6 +95,9 @@ pub fn export(
         exported.extend(files(one, &replaced)?);
     }
     exported.extend(dsn(proof, data, plan, &replaced));
+    if exported.iter().any(|one| one.text.contains(PASSWORD)) {
+        exported[0].text.push_str(&format!("- you put your own password in the place of {PASSWORD}\n"));
+    }
     exported[0].text = replaced.apply(&exported[0].text);
     Ok(exported)
 }
@@ -163,6 +166,9 @@ struct Replacements {
     any: Regex,
 }
 
+/// Stands for the password of the run.
+const PASSWORD: &str = "YOUR_PASSWORD";
+
 /// The port of a server that has none of its own.
 const PORT: u16 = 8000;
 
@@ -191,6 +197,9 @@ impl Replacements {
             pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
             pairs.push((one.folder.display().to_string(), format!("/srv/{name}")));
             pairs.push((place.runtime.display().to_string(), format!("/run/{name}")));
+            if !place.secret.is_empty() {
+                pairs.push((place.secret.clone(), PASSWORD.to_owned()));
+            }
             if let Some([certificate, key]) = &place.tls {
                 pairs.push((certificate.display().to_string(), format!("/etc/ssl/{name}.pem")));
                 pairs.push((key.display().to_string(), format!("/etc/ssl/private/{name}.key")));

@@ -32,6 +32,9 @@ pub struct Place {
     /// How it ran in a container, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<PlaceContainer>,
+    /// The password of the run, which files may hold; empty in an older record.
+    #[serde(default)]
+    pub secret: String,
     #[serde(default)]
     pub export: Export,
 }
@@ -49,6 +52,7 @@ impl Place {
             tls: binding.tls.as_ref().map(|tls| [tls.certificate.clone(), tls.key.clone()]),
             files: files.filter(|path| !path.starts_with("app")).collect(),
             container: container.map(PlaceContainer::of),
+            secret: service.secret.clone(),
             export: service.export.clone(),
         }
     }
