@@ -307,7 +307,7 @@ pub struct Comparison {
     pub blocks: u32,
     /// For `undecided`: estimate of how many more seconds of this run would decide it.
     pub more_seconds: Option<f64>,
-    /// What the difference means for a request (metric `latency_p50` and `throughput` only).
+    /// What the difference means for a request; absent for `latency_p99`.
     pub materiality: Option<Materiality>,
     /// How much less the case waits for CPUs. Only with the metric that the verdict is about; absent if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -329,13 +329,18 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Materiality {
     /// Time per request that the case saves compared with its reference, in microseconds; negative if it costs time.
+    /// With several connections and in an open loop this includes queueing. Of `cpu_per_request` it is the CPU time of
+    /// the services, and of the driver if it is an end of the link (in an open loop never).
     pub saved_us: f64,
     pub saved_us_low: f64,
     pub saved_us_high: f64,
-    /// If a handler takes longer than this (ms), the saved time is less than the margin of the response.
-    pub break_even_ms: f64,
-    /// CPU cores saved at 1,000 requests/s, driver and services together (services alone in an open loop); negative if
-    /// it costs cores.
+    /// How long a handler may take (`ms`) until the time saved is less than the margin of the whole. Of a time, the
+    /// handler's duration and the response time of a request that does not queue; `None` if requests queued. Of
+    /// `cpu_per_request`, the handler's CPU time and the throughput of busy CPUs. `low` is 0 if the interval of the
+    /// saving contains 0.
+    #[serde(default)]
+    pub break_even: Option<Measured>,
+    /// CPU cores saved at 1,000 requests/s by the same roles as the CPU time; negative if it costs cores.
     pub cores_saved_at_1000_per_second: f64,
 }
 

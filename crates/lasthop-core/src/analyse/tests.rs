@@ -61,9 +61,14 @@ fn materiality_is_in_microseconds_and_cores() {
         assert!(matter.saved_us_low < matter.saved_us && matter.saved_us < matter.saved_us_high);
         assert!((matter.saved_us - 11.54).abs() < 1.0, "{matter:?}");
         // 11.54 / 0.02 − 50 = 527 µs.
-        assert!((matter.break_even_ms - 0.527).abs() < 0.05, "{matter:?}");
-        assert!((matter.cores_saved_at_1000_per_second - 0.006).abs() < 1e-4, "{matter:?}");
+        let handler = matter.break_even.unwrap();
+        assert!((handler.estimate - 0.527).abs() < 0.05 && handler.low < handler.estimate, "{handler:?}");
+        assert!((matter.cores_saved_at_1000_per_second - 0.006).abs() < 1e-4);
     }
+    let cpu = comparison(&summary, "unix", Metric::CpuPerRequest).unwrap().materiality.unwrap();
+    assert!((cpu.saved_us - 6.0).abs() < 0.1, "{cpu:?}");
+    // 6 / 0.02 − 30 = 270 µs.
+    assert!((cpu.break_even.unwrap().estimate - 0.27).abs() < 0.01);
     assert!(comparison(&summary, "unix", Metric::LatencyP99).unwrap().materiality.is_none());
 }
 
@@ -73,7 +78,38 @@ fn a_case_that_costs_saves_less_than_nothing() {
     let found = comparison(&summary, "tcp", Metric::Throughput).unwrap();
     assert_eq!(found.verdict, Verdict::Slower);
     let matter = found.materiality.unwrap();
-    assert!(matter.saved_us < -10.0 && matter.cores_saved_at_1000_per_second < 0.0 && matter.break_even_ms > 0.0);
+    assert!(matter.saved_us < -10.0 && matter.cores_saved_at_1000_per_second < 0.0);
+    assert!(matter.break_even.unwrap().low > 0.0);
+}
+
+/// A handler makes each request of a queue wait once more: its saving is no saving of time.
+#[test]
+fn time_saved_in_a_queue_is_no_advice() {
+    let mut data = healthy();
+    data.header.cases.iter_mut().for_each(|case| case.load.connections = 10);
+    for (data, metric) in [(data, Metric::Throughput), (at_rate(healthy(), 2_000.0), Metric::LatencyP50)] {
+        let summary = summarise(&data);
+        let advice = |metric| comparison(&summary, "unix", metric).unwrap().materiality.unwrap().break_even;
+        assert_eq!(advice(metric), None);
+        assert!(advice(Metric::CpuPerRequest).is_some(), "CPU time does not queue");
+    }
+}
+
+/// The clients of a proxy are elsewhere: the driver's CPU time is not what it saves.
+#[test]
+fn cpu_saved_is_that_of_the_links_machine() {
+    let saved = |data: &RunData| {
+        let summary = summarise(data);
+        let cpu = comparison(&summary, "unix", Metric::CpuPerRequest).unwrap().materiality.clone().unwrap();
+        (cpu.saved_us, cpu.break_even.unwrap().estimate)
+    };
+    let mut data = healthy();
+    each_trial(&mut data, "unix", |trial| trial.result.cost.user_ns = 0);
+    assert!((saved(&data).0 - 10.0).abs() < 0.1, "4 µs of the driver, 6 of the server");
+    data.header.experiment.from = "proxy".to_owned();
+    let (us, handler_ms) = saved(&data);
+    // 6 / 0.02 − 20 = 280 µs.
+    assert!((us - 6.0).abs() < 0.1 && (handler_ms - 0.28).abs() < 0.01, "{us} {handler_ms}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use lasthop_stats::{
     quantile::Histogram as Bins,
     random,
     stopping::{LOOKS_CONFIDENCE, after_reports},
-    totals::{Fraction, Totals},
+    totals::Totals,
 };
 
 use crate::record::data::RunData;
@@ -173,11 +173,15 @@ pub fn served(trial: &MeasuredTrial) -> f64 {
 /// Microseconds of CPU time per request: the driver's in the measure phase, the services' in the whole trial. In an
 /// open loop without the driver's, which is mostly busy-waiting.
 pub fn cpu(trial: &MeasuredTrial) -> Totals {
+    let cost = Totals::of(trial.result.cost.cpu_ns() as f64 / 1e3, trial.result.requests as f64);
+    let driver = Some(cost.0).filter(|_| trial.result.offered.is_none());
+    Totals(driver.into_iter().chain([services_cpu(trial).0]).flatten().collect())
+}
+
+/// The services' part of [`cpu`].
+pub fn services_cpu(trial: &MeasuredTrial) -> Totals {
     let services: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
-    let part = |cpu_ns: u64, denominator: f64| Fraction { numerator: cpu_ns as f64 / 1e3, denominator };
-    let driver = part(trial.result.cost.cpu_ns(), trial.result.requests as f64);
-    let driver = Some(driver).filter(|_| trial.result.offered.is_none());
-    Totals(driver.into_iter().chain([part(services, served(trial))]).collect())
+    Totals::of(services as f64 / 1e3, served(trial))
 }
 
 /// The latencies of a trial, in nanoseconds.

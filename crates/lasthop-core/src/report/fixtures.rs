@@ -95,10 +95,33 @@ pub fn compare(case: &str, reference: &str, ratio: [f64; 3], verdict: Verdict) -
             saved_us: 20.0 * (1.0 - 1.0 / ratio[1]) * 2.0,
             saved_us_low: 20.0 * (1.0 - 1.0 / ratio[0]) * 2.0,
             saved_us_high: 20.0 * (1.0 - 1.0 / ratio[2]) * 2.0,
-            break_even_ms: 20.0 * (1.0 - 1.0 / ratio[1]).abs() * 2.0 / 0.02 / 1e3,
+            break_even: (!case.contains("connections=10")).then(|| break_even(40.0, ratio.map(|ratio| 1.0 / ratio))),
             cores_saved_at_1000_per_second: 0.012 * (ratio[1] - 1.0),
         }),
         run_delay_saved: None,
+    }
+}
+
+/// With a margin of 2 %: of a reference that takes so many microseconds, and ratios of time.
+fn break_even(reference_us: f64, ratio: [f64; 3]) -> Measured {
+    let handler_ms = |ratio: f64| (reference_us * ((1.0 - ratio).abs() / 0.02 - 1.0)).max(0.0) / 1e3;
+    let mut ends = [handler_ms(ratio[0]), handler_ms(ratio[2])];
+    ends.sort_by(f64::total_cmp);
+    Measured { unit: "ms".into(), estimate: handler_ms(ratio[1]), low: ends[0], high: ends[1] }
+}
+
+/// `ratio` is that of CPU times.
+fn by_cpu(comparison: &Comparison, ratio: [f64; 3], verdict: Verdict) -> Comparison {
+    let saved = |ratio: f64| 28.0 * (1.0 - ratio);
+    Comparison {
+        materiality: Some(Materiality {
+            saved_us: saved(ratio[1]),
+            saved_us_low: saved(ratio[2]),
+            saved_us_high: saved(ratio[0]),
+            break_even: Some(break_even(28.0, ratio)),
+            cores_saved_at_1000_per_second: saved(ratio[1]) / 1e3,
+        }),
+        ..by(Metric::CpuPerRequest, comparison, ratio, verdict)
     }
 }
 
@@ -205,9 +228,9 @@ pub fn three_transports() -> Summary {
     let slower = compare(&tls, &tcp, [0.68, 0.69, 0.70], Verdict::Slower);
     let comparisons = vec![
         by(Metric::LatencyP50, &faster, [0.51, 0.526, 0.54], Verdict::Faster),
-        by(Metric::CpuPerRequest, &faster, [0.54, 0.557, 0.57], Verdict::Faster),
+        by_cpu(&faster, [0.54, 0.557, 0.57], Verdict::Faster),
         faster,
-        by(Metric::CpuPerRequest, &slower, [1.53, 1.557, 1.58], Verdict::Slower),
+        by_cpu(&slower, [1.53, 1.557, 1.58], Verdict::Slower),
         slower,
     ];
     summary(cases, comparisons)
@@ -404,12 +427,10 @@ pub fn twelve_cases() -> Summary {
                     _ => Verdict::Slower,
                 };
                 let name = |transport: &str| format!("{transport}/connections={connections}/reuse={reuse}");
-                comparisons.push(compare(
-                    &name(transport),
-                    &name("tcp"),
-                    [speed - 0.012, speed, speed + 0.012],
-                    verdict,
-                ));
+                let ratio = [speed - 0.012, speed, speed + 0.012];
+                let declared = compare(&name(transport), &name("tcp"), ratio, verdict);
+                let cpu = ratio.map(|ratio| 1.0 / ratio);
+                comparisons.extend([by_cpu(&declared, [cpu[2], cpu[1], cpu[0]], verdict), declared]);
             }
         }
     }
@@ -462,7 +483,8 @@ pub fn at_a_rate() -> Summary {
     let (unix, tcp, tls) = (cases[0].case.clone(), cases[1].case.clone(), cases[2].case.clone());
     let by_time = |case: &str, [low, ratio, high]: [f64; 3], verdict| {
         let by_rate = compare(case, &tcp, [1.0 / high, 1.0 / ratio, 1.0 / low], verdict);
-        Comparison { metric: Metric::LatencyP50, low, ratio, high, ..by_rate }
+        let materiality = by_rate.materiality.map(|time| Materiality { break_even: None, ..time });
+        Comparison { metric: Metric::LatencyP50, low, ratio, high, materiality, ..by_rate }
     };
     let comparisons =
         vec![by_time(&unix, [0.52, 0.53, 0.54], Verdict::Faster), by_time(&tls, [1.39, 1.42, 1.45], Verdict::Slower)];

@@ -6,14 +6,21 @@ use crate::{
     report::{
         document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
         groups::{Compared, Group},
-        units::{Micros, NBSP, NONE, TimeUnit, column, grouped},
+        units::{Micros, NONE, TimeUnit, column},
         wording::margin,
     },
 };
 
-/// A comparison and the value of its difference.
+/// A case, and what its differences are worth.
 struct Line<'a> {
     label: String,
+    time: Worth<'a>,
+    cpu: Option<Worth<'a>>,
+}
+
+/// A saving per request, and whether it is one.
+#[derive(Clone, Copy)]
+struct Worth<'a> {
     verdict: Verdict,
     materiality: &'a Materiality,
 }
@@ -27,8 +34,8 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     if lines.is_empty() {
         return None;
     }
-    let decided = lines.iter().any(|line| matches!(line.verdict, Verdict::Faster | Verdict::Slower));
-    if !decided {
+    let worths = lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
+    if !worths.into_iter().any(|worth| matches!(worth.verdict, Verdict::Faster | Verdict::Slower)) {
         let blocks = vec![Block::Paragraph(nothing_found(&lines).into())];
         return parts::section("Does it matter?", Depth::Open, blocks);
     }
@@ -37,61 +44,80 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let rows = under_settings(&groups, |group| {
         self::lines(group).iter().filter_map(|_| figures.next().map(Row::Cells)).collect()
     });
-    let mut blocks = vec![Block::Table(Table { columns, rows })];
-    blocks.push(Block::Paragraph(legend(summary, &lines)));
+    let blocks = vec![Block::Table(Table { columns, rows }), Block::Paragraph(legend(summary, &lines))];
     parts::section("Does it matter?", Depth::Open, blocks)
 }
 
 fn lines<'a>(group: &Group<'a>) -> Vec<Line<'a>> {
     let line = |compared: Compared<'a>| {
+        let by = |metric| group.comparison(compared.case, metric).and_then(worth);
+        // The mean time of a request, as the verdict. In an open loop, or if the mean is unknown, the median.
         Some(Line {
             label: group.label(compared.case),
-            verdict: compared.comparison.verdict,
-            materiality: value_of(group, compared)?,
+            time: by(Metric::Throughput).or_else(|| by(Metric::LatencyP50))?,
+            cpu: by(Metric::CpuPerRequest),
         })
     };
     group.compared().filter_map(line).collect()
 }
 
-/// Uses the mean time of a request, as the verdict does. In an open loop, or if the mean is unknown, uses the median.
-fn value_of<'a>(group: &Group<'a>, compared: Compared<'a>) -> Option<&'a Materiality> {
-    let by = |metric| group.comparison(compared.case, metric).and_then(|c: &Comparison| c.materiality.as_ref());
-    by(Metric::Throughput).or_else(|| by(Metric::LatencyP50))
+fn worth(comparison: &Comparison) -> Option<Worth<'_>> {
+    Some(Worth { verdict: comparison.verdict, materiality: comparison.materiality.as_ref()? })
 }
 
 fn columns(summary: &Summary, lines: &[Line<'_>]) -> Columns {
-    let saved: Vec<f64> = lines.iter().map(|line| line.materiality.saved_us).collect();
-    let unit = TimeUnit::of_differences(&saved);
-    let scaled = |pick: fn(&Materiality) -> f64| -> Vec<String> {
-        column(&lines.iter().map(|line| Some(pick(line.materiality) / unit.micros())).collect::<Vec<_>>())
-    };
-    let ends = scaled(|m| m.saved_us_low).into_iter().zip(scaled(|m| m.saved_us_high));
-    let cores: Vec<_> = lines.iter().map(|line| Some(line.materiality.cores_saved_at_1000_per_second)).collect();
-    let cores = cores.iter().flatten().map(|cores| grouped(*cores, 3));
-    Columns::default()
-        .with(Column::left(case_title(summary)), lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)))
-        .with(Column::right(format!("{} saved", unit.name())), scaled(|m| m.saved_us))
-        .with(Column::left("95 % interval"), ends.map(|(low, high)| format!("{low} to {high}")))
-        .with(Column::right("matters below"), lines.iter().map(matters_below))
-        .with(Column::right("cores saved"), cores)
+    let times = lines.iter().map(|line| Some(line.time)).collect();
+    let columns = Columns::default()
+        .with(Column::left(case_title(summary)), lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)));
+    let columns = saved(columns, "saved", "response below", times);
+    saved(columns, "CPU saved", "throughput below", lines.iter().map(|line| line.cpu).collect())
 }
 
-/// Only a difference that was found can matter.
-fn matters_below(line: &Line<'_>) -> String {
-    /// No handler takes a year.
-    const YEAR_MS: f64 = 3.2e10;
-    match (line.verdict, line.materiality.break_even_ms) {
-        (Verdict::Equivalent | Verdict::Undecided, _) => NONE.to_owned(),
-        (_, 0.0) => "never".to_owned(),
-        (_, ms) if ms < YEAR_MS => Micros(ms * 1e3).to_string(),
-        _ => "always".to_owned(),
+/// What is saved, and for which handlers that matters. Columns without any entry are left out.
+fn saved(columns: Columns, title: &str, below: &str, worths: Vec<Option<Worth<'_>>>) -> Columns {
+    let saved: Vec<f64> = worths.iter().flatten().map(|worth| worth.materiality.saved_us).collect();
+    if saved.is_empty() {
+        return columns;
+    }
+    let unit = TimeUnit::of_differences(&saved);
+    let scaled: Vec<_> =
+        worths.iter().map(|worth| worth.map(|worth| worth.materiality.saved_us / unit.micros())).collect();
+    let columns = columns.with(Column::right(format!("{} {title}", unit.name())), column(&scaled));
+    if !worths.iter().flatten().any(Worth::advises) {
+        return columns;
+    }
+    columns.with(Column::left(below), worths.iter().map(|worth| worth.map_or(NONE.to_owned(), |worth| worth.below())))
+}
+
+impl Worth<'_> {
+    fn advises(&self) -> bool {
+        self.materiality.break_even.is_some()
+    }
+
+    /// The handlers that the difference matters to.
+    fn below(&self) -> String {
+        /// No handler takes a year.
+        const YEAR_MS: f64 = 3.2e10;
+        let Some(handler) = &self.materiality.break_even else { return NONE.to_owned() };
+        let unknown = self.materiality.saved_us_low <= 0.0 && self.materiality.saved_us_high >= 0.0;
+        match (self.verdict, handler.high) {
+            (Verdict::Equivalent, _) | (_, 0.0) => "never".to_owned(),
+            (Verdict::Undecided, _) => "undecided".to_owned(),
+            _ if unknown => "undecided".to_owned(),
+            (_, ms) if ms > YEAR_MS => "always".to_owned(),
+            (_, ms) => {
+                let unit = TimeUnit::of(handler.estimate * 1e3);
+                let ends = column(&[handler.low, ms].map(|ms| Some(ms * 1e3 / unit.micros())));
+                format!("{} to {} {}", ends[0], ends[1], unit.name())
+            }
+        }
     }
 }
 
 /// If no difference was found, how large it can be at most.
 fn nothing_found(lines: &[Line<'_>]) -> String {
-    let low = lines.iter().map(|line| line.materiality.saved_us_low).fold(f64::INFINITY, f64::min);
-    let high = lines.iter().map(|line| line.materiality.saved_us_high).fold(f64::NEG_INFINITY, f64::max);
+    let low = lines.iter().map(|line| line.time.materiality.saved_us_low).fold(f64::INFINITY, f64::min);
+    let high = lines.iter().map(|line| line.time.materiality.saved_us_high).fold(f64::NEG_INFINITY, f64::max);
     format!(
         "No difference was found. If there is one, a request takes between {} less and {} more than with the reference.",
         Micros(high.max(0.0)),
@@ -99,19 +125,33 @@ fn nothing_found(lines: &[Line<'_>]) -> String {
     )
 }
 
+/// What the columns mean, and what they are silent about.
 fn legend(summary: &Summary, lines: &[Line<'_>]) -> Text {
-    let costs = lines.iter().any(|line| line.materiality.saved_us < 0.0);
-    let minus = if costs { " (a minus is a cost)" } else { "" };
-    let open = summary.cases.iter().filter(|case| case.load.is_open()).count();
-    let who = match open {
-        0 => "driver and services together",
-        _ if open == summary.cases.len() => "services alone",
-        _ => "driver and services together, in open loops services alone",
-    };
-    let text = format!(
-        "Saved: time per request compared with the reference{minus}. Matters below: once your handler takes longer \
-         than this, the difference is less than {} of the response. Cores saved: at 1,000{NBSP}requests/s, {who}.",
-        margin(summary.settings.margin),
-    );
-    Text::of(Tone::Dim, text)
+    let all = || lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
+    let costs = all().any(|worth| worth.materiality.saved_us < 0.0);
+    let mut said = vec![format!(
+        "Saved: per request, compared with the reference{}.",
+        if costs { " (a minus is a cost)" } else { "" }
+    )];
+    let margin = margin(summary.settings.margin);
+    if lines.iter().any(|line| line.time.advises()) {
+        said.push(format!(
+            "Response below: while your handler takes less than this, the difference is more than {margin} of the time \
+             of a request that finds no queue."
+        ));
+    }
+    if lines.iter().filter_map(|line| line.cpu).any(|worth| worth.advises()) {
+        said.push(format!(
+            "Throughput below: while it computes less than this, the difference is more than {margin} of what busy CPUs \
+             handle."
+        ));
+    }
+    if lines.iter().any(|line| !line.time.advises()) {
+        let how = match lines.iter().any(|line| line.time.advises()) {
+            true => "see one connection",
+            false => "measure one connection in a closed loop",
+        };
+        said.push(format!("Where requests queue, the time saved is that of the queue and not advice: {how}."));
+    }
+    Text::of(Tone::Dim, said.join(" "))
 }
