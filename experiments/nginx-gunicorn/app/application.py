@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 
 from flask import Flask, request
 
@@ -13,6 +14,21 @@ FAMILIES = {socket.AF_UNIX: "unix", socket.AF_INET: "inet", socket.AF_INET6: "in
 @app.route("/")
 def hello():
     return "Hello there!"
+
+
+@app.route("/sleep-<int:milliseconds>ms")
+def sleep(milliseconds):
+    time.sleep(milliseconds / 1000)
+    return hello()
+
+
+@app.route("/busy-<int:milliseconds>ms")
+def busy(milliseconds):
+    """CPU time of this thread, however long it takes to get it."""
+    until = time.thread_time_ns() + milliseconds * 1_000_000
+    while time.thread_time_ns() < until:
+        pass
+    return hello()
 
 
 @app.route("/connection")

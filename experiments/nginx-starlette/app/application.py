@@ -1,9 +1,11 @@
 """The application behind nginx: the time and a random number as JSON; and a way to tell which connection was used."""
 
+import asyncio
 import datetime
 import os
 import random
 import socket
+import time
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse
@@ -18,7 +20,25 @@ async def home(request):
     return JSONResponse({"timestamp": now, "random": random.random()})
 
 
-site = Starlette(routes=[Route("/", home)])
+async def sleep(request):
+    await asyncio.sleep(request.path_params["milliseconds"] / 1000)
+    return await home(request)
+
+
+async def busy(request):
+    until = time.thread_time_ns() + request.path_params["milliseconds"] * 1_000_000
+    while time.thread_time_ns() < until:
+        pass
+    return await home(request)
+
+
+site = Starlette(
+    routes=[
+        Route("/", home),
+        Route("/sleep-{milliseconds:int}ms", sleep),
+        Route("/busy-{milliseconds:int}ms", busy),
+    ]
+)
 
 
 async def application(scope, receive, send):

@@ -14,6 +14,20 @@ class Application < Sinatra::Base
     PAGE
   end
 
+  get %r{/sleep-(\d+)ms} do |milliseconds|
+    sleep milliseconds.to_i / 1000.0
+    content_type 'text/plain'
+    PAGE
+  end
+
+  get %r{/busy-(\d+)ms} do |milliseconds|
+    now = -> { Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID, :millisecond) }
+    done = now.call + milliseconds.to_i
+    nil while now.call < done
+    content_type 'text/plain'
+    PAGE
+  end
+
   # FAMILY IDENTITY of the accepted socket. EventMachine gives every connection of a process a number of its own.
   get '/connection' do
     content_type 'text/plain'

@@ -250,6 +250,7 @@ fn usual(factor: &str, level: &str) -> String {
         // Round in binary, so it is a number of bytes.
         (_, _, Ok(bytes)) if bytes >= 1024 && bytes % 1024 == 0 => format!("{factor}{NBSP}{}", Bytes(bytes)),
         (_, _, Ok(number)) => format!("{factor}{NBSP}{}", Count(number)),
+        (_, "none", _) => format!("no{NBSP}{factor}"),
         (_, "true" | "on", _) => format!("{factor}{NBSP}on"),
         (_, "false" | "off", _) => format!("{factor}{NBSP}off"),
         (_, word, _) => word.to_owned(),
@@ -275,6 +276,8 @@ mod tests {
             ("tw_reuse", "off", "tw_reuse off"),
             ("depth", "16", "depth 16"),
             ("chunk", "65536", "chunk 64 KiB"),
+            ("handler", "none", "no handler"),
+            ("handler", "sleep-10ms", "sleep-10ms"),
         ] {
             assert_eq!(usual(factor, level).replace(NBSP, " "), expected);
         }
