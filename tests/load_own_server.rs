@@ -5,10 +5,15 @@ mod common;
 use std::{
     fs,
     io::{Read, Write},
+    net::{TcpListener, TcpStream},
     os::unix::net::{UnixListener, UnixStream},
     path::Path,
     process::{Child, Output, Stdio},
-    sync::mpsc::{Sender, channel},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Sender, channel},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -372,4 +377,27 @@ fn wrong_use_says_what_is_right() {
     ] {
         lasthop.run(arguments).fails(2, text);
     }
+}
+
+/// Every server of HTTP/1.0 does this.
+#[test]
+fn a_server_that_closes_connections_is_not_said_to_keep_them() {
+    let lasthop = Lasthop::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let server = thread::spawn(move || {
+        for stream in listener.incoming().take_while(|_| !stopped.load(Ordering::Relaxed)) {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        }
+    });
+    let ran = lasthop.run(["load", &format!("http://{address}/"), "-d", "100ms", "--warm-up", "10ms"]).ok();
+    stop.store(true, Ordering::Relaxed);
+    TcpStream::connect(address).unwrap();
+    server.join().unwrap();
+    assert!(ran.stdout.contains("1 connection, closed by the server after each reply, 1 thread"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("each request has its own connection"), "{}", ran.stdout);
 }

@@ -69,6 +69,14 @@ impl Summary {
         self.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
     }
 
+    /// The check by which a case must not be used, or by which its reference must not.
+    #[must_use]
+    pub fn invalid(&self, case: &str, reference: &str) -> Option<&Check> {
+        let concerns =
+            |check: &&Check| check.case.as_ref().is_none_or(|name| [case, reference].contains(&name.as_str()));
+        self.checks.iter().filter(concerns).find(|check| check.severity == Severity::Invalid)
+    }
+
     /// The comparison that verdicts are about.
     #[must_use]
     pub fn declared(&self, case: &CaseSummary) -> Option<&Comparison> {

@@ -15,7 +15,8 @@ pub struct Winner {
 #[must_use]
 pub fn winner(summary: &Summary) -> Option<Winner> {
     let comparisons: Vec<&Comparison> = summary.cases.iter().filter_map(|case| summary.declared(case)).collect();
-    let faster = comparisons.iter().filter(|comparison| comparison.verdict == Verdict::Faster);
+    let usable = comparisons.iter().filter(|one| summary.invalid(&one.case, &one.reference).is_none());
+    let faster = usable.filter(|comparison| comparison.verdict == Verdict::Faster);
     if let Some(best) = faster.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
         let Comparison { case, reference, ratio, low, high, .. } = best;
         let claim = match best.metric {

@@ -41,6 +41,9 @@ fn how(figures: &Figures) -> String {
             format!("{} requests per connection", Count(figures.requests_per_connection.into()))
         }
         Reuse::PerRequest => "a connection per request".to_owned(),
+        Reuse::KeepAlive if figures.proof.as_ref().is_some_and(|proof| !proof.reused) => {
+            "closed by the server after each reply".to_owned()
+        }
         Reuse::KeepAlive => "kept alive".to_owned(),
     };
     let engine = match figures.engine {

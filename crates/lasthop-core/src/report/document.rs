@@ -108,6 +108,8 @@ pub struct Table {
 pub struct Column {
     pub title: String,
     pub align: Align,
+    /// Whether it stays with the column before it when a table is split.
+    pub joined: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,12 +150,17 @@ impl<T: Into<String>> From<T> for Cell {
 impl Column {
     #[must_use]
     pub fn left(title: impl Into<String>) -> Self {
-        Self { title: title.into(), align: Align::Left }
+        Self { title: title.into(), align: Align::Left, joined: false }
     }
 
     #[must_use]
     pub fn right(title: impl Into<String>) -> Self {
-        Self { title: title.into(), align: Align::Right }
+        Self { title: title.into(), align: Align::Right, joined: false }
+    }
+
+    #[must_use]
+    pub fn joined(self) -> Self {
+        Self { joined: true, ..self }
     }
 }
 

@@ -447,6 +447,38 @@ pub fn twelve_cases() -> Summary {
     }
 }
 
+/// The default run: two patterns decided, and a large transfer, which is not, with the most CPU time by far.
+pub fn patterns() -> Summary {
+    let (mut cases, mut comparisons) = (vec![], vec![]);
+    let times = |figures: &Figures<'_>, scale: f64| Figures {
+        rate: figures.rate / scale,
+        p50: figures.p50 * scale,
+        p99: figures.p99 * scale,
+        driver: figures.driver * scale,
+        roles: &[("server", 0.0)],
+    };
+    for (pattern, scale, unix, tls) in
+        [("hello", 2.4, 1.63, 0.21), ("echo", 1.0, 1.87, 0.69), ("stream", 50.0, 1.05, 0.97)]
+    {
+        let level = |transport| [("transport", transport), ("pattern", pattern)];
+        for (transport, figures) in [("unix", &UNIX), ("tcp", &TCP), ("tls", &TLS)] {
+            let mut metrics = metrics(&times(figures, scale));
+            metrics.cpu_per_request.roles["server"] = figures.roles[0].1 * scale;
+            cases.push(case(&level(transport), transport == "tcp", Some(metrics)));
+        }
+        let name = |transport: &str| format!("{transport}/pattern={pattern}");
+        for (transport, ratio) in [("unix", unix), ("tls", tls)] {
+            let (low, high, verdict) = match (pattern, ratio > 1.0) {
+                ("stream", _) => (ratio - 0.2, ratio + 0.2, Verdict::Undecided),
+                (_, true) => (ratio - 0.02, ratio + 0.02, Verdict::Faster),
+                (_, false) => (ratio - 0.02, ratio + 0.02, Verdict::Slower),
+            };
+            comparisons.push(compare(&name(transport), &name("tcp"), [low, ratio, high], verdict));
+        }
+    }
+    summary(cases, comparisons)
+}
+
 /// Bulk: bytes per second instead of requests.
 pub fn stream() -> Summary {
     let bulk = |transport: &str, reference: bool, figures: &Figures<'_>, rate: f64| {
@@ -514,6 +546,7 @@ pub fn all() -> Vec<(&'static str, Summary)> {
         ("same_twice", same_twice()),
         ("single_case", single_case()),
         ("twelve_cases", twelve_cases()),
+        ("patterns", patterns()),
         ("stream", stream()),
         ("at_a_rate", at_a_rate()),
     ]

@@ -6,7 +6,7 @@
 use indexmap::IndexMap;
 
 use super::units::{Bytes, Count, NBSP};
-use crate::analyse::summary::{CaseSummary, Check, Comparison, Metric, Severity, Summary};
+use crate::analyse::summary::{CaseSummary, Check, Comparison, Metric, Summary};
 
 /// The factors that can be compared. A run has one of them.
 const COMPARED: [&str; 2] = ["path", "transport"];
@@ -143,20 +143,24 @@ impl<'a> Group<'a> {
         self.summary.declared(case)
     }
 
-    /// Whether a check invalidates a case or its reference.
+    /// The check by which a case or its reference must not be used.
     #[must_use]
-    pub fn is_invalid(&self, case: &CaseSummary) -> bool {
-        let head = self.head();
-        let concerns = |check: &&Check| check.case.as_ref().is_none_or(|name| *name == case.case || *name == head.case);
-        self.summary.checks.iter().filter(concerns).any(|check| check.severity == Severity::Invalid)
+    pub fn invalid(&self, case: &CaseSummary) -> Option<&'a Check> {
+        self.summary.invalid(&case.case, &self.head().case)
     }
 
-    /// Cases that have a comparison, in order.
+    /// Cases that have a comparison and may be used, in order.
     pub fn compared(&self) -> impl Iterator<Item = Compared<'a>> {
-        self.cases.iter().filter_map(|&case| {
+        self.cases.iter().filter(|case| self.invalid(case).is_none()).filter_map(|&case| {
             let comparison = self.declared(case)?;
             Some(Compared { case, reference: self.head(), comparison })
         })
+    }
+
+    /// Cases that have a comparison and must not be used, with the reason.
+    pub fn unusable(&self) -> impl Iterator<Item = (&'a CaseSummary, &'a Check)> {
+        let compared = self.cases.iter().filter(|case| self.declared(case).is_some());
+        compared.filter_map(|&case| Some((case, self.invalid(case)?)))
     }
 
     /// Whether to show bytes per second instead of requests per second: in a closed loop, if all measured cases stream

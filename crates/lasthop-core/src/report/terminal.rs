@@ -252,20 +252,26 @@ fn widths(table: &Table, room: usize) -> Vec<usize> {
     widths
 }
 
-/// Splits a table that is too wide into several, each with the names of the rows.
+/// Splits a table that is too wide into several, each with the names of the rows. Joined columns stay together if they
+/// fit into one line.
 fn split(table: &Table, room: usize) -> Vec<Table> {
     let widths = widths(table, room);
-    let mut parts: Vec<Vec<usize>> = vec![vec![0]];
-    let mut used = widths.first().copied().unwrap_or(0);
+    let used = |places: &[usize]| places.iter().map(|&place| widths[place] + GAP).sum::<usize>();
+    let mut parts = Vec::new();
+    let mut part = vec![0];
     for (place, width) in widths.iter().enumerate().skip(1) {
-        if used + GAP + width > room && parts[parts.len() - 1].len() > 1 {
-            parts.push(vec![0]);
-            used = widths[0];
+        if used(&part) + width > room && part.len() > 1 {
+            let joined = table.columns[..=place].iter().rev().take_while(|column| column.joined).count();
+            let kept = part.len().saturating_sub(joined).max(1);
+            let mut next = vec![0];
+            if kept > 1 && used(&next) + used(&part[kept..]) + width <= room {
+                next.extend(part.split_off(kept));
+            }
+            parts.push(std::mem::replace(&mut part, next));
         }
-        used += GAP + width;
-        let last = parts.len() - 1;
-        parts[last].push(place);
+        part.push(place);
     }
+    parts.push(part);
     parts.iter().map(|places| pick(table, places)).collect()
 }
 
@@ -310,5 +316,16 @@ mod tests {
         let titles: Vec<Vec<&str>> =
             parts.iter().map(|part| part.columns.iter().map(|column| column.title.as_str()).collect()).collect();
         assert_eq!(titles, [vec!["case", "one", "two"], vec!["case", "three"]]);
+    }
+
+    #[test]
+    fn joined_columns_stay_together_where_they_fit() {
+        let mut columns = ["case", "one", "two", "three"].map(Column::right).to_vec();
+        columns[3].joined = true;
+        let cells = ["a", "1111111111", "2222222222", "3333333333"].map(Cell::from).to_vec();
+        let table = Table { columns, rows: vec![Row::Cells(cells)] };
+        let widths = |room| split(&table, room).iter().map(|part| part.columns.len()).collect::<Vec<_>>();
+        assert_eq!(widths(30), [2, 3]);
+        assert_eq!(widths(24), [2, 2, 2], "not even these two fit");
     }
 }

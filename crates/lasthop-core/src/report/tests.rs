@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use textwrap::core::display_width;
 
 use super::*;
-use crate::report::fixtures;
+use crate::{analyse::summary::Check, report::fixtures};
 
 fn text(summary: &Summary, format: Format) -> String {
     String::from_utf8(render(summary, format, &Options::default())).expect("reports are UTF-8")
@@ -93,6 +93,32 @@ fn escape_sequences_appear_only_when_colour_is_asked_for() {
         let plain: String = plain.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
         assert_eq!(plain, text(&summary, Format::Terminal), "{name}: colour changes the text");
     }
+}
+
+#[test]
+fn what_must_not_be_used_has_no_verdict_and_no_colour() {
+    let summary = fixtures::lower_bound();
+    let page = String::from_utf8(render(&summary, Format::Terminal, &Options { color: true, width: 80 })).unwrap();
+    let plain = anstream::adapter::strip_str(&page).to_string();
+    assert!(plain.contains("TLS over TCP has no verdict: 12 of 432,100 answers had the wrong content"), "{plain}");
+    assert!(!plain.contains("slower") && !plain.contains("TLS over TCP takes"), "{plain}");
+    let row = page.lines().find(|line| line.contains("invalid") && line.contains("tls")).unwrap();
+    assert!(row.ends_with("  invalid") && !row.contains("\u{1b}[31m"), "{row:?}");
+
+    // A reference that must not be used takes the others along.
+    let mut summary = fixtures::lower_bound();
+    summary.checks[3].case = Some("tcp/pattern=echo/size=64".into());
+    let page = text(&summary, Format::Terminal);
+    assert!(page.contains("Unix socket has no verdict, because of TCP: 12 of 432,100"), "{page}");
+    assert_eq!(headline(&summary), "unix invalid, tls invalid");
+
+    let mut summary = fixtures::twelve_cases();
+    summary
+        .checks
+        .push(Check { case: Some(summary.cases[0].case.clone()), ..fixtures::lower_bound().checks[3].clone() });
+    let page = text(&summary, Format::Terminal);
+    assert!(page.contains("no verdict in 1 (see"), "{page}");
+    assert!(headline(&summary).contains("unix faster 2/4 undecided 1/4 invalid 1/4"), "{}", headline(&summary));
 }
 
 /// The time of a connection with several requests is not the latency of a request.

@@ -224,8 +224,8 @@ pub struct Part<'a> {
 ///
 /// `parts` holds the comparisons with their settings. It must not be empty.
 #[must_use]
-pub fn across(case: &str, reference: &str, parts: &[Part<'_>], failed: usize) -> Text {
-    let all = parts.len() + failed;
+pub fn across(case: &str, reference: &str, parts: &[Part<'_>], [failed, invalid]: [usize; 2]) -> Text {
+    let all = parts.len() + failed + invalid;
     let order = [Verdict::Faster, Verdict::Slower, Verdict::Equivalent, Verdict::Undecided];
     let mut sentence = Text::from(format!("{} against {reference}, in {all} settings: ", capital(case)));
     let mut lead = "";
@@ -240,6 +240,10 @@ pub fn across(case: &str, reference: &str, parts: &[Part<'_>], failed: usize) ->
     }
     if failed > 0 {
         sentence = sentence.plain(lead).and(Tone::Bad, format!("failed in {failed}"));
+        lead = "; ";
+    }
+    if invalid > 0 {
+        sentence = sentence.plain(format!("{lead}no verdict in {invalid} (see Doubts)"));
     }
     sentence.plain(".")
 }
@@ -649,7 +653,7 @@ mod tests {
         let same = comparison(Verdict::Equivalent, 0.99, 1.0, 1.01);
         let parts = [part("1 connection", &strong), part("10 connections", &weak), part("64 KiB", &same)];
         assert_eq!(
-            across("Unix socket", "TCP", &parts, 1).to_string().replace(NBSP, " "),
+            across("Unix socket", "TCP", &parts, [1, 0]).to_string().replace(NBSP, " "),
             "Unix socket against TCP, in 4 settings: faster in 2, from 9 % more requests/s (10 connections) to 1.87 times as \
              fast (1 connection); equivalent in 1 (64 KiB); failed in 1."
         );

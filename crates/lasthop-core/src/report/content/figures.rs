@@ -176,7 +176,7 @@ fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
         (true, false) => "≤ ",
     };
     let ratios = lines.iter().map(|line| match compared(line) {
-        Some(c) => Cell::new(tone(c.verdict), format!("{}{}", bound(c.lower_bound, c.ratio), ratio(c.ratio, places))),
+        Some(c) => Cell::new(toned(line, c), format!("{}{}", bound(c.lower_bound, c.ratio), ratio(c.ratio, places))),
         None if line.case.reference => ratio(1.0, places).into(),
         None => NONE.into(),
     });
@@ -184,7 +184,7 @@ fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
         compared(line).map_or(String::new(), |c| format!("{} to {}", ratio(c.low, places), ratio(c.high, places)))
     });
     let verdicts = lines.iter().map(|line| match compared(line) {
-        Some(_) if line.group.is_invalid(line.case) => Cell::new(Tone::Bad, "invalid"),
+        Some(_) if line.group.invalid(line.case).is_some() => "invalid".into(),
         Some(comparison) => Cell::new(tone(comparison.verdict), word(comparison.verdict)),
         None if line.case.reference => Cell::new(Tone::Dim, "reference"),
         None => Cell::default(),
@@ -192,8 +192,13 @@ fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
     let confidence = percent(lines[0].group.summary().settings.confidence, 0);
     columns
         .with(Column::right("ratio"), ratios)
-        .with(Column::left(format!("{confidence} interval")), intervals)
-        .with(Column::left("verdict"), verdicts)
+        .with(Column::left(format!("{confidence} interval")).joined(), intervals)
+        .with(Column::left("verdict").joined(), verdicts)
+}
+
+/// What must not be used has no colour.
+fn toned(line: &Line<'_>, comparison: &Comparison) -> Tone {
+    if line.group.invalid(line.case).is_some() { Tone::Plain } else { tone(comparison.verdict) }
 }
 
 /// CPU time, context switches and run delay per request, by role.
@@ -259,6 +264,10 @@ fn cpu_of(metrics: &Metrics, role: &str) -> Option<f64> {
 /// Every comparison by every metric.
 pub fn comparison_section(summary: &Summary) -> Option<Section> {
     let all = &summary.comparisons;
+    let verdict = |c: &Comparison| match summary.invalid(&c.case, &c.reference) {
+        Some(_) => "invalid".into(),
+        None => Cell::new(tone(c.verdict), word(c.verdict)),
+    };
     let intervals = all.iter().map(|c| {
         let places = ratio_places(c);
         format!("{} to {}", ratio(c.low, places), ratio(c.high, places))
@@ -270,7 +279,7 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
         .with(Column::right("ratio"), all.iter().map(|c| ratio(c.ratio, ratio_places(c))))
         .with(Column::left("interval"), intervals)
         .with(Column::right("blocks"), all.iter().map(|c| c.blocks.to_string()))
-        .with(Column::left("verdict"), all.iter().map(|c| Cell::new(tone(c.verdict), word(c.verdict))));
+        .with(Column::left("verdict"), all.iter().map(verdict));
     let (columns, rows) = columns.into_rows();
     if rows.is_empty() {
         return None;

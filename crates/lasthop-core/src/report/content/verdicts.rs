@@ -5,7 +5,7 @@ use lasthop_model::record::{Stage, Stopped};
 
 use super::parts::{self, terms};
 use crate::{
-    analyse::summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
+    analyse::summary::{CaseSummary, Check, Comparison, Metric, Summary, Verdict},
     report::{
         document::{Block, Depth, Section, Text, Tone},
         groups::{Compared, Group, compared_name, groups, short_name},
@@ -50,8 +50,8 @@ fn results(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     if summary.cases.iter().all(|case| case.metrics.is_none()) {
         return vec![without_result(summary, groups)];
     }
-    let compared = groups.iter().any(|group| group.compared().next().is_some());
-    if !compared {
+    let compared = |group: &Group<'_>| group.cases.iter().any(|case| group.declared(case).is_some());
+    if !groups.iter().any(compared) {
         return vec![without_comparison(summary, groups)];
     }
     if groups.len() >= MANY_GROUPS && !summary.aa { summed_up(summary, groups) } else { one_by_one(summary, groups) }
@@ -96,6 +96,7 @@ fn one_by_one(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
             texts.push(lead.join(one(summary, group, compared, explain)));
             explain = false;
         }
+        texts.extend(group.unusable().map(|(case, check)| unusable(group, case, check)));
         texts.extend(group.cases.iter().filter(|case| case.metrics.is_none()).map(|case| failed(summary, group, case)));
     }
     texts
@@ -112,8 +113,17 @@ fn one(summary: &Summary, group: &Group<'_>, compared: Compared<'_>, explain: bo
     let (case_name, reference_name) = (group.name(case), group.name(reference));
     let claim = Claim { case: &case_name, reference: &reference_name, comparison, quantity, explain };
     let tail = group.comparison(case, Metric::LatencyP99).and_then(|p99| wording::tail(&case_name, comparison, p99));
-    let invalid = group.is_invalid(case).then(|| Text::of(Tone::Bad, " Do not use this result (see Doubts)."));
-    wording::verdict(&claim, &terms(summary)).join(tail.unwrap_or_default()).join(invalid.unwrap_or_default())
+    wording::verdict(&claim, &terms(summary)).join(tail.unwrap_or_default())
+}
+
+/// What must not be used gets no verdict, but the reason.
+fn unusable(group: &Group<'_>, case: &CaseSummary, check: &Check) -> Text {
+    let whose = match &check.case {
+        Some(name) if *name != case.case => format!(", because of {}", group.name(group.head())),
+        _ => String::new(),
+    };
+    let why = check.evidence.trim_end_matches('.');
+    Text::from(format!("{} has no verdict{whose}: {why} (see Doubts).", capital(&parts::full_name(group, case))))
 }
 
 fn failed(summary: &Summary, group: &Group<'_>, case: &CaseSummary) -> Text {
@@ -143,29 +153,28 @@ fn summed_up(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
                 quantity: quantity(group),
             });
         }
+        for (case, _) in group.unusable() {
+            pairs.entry((group.name(case), group.name(group.head()))).or_default();
+        }
     }
-    let invalid: usize =
-        groups.iter().map(|group| group.compared().filter(|compared| group.is_invalid(compared.case)).count()).sum();
     let comparisons: Vec<&Comparison> = pairs.values().flatten().map(|part| part.comparison).collect();
     let mut texts: Vec<Text> = pairs
         .iter()
-        .map(|((case, reference), parts)| wording::across(case, reference, parts, count_failed(groups, case)))
+        .map(|((case, reference), parts)| wording::across(case, reference, parts, without_verdict(groups, case)))
         .collect();
     texts.extend(wording::undecided_count(&comparisons, &terms(summary)));
-    if invalid > 0 {
-        let count = plural(invalid as u64, "comparison");
-        texts.push(Text::of(Tone::Bad, format!("Do not use {count} of these results (see Doubts).")));
-    }
     if comparisons.iter().any(|comparison| comparison.lower_bound) {
         texts.push(Text::from("\"At least\" marks a lower bound (see Doubts)."));
     }
     texts
 }
 
-fn count_failed(groups: &[Group<'_>], name: &str) -> usize {
+/// In how many settings a case failed, and in how many it must not be used.
+fn without_verdict(groups: &[Group<'_>], name: &str) -> [usize; 2] {
     let failed =
         |group: &Group<'_>| group.cases.iter().filter(|c| c.metrics.is_none() && group.name(c) == name).count();
-    groups.iter().map(failed).sum()
+    let invalid = |group: &Group<'_>| group.unusable().filter(|(case, _)| group.name(case) == name).count();
+    [groups.iter().map(failed).sum(), groups.iter().map(invalid).sum()]
 }
 
 pub fn quantity(group: &Group<'_>) -> Quantity {
@@ -188,23 +197,28 @@ pub fn sentence(cause: &str) -> String {
 pub fn headline(summary: &Summary) -> String {
     let groups = groups(summary);
     let several = groups.len() > 1;
-    let mut by_label: IndexMap<String, Vec<Compared<'_>>> = IndexMap::new();
+    let mut by_label: IndexMap<String, Vec<Option<Compared<'_>>>> = IndexMap::new();
     for group in &groups {
         for compared in group.compared() {
-            by_label.entry(group.label(compared.case)).or_default().push(compared);
+            by_label.entry(group.label(compared.case)).or_default().push(Some(compared));
+        }
+        for (case, _) in group.unusable() {
+            by_label.entry(group.label(case)).or_default().push(None);
         }
     }
     if by_label.is_empty() {
         return if summary.cases.iter().all(|case| case.metrics.is_none()) { "no result" } else { "nothing compared" }
             .into();
     }
-    let invalid = groups.iter().any(|group| group.compared().any(|compared| group.is_invalid(compared.case)));
     let parts: Vec<String> = by_label
         .iter()
-        .map(|(label, all)| if several { counted(label, all) } else { single(label, &groups[0], all[0]) })
+        .map(|(label, all)| match all[0] {
+            _ if several => counted(label, all),
+            Some(compared) => single(label, &groups[0], compared),
+            None => format!("{label} invalid"),
+        })
         .collect();
-    let note = if invalid { " (partly invalid)" } else { "" };
-    format!("{}{note}", parts.join(", ")).replace(NBSP, " ")
+    parts.join(", ").replace(NBSP, " ")
 }
 
 fn single(label: &str, group: &Group<'_>, compared: Compared<'_>) -> String {
@@ -219,11 +233,13 @@ fn single(label: &str, group: &Group<'_>, compared: Compared<'_>) -> String {
     }
 }
 
-fn counted(label: &str, all: &[Compared<'_>]) -> String {
-    let order = [Verdict::Faster, Verdict::Slower, Verdict::Equivalent, Verdict::Undecided];
-    let counts = order.into_iter().filter_map(|verdict| {
-        let count = all.iter().filter(|compared| compared.comparison.verdict == verdict).count();
-        (count > 0).then(|| format!("{} {count}/{}", wording::word(verdict), all.len()))
+/// `None` is a case that must not be used.
+fn counted(label: &str, all: &[Option<Compared<'_>>]) -> String {
+    let verdicts = [Verdict::Faster, Verdict::Slower, Verdict::Equivalent, Verdict::Undecided];
+    let order = verdicts.map(|verdict| (Some(verdict), wording::word(verdict)));
+    let counts = order.into_iter().chain([(None, "invalid")]).filter_map(|(verdict, word)| {
+        let count = all.iter().filter(|one| one.map(|compared| compared.comparison.verdict) == verdict).count();
+        (count > 0).then(|| format!("{word} {count}/{}", all.len()))
     });
     format!("{label} {}", counts.collect::<Vec<_>>().join(" "))
 }

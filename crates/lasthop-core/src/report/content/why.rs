@@ -1,5 +1,7 @@
 //! Where the difference comes from: CPU time, context switches and run delay of each role.
 
+use std::cmp::Ordering;
+
 use super::{parts, run_delay};
 use crate::{
     analyse::summary::{CaseSummary, Metric, Metrics, Throttled, Verdict},
@@ -11,7 +13,7 @@ use crate::{
     },
 };
 
-/// If there are more comparisons than this, only the largest difference of each transport is shown.
+/// If there are more comparisons than this, each that was decided gets one line.
 const MANY: usize = 4;
 
 /// Parts of a difference below this share of its largest part are left out.
@@ -25,13 +27,37 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     for group in groups {
         found.extend(group.compared().map(|compared| (group, compared)));
     }
-    if found.len() > MANY {
-        found = largest_each(&found);
+    // What was decided first, then by relative size.
+    let rank = |compared: &Compared<'_>| (!is_decided(compared), -compared.comparison.ratio.ln().abs());
+    found.sort_by(|(_, one), (_, other)| rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal));
+    let many = found.len() > MANY;
+    let explained = found.iter().filter_map(|(group, compared)| match many {
+        true => in_a_line(group, *compared).map(Block::Item),
+        false => explain(group, *compared).map(Block::Paragraph),
+    });
+    let throttled = groups.iter().flat_map(throttled).map(Block::Paragraph);
+    parts::section("Why", Depth::Folded, explained.chain(throttled).collect())
+}
+
+fn is_decided(compared: &Compared<'_>) -> bool {
+    matches!(compared.comparison.verdict, Verdict::Faster | Verdict::Slower)
+}
+
+/// The CPU time of a decided comparison, and where most of it is.
+fn in_a_line(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
+    let (case, reference) = both(compared).filter(|_| is_decided(&compared))?;
+    let name = capital(&parts::full_name(group, compared.case));
+    let total = saved(case, reference);
+    let verdict = group.comparison(compared.case, Metric::CpuPerRequest).map(|comparison| comparison.verdict);
+    if total == 0.0 || matches!(verdict, Some(Verdict::Equivalent | Verdict::Undecided)) {
+        return Some(format!("{name}: about the same CPU time; it is waiting that differs").into());
     }
-    let explained = found.iter().filter_map(|(group, compared)| explain(group, *compared));
-    let throttled = groups.iter().flat_map(throttled);
-    let blocks = explained.chain(throttled).map(Block::Paragraph).collect();
-    parts::section("Why", Depth::Folded, blocks)
+    let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
+    let share = percent(total.abs() / reference.cpu_total(), 0);
+    let of_role = |(role, cpu): (&'_ str, f64)| (role.to_owned(), cpu * total.signum());
+    let most = by_role(case, reference).into_iter().map(of_role).max_by(|one, other| one.1.total_cmp(&other.1));
+    let most = most.map_or(String::new(), |(role, _)| format!(", most in {}", place(&role)));
+    Some(format!("{name}: {} {less} CPU ({sign}{share}){most}", Micros(total.abs())).into())
 }
 
 /// How much the CPU limits throttled the containers of each case.
@@ -47,19 +73,6 @@ fn throttled(group: &Group<'_>) -> Vec<Text> {
         Text::from(format!("{name}: the CPU limit throttled {} of all trials.", roles.join(", ")))
     };
     cases.map(sentence).collect()
-}
-
-fn largest_each<'a, 'b>(all: &[(&'b Group<'a>, Compared<'a>)]) -> Vec<(&'b Group<'a>, Compared<'a>)> {
-    let mut largest: indexmap::IndexMap<String, (&'b Group<'a>, Compared<'a>)> = indexmap::IndexMap::new();
-    let size = |compared: &Compared<'_>| both(*compared).map_or(0.0, |(case, reference)| saved(case, reference).abs());
-    for (group, compared) in all {
-        let name = group.name(compared.case);
-        let known = largest.get(&name).map(|(_, known)| size(known));
-        if known.is_none_or(|known| size(compared) > known) {
-            largest.insert(name, (group, *compared));
-        }
-    }
-    largest.into_values().collect()
 }
 
 fn both<'a>(compared: Compared<'a>) -> Option<(&'a Metrics, &'a Metrics)> {
@@ -100,8 +113,7 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
 
 /// A difference in rate without a difference in CPU time is time spent waiting.
 fn unexplained(names: &(String, String), compared: Compared<'_>) -> Option<String> {
-    let differs = matches!(compared.comparison.verdict, Verdict::Faster | Verdict::Slower);
-    differs.then(|| {
+    is_decided(&compared).then(|| {
         format!(
             "{} and {} take about the same CPU time per request: the difference is time spent waiting, not computing.",
             names.0, names.1
@@ -111,13 +123,7 @@ fn unexplained(names: &(String, String), compared: Compared<'_>) -> Option<Strin
 
 /// `: 7.1 µs the driver's, 5.2 µs the server's`, largest first.
 fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
-    let mut parts = Vec::new();
-    if case.open_loop.is_none() {
-        parts.push(("driver", reference.cpu_per_request.driver - case.cpu_per_request.driver));
-    }
-    for (role, cpu) in &case.cpu_per_request.roles {
-        parts.push((role, reference.cpu_per_request.roles.get(role).copied().unwrap_or(0.0) - cpu));
-    }
+    let mut parts = by_role(case, reference);
     parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     let largest = parts[0].1.abs();
     let said: Vec<String> = parts
@@ -133,6 +139,15 @@ fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
         })
         .collect();
     format!(": {}", said.join(", "))
+}
+
+/// CPU time per request that the case saves, in microseconds.
+fn by_role<'a>(case: &'a Metrics, reference: &Metrics) -> Vec<(&'a str, f64)> {
+    let driver = reference.cpu_per_request.driver - case.cpu_per_request.driver;
+    let before = |role: &String| reference.cpu_per_request.roles.get(role).copied().unwrap_or(0.0);
+    let services = case.cpu_per_request.roles.iter().map(|(role, cpu)| (role.as_str(), before(role) - cpu));
+    let driver = case.open_loop.is_none().then_some(("driver", driver));
+    driver.into_iter().chain(services).collect()
 }
 
 pub fn place(role: &str) -> &str {
