@@ -328,3 +328,43 @@ fn an_experiment_without_end_or_measure_is_refused() {
     let ran = show("[load]", &format!("[services.app.settings]\n{settings}\n[load]")).fails(2, "has no setting `s0`");
     assert!(ran.stderr.contains("and 99950 more") && ran.stderr.len() < 100_000, "{} bytes", ran.stderr.len());
 }
+
+#[test]
+fn wrong_words_get_the_right_ones() {
+    let lasthop = Lasthop::new();
+    for (typed, meant) in [
+        ("rnu", "did you mean `lasthop run`?"),
+        ("nul", "error: unrecognized subcommand 'nul'"),
+        ("sockets", "did you mean `lasthop run sockets`?"),
+        ("nginx-gunicron", "did you mean `lasthop run nginx-gunicorn`?"),
+    ] {
+        let ran = lasthop.run([typed]).fails(2, meant);
+        assert!(!ran.stderr.contains("'null'") && !ran.stderr.contains("lasthop null"), "{}", ran.stderr);
+    }
+    lasthop.run(["--budget", "-5s"]).fails(2, "`-5s` is out of range: it must be more than zero");
+    lasthop.run(["run", "--precision", "150%"]).fails(2, "`150%` is more than 100%");
+    lasthop.run(["load", "http://127.0.0.1:1/", "--http2"]).fails(2, "lasthop does not speak HTTP/2");
+    let ran = lasthop.run(["load", "http://127.0.0.1:1/", "--body", "@nonesuch"]);
+    ran.fails(2, "cannot read the body: No such file");
+}
+
+#[test]
+fn a_folder_without_a_name_is_this_folder() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let folder = lasthop.home().join("mine");
+    fs::remove_dir_all(folder.join("app")).unwrap();
+    let show = lasthop.command(["show", "."]).current_dir(folder).output().unwrap();
+    Ran::from(show).fails(2, "there is no folder `app` in this folder");
+}
+
+#[test]
+fn the_help_fits_a_screen_and_ends_with_examples() {
+    let lasthop = Lasthop::new();
+    let short = lasthop.run(["-h"]).ok().stdout;
+    assert!((20..=40).contains(&short.lines().count()), "{short}");
+    let long = lasthop.run(["help"]).ok().stdout;
+    assert!(long.contains("LASTHOP_HOME"), "{long}");
+    assert!(long.trim_end().ends_with("lasthop run ./my-stack"), "{long}");
+    assert!(lasthop.run(["run", "-h"]).ok().stdout.contains("--budget"));
+}

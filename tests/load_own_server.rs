@@ -401,3 +401,20 @@ fn a_server_that_closes_connections_is_not_said_to_keep_them() {
     assert!(ran.stdout.contains("1 connection, closed by the server after each reply, 1 thread"), "{}", ran.stdout);
     assert!(ran.stdout.contains("each request has its own connection"), "{}", ran.stdout);
 }
+
+#[test]
+fn a_body_comes_from_a_file() {
+    let lasthop = Lasthop::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let mut received = [0; 1024];
+        let length = listener.accept().unwrap().0.read(&mut received).unwrap();
+        String::from_utf8_lossy(&received[..length]).into_owned()
+    });
+    let file = lasthop.home().join("body");
+    fs::write(&file, "name=value").unwrap();
+    lasthop.run(["load", &format!("http://{address}/"), "-X", "POST", "--body", &format!("@{}", file.display())]);
+    let request = server.join().unwrap();
+    assert!(request.contains("Content-Length: 10") && request.ends_with("\r\n\r\nname=value"), "{request}");
+}

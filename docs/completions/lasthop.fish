@@ -166,7 +166,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l authority -d 'P
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l server-name -d 'Name that the server\'s certificate must have, instead of the URL\'s host' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s X -l method -d 'Request method' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s H -l header -d 'Header to add, `Name: value`. `@FILE` reads headers from a file, one per line, so that no other user can see them; `@-` reads them from standard input' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l body -d 'Body of the request' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l body -d 'Body of the request. `@FILE` reads it from a file, `@-` from standard input' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l expect-status -d 'Expected status [default: 200]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l command -d 'Redis and memcached: command, for example "GET key" [default: PING; get lasthop]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l query -d 'PostgreSQL: query [default: select 1]' -r

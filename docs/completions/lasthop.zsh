@@ -181,7 +181,7 @@ epoll\:""))' \
 '--method=[Request method]:METHOD:_default' \
 '*-H+[Header to add, \`Name\: value\`. \`@FILE\` reads headers from a file, one per line, so that no other user can see them; \`@-\` reads them from standard input]:NAME: VALUE|@FILE:_default' \
 '*--header=[Header to add, \`Name\: value\`. \`@FILE\` reads headers from a file, one per line, so that no other user can see them; \`@-\` reads them from standard input]:NAME: VALUE|@FILE:_default' \
-'--body=[Body of the request]:TEXT:_default' \
+'--body=[Body of the request. \`@FILE\` reads it from a file, \`@-\` from standard input]:TEXT|@FILE:_default' \
 '--expect-status=[Expected status \[default\: 200\]]:STATUS:_default' \
 '--command=[Redis and memcached\: command, for example "GET key" \[default\: PING; get lasthop\]]:WORDS:_default' \
 '--query=[PostgreSQL\: query \[default\: select 1\]]:SQL:_default' \

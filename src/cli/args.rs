@@ -3,7 +3,7 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{
-    Args, Parser, Subcommand,
+    ArgMatches, Args, FromArgMatches, Parser, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use clap_complete::Shell;
@@ -20,6 +20,33 @@ use lasthop_model::{
 
 use super::values::{ArrivalsArg, program};
 
+const WITHOUT_COMMAND: &str = "\
+Options of `lasthop run` need no command: lasthop --budget 1m
+Examples: lasthop help";
+
+const MORE: &str = "\
+Options of `lasthop run` need no command: `lasthop --budget 1m` runs `sockets` for a minute.
+
+Environment:
+  LASTHOP_HOME  folder for records, your experiments and what `setup` installs
+                [default: $XDG_DATA_HOME/lasthop, else ~/.local/share/lasthop]
+  NO_COLOR      no colour
+
+Exit codes:
+  0    success
+  1    a case failed or a program is missing; the output says which
+  2    wrong usage: an unknown name, or a file with errors
+  130  interrupted; the results so far are recorded and reported
+
+Examples:
+  lasthop                                   Unix socket, TCP or TLS between two processes
+  lasthop doctor nginx-gunicorn             what is missing to run this experiment?
+  lasthop run nginx-gunicorn --budget 5m    a real stack, until its intervals are narrow
+  lasthop report last --format markdown     its report, for an issue
+  lasthop export last                       the configuration that won
+  lasthop load http+unix:/run/app.sock:/    figures of one endpoint
+  lasthop new my-stack                      an experiment of your own: lasthop run ./my-stack";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
@@ -33,12 +60,37 @@ Exit codes:
 /// transport is faster, by how much, with what confidence, why, and whether it matters. Without a command it runs
 /// `lasthop run sockets`, which needs nothing installed.
 #[derive(Debug, Parser)]
-#[command(name = "lasthop", version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+#[command(name = "lasthop", version, after_help = WITHOUT_COMMAND, after_long_help = MORE)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
     #[command(flatten)]
-    pub run: RunOptions,
+    pub run: Unlisted<RunOptions>,
+}
+
+/// Options that are taken here and listed elsewhere.
+#[derive(Debug)]
+pub struct Unlisted<T>(pub T);
+
+impl<T: Args> Args for Unlisted<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        T::augment_args(command).mut_args(|option| option.hide(true))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        T::augment_args_for_update(command).mut_args(|option| option.hide(true))
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Unlisted<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -163,8 +163,8 @@ struct HttpArgs {
     /// `@-` reads them from standard input
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE", value_parser = headers)]
     headers: Vec<Headers>,
-    /// Body of the request
-    #[arg(long, value_name = "TEXT")]
+    /// Body of the request. `@FILE` reads it from a file, `@-` from standard input
+    #[arg(long, value_name = "TEXT|@FILE", value_parser = body)]
     body: Option<String>,
     /// Expected status [default: 200]
     #[arg(long, value_name = "STATUS")]
@@ -253,14 +253,23 @@ fn headers(text: &str) -> Result<Headers, String> {
     let Some(name) = text.strip_prefix('@') else {
         return header(text).map(|one| Headers(vec![one])).ok_or_else(|| "expected `Name: value`".to_owned());
     };
-    let read = if name == "-" { io::read_to_string(io::stdin()) } else { fs::read_to_string(name) };
-    let text = read.map_err(|error| format!("cannot read the headers: {error}"))?;
+    let text = file_or_input(name).map_err(|error| format!("cannot read the headers: {error}"))?;
     let mut all = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         // What a line holds may be a secret.
         all.push(header(line).ok_or_else(|| format!("line {number} of the file: expected `Name: value`"))?);
     }
     Ok(Headers(all))
+}
+
+/// A file's text; that of `-` is standard input.
+fn file_or_input(name: &str) -> io::Result<String> {
+    if name == "-" { io::read_to_string(io::stdin()) } else { fs::read_to_string(name) }
+}
+
+fn body(text: &str) -> Result<String, String> {
+    let Some(name) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    file_or_input(name).map_err(|error| format!("cannot read the body: {error}"))
 }
 
 fn header(text: &str) -> Option<(String, String)> {

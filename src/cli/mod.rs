@@ -26,8 +26,12 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{CommandFactory, Parser};
+use clap::{
+    CommandFactory, Parser,
+    error::{ContextKind, ContextValue},
+};
 use lasthop_core::{
+    experiment::diagnostics::closest,
     observe,
     record::Store,
     service::{
@@ -54,7 +58,7 @@ use self::{
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return ExitCode::from(shown_by_clap(&error)),
+        Err(error) => return ExitCode::from(shown_by_clap(&advised(error))),
     };
     match dispatch(cli) {
         Ok(code) => code,
@@ -63,6 +67,27 @@ pub fn main() -> ExitCode {
             ExitCode::from(error.code)
         }
     }
+}
+
+/// A wrong command gets the command or experiment that was probably meant, where clap would offer hidden ones.
+fn advised(mut error: clap::Error) -> clap::Error {
+    let tips = |tip: Option<String>| ContextValue::StyledStrs(tip.into_iter().map(Into::into).collect());
+    if matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(word)) if word == "--http2") {
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Usage);
+        error.insert(ContextKind::Suggested, tips(Some("lasthop does not speak HTTP/2, only HTTP/1.1".to_owned())));
+        return error;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let experiments = catalog().map(|catalog| catalog.names()).unwrap_or_default();
+    let cli = Cli::command();
+    let commands = cli.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+    let command = closest(word, commands).map(str::to_owned);
+    let experiment = closest(word, experiments.iter().map(String::as_str)).map(|name| format!("run {name}"));
+    let tip = command.or(experiment).map(|meant| format!("did you mean `lasthop {meant}`?"));
+    error.remove(ContextKind::SuggestedSubcommand);
+    error.insert(ContextKind::Suggested, tips(tip));
+    error
 }
 
 /// Help and version exit with 0, a wrong command line with [`USAGE`].
@@ -79,7 +104,7 @@ fn shown_by_clap(error: &clap::Error) -> u8 {
 fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     let done = |()| ExitCode::SUCCESS;
     let Some(command) = cli.command else {
-        return run::run(&Run { experiment: "sockets".to_owned(), options: cli.run });
+        return run::run(&Run { experiment: "sockets".to_owned(), options: cli.run.0 });
     };
     match command {
         Command::Run(arguments) => run::run(&arguments),

@@ -59,6 +59,11 @@ fn content<T: DeserializeOwned>(document: &Document, found: &mut Diagnostics) ->
 }
 
 impl Checker<'_> {
+    /// The folder in a sentence.
+    pub fn place(&self) -> &str {
+        if self.folder.is_empty() { "this folder" } else { self.folder }
+    }
+
     pub fn error(&mut self, pointer: &str, message: impl Into<String>) {
         self.error_with_help(pointer, message, None);
     }
@@ -161,7 +166,7 @@ impl Checker<'_> {
             let Some(bytes) = self.files.get(Path::new(file)) else {
                 let known: Vec<String> = self.files.keys().map(|path| path.display().to_string()).collect();
                 let help = suggest(file, known.iter().map(String::as_str));
-                self.error_with_help(&pointer, format!("there is no file `{file}` in {}", self.folder), help);
+                self.error_with_help(&pointer, format!("there is no file `{file}` in {}", self.place()), help);
                 continue;
             };
             let source = shown(self.folder, file);

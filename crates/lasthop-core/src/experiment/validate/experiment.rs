@@ -370,7 +370,7 @@ impl Checker<'_> {
         if let Some(app) = &service.app
             && !self.files.keys().any(|path| path.starts_with(app))
         {
-            self.error(&at("app"), format!("there is no folder `{app}` in {}", self.folder));
+            self.error(&at("app"), format!("there is no folder `{app}` in {}", self.place()));
         }
         Service {
             recipe: service.recipe.clone(),

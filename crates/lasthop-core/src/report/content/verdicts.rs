@@ -88,15 +88,15 @@ fn one_by_one(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     let mut explain = true;
     let mut texts = Vec::new();
     for group in groups {
+        let lead = || match group.setting.as_str() {
+            "" => Text::default(),
+            setting => Text::of(Tone::Strong, format!("{setting}: ")),
+        };
         for compared in group.compared() {
-            let lead = match group.setting.as_str() {
-                "" => Text::default(),
-                setting => Text::of(Tone::Strong, format!("{setting}: ")),
-            };
-            texts.push(lead.join(one(summary, group, compared, explain)));
+            texts.push(lead().join(one(summary, group, compared, explain)));
             explain = false;
         }
-        texts.extend(group.unusable().map(|(case, check)| unusable(group, case, check)));
+        texts.extend(group.unusable().map(|(case, check)| lead().join(unusable(group, case, check))));
         texts.extend(group.cases.iter().filter(|case| case.metrics.is_none()).map(|case| failed(summary, group, case)));
     }
     texts
@@ -123,7 +123,7 @@ fn unusable(group: &Group<'_>, case: &CaseSummary, check: &Check) -> Text {
         _ => String::new(),
     };
     let why = check.evidence.trim_end_matches('.');
-    Text::from(format!("{} has no verdict{whose}: {why} (see Doubts).", capital(&parts::full_name(group, case))))
+    Text::from(format!("{} has no verdict{whose}: {why} (see Doubts).", capital(&group.name(case))))
 }
 
 fn failed(summary: &Summary, group: &Group<'_>, case: &CaseSummary) -> Text {
