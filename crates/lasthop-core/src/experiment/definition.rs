@@ -277,6 +277,9 @@ pub(super) struct RecipeFile {
     pub program: ProgramFile,
     /// How to tell it where to listen, by transport. It cannot serve transports that are missing.
     pub listen: ListenTable,
+    /// How it writes the address of a Unix socket that it connects to.
+    #[serde(default)]
+    pub connect: ConnectFile,
     /// Values that an experiment may set, by name.
     #[serde(default)]
     pub settings: IndexMap<String, SettingFile>,
@@ -291,6 +294,17 @@ pub(super) struct RecipeFile {
     pub stop: StopFile,
     #[serde(default)]
     pub export: ExportFile,
+}
+
+/// The form of `{{ SERVICE.address }}` in its files.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConnectFile {
+    /// With `{{ path }}` for the socket's path [default: unix:{{ path }}].
+    pub unix: Option<String>,
+    /// With `{{ name }}` for the name of an abstract socket [default: unix:@{{ name }}].
+    #[serde(rename = "abstract")]
+    pub abstract_: Option<String>,
 }
 
 /// How to find the executable and its version.

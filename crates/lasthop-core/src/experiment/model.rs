@@ -228,6 +228,7 @@ pub struct Recipe {
     pub program: Program,
     /// How to tell it where to listen, by transport. It cannot serve transports that are missing.
     pub listen: IndexMap<Transport, Listen>,
+    pub connect: Connect,
     /// Values that an experiment may set.
     pub settings: IndexMap<String, Setting>,
     /// Commands that prepare the service's directory. Each runs to its end before the server starts.
@@ -260,6 +261,15 @@ pub struct Listen {
     pub file: Option<String>,
     /// What clients trust, below `runtime`, if not the authority of the run.
     pub authority: Option<PathBuf>,
+}
+
+/// How a server writes the address of a socket that it connects to, where it has a form of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connect {
+    /// With `{{ path }}`.
+    pub unix: Option<Template>,
+    /// With `{{ name }}`.
+    pub abstract_: Option<Template>,
 }
 
 /// A value that an experiment may set.

@@ -28,7 +28,7 @@ use super::{
     model::{Experiment, Factor, Recipe, Source},
     pace::{self, LEAST_IN_A_TRIAL, Place},
     quantity::written,
-    render::{RenderError, RenderedCase, Renderer, url_text},
+    render::{RenderError, RenderedCase, Renderer, address_text, url_text},
     template::TemplateError,
 };
 
@@ -391,7 +391,15 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, Rende
         portrait.insert(NODELAY.to_owned(), format!("{}\n", load.spec.socket.nodelay));
     }
     let servers = bindings.services.values().filter(|server| service_of(&server.name) == experiment.link.to);
-    let forms: Vec<String> = servers.flat_map(link_forms).collect();
+    let mut forms = Vec::new();
+    for server in servers {
+        for (name, service) in &experiment.services {
+            forms.push(address_text(&renderer.recipe(name, service)?.connect, &server.address)?);
+        }
+        forms.extend(link_forms(server));
+    }
+    // The longest first: one form may be a part of another.
+    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
     for text in portrait.values_mut() {
         for form in &forms {
             *text = text.replace(form, "@link@");

@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 
 use super::{
     container,
-    model::{ConfigFile, Experiment, GivesUpRoot, Recipe, Service, Template},
+    model::{ConfigFile, Connect, Experiment, GivesUpRoot, Recipe, Service, Template},
     pace::{self, PaceError},
     template::{self, Named, TemplateError},
 };
@@ -203,23 +203,25 @@ impl Renderer<'_> {
         })
     }
 
-    /// Levels, the addresses of all services, and the secret of the run.
-    fn context(&self) -> BTreeMap<String, Value> {
+    /// Levels, the addresses of all services in the form that their reader takes, and the secret of the run.
+    fn context(&self, reader: &Connect) -> Result<BTreeMap<String, Value>, RenderError> {
         let mut context = template::levels_context(self.levels);
         context.insert(SECRET.to_owned(), self.bindings.secret.as_str().into());
         for name in self.experiment.services.keys() {
             let servers: Vec<&ServiceBinding> =
                 (0..).map_while(|index| self.bindings.services.get(&server_name(name, index))).collect();
-            let value =
-                |binding: &&ServiceBinding| address_value(binding, &binding.address, binding.address.to_string());
-            if let Some(first) = servers.first() {
-                let mut attributes = address_attributes(first, &first.address);
-                attributes.insert("all", servers.iter().map(value).collect());
-                let text = first.address.to_string();
-                context.insert(name.clone(), Value::from_object(Named { text, attributes }));
+            let mut all = Vec::new();
+            for server in &servers {
+                let text = address_text(reader, &server.address)?;
+                let mut attributes = address_attributes(server, &server.address);
+                attributes.insert("address", text.as_str().into());
+                all.push(Named { text, attributes });
             }
+            let Some(Named { text, mut attributes }) = all.first().cloned() else { continue };
+            attributes.insert("all", all.into_iter().map(Value::from_object).collect());
+            context.insert(name.clone(), Value::from_object(Named { text, attributes }));
         }
-        context
+        Ok(context)
     }
 
     fn service_context(
@@ -229,7 +231,7 @@ impl Renderer<'_> {
         recipe: &Recipe,
         binding: &ServiceBinding,
     ) -> Result<BTreeMap<String, Value>, RenderError> {
-        let mut context = self.context();
+        let mut context = self.context(&recipe.connect)?;
         let account = binding.account.as_ref().unwrap_or(&self.bindings.account);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         context.insert("directory".to_owned(), binding.directory.display().to_string().into());
@@ -373,7 +375,7 @@ impl Renderer<'_> {
 
     pub(super) fn case(&self) -> Result<RenderedCase, RenderError> {
         let load = &self.experiment.load;
-        let context = Value::from(self.context());
+        let context = Value::from(self.context(&Connect::default())?);
         let text = |key: &'static str, text: &str| template::render(&format!("load.{key}"), text, &context);
         let number = |key: &'static str, template: &str| -> Result<u32, RenderError> {
             let text = text(key, template)?;
@@ -462,6 +464,19 @@ fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, Rende
             Json::Object(map.iter().map(render).collect::<Result<_, RenderError>>()?)
         }
         other => other.clone(),
+    })
+}
+
+/// An address in the form that a server takes.
+pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String, RenderError> {
+    let own = |form: &Option<Template>, key: &str, value: Value| {
+        let form = form.as_ref().map(|form| template::render("connect", form, &Value::from_iter([(key, value)])));
+        form.transpose().map(|text| text.unwrap_or_else(|| address.to_string()))
+    };
+    Ok(match address {
+        Address::Unix(path) => own(&reader.unix, "path", path.display().to_string().into())?,
+        Address::Abstract(name) => own(&reader.abstract_, "name", name.as_str().into())?,
+        Address::Tcp(address) => address.to_string(),
     })
 }
 

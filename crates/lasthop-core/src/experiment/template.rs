@@ -204,7 +204,7 @@ pub(super) fn levels_context(levels: &Levels) -> BTreeMap<String, Value> {
 }
 
 /// Something with attributes that also prints as a text: `{{ gunicorn }}` and `{{ gunicorn.port }}`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Named {
     pub text: String,
     pub attributes: BTreeMap<&'static str, Value>,

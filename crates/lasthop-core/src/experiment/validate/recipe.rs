@@ -20,7 +20,7 @@ use crate::experiment::{
     digest,
     document::join,
     files::{Files, stays_inside},
-    model::{GivesUpRoot, Listen, Recipe, Setting},
+    model::{Connect, GivesUpRoot, Listen, Recipe, Setting},
     schema,
 };
 
@@ -51,6 +51,8 @@ impl Checker<'_> {
         self.template_tree("/start/environment", &scope);
         self.template_tree("/start/prepare", &scope);
         self.template_tree("/listen", &scope);
+        self.template_tree("/connect/unix", &Scope::default().add(["path"]));
+        self.template_tree("/connect/abstract", &Scope::default().add(["name"]));
         self.template_tree("/ready/path", &scope);
         self.template_tree("/ready/command", &scope);
         self.template_tree("/export/files", &scope);
@@ -92,6 +94,7 @@ impl Checker<'_> {
             summary: file.summary.clone(),
             program: self.program(&file.program),
             listen: file.listen.given().map(|(transport, file)| (transport, listen(file))).collect(),
+            connect: Connect { unix: file.connect.unix.clone(), abstract_: file.connect.abstract_.clone() },
             settings: file.settings.iter().map(|(name, file)| (name.clone(), setting(file))).collect(),
             prepare: file.start.prepare.clone(),
             prepare_timeout: self.duration("/start/prepare_timeout", file.start.prepare_timeout.as_ref(), "120s"),
