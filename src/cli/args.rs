@@ -40,8 +40,9 @@ Exit codes:
 
 Examples:
   lasthop                                   Unix socket, TCP or TLS between two processes
-  lasthop doctor nginx-gunicorn             what is missing to run this experiment?
-  lasthop run nginx-gunicorn --budget 5m    a real stack, until its intervals are narrow
+  lasthop list                              the experiments, of real stacks
+  lasthop doctor EXPERIMENT                 what is missing to run one?
+  lasthop run EXPERIMENT --budget 5m        until its intervals are narrow, or for 5 minutes
   lasthop report last --format markdown     its report, for an issue
   lasthop export last                       the configuration that won
   lasthop load http+unix:/run/app.sock:/    figures of one endpoint
