@@ -155,10 +155,15 @@ fn answers(experiment: &Experiment, out: &Path, record: &Path) -> Result<(), Str
     if output.status.success() { Ok(()) } else { Err(format!("{said}\n{script}")) }
 }
 
+#[expect(clippy::print_stderr, reason = "a skip is said")]
 fn starts(lasthop: &Lasthop, name: &str, experiment: &Experiment) {
     let (only, transports) = selection(experiment);
     let words = ["run".to_owned(), name.to_owned(), "-q".to_owned()].into_iter().chain(only);
     let ran = lasthop.run(words.chain(SETTINGS.map(str::to_owned)));
+    if ran.stderr.contains("no package manager has it") {
+        eprintln!("SKIPPED: {name}: {}", ran.stderr);
+        return;
+    }
     if ran.stderr.contains("was not found") {
         skip(&format!("{name}: {}", ran.stderr));
         return;

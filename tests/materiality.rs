@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Lasthop, have, have_python};
+use std::sync::{Mutex, PoisonError};
+
+use common::{Lasthop, have, have_python, have_setup};
 use serde_json::Value;
 
 /// Of the handlers that are measured.
@@ -10,19 +12,27 @@ const HANDLER_US: f64 = 10_000.0;
 /// What the machine may add to an interval, on either side, however busy it is.
 const TOLERANCE: f64 = 0.04;
 
+/// Two runs at the same time would measure each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
 struct Run(Value);
 
+/// A factor, and one of its levels.
+type Level = (&'static str, &'static str);
+
 impl Run {
-    fn levels(&self, case: &Value) -> [&str; 4] {
+    fn levels(&self, case: &Value) -> &Value {
         let cases = self.0["cases"].as_array().unwrap();
-        let levels = &cases.iter().find(|other| other["case"] == *case).unwrap()["levels"];
-        ["transport", "worker", "connections", "handler"].map(|factor| levels[factor].as_str().unwrap())
+        &cases.iter().find(|other| other["case"] == *case).unwrap()["levels"]
     }
 
-    fn comparison(&self, worker: &str, connections: &str, handler: &str, metric: &str) -> &Value {
+    /// Of the case with these levels, and those of `server`.
+    fn comparison(&self, server: Option<Level>, connections: &str, handler: &str, metric: &str) -> &Value {
+        let mut wanted = vec![("transport", "unix"), ("connections", connections), ("handler", handler)];
+        wanted.extend(server);
+        let is_wanted = |case: &Value| wanted.iter().all(|(factor, level)| self.levels(case)[*factor] == *level);
         let mut all = self.0["comparisons"].as_array().unwrap().iter();
-        let wanted = ["unix", worker, connections, handler];
-        all.find(|one| one["metric"] == metric && self.levels(&one["case"]) == wanted).unwrap()
+        all.find(|one| one["metric"] == metric && is_wanted(&one["case"])).unwrap()
     }
 
     /// The logarithm of the throughputs' ratio with a handler, if each request saves what it saved without.
@@ -49,35 +59,48 @@ fn measured(comparison: &Value) -> [f64; 2] {
     [low.ln() * 2.0 - ratio.ln() - TOLERANCE, high.ln() * 2.0 - ratio.ln() + TOLERANCE]
 }
 
-/// One, two and ten connections to one worker: whoever takes the time saved in a queue for what a handler leaves of it
-/// predicts several times too much.
-#[test]
-fn a_handler_leaves_of_the_difference_what_was_predicted() {
-    if !(have("nginx") && have_python("nginx-gunicorn")) {
-        return;
-    }
+/// One, two and ten connections to one or two workers: whoever takes the time saved in a queue for what a handler leaves
+/// of it predicts several times too much.
+fn a_handler_leaves_what_was_predicted(experiment: &[&str], servers: &[Option<Level>]) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let lasthop = Lasthop::new();
-    let mut arguments = vec!["run", "nginx-gunicorn", "--only", "worker=sync,gthread", "--set", "connections=1,2,10"];
+    let mut arguments = [&["run"], experiment, &["--set", "connections=1,2,10"]].concat();
     arguments.extend(["--set", "handler=none,sleep-10ms,busy-10ms", "--precision", "0.1%", "--format", "json"]);
-    arguments.extend(["--budget", "60s", "--trial", "80ms", "--blocks", "2"]);
+    arguments.extend(["--trial", "80ms", "--blocks", "2"]);
     let run = Run(lasthop.run(arguments).ok().json());
-    for worker in ["sync", "gthread"] {
-        let alone = run.comparison(worker, "1", "none", "throughput");
+    for server in servers {
+        let alone = run.comparison(*server, "1", "none", "throughput");
         assert_eq!(alone["materiality"]["break_even"]["unit"], "ms", "{alone}");
         for connections in ["1", "2", "10"] {
-            let cpu = run.comparison(worker, connections, "none", "cpu_per_request");
-            let loaded = run.comparison(worker, connections, "none", "throughput");
+            let cpu = run.comparison(*server, connections, "none", "cpu_per_request");
+            let loaded = run.comparison(*server, connections, "none", "throughput");
             let queues = loaded["materiality"]["break_even"].is_null();
             assert_eq!(queues, connections != "1", "{loaded}");
             for (handler, without) in [("sleep-10ms", alone), ("busy-10ms", cpu)] {
-                let found = run.comparison(worker, connections, handler, "throughput");
+                let found = run.comparison(*server, connections, handler, "throughput");
                 let (predicted, measured) = (run.predicted(without), measured(found));
                 assert!(
                     predicted[0] <= measured[1] && measured[0] <= predicted[1],
-                    "{worker}, {connections} connections, {handler}: predicted {predicted:?}, measured {measured:?}"
+                    "{server:?}, {connections} connections, {handler}: predicted {predicted:?}, measured {measured:?}"
                 );
             }
         }
     }
     lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_handler_of_a_python_worker_leaves_of_the_difference_what_was_predicted() {
+    if have("nginx") && have_python("nginx-gunicorn") {
+        let servers = [Some(("worker", "sync")), Some(("worker", "gthread"))];
+        let experiment = ["nginx-gunicorn", "--only", "worker=sync,gthread", "--budget", "60s"];
+        a_handler_leaves_what_was_predicted(&experiment, &servers);
+    }
+}
+
+#[test]
+fn a_handler_of_two_php_processes_leaves_of_the_difference_what_was_predicted() {
+    if have_setup("php-fpm") {
+        a_handler_leaves_what_was_predicted(&["php-fpm", "--budget", "30s"], &[None]);
+    }
 }

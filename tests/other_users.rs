@@ -227,12 +227,13 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
 }
 
 /// Recipe, experiment with its choices, and names of processes; the first program of a test must be here.
-const SERVERS: [(&str, &str, &[&str], &[&str]); 10] = [
+const SERVERS: [(&str, &str, &[&str], &[&str]); 11] = [
     ("redis", "redis-server", &["redis", "--only=command=GET", "--only=pipeline=1"], &["redis-server"]),
     ("memcached", "memcached", &["memcached", "--only=command=get", "--only=pipeline=1"], &["memcached"]),
     ("postgres", "postgres", &["postgres", "--only=work=query"], &["postgres"]),
     ("pgpool", "pgpool", &["pgpool", "--only=work=query", "--only=transport=unix"], &["postgres", "pgpool"]),
     ("gunicorn", "nginx", &["nginx-gunicorn", "--only=transport=unix"], &["nginx", "gunicorn"]),
+    ("php-fpm", "nginx", &["php-fpm", "--only=connections=1"], &["nginx", "php-fpm8.2"]),
     ("nginx", "nginx", &["file-transfer"], &["nginx", "gunicorn"]),
     ("thin", "thin", &["nginx-thin"], &["nginx", "thin"]),
     (

@@ -38,12 +38,13 @@ const fn in_containers(experiment: &'static str, arguments: &'static [&'static s
 }
 
 /// Every built-in experiment but [`NOT_HERE`].
-pub const SUBJECTS: [Subject; 14] = [
+pub const SUBJECTS: [Subject; 15] = [
     subject("sockets", &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"]),
     subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
     subject("nginx-gunicorn", &["--only", "connections=1", "--no-headroom"]),
     subject("nginx-starlette", &["--only", "client=keep-alive", "--no-headroom"]),
     subject("nginx-thin", &["--only", "http=1.1", "--only", "backends=1", "--no-headroom"]),
+    subject("php-fpm", &["--only", "connections=1", "--no-headroom"]),
     subject("file-transfer", &["--set", "size=1024", "--no-headroom"]),
     subject("postgres", &["--only", "work=query,connect", "--only", "transport=unix,tls", "--no-headroom"]),
     subject("pgpool", &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"]),
@@ -56,7 +57,7 @@ pub const SUBJECTS: [Subject; 14] = [
 ];
 
 /// Those that start within a second or two.
-const QUICK: [usize; 5] = [0, 1, 2, 8, 9];
+const QUICK: [usize; 5] = [0, 1, 2, 9, 10];
 
 /// One of those.
 pub fn quick(draws: &mut Draws) -> &'static Subject {

@@ -241,6 +241,13 @@ pub fn have_python(experiment: &str) -> bool {
     found || skip(&format!("the Python environment of {experiment} is missing; run `lasthop setup {experiment}`"))
 }
 
+/// As [`have`], for all that an experiment needs.
+#[must_use]
+pub fn have_setup(experiment: &str) -> bool {
+    let found = Lasthop::new().run(["doctor", experiment]).code == Some(0);
+    found || skip(&format!("something is missing for {experiment}; run `lasthop setup {experiment}`"))
+}
+
 #[expect(clippy::print_stderr, reason = "a skip is said")]
 pub fn skip(reason: &str) -> bool {
     assert!(std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(), "{reason} (or set LASTHOP_ALLOW_SKIP=1)");
