@@ -136,7 +136,7 @@ mod tests {
             put(&mut summary, us);
             summary.cases[0].load.connections = connections;
             let page = page(&summary);
-            assert_eq!(page.contains("not computing. Per request, server waited"), is_said, "{us} {page}");
+            assert_eq!(page.contains("of it). Per request, server waited"), is_said, "{us} {page}");
         }
     }
 

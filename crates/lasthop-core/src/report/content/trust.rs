@@ -45,6 +45,11 @@ fn head(severity: Severity, id: &str, effect: &str) -> Text {
     Text::of(tone, word).and(Tone::Strong, format!(" {id}")).plain(format!(": {}", fragment(effect)))
 }
 
+/// No line ends between a number and its sign.
+fn unbroken(evidence: &str) -> String {
+    evidence.replace(" %", &format!("{NBSP}%")).replace("p = ", &format!("p{NBSP}={NBSP}"))
+}
+
 /// The evidence for each case for which the check fired.
 fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
     let name = |check: &Check| check.case.as_deref().map(|case| short_name(groups, case));
@@ -52,8 +57,8 @@ fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
     let mut findings: Vec<String> = checks[..told]
         .iter()
         .map(|check| match name(check) {
-            Some(case) => format!("{case}: {}", fragment(&check.evidence)),
-            None => fragment(&check.evidence).to_owned(),
+            Some(case) => format!("{case}: {}", unbroken(fragment(&check.evidence))),
+            None => unbroken(fragment(&check.evidence)),
         })
         .collect();
     let rest: Vec<String> = checks[told..].iter().filter_map(|check| name(check)).collect();

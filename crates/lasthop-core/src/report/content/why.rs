@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::{parts, run_delay};
 use crate::{
-    analyse::summary::{CaseSummary, Metric, Metrics, Throttled, Verdict},
+    analyse::summary::{CaseSummary, Comparison, Metric, Metrics, Throttled, Verdict},
     report::{
         document::{Block, Depth, Section, Text},
         groups::{Compared, Group},
@@ -48,9 +48,13 @@ fn in_a_line(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     let (case, reference) = both(compared).filter(|_| is_decided(&compared))?;
     let name = capital(&parts::full_name(group, compared.case));
     let total = saved(case, reference);
-    let verdict = group.comparison(compared.case, Metric::CpuPerRequest).map(|comparison| comparison.verdict);
-    if total == 0.0 || matches!(verdict, Some(Verdict::Equivalent | Verdict::Undecided)) {
-        return Some(format!("{name}: about the same CPU time; it is waiting that differs").into());
+    match group.comparison(compared.case, Metric::CpuPerRequest).map(|comparison| comparison.verdict) {
+        Some(Verdict::Equivalent) => {
+            return Some(format!("{name}: the same CPU time; it is waiting that differs").into());
+        }
+        Some(Verdict::Undecided) => return Some(format!("{name}: whether CPU time differs is undecided").into()),
+        _ if total == 0.0 => return None,
+        _ => {}
     }
     let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
     let share = percent(total.abs() / reference.cpu_total(), 0);
@@ -87,11 +91,12 @@ fn saved(case: &Metrics, reference: &Metrics) -> f64 {
 /// One comparison; `None` if the CPU time is not known to differ.
 fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     let (case, reference) = both(compared)?;
-    let verdict = group.comparison(compared.case, Metric::CpuPerRequest).map(|comparison| comparison.verdict);
     let names = (parts::full_name(group, compared.case), group.name(compared.reference));
-    if matches!(verdict, Some(Verdict::Equivalent | Verdict::Undecided)) {
-        let sentence = unexplained(&names, compared)?;
-        return Some(Text::from(format!("{sentence}{}", run_delay::sentence(&names.1, compared, None))));
+    let cpu = group.comparison(compared.case, Metric::CpuPerRequest);
+    let unexplained = cpu.and_then(|cpu| without_cpu(&names, cpu));
+    if let Some(sentence) = unexplained {
+        let waited = run_delay::sentence(&names.1, compared, None);
+        return is_decided(&compared).then(|| Text::from(format!("{sentence}{waited}")));
     }
     let total = saved(case, reference);
     if total == 0.0 {
@@ -111,14 +116,20 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     Some(Text::from(format!("{sentence}{}{waited}", switches(case, reference))))
 }
 
-/// A difference in rate without a difference in CPU time is time spent waiting.
-fn unexplained(names: &(String, String), compared: Compared<'_>) -> Option<String> {
-    is_decided(&compared).then(|| {
-        format!(
-            "{} and {} take about the same CPU time per request: the difference is time spent waiting, not computing.",
-            names.0, names.1
-        )
-    })
+/// What is said where CPU time is not known to differ. A difference in rate without one in CPU time is waiting.
+fn without_cpu((case, reference): &(String, String), cpu: &Comparison) -> Option<String> {
+    match cpu.verdict {
+        Verdict::Equivalent => Some(format!(
+            "{} and {reference} take the same CPU time per request: the difference is time spent waiting, not computing.",
+            capital(case)
+        )),
+        Verdict::Undecided => Some(format!(
+            "Whether {case} takes more or less CPU time per request than {reference} is undecided (between {} and {} of it).",
+            percent(cpu.low, 0),
+            percent(cpu.high, 0)
+        )),
+        _ => None,
+    }
 }
 
 /// `: 7.1 µs the driver's, 5.2 µs the server's`, largest first.
