@@ -8,7 +8,7 @@ use std::{
     io::Write as _,
     net::TcpListener,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -88,6 +88,33 @@ fn a_missing_program_says_how_to_install_it() {
     let ran = common::Ran::from(ran).fails(1, "lasthop setup stack");
     assert!(ran.stderr.contains("nginx"), "{}", ran.stderr);
     lasthop.assert_nothing_left();
+}
+
+/// Programs that print one line and exit, alone on the PATH.
+fn stubs(lasthop: &Lasthop, programs: &[(&str, &str)]) -> PathBuf {
+    let folder = lasthop.home().join("bin");
+    fs::create_dir(&folder).unwrap();
+    for (name, does) in programs {
+        fs::write(folder.join(name), format!("#!/bin/sh\n{does}\n")).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn the_doctor_fails_only_for_what_it_was_asked_about() {
+    let lasthop = Lasthop::new();
+    let broken = "echo 'Cannot connect to the Docker daemon.' >&2; exit 1";
+    let path = stubs(&lasthop, &[("podman", "echo '4.3.1 false netavark'"), ("docker", broken)]);
+    let doctor = |arguments: &[&str]| Ran::from(lasthop.command(arguments).env("PATH", &path).output().unwrap());
+    let all = doctor(&["doctor"]).ok().stdout;
+    assert!(all.contains("MISSING `thin` was not found"), "{all}");
+    assert!(all.contains("ok      podman 4.3.1"), "{all}");
+    assert!(all.contains("note    docker does not work: ") && all.contains("→ start the daemon"), "{all}");
+    assert!(!all.contains("no container engine") && !all.contains("\\n"), "{all}");
+    let ran = doctor(&["doctor", "nginx-thin"]);
+    assert!(ran.code == Some(1) && ran.stdout.contains("MISSING"), "{ran:?}");
+    doctor(&["doctor", "sockets", "--program", "python-sockets=/usr/bin/python3"]).ok();
 }
 
 #[test]

@@ -21,7 +21,8 @@ use super::{
     output::{CliError, FAILED, agreed, can_ask, print, talk, terminal},
 };
 
-/// Prints what this machine can run, what is missing, and what makes it noisy. Exits with 1 if something is missing.
+/// Prints what this machine can run, what is missing, and what makes it noisy. Exits with 1 if the experiment asked for,
+/// or every one, cannot run.
 pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     let home = home()?;
     let facts = Facts::here();
@@ -31,6 +32,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
         let programs = experiment.recipes.iter().map(|(name, recipe)| doctor::program(name, &recipe.program, &locator));
         sections.push((format!("Experiment {}", experiment.name), programs.collect::<Vec<_>>()));
     }
+    let mut missing = arguments.experiment.is_some() && sections.iter().any(|(_, found)| lacks_something(found));
     if arguments.experiment.is_none() {
         let locator = locator(&home, "--tools", &arguments.programs);
         let found = TOOLS.iter().map(|tool| doctor::tool(tool, &locator));
@@ -38,12 +40,16 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     }
     let mut machine = vec![doctor::home(&home)];
     machine.extend(doctor::privileges(&facts));
+    missing |= lacks_something(&machine);
     sections.push(("This machine".to_owned(), machine));
     sections.push(("Containers".to_owned(), doctor::engines()));
     sections.push(("Noise".to_owned(), doctor::noise(&facts)));
-    let missing = sections.iter().flat_map(|(_, findings)| findings).any(|one| one.severity == Severity::Missing);
     print(&page(&sections))?;
     Ok(if missing { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn lacks_something(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.severity == Severity::Missing)
 }
 
 fn page(sections: &[(String, Vec<Finding>)]) -> Vec<u8> {

@@ -115,8 +115,20 @@ fn engine(kind: EngineKind) -> Finding {
             let text = format!("{} is not installed; only experiments with containers need an engine", kind.name());
             finding(&id, Severity::Note, text, Some(&format!("apt-get install {package}")))
         }
+        (Err(EngineError::Unusable(reasons)), _) => {
+            let reason: String = reasons.into_iter().map(|(_, reason)| reason).collect();
+            unusable(&id, kind, &reason)
+        }
         (Err(error), _) => finding(&id, Severity::Note, error.to_string(), None),
     }
+}
+
+/// The last line of the reason is what to do.
+fn unusable(id: &str, kind: EngineKind, reason: &str) -> Finding {
+    let (why, remedy) = reason.rsplit_once('\n').unwrap_or((reason, ""));
+    let why: Vec<&str> = why.split_whitespace().collect();
+    let remedy = Some(remedy.trim()).filter(|remedy| !remedy.is_empty());
+    finding(id, Severity::Note, format!("{} does not work: {}", kind.name(), why.join(" ")), remedy)
 }
 
 /// What the rights of this user allow.
