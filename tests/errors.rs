@@ -117,6 +117,70 @@ fn the_doctor_fails_only_for_what_it_was_asked_about() {
     doctor(&["doctor", "sockets", "--program", "python-sockets=/usr/bin/python3"]).ok();
 }
 
+/// An experiment with a real server in front of nothing, its configuration rendered for each transport.
+fn with_server(lasthop: &Lasthop, recipe: &str, file: &str, configuration: &str) {
+    let folder = lasthop.home().join("mine");
+    fs::create_dir(&folder).unwrap();
+    let experiment = format!(
+        "title = \"t\"\nquestion = \"q?\"\n[link]\nfrom = \"driver\"\nto = \"server\"\n[factors.transport]\n\
+         help = \"h\"\nlevels = [\"unix\", \"tcp\"]\nreference = \"unix\"\n[services.server]\nrecipe = \"{recipe}\"\n\
+         config = {{ \"{file}\" = \"configuration.j2\" }}\n[load]\ntarget = \"server\"\nprotocol = \"http\"\n\
+         connections = 1\nreuse = \"keep-alive\"\n[load.http]\npath = \"/\"\n[load.http.expect]\nstatus = 200\nbody = \"Hello!\"\n"
+    );
+    fs::write(folder.join("experiment.toml"), experiment).unwrap();
+    fs::write(folder.join("configuration.j2"), configuration).unwrap();
+}
+
+const NGINX: &str = "worker_processes 1; pid {{ runtime }}/pid; error_log stderr; events {}\nhttp { access_log off;
+    client_body_temp_path {{ runtime }}/a; proxy_temp_path {{ runtime }}/b; fastcgi_temp_path {{ runtime }}/c;
+    uwsgi_temp_path {{ runtime }}/d; scgi_temp_path {{ runtime }}/e;
+    server { {{ listen }} location / { ANSWER } } }\n";
+
+#[test]
+fn a_configuration_that_is_refused_is_explained_by_the_log() {
+    if !have("nginx") || !have("haproxy") {
+        return;
+    }
+    for (recipe, file, configuration, said) in [
+        ("haproxy", "haproxy.cfg", "defaults\n    mode htpp\n", "unknown proxy mode 'htpp'"),
+        ("nginx", "nginx.conf", "events {}\nhttpp {}\n", "unknown directive \"httpp\""),
+    ] {
+        let lasthop = Lasthop::new();
+        with_server(&lasthop, recipe, file, configuration);
+        let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let shown = ran.stdout.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+        assert!(shown.contains(said) && shown.contains("failed at prepare"), "{}", ran.stdout);
+        lasthop.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_socket_path_of_a_server_that_is_too_long_gets_a_hint() {
+    if !have("nginx") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let proxy = format!("proxy_pass http://unix:/tmp/{}.sock;", "x".repeat(110));
+    with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", &proxy));
+    let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
+    let shown = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("hint: the path of a Unix socket may have 107 bytes"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_wrong_body_is_shown_beside_the_right_one() {
+    if !have("nginx") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", "return 200 \"Hell\x1bo!\";"));
+    let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
+    let shown = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let beside = "differs from the expected one at byte 4: expected \"Hello!\", received \"Hell\\x1bo!\"";
+    assert!(shown.contains(beside), "{}", ran.stdout);
+}
+
 #[test]
 fn a_read_only_data_folder_is_named() {
     let lasthop = Lasthop::new();

@@ -21,7 +21,8 @@ pub fn summarise(directory: &Path) -> Result<Summary, CliError> {
     // Ask before reading: if the run ends in between, the record read says so.
     let running = store::state(directory) == State::Running;
     let data = store::read(directory).map_err(CliError::failed)?;
-    Ok(Summary { running: running && data.end.is_none(), ..analyse::summarise(&data) })
+    let running = running && data.end.is_none();
+    Ok(Summary { running, folder: directory.to_owned(), ..analyse::summarise(&data) })
 }
 
 /// The command line for the record, which other people may read: passwords are removed from URLs.

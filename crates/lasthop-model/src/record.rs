@@ -477,6 +477,12 @@ pub struct Failure {
     pub cause: String,
     /// Last lines of the log of the service that failed, if one did.
     pub log: String,
+    /// The whole log: a path relative to the run's folder. Absent without a log, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_file: Option<PathBuf>,
+    /// What to do about it, if it has a usual cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// Where a case failed.
@@ -556,6 +562,14 @@ mod tests {
         assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::from_str::<serde_json::Value>(load).unwrap());
         let chosen: Selection = serde_json::from_str(r#"{"only":[],"set":[],"aa":false,"drivers":[]}"#).unwrap();
         assert_eq!(chosen, Selection::default());
+    }
+
+    #[test]
+    fn failures_of_older_records_have_neither_log_file_nor_hint() {
+        let text = r#"{"round":0,"block":null,"case":"unix","stage":"ready","cause":"it died","log":"bye"}"#;
+        let read: Failure = serde_json::from_str(text).unwrap();
+        assert_eq!((&read.log_file, &read.hint), (&None, &None));
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
     }
 
     #[test]

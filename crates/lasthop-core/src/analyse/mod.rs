@@ -16,6 +16,8 @@ pub mod summary;
 mod testing;
 mod trials;
 
+use std::path::PathBuf;
+
 pub use cases::class_name;
 use indexmap::IndexMap;
 use lasthop_model::record::{Resumption, RunHeader, Stopped};
@@ -52,6 +54,7 @@ pub fn summarise(data: &RunData) -> Summary {
         stopped: data.end.as_ref().map_or(Stopped::Interrupted, |end| end.stopped),
         complete: data.end.is_some(),
         running: false,
+        folder: PathBuf::new(),
         resumed: data.resumptions().map(resumed).collect(),
         aa: header.settings.aa,
         settings: settings(data),

@@ -2,6 +2,8 @@
 //!
 //! Keys are stable. New ones may be added, but none is renamed or removed without a new [`SCHEMA`].
 
+use std::path::PathBuf;
+
 use indexmap::IndexMap;
 use lasthop_load::spec::Transport;
 use lasthop_model::record::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped};
@@ -38,6 +40,9 @@ pub struct Summary {
     /// Whether the run was still running when this summary was made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub running: bool,
+    /// The run's folder, which is that of this machine and so in no report for programs.
+    #[serde(skip)]
+    pub folder: PathBuf,
     /// Where the run was resumed, in order.
     #[serde(default)]
     pub resumed: Vec<Resumed>,

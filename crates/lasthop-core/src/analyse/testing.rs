@@ -314,6 +314,8 @@ pub fn fail(data: &mut RunData, case: &str, when: impl Fn(&MeasuredTrial) -> boo
                 stage: Stage::Trial,
                 cause: "the server died".to_owned(),
                 log: "signal 11".to_owned(),
+                log_file: None,
+                hint: None,
             },
             _ => continue,
         };

@@ -2,7 +2,7 @@
 //!
 //! The terminal and Markdown render the same document, so they cannot contradict each other.
 
-use std::fmt;
+use std::{fmt, path::PathBuf};
 
 /// A whole report.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,10 @@ pub enum Block {
     SubItem(Text),
     Table(Table),
     /// Output of another program, line by line, unchanged.
-    Log(String),
+    Log {
+        tail: String,
+        file: Option<PathBuf>,
+    },
 }
 
 /// The meaning of a piece of text. A format may turn it into a colour.

@@ -1,5 +1,7 @@
 //! Hand-made summaries, one for each kind of result that a report must be able to show.
 
+use std::path::PathBuf;
+
 use indexmap::IndexMap;
 use lasthop_load::spec::{Arrivals, Transport};
 use lasthop_model::record::{Environment, Failure, LoadSummary, Placement, ProgramVersion, Stage, Stopped};
@@ -188,6 +190,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         stopped: Stopped::Precision,
         complete: true,
         running: false,
+        folder: PathBuf::new(),
         resumed: vec![],
         aa: false,
         settings: SettingsSummary {
@@ -336,6 +339,8 @@ pub fn failed_case() -> Summary {
             "starting\n\u{1b}[31mERROR\u{1b}[0m cannot load /run/lasthop/certificate-with-a-very-long-name/server.pem: \
               permission denied\n```\nbye"
                 .into(),
+        log_file: Some(format!("services/{round}/2/server/log").into()),
+        hint: Some("the server runs as `nobody`, who must be able to read its files".into()),
     };
     summary.failures = vec![failure(0), failure(1), failure(2)];
     summary
@@ -355,6 +360,8 @@ pub fn failed_reference() -> Summary {
         stage: Stage::Start,
         cause: "address 127.0.0.1:8000 is in use".into(),
         log: String::new(),
+        log_file: None,
+        hint: None,
     }];
     summary
 }

@@ -1,6 +1,6 @@
 //! GitHub-flavoured Markdown to paste into an issue: the main sections open, the rest folded.
 
-use std::fmt::Write;
+use std::{fmt::Write, path::PathBuf};
 
 use super::{
     content::document,
@@ -63,7 +63,12 @@ fn block(block: &Block) -> String {
         Block::Item(text) => format!("- {}\n", begun(text)),
         Block::SubItem(text) => format!("  - {}\n", begun(text)),
         Block::Table(table) => self::table(table),
-        Block::Log(log) => format!("{}\n", fenced("text", log.trim_end())),
+        Block::Log { tail, file } => {
+            let whole = |file: &PathBuf| {
+                format!("\nWhole log: {}, in the folder of the run.\n", escape(&file.to_string_lossy()))
+            };
+            fenced("text", tail.trim_end()) + "\n" + &file.as_ref().map(whole).unwrap_or_default()
+        }
     }
 }
 

@@ -1,5 +1,10 @@
 //! Text for a terminal: wrapped, aligned, and in colour only if asked.
 
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
+
 use anstyle::{AnsiColor, Style};
 use textwrap::core::display_width;
 
@@ -22,11 +27,14 @@ const SHORTEST_NAME: usize = 14;
 const LONGEST_NAME: usize = 28;
 /// Lines of a log that are shown.
 const LOG_LINES: usize = 6;
+/// Characters of such a line that are shown.
+const LONGEST_LINE: usize = 800;
 
 /// The report for people at a terminal.
 #[must_use]
 pub fn render(summary: &Summary, options: &Options) -> Vec<u8> {
     let mut page = Page::new(options);
+    page.folder.clone_from(&summary.folder);
     page.document(&document(summary));
     page.blank();
     let more = format!("lasthop report {} --format markdown", summary.run);
@@ -38,13 +46,16 @@ pub fn render(summary: &Summary, options: &Options) -> Vec<u8> {
 pub struct Page {
     color: bool,
     width: usize,
+    /// What paths of logs are relative to.
+    folder: PathBuf,
     text: String,
 }
 
 impl Page {
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        Self { color: options.color, width: options.width.clamp(NARROWEST, WIDEST), text: String::new() }
+        let width = options.width.clamp(NARROWEST, WIDEST);
+        Self { color: options.color, width, folder: PathBuf::new(), text: String::new() }
     }
 
     /// The bytes, with no-break spaces turned into plain ones.
@@ -80,7 +91,7 @@ impl Page {
             Block::Item(text) => self.wrapped(text, INDENT, INDENT + 4),
             Block::SubItem(text) => self.wrapped(text, INDENT + 2, INDENT + 4),
             Block::Table(table) => self.table(table),
-            Block::Log(log) => self.log(log),
+            Block::Log { tail, file } => self.log(tail, file.as_deref()),
         }
     }
 
@@ -115,14 +126,27 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Writes the last lines of a log, cut at the margin.
-    fn log(&mut self, log: &str) {
-        let lines: Vec<&str> = log.lines().collect();
+    /// Writes the last lines of a log, wrapped at the margin, and where the rest is.
+    fn log(&mut self, tail: &str, file: Option<&Path>) {
+        let margin = " ".repeat(INDENT + 2) + "│ ";
+        let further = format!("{margin}  ");
+        let options = textwrap::Options::new(self.width)
+            .initial_indent(&margin)
+            .subsequent_indent(&further)
+            // The other one prefers lines that are too long to lines of very different lengths.
+            .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+            .word_separator(textwrap::WordSeparator::AsciiSpace)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        let lines: Vec<&str> = tail.lines().collect();
         for line in &lines[lines.len().saturating_sub(LOG_LINES)..] {
-            let room = self.width - INDENT - 4;
             let line = line.replace('\t', "    ");
-            let line = format!("{}  │ {}", " ".repeat(INDENT), shorten(&text::line(&line), room));
-            self.push(&self.paint(Tone::Dim, &line));
+            for part in textwrap::wrap(&shorten(&text::line(&line)), &options) {
+                self.push(&self.paint(Tone::Dim, &part));
+            }
+        }
+        if let Some(file) = file {
+            let path = self.folder.join(file);
+            self.line(&Text::of(Tone::Dim, format!("    whole log: {}", path.display())));
         }
     }
 
@@ -284,18 +308,14 @@ fn pick(table: &Table, places: &[usize]) -> Table {
     Table { columns, rows: table.rows.iter().map(row).collect() }
 }
 
-fn shorten(text: &str, room: usize) -> String {
-    if display_width(text) <= room {
-        return text.to_owned();
+/// Leaves out the middle of a very long line: its end says what happened.
+fn shorten(line: &str) -> Cow<'_, str> {
+    let characters: Vec<char> = line.chars().collect();
+    if characters.len() <= LONGEST_LINE {
+        return line.into();
     }
-    let mut short = String::new();
-    for character in text.chars() {
-        if display_width(&short) + display_width(character.encode_utf8(&mut [0; 4])) + 1 > room {
-            break;
-        }
-        short.push(character);
-    }
-    short + "…"
+    let (start, end) = (&characters[..LONGEST_LINE / 4], &characters[characters.len() - LONGEST_LINE * 3 / 4..]);
+    start.iter().chain(&[' ', '…', ' ']).chain(end).collect::<String>().into()
 }
 
 #[cfg(test)]
@@ -303,9 +323,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_are_cut_by_display_width() {
-        assert_eq!(shorten("界界界界", 5), "界界…");
-        assert_eq!(shorten("short", 5), "short");
+    fn a_line_of_a_log_keeps_its_end() {
+        let shown = |line: &str| {
+            let mut page = Page::new(&Options { color: false, width: 40 });
+            page.log(line, Some(Path::new("services/0/0/app/log")));
+            String::from_utf8(page.finish()).unwrap()
+        };
+        let long = format!(
+            "2026/11/22 02:50:46 [crit] connect() to unix:/tmp/{} failed (13: Permission denied)",
+            "界".repeat(40)
+        );
+        let wrapped = shown(&long);
+        assert!(wrapped.lines().all(|line| display_width(line) <= 40), "{wrapped}");
+        let whole = wrapped.replace("\n    │   ", "").replace(' ', "");
+        assert!(whole.contains(&long.replace(' ', "")), "{whole}");
+        assert!(wrapped.ends_with("\n    whole log: services/0/0/app/log\n"), "{wrapped}");
+        let endless = shown(&("x".repeat(100_000) + "(13: Permission denied)"));
+        assert!(
+            endless.len() < 2_000 && endless.replace("\n    │   ", "").contains("(13: Permission denied)"),
+            "{endless}"
+        );
     }
 
     #[test]

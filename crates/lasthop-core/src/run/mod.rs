@@ -11,6 +11,7 @@ pub mod consent;
 pub mod driver;
 pub mod driver_place;
 pub mod event;
+mod hint;
 mod job;
 mod pause;
 mod probe;
@@ -26,7 +27,10 @@ use std::{
 };
 
 use jiff::Timestamp;
-use lasthop_model::record::{Digests, Environment, Failure, Origin, RunEnd, RunHeader, Stopped, TrialRecord};
+use lasthop_model::{
+    binding::Account,
+    record::{Digests, Environment, Failure, Origin, RunEnd, RunHeader, Stopped, TrialRecord},
+};
 
 pub use self::job::{Changed, Job, RunError};
 use self::{
@@ -50,7 +54,7 @@ use crate::{
         guard::Guard,
         sandbox::Sandbox,
     },
-    system::{facts, interrupt},
+    system::{account, facts, interrupt},
 };
 
 /// A case without results in this many consecutive rounds is given up.
@@ -328,9 +332,19 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn fail(&mut self, failure: Failure) -> Result<(), RunError> {
+    fn fail(&mut self, mut failure: Failure) -> Result<(), RunError> {
+        let folder = std::path::absolute(self.writer.directory()).unwrap_or_default();
+        failure.hint = hint::of(&failure, self.account_of(&failure.case).as_ref());
+        failure.log_file = failure.log_file.and_then(|file| Some(file.strip_prefix(&folder).ok()?.to_owned()));
         (self.tell)(&Event::CaseFailed(&failure));
         self.append(TrialRecord::Failure(Box::new(failure)))
+    }
+
+    /// The account that the servers of a case run as. In a container it means something else.
+    fn account_of(&self, case: &str) -> Option<Account> {
+        let case = self.job.plan.cases.iter().find(|one| one.case == case)?;
+        let mut services = self.job.plan.stacks[case.stack].services.values();
+        if services.any(|service| service.container.is_some()) { None } else { account::unprivileged().ok() }
     }
 
     /// Written once every program has been started and has printed its version. A round that is cut short starts only

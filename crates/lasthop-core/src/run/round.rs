@@ -46,7 +46,7 @@ use crate::{
         container::site::Housing,
         guard::{Exit, GuardedChild, Input, Output, Spawn},
         sandbox::Wanted,
-        stack::{Instance, Stack, StackPlan, StartError, tail},
+        stack::{Instance, Log, Stack, StackPlan, StartError},
     },
     system::{executable::own_executable, interrupt},
 };
@@ -106,7 +106,7 @@ impl RunningDriver {
 struct Trouble {
     stage: Stage,
     cause: String,
-    log: String,
+    log: Log,
 }
 
 impl From<&StartError> for Trouble {
@@ -122,12 +122,12 @@ impl From<&StartError> for Trouble {
 impl Trouble {
     /// Without a log.
     fn at(stage: Stage, cause: impl ToString) -> Self {
-        Self { stage, cause: cause.to_string(), log: String::new() }
+        Self { stage, cause: cause.to_string(), log: Log::default() }
     }
 
     fn ended(stage: Stage, instance: &Instance, exit: Exit) -> Self {
         let cause = format!("service `{}` {exit}", instance.name);
-        Self { stage, cause, log: instance.log_tail() }
+        Self { stage, cause, log: instance.read_log() }
     }
 
     fn preparing(cause: impl ToString) -> Self {
@@ -136,7 +136,7 @@ impl Trouble {
 
     fn of(self, round: u32, block: Option<u32>, case: &CasePlan) -> Failure {
         let Self { stage, cause, log } = self;
-        Failure { round, block, case: case.case.clone(), stage, cause, log }
+        Failure { round, block, case: case.case.clone(), stage, cause, log: log.tail, log_file: log.file, hint: None }
     }
 }
 
@@ -331,7 +331,7 @@ impl Round {
         let running = spawn_driver(runner, command, &log).map_err(|cause| Trouble {
             stage: Stage::Start,
             cause,
-            log: tail(&log),
+            log: Log::read(&log),
         })?;
         if runner.driver_place.as_ref().is_some_and(DriverPlace::is_namespace) {
             self.observer.also_network_of(running.process.pid);
@@ -464,7 +464,7 @@ impl Round {
             return self.examine(case, error.stage(), error);
         }
         self.wait_for_end(case, error.stage(), error).unwrap_or_else(|| {
-            let log = self.drivers.remove(name).map(|dead| tail(&dead.log)).unwrap_or_default();
+            let log = self.drivers.remove(name).map(|dead| Log::read(&dead.log)).unwrap_or_default();
             let explained = runner.driver_place.as_ref().map(DriverPlace::explain_end).unwrap_or_default();
             Trouble { stage: error.stage(), cause: format!("{error}{explained}"), log }
         })
@@ -493,9 +493,9 @@ impl Round {
     }
 
     /// The log of the service that a case's driver talks to.
-    fn log_of(&self, case: &CasePlan) -> String {
+    fn log_of(&self, case: &CasePlan) -> Log {
         let target = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&case.load.target));
-        target.map(|instance| instance.log_tail()).unwrap_or_default()
+        target.map(Instance::read_log).unwrap_or_default()
     }
 }
 

@@ -51,13 +51,21 @@ pub struct StackPlan {
 
 /// A service that could not be started or stopped.
 #[derive(Debug, thiserror::Error)]
-#[error("service `{service}` failed ({stage}): {cause}{}", shown(log))]
+#[error("service `{service}` failed ({stage}): {cause}{}", shown(&log.tail))]
 pub struct StartError {
     pub service: String,
     pub stage: Stage,
     pub cause: Box<StartCause>,
-    /// The last 20 lines of its log.
-    pub log: String,
+    pub log: Log,
+}
+
+/// What a process wrote.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// Its last 20 lines, of at most 64 KiB.
+    pub tail: String,
+    /// `None` if there is nothing in it.
+    pub file: Option<PathBuf>,
 }
 
 fn shown(log: &str) -> String {
@@ -170,10 +178,9 @@ impl Instance {
         }
     }
 
-    /// The last lines of its log.
     #[must_use]
-    pub fn log_tail(&self) -> String {
-        tail(&self.log)
+    pub fn read_log(&self) -> Log {
+        Log::read(&self.log)
     }
 
     /// Stops it: sends its signal, and after its timeout kills it with all its descendants. All are gone afterwards.
@@ -201,7 +208,7 @@ impl Instance {
             service: self.name.clone(),
             stage: Stage::Stop,
             cause: Box::new(cause),
-            log: self.log_tail(),
+            log: self.read_log(),
         })
     }
 }
@@ -297,21 +304,23 @@ fn stop_signal(stop: &Stop) -> Result<i32, StartCause> {
     signal::number(&stop.signal).ok_or_else(|| StartCause::Signal(stop.signal.clone()))
 }
 
-/// The last 20 lines of a log, of at most 64 KiB.
-#[must_use]
-pub fn tail(log: &Path) -> String {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(log)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(64 * 1024)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let text = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL)..].join("\n")
+impl Log {
+    #[must_use]
+    pub fn read(path: &Path) -> Self {
+        let read = || -> io::Result<Vec<u8>> {
+            let mut file = File::open(path)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(64 * 1024)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let text = read().unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
+        Self { file: (!tail.is_empty()).then(|| path.to_owned()), tail }
+    }
 }
 
 #[cfg(test)]
@@ -322,9 +331,10 @@ mod tests {
     fn the_tail_is_the_last_twenty_lines() {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("log");
-        assert_eq!(tail(&log), "");
+        assert_eq!(Log::read(&log).file, None);
         std::fs::write(&log, (1..=30).map(|line| format!("line {line}\n")).collect::<String>()).unwrap();
-        let shown = tail(&log);
+        let Log { tail: shown, file } = Log::read(&log);
+        assert_eq!(file, Some(log));
         assert_eq!((shown.lines().count(), shown.lines().next()), (20, Some("line 11")));
         assert!(shown.ends_with("line 30"));
     }

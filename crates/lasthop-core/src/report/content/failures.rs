@@ -21,10 +21,11 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let mut blocks = Vec::new();
     for failures in kinds.values() {
         blocks.push(Block::Item(text(failures, groups)));
-        let log = failures.last().map_or("", |failure| failure.log.trim_end());
-        if !log.is_empty() {
-            blocks.push(Block::Log(log.to_owned()));
-        }
+        let hint = failures.last().and_then(|failure| failure.hint.as_ref());
+        blocks.extend(hint.map(|hint| Block::SubItem(Text::of(Tone::Warning, "hint: ").plain(sentence(hint)))));
+        let last = failures.last().filter(|failure| !failure.log.trim().is_empty());
+        blocks
+            .extend(last.map(|last| Block::Log { tail: last.log.trim_end().to_owned(), file: last.log_file.clone() }));
     }
     parts::section("Failures", Depth::Open, blocks)
 }

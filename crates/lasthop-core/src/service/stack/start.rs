@@ -16,7 +16,7 @@ use lasthop_model::{
     service::RenderedService,
 };
 
-use super::{Instance, Life, StackPlan, StartCause, StartError, stop_signal, tail};
+use super::{Instance, Life, Log, StackPlan, StartCause, StartError, stop_signal};
 use crate::{
     service::{
         container::{launch::Launch, site::Housing},
@@ -51,13 +51,13 @@ struct Up {
 pub(super) fn service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> Result<Instance, StartError> {
     let failed = |stage, cause, log| StartError { service: service.name.clone(), stage, cause: Box::new(cause), log };
     let Some(binding) = plan.bindings.services.get(&service.name) else {
-        return Err(failed(Stage::Start, StartCause::Unbound, String::new()));
+        return Err(failed(Stage::Start, StartCause::Unbound, Log::default()));
     };
     let housing = plan.containers.get(&service.name);
     let start = Start { guard, binding, service, housing, cpus: &plan.bindings.cpus, log: binding.record.join(LOG) };
     let at = |stage| {
         let log = &start.log;
-        move |cause| failed(stage, cause, tail(log))
+        move |cause| failed(stage, cause, Log::read(log))
     };
     start.write_files().and_then(|()| start.prepare()).map_err(at(Stage::Prepare))?;
     let signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;

@@ -1,0 +1,72 @@
+//! The usual causes of failures, recognised in what servers say, and what to do about them.
+
+use lasthop_model::{binding::Account, record::Failure};
+
+use crate::service::sandbox::{SANDBOX_VARIABLE, SOCKET_PATH_LIMIT};
+
+/// What to do about a failure of servers that run as this account.
+pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
+    let said = format!("{}\n{}", failure.cause, failure.log).to_lowercase();
+    if is_too_long(&said) && !failure.cause.contains(SANDBOX_VARIABLE) {
+        return Some(format!(
+            "the path of a Unix socket may have {SOCKET_PATH_LIMIT} bytes: keep sockets in `{{{{ runtime }}}}`, and set \
+             {SANDBOX_VARIABLE} or TMPDIR to a directory with a shorter path"
+        ));
+    }
+    let account = account.filter(|_| is_denied(&said))?;
+    Some(format!(
+        "the server runs as `{}`, who was not allowed to: keep its files and sockets in `{{{{ directory }}}}` or \
+         `{{{{ runtime }}}}`, and if its configuration names an account, write `user {{{{ user }}}} {{{{ group }}}};`",
+        account.user
+    ))
+}
+
+/// Databases also say this about the rights of roles.
+fn is_denied(said: &str) -> bool {
+    said.split("permission denied").skip(1).any(|after| !after.starts_with(" for ") && !after.starts_with(" to "))
+}
+
+fn is_too_long(said: &str) -> bool {
+    let about_paths = |line: &str| line.contains("too long") && (line.contains("path") || line.contains("file name"));
+    said.lines().any(about_paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_model::record::Stage;
+
+    use super::*;
+
+    #[test]
+    fn the_usual_causes_are_recognised() {
+        let account = Account { user: "nobody".into(), group: "nogroup".into(), is_root: false, ids: (65534, 65534) };
+        let hint = |cause: &str, log: &str| {
+            let (stage, case) = (Stage::Ready, "unix".to_owned());
+            let (cause, log) = (cause.to_owned(), log.to_owned());
+            of(&Failure { round: 0, block: None, case, stage, cause, log, log_file: None, hint: None }, Some(&account))
+        };
+        for log in [
+            "connect() to unix:/tmp/x failed (13: Permission denied) while connecting to upstream",
+            "PermissionError: [Errno 13] Permission denied: '/root/app.sock'",
+        ] {
+            assert!(
+                hint("status 502, expected 200", log).is_some_and(|hint| hint.contains("runs as `nobody`")),
+                "{log}"
+            );
+        }
+        for log in [
+            "OSError: AF_UNIX path too long",
+            "Unix-domain socket path \"/x\" is too long (maximum 107 bytes)",
+            "bind: File name too long",
+        ] {
+            assert!(hint("service `app` exited", log).is_some_and(|hint| hint.contains("107 bytes")), "{log}");
+        }
+        for (cause, log) in [
+            ("the server says: permission denied for table accounts", ""),
+            ("the socket path /x has 110 bytes, too long: set LASTHOP_SANDBOX", ""),
+            ("took too long", "listening"),
+        ] {
+            assert_eq!(hint(cause, log), None, "{cause}");
+        }
+    }
+}
