@@ -136,6 +136,50 @@ const NGINX: &str = "worker_processes 1; pid {{ runtime }}/pid; error_log stderr
     uwsgi_temp_path {{ runtime }}/d; scgi_temp_path {{ runtime }}/e;
     server { {{ listen }} location / { ANSWER } } }\n";
 
+/// What a denied server says is at the end of a long line. Without the reference there is nothing to measure for.
+#[test]
+fn a_server_that_may_not_enter_says_so_and_soon() {
+    if !have("nginx") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let closed = lasthop.home().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let proxy = format!("proxy_pass http://unix:{}/app.sock;", closed.display());
+    let answer = format!("{{% if transport == 'unix' %}}{proxy}{{% else %}}return 200 \"Hello!\";{{% endif %}}");
+    with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", &answer));
+    let run = ["run", "./mine", "--budget=60s", "--trial=20ms", "--blocks=1000"];
+    let ran = lasthop.run(run);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let shown = ran.stdout.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("failed (13: Permission denied)"), "{}", ran.stdout);
+    let account = if rustix::process::geteuid().is_root() { "nobody".to_owned() } else { whoami() };
+    assert!(shown.contains(&format!("hint: the server runs as `{account}`, who was not allowed to")), "{}", ran.stdout);
+    assert!(
+        shown.contains("Nothing could be compared: Unix socket, the reference, failed at verify"),
+        "{}",
+        ran.stdout
+    );
+    let log = lasthop.runs()[0].join("services/1/0/server/log");
+    assert!(ran.stdout.replace(['\n', ' '], "").contains(&format!("wholelog:{}", log.display())), "{}", ran.stdout);
+    assert!(fs::read_to_string(log).unwrap().contains("Permission denied"));
+    let report = lasthop.run(["report", "last", "--format=json"]).ok().json();
+    assert_eq!((&report["stopped"], &report["rounds"]), (&"failed".into(), &2.into()), "{report}");
+    assert_eq!(report["blocks"], 2, "one in each round");
+    assert_eq!(report["failures"][1]["log_file"], "services/1/0/server/log");
+    // Perhaps the folder is open now; it is not.
+    let resumed = lasthop.run(["resume", "last", "--format=json"]);
+    assert_eq!(resumed.code, Some(1), "{resumed:?}");
+    let report = resumed.json();
+    assert_eq!((&report["stopped"], &report["rounds"]), (&"failed".into(), &4.into()), "{report}");
+    lasthop.assert_nothing_left();
+}
+
+fn whoami() -> String {
+    String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap().trim().to_owned()
+}
+
 #[test]
 fn a_configuration_that_is_refused_is_explained_by_the_log() {
     if !have("nginx") || !have("haproxy") {

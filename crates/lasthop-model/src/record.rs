@@ -115,6 +115,19 @@ pub enum Derivation {
     Crossover { over: String, points: Vec<(f64, String)> },
 }
 
+impl Derivation {
+    /// The cases that it follows from.
+    #[must_use]
+    pub fn cases(&self) -> Vec<&String> {
+        match self {
+            Self::Difference { of, minus } => vec![of, minus],
+            Self::Slope { points, .. } | Self::Crossover { points, .. } => {
+                points.iter().map(|(_, name)| name).collect()
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentSummary {
@@ -545,7 +558,7 @@ pub enum Stopped {
     Rounds,
     /// A signal ended the run, or it died: a record without an end is read as this.
     Interrupted,
-    /// No case works.
+    /// No case works, or too few to compare any.
     Failed,
 }
 

@@ -63,12 +63,7 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
 
 /// Whether a quantity rests on an open loop, where the time of a request is not connections divided by throughput.
 pub fn is_at_a_rate(trials: &Trials, from: &Derivation) -> bool {
-    let names: Vec<&String> = match from {
-        Derivation::Difference { of, minus } => vec![of, minus],
-        Derivation::Slope { points, .. } | Derivation::Crossover { points, .. } => {
-            points.iter().map(|(_, name)| name).collect()
-        }
-    };
+    let names = from.cases();
     trials.cases().iter().any(|plan| plan.load.is_open() && names.contains(&&plan.case))
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lasthop_model::record::Stopped;
 use textwrap::core::display_width;
 
 use super::*;
@@ -39,6 +40,18 @@ fn json_snapshots() {
     {
         insta::assert_snapshot!(format!("json_{name}"), text(&summary, Format::Json));
     }
+}
+
+#[test]
+fn a_reference_alone_is_compared_with_nothing() {
+    let mut summary = fixtures::failed_case();
+    let failed = summary.failures[0].case.clone();
+    summary.cases.retain(|case| case.reference || case.case == failed);
+    summary.comparisons.clear();
+    summary.stopped = Stopped::Failed;
+    let page = text(&summary, Format::Terminal).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("Nothing could be compared: TLS over TCP failed at ready. "), "{page}");
+    assert!(page.contains("stopped: nothing was left to compare"), "{page}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ use self::{
 };
 use crate::{
     analyse,
-    experiment::schedule::Schedule,
+    experiment::{plan::Plan, schedule::Schedule},
     observe,
     record::{RunData, Writer},
     service::{
@@ -130,6 +130,7 @@ fn measure(
         past,
         writer: &mut writer,
         data,
+        comparisons: comparisons(job.plan),
         failing: vec![0; job.plan.cases.len()],
         site,
         tell,
@@ -202,6 +203,14 @@ fn name_of_run(started: Timestamp, experiment: &str) -> String {
     format!("{}-{experiment}-{}{further}", started.strftime("%Y%m%dT%H%M%S"), std::process::id())
 }
 
+/// Cases that are compared, by index: each with its reference, and those of a derived quantity.
+fn comparisons(plan: &Plan) -> Vec<Vec<usize>> {
+    let pairs = plan.cases.iter().filter_map(|case| Some(vec![&case.case, case.reference.as_ref()?]));
+    let derived = plan.derived.iter().map(|derived| derived.from.cases());
+    let index = |name: &String| plan.cases.iter().position(|case| case.case == *name);
+    pairs.chain(derived).map(|names| names.into_iter().filter_map(index).collect()).collect()
+}
+
 /// A run in progress.
 struct Runner<'a> {
     job: &'a Job<'a>,
@@ -217,6 +226,7 @@ struct Runner<'a> {
     writer: &'a mut Writer,
     /// What is on disk, for the check after each round.
     data: RunData,
+    comparisons: Vec<Vec<usize>>,
     /// Consecutive rounds in which each case had no result.
     failing: Vec<u32>,
     /// Engine, image and network, if the plan has containers.
@@ -248,7 +258,8 @@ impl Runner<'_> {
                 return Ok(stopped);
             }
             self.count_failures(trials_before);
-            if (0..self.failing.len()).all(|case| self.given_up(case)) {
+            let all_failed = (0..self.failing.len()).all(|case| self.given_up(case));
+            if all_failed || self.compares_nothing(|case| !self.given_up(case)) {
                 return Ok(Stopped::Failed);
             }
             let precise = self.is_precise(number);
@@ -297,6 +308,12 @@ impl Runner<'_> {
     /// By index of the case.
     fn given_up(&self, case: usize) -> bool {
         self.failing[case] >= GIVE_UP_AFTER
+    }
+
+    /// Whether each comparison lacks a case that works. A run that never compares goes on without.
+    fn compares_nothing(&self, works: impl Fn(usize) -> bool) -> bool {
+        let lacks_one = |cases: &Vec<usize>| !cases.iter().all(|case| works(*case));
+        !self.comparisons.is_empty() && self.comparisons.iter().all(lacks_one)
     }
 
     /// Reports the comparisons so far, unless it is too early. True if all intervals are narrow enough.

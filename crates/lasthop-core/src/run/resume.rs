@@ -91,7 +91,8 @@ impl Unfinished {
         }
         let writer = Writer::reopen(directory)?.ok_or_else(|| ResumeError::Running(run.clone()))?;
         let data = store::read(directory)?;
-        if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped)) {
+        let measured = data.trials().next().is_some();
+        if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped, measured)) {
             return Err(ResumeError::Finished { run, why });
         }
         let origin = data.header.origin.clone().ok_or(ResumeError::NoOrigin(run))?;
@@ -212,13 +213,13 @@ impl Unfinished {
     }
 }
 
-/// Why a run that ended like this has nothing left to do.
-fn finished(stopped: Stopped) -> Option<&'static str> {
+/// Why a run that ended like this has nothing left to do. Where some cases work, the others get another chance.
+fn finished(stopped: Stopped, measured: bool) -> Option<&'static str> {
     match stopped {
         Stopped::Precision => Some("every interval is as narrow as you asked"),
         Stopped::Rounds => Some("it has as many rounds as you asked for"),
-        Stopped::Failed => Some("none of its cases works"),
-        Stopped::Budget | Stopped::Interrupted => None,
+        Stopped::Failed if !measured => Some("none of its cases works"),
+        Stopped::Failed | Stopped::Budget | Stopped::Interrupted => None,
     }
 }
 

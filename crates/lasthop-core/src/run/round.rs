@@ -355,8 +355,13 @@ impl Round {
                 self.trial(runner, block, position)?;
             }
             longest = longest.max(begun.elapsed());
-            let must = runner.job.whole_round && self.number == 0;
-            if !must && !runner.time_for(longest) {
+            if runner.job.whole_round && self.number == 0 {
+                continue;
+            }
+            if runner.compares_nothing(|case| self.ready[case].is_some()) {
+                break;
+            }
+            if !runner.time_for(longest) {
                 return Ok((block + 1 < runner.job.settings.blocks).then_some(Stopped::Budget));
             }
         }

@@ -85,6 +85,9 @@ fn run(summary: &Summary) -> String {
         }
         Stopped::Rounds => format!("stopped after {}", plural(u64::from(summary.rounds), "round")),
         Stopped::Interrupted => "interrupted".to_owned(),
+        Stopped::Failed if summary.cases.iter().any(|case| case.metrics.is_some()) => {
+            "stopped: nothing was left to compare".to_owned()
+        }
         Stopped::Failed => "stopped: no case worked".to_owned(),
     };
     let resumed = |one: &Resumed| format!("; resumed {} after a pause of {}", one.at, Seconds(one.pause_seconds));

@@ -78,8 +78,15 @@ fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> Text {
         None if summary.cases.len() == 1 => {
             Text::from("One case was measured, so there is nothing to compare it with.")
         }
-        None => Text::of(Tone::Warning, "Nothing could be compared")
-            .plain(": no block contains both a case and its reference."),
+        None => {
+            let failed = summary.cases.iter().filter(|case| case.metrics.is_none());
+            let failed = failed.filter_map(|case| Some((case, failed_stage(summary, case)?))).next();
+            let why = match failed {
+                Some((case, stage)) => format!(": {} failed at {stage}.", compared_name(summary, case)),
+                None => ": no block contains both a case and its reference.".to_owned(),
+            };
+            Text::of(Tone::Warning, "Nothing could be compared").plain(why)
+        }
     }
 }
 
