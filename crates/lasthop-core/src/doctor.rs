@@ -13,7 +13,10 @@ use crate::{
         machine,
     },
     service::{
-        container::engine::{Engine, EngineError},
+        container::{
+            dialect,
+            engine::{Engine, EngineError},
+        },
         home::Home,
         locate::{LocateError, Locator},
     },
@@ -111,7 +114,7 @@ fn engine(kind: EngineKind) -> Finding {
             finding(&id, Severity::Good, text, None)
         }
         (Err(EngineError::Missing(_)), _) => {
-            let package = if kind == EngineKind::Podman { "podman" } else { "docker.io" };
+            let package = dialect::of(kind).package;
             let text = format!("{} is not installed; only experiments with containers need an engine", kind.name());
             finding(&id, Severity::Note, text, Some(&format!("apt-get install {package}")))
         }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_model::{engine::EngineKind, program::Program};
+use lasthop_model::program::Program;
 
 use super::{
     IMAGE_LABEL,
@@ -149,11 +149,7 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
         "--label",
         &format!("{IMAGE_LABEL}={digest}"),
     ]);
-    command.args(match engine.kind {
-        EngineKind::Podman => &["--pull=missing"][..],
-        EngineKind::Docker => &[],
-    });
-    command.args(engine.process_limits());
+    command.args(engine.dialect().build).args(engine.process_limits());
     command.arg("--file").arg(folder.join(FILE)).arg(&folder).current_dir("/");
     let ended = command::run_through_into(command, output, BUILD).map_err(|error| failed(error.to_string()))?;
     let built = if ended.success() { Ok(()) } else { Err(failed(ended.to_string())) };

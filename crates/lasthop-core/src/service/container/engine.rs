@@ -1,17 +1,12 @@
 //! Finds podman or Docker, and checks that it works.
 
-use std::{
-    ffi::OsStr,
-    io,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{ffi::OsStr, io, path::PathBuf, process::Command, time::Duration};
 
 use lasthop_model::engine::EngineKind;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
+use super::dialect::{self, DIALECTS, Dialect};
 use crate::{service::locate::on_path, system::command};
 
 /// The longest that a command may take that starts nothing.
@@ -25,8 +20,8 @@ const SHOWN: usize = 12;
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(
-        "no container engine was found: neither `podman` nor `docker` is on PATH; install one, for example \
-         `apt-get install podman`"
+        "no container engine was found: neither {} is on PATH; install one, for example `apt-get install {}`",
+        EngineKind::ALL.map(|kind| format!("`{}`", kind.name())).join(" nor "), DIALECTS[0].package
     )]
     None,
     #[error("`{0}` is not on PATH; install it, or choose another engine with --engine")]
@@ -89,35 +84,26 @@ impl Engine {
     /// Asks for version and rights, which only a working engine can tell.
     fn ask_who(kind: EngineKind, program: PathBuf) -> Result<Self, String> {
         let mut engine = Self { kind, program, version: String::new(), rootless: false };
-        let format = match kind {
-            EngineKind::Podman => "{{.Version.Version}} {{.Host.Security.Rootless}} {{.Host.NetworkBackend}}",
-            EngineKind::Docker => "{{.ServerVersion}} {{.SecurityOptions}}",
-        };
-        let answer = engine.ask(["info", "--format", format]).map_err(|error| remedy(kind, &error.to_string()))?;
+        let dialect = engine.dialect();
+        let answer =
+            engine.ask(["info", "--format", dialect.about]).map_err(|error| dialect.advised(&error.to_string()))?;
         // Without a daemon, Docker's client prints an empty version and succeeds.
         let (version, rest) = answer.trim().split_once(' ').unwrap_or((answer.trim(), ""));
         if version.is_empty() || !version.starts_with(|first: char| first.is_ascii_digit()) {
-            return Err(remedy(kind, &format!("`{} info` answered `{}`", kind.name(), answer.trim())));
+            return Err(dialect.advised(&format!("`{} info` answered `{}`", kind.name(), answer.trim())));
         }
         engine.version = version.to_owned();
-        engine.rootless = rest.starts_with("true") || rest.contains("rootless");
-        if kind == EngineKind::Podman && rest.ends_with("cni") && !has_cni() {
-            return Err(remedy(kind, "it creates networks with cni, whose plugins are not installed"));
+        engine.rootless = dialect::is_rootless(rest);
+        match (dialect.flaw)(rest, &|words| engine.ask(words).ok()) {
+            Some(flaw) => Err(dialect.advised(flaw)),
+            None => Ok(engine),
         }
-        if kind == EngineKind::Podman && engine.rootless && engine.users() == Some(1) {
-            return Err(remedy(
-                kind,
-                "this user has no subordinate ids (/etc/subuid), so a container can have only one user",
-            ));
-        }
-        Ok(engine)
     }
 
-    /// How many users a container of rootless podman can have. Images contain files of several.
-    fn users(&self) -> Option<u64> {
-        let answer = self.ask(["info", "--format", "{{json .Host.IDMappings.UIDMap}}"]).ok()?;
-        let ranges: Vec<serde_json::Value> = serde_json::from_str(answer.trim()).ok()?;
-        ranges.iter().map(|range| range["size"].as_u64()).sum()
+    /// What it does in its own way.
+    #[must_use]
+    pub fn dialect(&self) -> &'static Dialect {
+        dialect::of(self.kind)
     }
 
     /// Its components.
@@ -125,11 +111,7 @@ impl Engine {
     /// # Errors
     /// It does not answer.
     pub fn parts(&self) -> Result<Parts, EngineError> {
-        let format = match self.kind {
-            EngineKind::Podman => "{{.Host.OCIRuntime.Name}}\t{{.Store.GraphDriverName}}\t{{.Host.NetworkBackend}}",
-            EngineKind::Docker => "{{.DefaultRuntime}}\t{{.Driver}}\tlibnetwork",
-        };
-        let answer = self.ask(["info", "--format", format])?;
+        let answer = self.ask(["info", "--format", self.dialect().parts])?;
         let mut parts = answer.trim().split('\t').map(str::to_owned);
         let mut next = || parts.next().unwrap_or_default();
         Ok(Parts { runtime: next(), storage: next(), network: next() })
@@ -183,11 +165,11 @@ impl Engine {
         }
     }
 
-    /// Options that give a container this process's limits. podman's own defaults may be higher, which the kernel
-    /// allows with CAP_SYS_RESOURCE only. Docker's daemon has limits of its own.
+    /// Options that give a container this process's limits. An engine's own defaults may be higher, which the kernel
+    /// allows with CAP_SYS_RESOURCE only.
     #[must_use]
     pub fn process_limits(&self) -> Vec<String> {
-        if self.kind == EngineKind::Docker {
+        if !self.dialect().inherits_limits {
             return Vec::new();
         }
         let pids = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|text| text.trim().parse().ok());
@@ -206,15 +188,6 @@ impl Engine {
     }
 }
 
-/// Where podman looks for the plugins of CNI.
-const CNI: [&str; 5] =
-    ["/usr/local/libexec/cni", "/usr/libexec/cni", "/usr/local/lib/cni", "/usr/lib/cni", "/opt/cni/bin"];
-
-/// An engine that was first used without netavark keeps using CNI, even if only netavark is installed now.
-fn has_cni() -> bool {
-    CNI.iter().any(|folder| Path::new(folder).join("bridge").is_file())
-}
-
 /// The last lines of its output. Warnings are included only if there is nothing else, because podman repeats them with
 /// every command.
 pub(super) fn last_lines(text: &str) -> String {
@@ -227,35 +200,14 @@ pub(super) fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(SHOWN)..].iter().map(|line| format!("\n    {line}")).collect()
 }
 
-/// Advice for the usual reasons.
-fn remedy(kind: EngineKind, reason: &str) -> String {
-    let what = match kind {
-        EngineKind::Docker if reason.contains("permission denied") => {
-            "this user may not use the daemon: join the group `docker`, or use podman or rootless Docker"
-        }
-        EngineKind::Docker => "start the daemon (`systemctl start docker`), or set DOCKER_HOST to its address",
-        EngineKind::Podman if reason.contains("with cni") => {
-            "install the package `containernetworking-plugins`, or install `netavark` and `aardvark-dns` and set \
-             `network_backend = \"netavark\"` under `[network]` in containers.conf"
-        }
-        EngineKind::Podman if reason.contains("newuidmap") || reason.contains("subuid") => {
-            "rootless podman needs the package `uidmap` and lines for this user in /etc/subuid and /etc/subgid"
-        }
-        EngineKind::Podman => {
-            "see `podman info`; if the runtime does not support this machine's cgroups, choose another one in containers.conf"
-        }
-    };
-    format!("{reason}\n    {what}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn reasons_name_what_to_do() {
-        let denied = remedy(EngineKind::Docker, "dial unix /var/run/docker.sock: connect: permission denied");
-        assert!(denied.contains("join the group `docker`"), "{denied}");
+    fn errors_name_the_engines() {
+        let none = EngineError::None.to_string();
+        assert!(none.contains("neither `podman` nor `docker` is on PATH"), "{none}");
         let error = EngineError::Unusable(vec![(EngineKind::Docker, "r".into())]);
         assert_eq!(error.to_string(), "no container engine works:\n  docker: r");
     }

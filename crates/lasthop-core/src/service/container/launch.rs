@@ -7,10 +7,7 @@ use std::{
     time::Instant,
 };
 
-use lasthop_model::{
-    container::{Network, RenderedContainer},
-    engine::EngineKind,
-};
+use lasthop_model::container::{Network, RenderedContainer};
 
 use super::{
     engine::{Engine, EngineError, REMOVAL},
@@ -106,10 +103,7 @@ impl Launch {
     /// # Errors
     /// The engine refuses, or hangs.
     pub fn remove(&self) -> Result<(), EngineError> {
-        let mut words = vec!["rm", "--force", "--volumes"];
-        if self.engine.kind == EngineKind::Podman {
-            words.extend(["--time", "0", "--depend"]);
-        }
+        let mut words = self.engine.dialect().rm();
         words.push(&self.name);
         let _shield = interrupt::shield();
         let mut hung = REMOVING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,10 +10,9 @@ use std::{
     time::Duration,
 };
 
-use lasthop_model::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 
-use super::{OWNER_LABEL, RUN_LABEL, SANDBOX_LABEL, engine::Engine, owner};
+use super::{OWNER_LABEL, RUN_LABEL, SANDBOX_LABEL, dialect::DIALECTS, engine::Engine, owner};
 use crate::system::{command, interrupt, private};
 
 /// Name of the file in a sandbox that records which engine the run uses.
@@ -23,21 +22,6 @@ const TIMEOUT: Duration = Duration::from_secs(25);
 /// How long a daemon may take to finish what a killed client asked for.
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
-/// Variables that decide which engine a client uses, and where podman keeps its data.
-const VARIABLES: [&str; 12] = [
-    "PATH",
-    "HOME",
-    "DOCKER_HOST",
-    "DOCKER_CONTEXT",
-    "DOCKER_CONFIG",
-    "DOCKER_CERT_PATH",
-    "DOCKER_TLS_VERIFY",
-    "CONTAINERS_CONF",
-    "CONTAINERS_STORAGE_CONF",
-    "CONTAINER_HOST",
-    "XDG_RUNTIME_DIR",
-    "XDG_DATA_HOME",
-];
 
 /// What was removed from an engine, and what could not be removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +65,9 @@ struct Remover<'a> {
 /// # Errors
 /// The file cannot be written.
 pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
-    let variables = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?))).collect();
+    // Of all engines, because `docker` may be podman by another name.
+    let names = ["PATH", "HOME"].iter().chain(DIALECTS.iter().flat_map(|dialect| dialect.variables));
+    let variables = names.filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?))).collect();
     let record = Record { engine: engine.clone(), variables };
     let hidden = sandbox.join(format!(".{RECORD}"));
     private::write(&hidden, &serde_json::to_vec(&record)?)?;
@@ -95,7 +81,7 @@ pub fn remove(sandbox: &Path) -> Removed {
     let Some(run) = sandbox.file_name().and_then(|name| name.to_str()) else { return Removed::default() };
     let remover = Remover::new(&record);
     let removed = remover.remove_labelled(&format!("label={RUN_LABEL}={run}"));
-    if record.engine.kind == EngineKind::Podman && !record.engine.rootless {
+    if !record.engine.rootless {
         remover.remove_chains(run);
     }
     removed
@@ -126,12 +112,9 @@ impl<'a> Remover<'a> {
         Self { record, hangs: Cell::new(false) }
     }
 
-    /// netavark (seen with 1.4) sometimes leaves empty chains of a network with several published ports. Their name
-    /// contains the SHA-512 of the network's name, which is the run's, and iptables does not remove a chain in use.
+    /// Removes empty chains of the network, which is named like the run. iptables does not remove a chain in use.
     fn remove_chains(&self, network: &str) {
-        let digest = ring::digest::digest(&ring::digest::SHA512, network.as_bytes());
-        let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
-        for chain in [format!("NETAVARK-DN-{}", &hash[..13]), format!("NETAVARK-{}", &hash[..13])] {
+        for chain in (self.record.engine.dialect().chains)(network) {
             let mut command = Command::new("iptables");
             command.args(["-w", "-t", "nat", "-X", &chain]);
             command.envs(self.record.variables.iter().map(|(name, value)| (name, value)));
@@ -160,18 +143,13 @@ impl<'a> Remover<'a> {
     }
 
     fn remove_labelled(&self, filter: &str) -> Removed {
-        let mut rm = vec!["rm", "--force", "--volumes"];
-        if self.record.engine.kind == EngineKind::Podman {
-            // Without --depend, podman refuses to remove a container whose network namespace another one shares.
-            rm.extend(["--time", "0", "--depend"]);
-        }
         let mut removed = Removed::default();
         let mut all = |what, list: &[&str], remove: &[&str]| {
             let (gone, left) = self.remove_all(&[list, &["--quiet", "--filter", filter]].concat(), remove);
             removed.left.extend(left.into_iter().map(|id| format!("{what} {id}")));
             gone
         };
-        let containers = all("container", &["ps", "--all"], &rm);
+        let containers = all("container", &["ps", "--all"], &self.record.engine.dialect().rm());
         let networks = all("network", &["network", "ls"], &["network", "rm"]);
         let volumes = all("volume", &["volume", "ls"], &["volume", "rm", "--force"]);
         Removed { containers, networks, volumes, ..removed }

@@ -10,6 +10,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`dialect`] | what differs between engines: a table of them |
 //! | [`engine`] | finds podman or Docker, and checks that it works |
 //! | [`network`] | the bridge network of a run and its addresses |
 //! | [`volume`] | a volume of a run, and sockets on it |
@@ -21,6 +22,7 @@
 //! | [`leftovers`] | removes everything when a run ends, however it ends |
 
 pub mod containerfile;
+pub mod dialect;
 pub mod engine;
 pub mod image;
 pub mod launch;

@@ -3,8 +3,6 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use lasthop_model::engine::EngineKind;
-
 use super::{
     engine::{Engine, EngineError},
     labels,
@@ -34,36 +32,26 @@ impl Bridge {
     /// # Errors
     /// The engine refuses, or does not tell the subnet.
     pub fn create(engine: &Engine, run: &str, sandbox: &str) -> Result<Self, EngineError> {
-        match engine.kind {
-            EngineKind::Podman => Self::make(engine, run, sandbox, None),
-            EngineKind::Docker => {
-                // Docker accepts requested addresses only in a requested subnet, so request the one that it would
-                // choose.
-                let chosen = Self::make(engine, run, sandbox, None)?;
-                engine.ask(["network", "rm", run])?;
-                Self::make(engine, run, sandbox, Some(chosen.subnet))
-            }
+        let chosen = Self::make(engine, run, sandbox, None)?;
+        if !engine.dialect().requests_subnet {
+            return Ok(chosen);
         }
+        // Request the subnet that the engine would choose.
+        engine.ask(["network", "rm", run])?;
+        Self::make(engine, run, sandbox, Some(chosen.subnet))
     }
 
     fn make(engine: &Engine, run: &str, sandbox: &str, subnet: Option<Subnet>) -> Result<Self, EngineError> {
         let mut words = vec!["network".to_owned(), "create".to_owned()];
         words.extend(labels(run, sandbox));
-        if engine.kind == EngineKind::Podman {
-            // Addresses are known, so a name server would be a needless process.
-            words.push("--disable-dns".to_owned());
-        }
+        words.extend(engine.dialect().network.iter().map(ToString::to_string));
         if let Some(subnet) = subnet {
             words.push(format!("--subnet={}/{}", subnet.address, subnet.prefix));
             words.push(format!("--gateway={}", subnet.first()));
         }
         words.push(run.to_owned());
         engine.ask(&words)?;
-        let format = match engine.kind {
-            EngineKind::Podman => "{{range .Subnets}}{{.Subnet}} {{.Gateway}}\n{{end}}",
-            EngineKind::Docker => "{{range .IPAM.Config}}{{.Subnet}} {{.Gateway}}\n{{end}}",
-        };
-        let answer = engine.ask(["network", "inspect", "--format", format, run])?;
+        let answer = engine.ask(["network", "inspect", "--format", engine.dialect().subnets, run])?;
         let found = answer.lines().find_map(|line| parse(line, run));
         found.ok_or_else(|| EngineError::Failed {
             command: format!("{} network inspect {run}", engine.kind.name()),

@@ -12,7 +12,7 @@ use lasthop_load::spec::Address;
 use lasthop_model::{
     binding::Bindings,
     container::{Network, Publish, RenderedContainer},
-    engine::{EngineKind, Images},
+    engine::Images,
     program::Program,
 };
 
@@ -232,7 +232,8 @@ impl Site {
         let root = rustix::process::geteuid().is_root();
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let as_own = binding.account.as_ref().map(|account| account.ids);
-        let stranger = self.engine.kind == EngineKind::Docker && !self.engine.rootless && !root;
+        // Only a daemon has the rights of root if this user has not.
+        let stranger = !self.engine.rootless && !root;
         let foreign = self.image.origin == Origin::Containerfile;
         // The user in its Containerfile could not enter the run's private folders.
         let user = as_own.or(stranger.then_some(ids)).or(foreign.then_some((0, 0)));
@@ -332,7 +333,10 @@ struct Place {
 #[cfg(test)]
 mod tests {
     use lasthop_load::spec::Transport;
-    use lasthop_model::binding::{Account, ServiceBinding};
+    use lasthop_model::{
+        binding::{Account, ServiceBinding},
+        engine::EngineKind,
+    };
 
     use super::*;
     use crate::service::container::network;
