@@ -25,7 +25,7 @@ fn with_containerfile(world: &World, containerfile: Option<&str>) -> PathBuf {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT);
     let text = fs::read_to_string(built_in.join("experiment.toml")).unwrap();
     // A base image in which something can be run.
-    let packages = "[services.redis]\npackages = { debian = [\"dash\", \"coreutils\"] }\n";
+    let packages = "[services.redis]\npackages = { apt = [\"dash\", \"coreutils\"] }\n";
     fs::write(folder.join("experiment.toml"), text.replace("[services.redis]\n", packages)).unwrap();
     let file = folder.join("Containerfile");
     match containerfile {

@@ -345,11 +345,11 @@ fn what_is_no_name_of_a_package_reaches_no_package_manager() {
         Ran::from(lasthop.command(["setup", "./mine", "--dry-run"]).env("PATH", &search).output().unwrap())
     };
     for (packages, expected) in [
-        (r#"debian = ["-oDPkg::Pre-Invoke::=touch /tmp/x"]"#, "expected the name of a Debian package"),
-        (r#"debian = ["nginx", "./evil.deb"]"#, "found the text `./evil.deb`"),
-        (r#"debian = ["nginx-"]"#, "expected the name of a Debian package"),
-        (r#"debian = ["x", "nginx/sid"]"#, "expected the name of a Debian package"),
-        (r#"debian = ["Nginx"]"#, "expected the name of a Debian package"),
+        (r#"apt = ["-oDPkg::Pre-Invoke::=touch /tmp/x"]"#, "expected the name of a Debian package"),
+        (r#"apt = ["nginx", "./evil.deb"]"#, "found the text `./evil.deb`"),
+        (r#"apt = ["nginx-"]"#, "expected the name of a Debian package"),
+        (r#"apt = ["x", "nginx/sid"]"#, "expected the name of a Debian package"),
+        (r#"apt = ["Nginx"]"#, "expected the name of a Debian package"),
         (r#"python = ["-r==x"]"#, "expected a requirement with its version"),
         (r#"python = ["--index-url=http://x==1"]"#, "expected a requirement with its version"),
         (r#"python = ["flask==1;x"]"#, "expected a requirement with its version"),
@@ -362,7 +362,7 @@ fn what_is_no_name_of_a_package_reaches_no_package_manager() {
     assert!(!asked.exists(), "{:?}", fs::read_to_string(&asked));
 
     let packages =
-        r#"debian = ["libstdc++6", "python3.11-venv"], python = ["uvicorn[standard]==0.30.1"], gems = ["thin:2.0.1"]"#;
+        r#"apt = ["libstdc++6", "python3.11-venv"], python = ["uvicorn[standard]==0.30.1"], gems = ["thin:2.0.1"]"#;
     let shown = set_up(packages).ok().stdout;
     assert!(shown.contains("--no-install-recommends -- libstdc++6"), "{shown}");
     let asked = fs::read_to_string(&asked).unwrap();

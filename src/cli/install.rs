@@ -93,16 +93,20 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
         let locator = locator(&home, &experiment.name, &args::Programs::default());
         left.extend(by_hand(&experiment, &locator));
         let needs = needs(&experiment, &locator);
-        let planned = setup::plan(&experiment.name, &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
+        let system = System::look(&needs);
+        left.extend(setup::by_hand(&needs, &system));
+        let planned = setup::plan(&experiment.name, &needs, &home, &system).map_err(CliError::failed)?;
         steps.extend(planned.into_iter().filter(|step| !step.satisfied));
     }
     if arguments.all || arguments.tools {
         let locator = locator(&home, "--tools", &args::Programs::default());
         let needs: Vec<Need> = TOOLS.iter().map(|tool| tool_need(tool, &locator)).collect();
-        let planned = setup::plan("tools", &needs, &home, &System::look(&needs)).map_err(CliError::failed)?;
+        let system = System::look(&needs);
+        left.extend(setup::by_hand(&needs, &system));
+        let planned = setup::plan("tools", &needs, &home, &system).map_err(CliError::failed)?;
         steps.extend(planned.into_iter().filter(|step| !step.satisfied));
     }
-    // Two experiments may need the same packages, and one `apt-get update` is enough.
+    // Two experiments may need the same packages, and one update of the lists is enough.
     let mut seen = Vec::new();
     steps.retain(|step| {
         !seen.contains(&step.command) && {

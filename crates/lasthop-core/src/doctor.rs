@@ -2,6 +2,7 @@
 
 use lasthop_model::{
     engine::EngineKind,
+    manager::unnamed,
     program::{Packages, Program},
 };
 use lasthop_tool::Tool;
@@ -19,6 +20,7 @@ use crate::{
         },
         home::Home,
         locate::{LocateError, Locator},
+        setup,
     },
     system::facts::Facts,
 };
@@ -76,10 +78,12 @@ pub fn tool(tool: &Tool, locator: &Locator) -> Finding {
     Finding { severity, ..found }
 }
 
-/// How to install Debian packages by hand. Python and Ruby packages belong in lasthop's own environments.
+/// How to install packages of the system by hand. Python and Ruby packages belong in lasthop's own environments.
 fn install_command(packages: &Packages) -> Option<String> {
-    let names = packages.debian.join(" ");
-    (!names.is_empty()).then(|| format!("apt-get install --no-install-recommends {names}"))
+    let manager = setup::manager();
+    let named = manager.map(|manager| (manager, packages.of(manager.name))).filter(|(_, names)| !names.is_empty());
+    let command = named.map(|(manager, names)| format!("{} {}", manager.by_hand, names.join(" ")));
+    command.or_else(|| unnamed(packages, manager))
 }
 
 /// Whether runs can be recorded.
@@ -114,9 +118,9 @@ fn engine(kind: EngineKind) -> Finding {
             finding(&id, Severity::Good, text, None)
         }
         (Err(EngineError::Missing(_)), _) => {
-            let package = dialect::of(kind).package;
+            let remedy = install_command(&dialect::of(kind).packages());
             let text = format!("{} is not installed; only experiments with containers need an engine", kind.name());
-            finding(&id, Severity::Note, text, Some(&format!("apt-get install {package}")))
+            finding(&id, Severity::Note, text, remedy.as_deref())
         }
         (Err(EngineError::Unusable(reasons)), _) => {
             let reason: String = reasons.into_iter().map(|(_, reason)| reason).collect();

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`level`], [`selection`], [`rate`] | factors, and what a run chooses among them |
-//! | [`program`] | an executable: how to find it, and what installs it |
+//! | [`program`], [`manager`] | an executable: how to find it, and what installs it |
 //! | [`binding`] | the places and addresses that a run gives to its services |
 //! | [`service`], [`container`] | a service with everything filled in |
 //! | [`engine`] | container engines |
@@ -16,6 +16,7 @@ pub mod container;
 pub mod driver;
 pub mod engine;
 pub mod level;
+pub mod manager;
 pub mod observation;
 pub mod program;
 pub mod rate;

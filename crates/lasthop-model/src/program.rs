@@ -1,6 +1,6 @@
 //! Executables: how to find them, and what installs them.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// The executable of a recipe.
 #[derive(Clone, Debug)]
@@ -28,10 +28,18 @@ pub enum ProgramKind {
 /// What package managers install.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packages {
-    /// Debian package names.
-    pub debian: Vec<String>,
+    /// Names of the system's packages, by the package managers that know them.
+    pub system: BTreeMap<String, Vec<String>>,
     /// Requirements for pip, versions pinned.
     pub python: Vec<String>,
     /// Ruby gems, `name:version`.
     pub gems: Vec<String>,
+}
+
+impl Packages {
+    /// Names for this package manager; none if there is none.
+    #[must_use]
+    pub fn of(&self, manager: &str) -> &[String] {
+        self.system.get(manager).map_or(&[], Vec::as_slice)
+    }
 }

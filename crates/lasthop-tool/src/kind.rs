@@ -7,7 +7,10 @@ use lasthop_load::{
     result::{ErrorClass, Reported},
     spec::Spec,
 };
-use lasthop_model::program::{Packages, Program, ProgramKind};
+use lasthop_model::{
+    manager::APT,
+    program::{Packages, Program, ProgramKind},
+};
 
 use super::form::Misread;
 
@@ -121,7 +124,10 @@ impl Tool {
             version_arguments: vec![self.version.0.to_owned()],
             version_pattern: self.version.1.to_owned(),
             minimum: None,
-            packages: Packages { debian: vec![self.package.to_owned()], ..Packages::default() },
+            packages: Packages {
+                system: [(APT.name.to_owned(), vec![self.package.to_owned()])].into(),
+                ..Packages::default()
+            },
             obtain: None,
         }
     }

@@ -3,17 +3,17 @@
 //! Doc comments here are part of the product: they become descriptions in the JSON schemas, and `x-expected` becomes
 //! the text of an error message.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use indexmap::IndexMap;
 use lasthop_load::protocol::PROTOCOLS;
-use lasthop_model::level::Level;
+use lasthop_model::{level::Level, manager::MANAGERS};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize,
     de::{Deserializer, Error, Visitor},
 };
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use super::templated::{TEMPLATE, or_templates};
 
@@ -174,16 +174,29 @@ pub(super) struct ContainerFile {
     pub sysctls: IndexMap<String, String>,
 }
 
-/// What must be installed.
+/// What must be installed: names for package managers of the system, and what belongs in environments of lasthop.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
+#[schemars(transform = with_managers)]
 pub(super) struct PackagesFile {
-    /// Debian packages.
-    pub debian: Vec<DebianPackage>,
     /// Python packages with their version, `name==1.2.3`.
     pub python: Vec<PinnedPython>,
     /// Ruby gems with their version, `name:1.2.3`.
     pub gems: Vec<PinnedGem>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub system: BTreeMap<String, Vec<String>>,
+}
+
+fn with_managers(schema: &mut Schema) {
+    if let Some(Json::Object(keys)) = schema.get_mut("properties") {
+        keys.extend(MANAGERS.map(|manager| {
+            let name = json!({ "type": "string", "pattern": manager.pattern, "x-expected": manager.expected });
+            let about = format!("Names of packages for {}.", manager.name);
+            (manager.name.to_owned(), json!({ "type": "array", "items": name, "description": about }))
+        }));
+    }
+    schema.insert("additionalProperties".to_owned(), false.into());
 }
 
 /// The load and what a right answer is. Every value may be a template over the factors.
@@ -587,12 +600,6 @@ written_value!(
     "a share such as \"2%\""
 );
 
-written_value!(
-    /// The name of a Debian package, as in Debian's policy. apt-get accepts more: options, files, `name-` for a
-    /// removal.
-    DebianPackage, ["string"], r"^[a-z0-9][a-z0-9.+-]*[a-z0-9.+]$",
-    "the name of a Debian package such as \"python3-venv\""
-);
 written_value!(
     /// A Python requirement with its version.
     PinnedPython, ["string"], r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*$",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lasthop_model::{binding::service_of, container::Network, engine::Images};
+use lasthop_model::{binding::service_of, container::Network, engine::Images, manager::APT};
 
 use super::{event::Event, job::Job, programs::Programs};
 use crate::{
@@ -59,8 +59,8 @@ fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
         needs.volumes.extend(container.volume.clone());
         let recipe = &experiment.recipes[&service.recipe];
         needs.programs.insert(service.recipe.clone(), recipe.program.clone());
-        needs.content.packages.extend(recipe.program.packages.debian.iter().cloned());
-        needs.content.packages.extend(experiment.services[service_of(name)].packages.debian.iter().cloned());
+        needs.content.packages.extend(recipe.program.packages.of(APT.name).iter().cloned());
+        needs.content.packages.extend(experiment.services[service_of(name)].packages.of(APT.name).iter().cloned());
         needs.content.programs.extend(programs.get(&service.recipe).ok().map(|located| located.path.clone()));
     }
     needs

@@ -216,7 +216,7 @@ impl Checker<'_> {
 
 pub fn packages(file: &PackagesFile) -> Packages {
     Packages {
-        debian: file.debian.iter().map(|package| package.0.clone()).collect(),
+        system: file.system.clone(),
         python: file.python.iter().map(|requirement| requirement.0.clone()).collect(),
         gems: file.gems.iter().map(|gem| gem.0.clone()).collect(),
     }

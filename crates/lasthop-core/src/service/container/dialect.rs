@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lasthop_model::engine::EngineKind;
+use lasthop_model::{engine::EngineKind, program::Packages};
 
 /// Asks an engine, and returns its answer.
 type Ask<'a> = &'a dyn Fn(&[&str]) -> Option<String>;
@@ -11,8 +11,8 @@ type Ask<'a> = &'a dyn Fn(&[&str]) -> Option<String>;
 #[derive(Debug)]
 pub struct Dialect {
     pub kind: EngineKind,
-    /// The package that has it.
-    pub package: &'static str,
+    /// The packages that have it, by package manager.
+    pub packages: &'static [(&'static str, &'static str)],
     /// Format of `info`: its version, a space, what `is_rootless` and `flaw` need to know.
     pub about: &'static str,
     /// Format of `info`: runtime, storage and network backend, with tabs between them.
@@ -43,7 +43,7 @@ pub struct Dialect {
 pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
     Dialect {
         kind: EngineKind::Podman,
-        package: "podman",
+        packages: &[("apt", "podman"), ("dnf", "podman"), ("apk", "podman"), ("pacman", "podman"), ("brew", "podman")],
         about: "{{.Version.Version}} {{.Host.Security.Rootless}} {{.Host.NetworkBackend}}",
         parts: "{{.Host.OCIRuntime.Name}}\t{{.Store.GraphDriverName}}\t{{.Host.NetworkBackend}}",
         flaw: podman_flaw,
@@ -82,7 +82,7 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
     },
     Dialect {
         kind: EngineKind::Docker,
-        package: "docker.io",
+        packages: &[("apt", "docker.io"), ("dnf", "moby-engine"), ("apk", "docker"), ("pacman", "docker")],
         about: "{{.ServerVersion}} {{.SecurityOptions}}",
         parts: "{{.DefaultRuntime}}\t{{.Driver}}\tlibnetwork",
         flaw: |_, _| None,
@@ -111,6 +111,13 @@ pub fn of(kind: EngineKind) -> &'static Dialect {
 }
 
 impl Dialect {
+    /// What installs it.
+    #[must_use]
+    pub fn packages(&self) -> Packages {
+        let own = |(manager, name): &(&str, &str)| ((*manager).to_owned(), vec![(*name).to_owned()]);
+        Packages { system: self.packages.iter().map(own).collect(), ..Packages::default() }
+    }
+
     /// A reason with what to do about it.
     pub(super) fn advised(&self, reason: &str) -> String {
         let fits = |signs: &[&str]| signs.is_empty() || signs.iter().any(|sign| reason.contains(sign));

@@ -6,7 +6,7 @@ use lasthop_model::engine::EngineKind;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::dialect::{self, DIALECTS, Dialect};
+use super::dialect::{self, Dialect};
 use crate::{service::locate::on_path, system::command};
 
 /// The longest that a command may take that starts nothing.
@@ -20,8 +20,8 @@ const SHOWN: usize = 12;
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(
-        "no container engine was found: neither {} is on PATH; install one, for example `apt-get install {}`",
-        EngineKind::ALL.map(|kind| format!("`{}`", kind.name())).join(" nor "), DIALECTS[0].package
+        "no container engine was found: neither {} is on PATH; install one",
+        EngineKind::ALL.map(|kind| format!("`{}`", kind.name())).join(" nor ")
     )]
     None,
     #[error("`{0}` is not on PATH; install it, or choose another engine with --engine")]

@@ -1,0 +1,201 @@
+//! Package managers of the system: a table.
+
+use super::program::Packages;
+
+/// A package manager.
+#[derive(Debug)]
+pub struct Manager {
+    /// Its key in `packages`.
+    pub name: &'static str,
+    /// Its programs, all on PATH where it is the one to ask.
+    pub programs: &'static [&'static str],
+    /// What a name looks like. Managers take more: options, files, groups, `name-` for a removal.
+    pub pattern: &'static str,
+    /// What a name is, with an example.
+    pub expected: &'static str,
+    /// Prints a line for each of the packages, whose names follow, that is installed, and complains about the others.
+    pub installed: &'static [&'static str],
+    /// The name in such a line.
+    pub installed_name: fn(&str) -> Option<&str>,
+    /// Its lists of packages, if somebody has to update them.
+    pub lists: Option<Lists>,
+    /// Installs the packages whose names follow, and asks nothing.
+    pub install: &'static [&'static str],
+    /// The same by hand.
+    pub by_hand: &'static str,
+    /// Whether installing needs root.
+    pub root: bool,
+    /// The package that lets Python make virtual environments.
+    pub venv: &'static str,
+}
+
+/// Lists of packages.
+#[derive(Debug)]
+pub struct Lists {
+    /// Prints what they know of the packages whose names follow.
+    pub query: &'static [&'static str],
+    /// The names of those that they know.
+    pub known: fn(&str) -> Vec<&str>,
+    pub update: &'static [&'static str],
+}
+
+/// A full stop is part of a version and begins no suffix, as of a file.
+const PATTERN: &str = r"^[A-Za-z0-9_]([A-Za-z0-9_+-]|\.[0-9])*$";
+
+/// Its names are also those that an image is made of.
+pub static APT: Manager = Manager {
+    name: "apt",
+    programs: &["apt-get", "dpkg-query"],
+    pattern: r"^[a-z0-9][a-z0-9.+-]*[a-z0-9.+]$",
+    expected: "the name of a Debian package such as \"python3-venv\"",
+    installed: &["dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\\n", "--"],
+    installed_name: |line| line.strip_suffix(" installed"),
+    lists: Some(Lists {
+        query: &["apt-cache", "policy", "--"],
+        known: policy,
+        update: &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "update"],
+    }),
+    install: &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", "--no-install-recommends", "--"],
+    by_hand: "apt-get install --no-install-recommends",
+    root: true,
+    venv: "python3-venv",
+};
+
+/// The first that is on the machine is used.
+pub static MANAGERS: [&Manager; 5] = [
+    &APT,
+    &Manager {
+        name: "dnf",
+        programs: &["dnf", "rpm"],
+        pattern: PATTERN,
+        expected: "the name of an RPM package such as \"python3-pip\"",
+        installed: &["rpm", "-q", "--queryformat", "%{NAME}\\n", "--"],
+        installed_name: |line| Some(line.trim_end()),
+        lists: None,
+        // No `--`, which dnf5 takes only since 5.4.3; no name begins with `-`.
+        install: &["dnf", "install", "--assumeyes", "--setopt=install_weak_deps=False"],
+        by_hand: "dnf install",
+        root: true,
+        venv: "python3",
+    },
+    &Manager {
+        name: "apk",
+        programs: &["apk"],
+        pattern: PATTERN,
+        expected: "the name of an Alpine package such as \"py3-pip\"",
+        installed: &["apk", "info", "--installed", "--"],
+        installed_name: |line| Some(line.trim_end()),
+        lists: None,
+        install: &["apk", "add", "--update-cache", "--"],
+        by_hand: "apk add",
+        root: true,
+        venv: "python3",
+    },
+    &Manager {
+        name: "pacman",
+        programs: &["pacman"],
+        pattern: PATTERN,
+        expected: "the name of an Arch package such as \"python-pip\"",
+        installed: &["pacman", "-Qq", "--"],
+        installed_name: |line| Some(line.trim_end()),
+        lists: None,
+        install: &["pacman", "-S", "--needed", "--noconfirm", "--"],
+        by_hand: "pacman -S",
+        root: true,
+        venv: "python",
+    },
+    &Manager {
+        name: "brew",
+        programs: &["brew"],
+        pattern: r"^[a-z0-9]([a-z0-9_+@-]|\.[0-9])*$",
+        expected: "the name of a Homebrew formula such as \"python@3.13\"",
+        installed: &["brew", "list", "--versions", "--"],
+        installed_name: |line| line.split_once(' ').map(|(name, _)| name),
+        lists: None,
+        install: &["brew", "install", "--formula", "--"],
+        by_hand: "brew install",
+        root: false,
+        venv: "python3",
+    },
+];
+
+impl Manager {
+    /// The words of a command about these packages.
+    #[must_use]
+    pub fn command<'a>(words: &[&str], names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+        words.iter().map(ToString::to_string).chain(names.into_iter().cloned()).collect()
+    }
+}
+
+/// What to install by hand, because no name of it is known for this manager.
+#[must_use]
+pub fn unnamed(packages: &Packages, manager: Option<&Manager>) -> Option<String> {
+    if packages.system.is_empty() || manager.is_some_and(|manager| packages.system.contains_key(manager.name)) {
+        return None;
+    }
+    let (known_by, names) = packages.system.iter().next()?;
+    let lacking = manager.map_or_else(
+        || format!("no package manager was found ({})", MANAGERS.map(|manager| manager.name).join(", ")),
+        |manager| format!("no package name for {} is known", manager.name),
+    );
+    Some(format!("{lacking}: install {} yourself (as {known_by} calls it)", names.join(", ")))
+}
+
+/// `apt-cache policy` prints a paragraph for each package of the lists, `name:` first, then its candidate.
+fn policy(text: &str) -> Vec<&str> {
+    let mut name = "";
+    let mut known = Vec::new();
+    for line in text.lines() {
+        match line.trim_start().strip_prefix("Candidate: ") {
+            Some(candidate) if candidate != "(none)" => known.push(name),
+            Some(_) => {}
+            None if !line.starts_with(' ') => name = line.trim_end_matches(':'),
+            None => {}
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_manager_takes_a_name_for_an_option() {
+        for manager in MANAGERS {
+            let ends = |words: &[&str]| words.last() == Some(&"--");
+            assert!(ends(manager.installed), "{manager:?}");
+            assert!(manager.lists.as_ref().is_none_or(|lists| ends(lists.query)), "{manager:?}");
+            assert!(ends(manager.install) || manager.name == "dnf", "{manager:?}");
+            let first = manager.pattern.strip_prefix("^[").and_then(|rest| rest.split_once(']')).unwrap().0;
+            assert!(["a-z0-9", "A-Za-z0-9_"].contains(&first), "{manager:?}");
+            assert!(manager.pattern.ends_with('$'), "{manager:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_installed_is_read() {
+        let read = |name: &str, line: &'static str| {
+            let manager = MANAGERS.into_iter().find(|manager| manager.name == name).unwrap();
+            (manager.installed_name)(line)
+        };
+        assert_eq!(read("apt", "nginx installed"), Some("nginx"));
+        assert_eq!(read("apt", "nginx config-files"), None);
+        assert_eq!(read("dnf", "nginx"), Some("nginx"));
+        assert_eq!(read("brew", "python@3.13 3.13.2 3.13.1"), Some("python@3.13"));
+        assert_eq!(policy("a:\n  Installed: (none)\n  Candidate: 1.2\nb:\n  Candidate: (none)\n"), ["a"]);
+    }
+
+    #[test]
+    fn what_has_no_name_is_said() {
+        let packages =
+            Packages { system: [("apt".to_owned(), vec!["redis-server".to_owned()])].into(), ..Packages::default() };
+        assert_eq!(unnamed(&packages, Some(&APT)), None);
+        assert_eq!(
+            unnamed(&packages, Some(MANAGERS[1])).unwrap(),
+            "no package name for dnf is known: install redis-server yourself (as apt calls it)"
+        );
+        assert!(unnamed(&packages, None).unwrap().starts_with("no package manager was found (apt, dnf, "));
+        assert_eq!(unnamed(&Packages::default(), None), None);
+    }
+}
