@@ -1,9 +1,12 @@
 //! The metrics of each case.
 
 use indexmap::IndexMap;
-use lasthop_load::{Histogram, TrialResult, result::Offered};
+use lasthop_load::{
+    Histogram, TrialResult,
+    result::{DriverCost, Offered},
+};
 use lasthop_model::{
-    observation::CgroupUsage,
+    observation::{CgroupUsage, RoleUsage},
     record::{CasePlan, CaseProof, MeasuredTrial},
 };
 use lasthop_stats::{
@@ -120,7 +123,12 @@ fn metrics(trials: &Trials, plan: &CasePlan) -> Option<Metrics> {
         latency_max: slowest(trials, &plan.case),
         cpu_per_byte: None,
         cpu_per_request: cpu_per_request(trials, &plan.case),
-        switches_per_request: switches(trials, &plan.case),
+        switches_per_request: by_role(
+            trials,
+            &plan.case,
+            |cost| cost.voluntary_switches + cost.involuntary_switches,
+            |usage| usage.voluntary_switches + usage.involuntary_switches,
+        ),
         run_delay: run_delay::by_role(trials, &plan.case),
         driver_system_calls_per_request: per(trials, &plan.case, |t| t.result.cost.system_calls, answered),
         driver_load: driver_load(trials, plan),
@@ -239,27 +247,28 @@ pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
     names
 }
 
-fn cpu_per_request(trials: &Trials, case: &str) -> CpuPerRequest {
+/// Per right answer, for the driver and then the services: what the driver consumed in the measure phase, and a service in
+/// the whole trial.
+fn by_role(
+    trials: &Trials,
+    case: &str,
+    driver: fn(&DriverCost) -> u64,
+    service: fn(&RoleUsage) -> u64,
+) -> IndexMap<String, f64> {
     let role = |name: &str| {
-        let cpu = |trial: &MeasuredTrial| trial.observations.roles.get(name).map_or(0, |role| role.cpu_ns);
-        per(trials, case, cpu, trials::served) / 1e3
-    };
-    CpuPerRequest {
-        unit: "us".to_owned(),
-        driver: per(trials, case, |trial| trial.result.cost.cpu_ns(), answered) / 1e3,
-        roles: roles(trials, case).into_iter().map(|name| (name.to_owned(), role(name))).collect(),
-    }
-}
-
-fn switches(trials: &Trials, case: &str) -> IndexMap<String, f64> {
-    let driver = |trial: &MeasuredTrial| trial.result.cost.voluntary_switches + trial.result.cost.involuntary_switches;
-    let role = |name: &str| {
-        let usage = |trial: &MeasuredTrial| trial.observations.roles.get(name).copied().unwrap_or_default();
-        let count = |trial: &MeasuredTrial| usage(trial).voluntary_switches + usage(trial).involuntary_switches;
+        let count = |trial: &MeasuredTrial| trial.observations.roles.get(name).map_or(0, service);
         per(trials, case, count, trials::served)
     };
     let services = roles(trials, case).into_iter().map(|name| (name.to_owned(), role(name)));
-    std::iter::once(("driver".to_owned(), per(trials, case, driver, answered))).chain(services).collect()
+    let driver = per(trials, case, |trial| driver(&trial.result.cost), answered);
+    std::iter::once(("driver".to_owned(), driver)).chain(services).collect()
+}
+
+fn cpu_per_request(trials: &Trials, case: &str) -> CpuPerRequest {
+    let mut cpu = by_role(trials, case, DriverCost::cpu_ns, |usage| usage.cpu_ns);
+    cpu.values_mut().for_each(|nanoseconds| *nanoseconds /= 1e3);
+    let driver = cpu.shift_remove("driver").unwrap_or_default();
+    CpuPerRequest { unit: "us".to_owned(), driver, roles: cpu }
 }
 
 /// The time that the driver's threads waited for a CPU, as a share of the trials' time; `None` if it was not measured.

@@ -235,6 +235,66 @@ impl Metrics {
     }
 }
 
+/// What each role costs per right answer, as reports show it. A new one is an entry of [`PER_REQUEST`], beside its field in
+/// [`Metrics`].
+#[derive(Debug)]
+pub struct PerRequest {
+    /// The title of its column for all roles together.
+    pub title: &'static str,
+    /// What a heading calls it.
+    pub heading: &'static str,
+    /// The roles that have it.
+    pub roles: fn(&Metrics) -> Vec<&str>,
+    /// Of all roles together; `None` if it is not known.
+    pub total: fn(&Metrics) -> Option<f64>,
+    /// Its columns of CSV, with the role in the place of `ROLE`.
+    pub csv: &'static [(&'static str, ValueOf)],
+}
+
+/// The value of a role.
+type ValueOf = fn(&Metrics, &str) -> Option<f64>;
+
+pub static PER_REQUEST: [PerRequest; 3] = [
+    PerRequest {
+        title: "all",
+        heading: "CPU µs",
+        roles: |metrics| metrics.cpu_per_request.of_all().map(|(role, _)| role).collect(),
+        total: |metrics| Some(metrics.cpu_total()),
+        csv: &[("cpu_ROLE_us", |metrics, role| metrics.cpu_per_request.of(role))],
+    },
+    PerRequest {
+        title: "switches",
+        heading: "context switches",
+        roles: |metrics| metrics.switches_per_request.keys().map(String::as_str).collect(),
+        total: |metrics| Some(metrics.switches_per_request.values().sum()),
+        csv: &[("switches_ROLE_per_request", |metrics, role| metrics.switches_per_request.get(role).copied())],
+    },
+    PerRequest {
+        title: "run delay",
+        heading: "run delay µs",
+        roles: |metrics| metrics.run_delay.keys().map(String::as_str).collect(),
+        total: Metrics::run_delay_total,
+        // Per request, and as a share of run delay and CPU time.
+        csv: &[
+            ("run_delay_ROLE_us", |metrics, role| Some(metrics.run_delay.get(role)?.us_per_request)),
+            ("run_delay_ROLE_share", |metrics, role| Some(metrics.run_delay.get(role)?.share)),
+        ],
+    },
+];
+
+impl CpuPerRequest {
+    /// The driver's, then the services'.
+    pub fn of_all(&self) -> impl Iterator<Item = (&str, f64)> {
+        let services = self.roles.iter().map(|(role, cpu)| (role.as_str(), *cpu));
+        std::iter::once(("driver", self.driver)).chain(services)
+    }
+
+    #[must_use]
+    pub fn of(&self, role: &str) -> Option<f64> {
+        self.of_all().find(|(name, _)| *name == role).map(|(_, cpu)| cpu)
+    }
+}
+
 /// How long the threads of a role were runnable but not running.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunDelay {

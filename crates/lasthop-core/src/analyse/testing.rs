@@ -254,9 +254,9 @@ fn result(truth: &Truth, speed: f64) -> TrialResult {
             user_ns: requests * 4_000,
             system_ns: requests * 6_000,
             voluntary_switches: requests,
-            involuntary_switches: 0,
             system_calls: 2 * requests,
             run_delay_ns: Some(0),
+            ..DriverCost::default()
         },
         ..TrialResult::empty(Engine::Blocking, TRIAL_NS)
     }
@@ -267,10 +267,9 @@ fn observations(truth: &Truth, speed: f64) -> Observations {
     let server = RoleUsage {
         cpu_ns: (requests_total * truth.service_cpu_us * 1e3) as u64,
         voluntary_switches: requests_total as u64,
-        involuntary_switches: 0,
         run_delay_ns: Some(0),
         processes: 1,
-        cgroup: None,
+        ..RoleUsage::default()
     };
     Observations {
         roles: IndexMap::from([("server".to_owned(), server)]),

@@ -13,9 +13,7 @@
 //! | `trials`, `failed_trials`, `requests`, `errors` | counts over all trials |
 //! | `throughput_per_s`, `bandwidth_bytes_per_s`, `latency_p50_us`, `latency_p99_us` | each with `_low` and `_high`, the ends of its interval |
 //! | `latency_max_us` | |
-//! | `cpu_driver_us`, `cpu_ROLE_us` | CPU time per request of the driver and of each service |
-//! | `switches_ROLE_per_request` | context switches |
-//! | `run_delay_ROLE_us`, `run_delay_ROLE_share` | run delay per request, and as a share of run delay and CPU time; no columns if it was not measured |
+//! | `cpu_ROLE_us` and what else [`PER_REQUEST`] has | what the driver and each service cost per request; no columns for what was not measured |
 //! | `driver_system_calls_per_request`, `driver_load` | |
 //! | `rate_per_s`, `scheduled`, `sent`, `lag_p50_us`, `lag_p99_us` | open loops only, whose latencies are response times: the rate asked for, and how well the schedule was kept |
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
@@ -25,7 +23,7 @@
 use indexmap::IndexSet;
 
 use crate::{
-    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, Summary},
+    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary},
     text,
 };
 
@@ -45,21 +43,21 @@ pub fn render(summary: &Summary) -> Vec<u8> {
 /// Columns that depend on the run.
 struct Shape<'a> {
     factors: IndexSet<&'a str>,
-    services: IndexSet<&'a str>,
-    switching: IndexSet<&'a str>,
-    waiting: IndexSet<&'a str>,
+    /// The roles that have what is in [`PER_REQUEST`].
+    roles: [IndexSet<&'a str>; PER_REQUEST.len()],
 }
 
 impl<'a> Shape<'a> {
     fn of(summary: &'a Summary) -> Self {
         let metrics = || summary.cases.iter().filter_map(|case| case.metrics.as_ref());
         let levels = summary.cases.iter().flat_map(|case| case.levels.keys());
-        Self {
-            factors: summary.factors.keys().chain(levels).map(String::as_str).collect(),
-            services: metrics().flat_map(|m| m.cpu_per_request.roles.keys()).map(String::as_str).collect(),
-            switching: metrics().flat_map(|m| m.switches_per_request.keys()).map(String::as_str).collect(),
-            waiting: metrics().flat_map(|m| m.run_delay.keys()).map(String::as_str).collect(),
+        let mut roles: [IndexSet<&str>; _] =
+            PER_REQUEST.each_ref().map(|one| metrics().flat_map(|metrics| (one.roles)(metrics)).collect());
+        if roles[0].is_empty() {
+            // There is always a driver.
+            roles[0] = IndexSet::from(["driver"]);
         }
+        Self { roles, factors: summary.factors.keys().chain(levels).map(String::as_str).collect() }
     }
 }
 
@@ -124,18 +122,10 @@ fn metrics(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
     row.measured("latency_p50_us", metrics.and_then(|m| m.latency_p50.as_ref()));
     row.measured("latency_p99_us", metrics.and_then(|m| m.latency_p99.as_ref()));
     row.put_some("latency_max_us", metrics.and_then(|m| m.latency_max));
-    row.put_some("cpu_driver_us", metrics.map(|m| m.cpu_per_request.driver));
-    for role in &shape.services {
-        row.put_some(format!("cpu_{role}_us"), metrics.and_then(|m| m.cpu_per_request.roles.get(*role)));
-    }
-    for role in &shape.switching {
-        let switches = metrics.and_then(|m| m.switches_per_request.get(*role));
-        row.put_some(format!("switches_{role}_per_request"), switches);
-    }
-    for role in &shape.waiting {
-        let delay = metrics.and_then(|m| m.run_delay.get(*role));
-        row.put_some(format!("run_delay_{role}_us"), delay.map(|delay| delay.us_per_request));
-        row.put_some(format!("run_delay_{role}_share"), delay.map(|delay| delay.share));
+    for (one, roles) in PER_REQUEST.iter().zip(&shape.roles) {
+        for (role, (name, value)) in roles.iter().flat_map(|role| one.csv.iter().map(move |column| (role, column))) {
+            row.put_some(name.replace("ROLE", role), metrics.and_then(|m| value(m, role)));
+        }
     }
     row.put_some("driver_system_calls_per_request", metrics.map(|m| m.driver_system_calls_per_request));
     row.put_some("driver_load", metrics.map(|m| m.driver_load));

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use indexmap::IndexSet;
+
 use super::{
     parts::{self, case_title, under_settings},
     verdicts::failed_stage,
 };
 use crate::{
-    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, Summary},
+    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary},
     report::{
         document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
         groups::Group,
@@ -208,17 +210,16 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let first = lines.first()?;
     let mut columns = Columns::default().with(Column::left(case_title(first.group.summary())), lines.iter().map(name));
     for role in roles(&lines) {
-        let values: Vec<_> = lines.iter().map(|line| cpu_of(line.metrics, &role)).collect();
+        let values: Vec<_> = lines.iter().map(|line| line.metrics.cpu_per_request.of(&role)).collect();
         columns = columns.with(Column::right(&role), column(&values));
     }
-    let totals: Vec<_> = lines.iter().map(|line| Some(line.metrics.cpu_total())).collect();
-    let switches: Vec<_> = lines.iter().map(|line| Some(line.metrics.switches_per_request.values().sum())).collect();
-    let mut columns =
-        columns.with(Column::right("all"), column(&totals)).with(Column::right("switches"), column(&switches));
-    let delays: Vec<_> = lines.iter().map(|line| line.metrics.run_delay_total()).collect();
-    let has_delays = delays.iter().any(Option::is_some);
-    if has_delays {
-        columns = columns.with(Column::right("run delay"), column(&delays));
+    let mut headings = Vec::new();
+    for one in &PER_REQUEST {
+        let totals: Vec<_> = lines.iter().map(|line| (one.total)(line.metrics)).collect();
+        if totals.iter().any(Option::is_some) {
+            columns = columns.with(Column::right(one.title), column(&totals));
+            headings.push(one.heading);
+        }
     }
     if lines.iter().any(|line| line.group.is_bulk() && line.metrics.cpu_per_byte.is_some()) {
         let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte.map_or(NONE.to_owned(), |ns| significant(ns, 3));
@@ -230,35 +231,29 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         let with_figures = group.cases.iter().filter(|case| case.metrics.is_some());
         with_figures.filter_map(|_| figures.next().map(Row::Cells)).collect()
     });
-    let title = match has_delays {
-        true => "CPU µs, context switches and run delay µs per request",
-        false => "CPU µs and context switches per request",
-    };
+    let title = format!("{} per request", listed(&headings));
     let mut blocks = vec![Block::Table(Table { columns, rows })];
     if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
+        let has_delays = lines.iter().any(|line| line.metrics.run_delay_total().is_some());
         let delay = if has_delays { " and its run delay from \"run delay\"" } else { "" };
         let text = format!("In open loops the driver busy-waits, so its CPU time is excluded from \"all\"{delay}.");
         blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
     }
-    parts::section(title, Depth::Folded, blocks)
+    parts::section(&title, Depth::Folded, blocks)
+}
+
+/// `a, b and c`
+fn listed(words: &[&str]) -> String {
+    match words {
+        [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 /// The driver, and every service that used CPU time in any case.
 fn roles(lines: &[Line<'_>]) -> Vec<String> {
-    let mut roles = vec!["driver".to_owned()];
-    for role in lines.iter().flat_map(|line| line.metrics.cpu_per_request.roles.keys()) {
-        if !roles.contains(role) {
-            roles.push(role.clone());
-        }
-    }
-    roles
-}
-
-fn cpu_of(metrics: &Metrics, role: &str) -> Option<f64> {
-    match role {
-        "driver" => Some(metrics.cpu_per_request.driver),
-        service => metrics.cpu_per_request.roles.get(service).copied(),
-    }
+    let all = lines.iter().flat_map(|line| line.metrics.cpu_per_request.of_all());
+    all.map(|(role, _)| role.to_owned()).collect::<IndexSet<_>>().into_iter().collect()
 }
 
 /// Every comparison by every metric.
