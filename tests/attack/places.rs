@@ -117,7 +117,8 @@ const PLACES: [Place; 17] = [
                    chown -R 60124:60124 /tmp/other; export LASTHOP_HOME=/tmp/other/home LASTHOP_SANDBOX=/tmp/other/sandboxes"#,
         prefix: "setpriv --reuid 60124 --regid 60124 --clear-groups prlimit --nproc=$N:$N /tmp/other/lasthop",
         words: "",
-        after: "chown -R 0:0 /tmp/other",
+        // Another executable would be another server.
+        after: "chown -R 0:0 /tmp/other; lasthop=/tmp/other/lasthop",
     },
 ];
 
