@@ -6,10 +6,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::mpsc::{self, RecvTimeoutError, Sender},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -22,9 +19,10 @@ use crate::system::listener;
 /// Between two looks. The tables are read in a warm-up only, so that no measurement pays for them.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// Looks at a server's connections until it is asked what it saw.
+/// Looks at a server's connections until it is asked what it saw, or is dropped because the case failed.
 pub struct LinkWatch {
-    enough: Arc<AtomicBool>,
+    /// Dropping it ends the looking.
+    looks_on: Sender<()>,
     looking: JoinHandle<BTreeSet<String>>,
     family: &'static str,
 }
@@ -35,30 +33,28 @@ type Listening = (i32, Address);
 impl LinkWatch {
     #[must_use]
     pub fn start(listening: Vec<Listening>) -> Self {
-        let enough = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&enough);
+        let (looks_on, until) = mpsc::channel::<()>();
         let family = listening.first().map_or("", |(_, address)| address.family());
         let looking = thread::spawn(move || {
             // What was closed before does not count.
             let before: BTreeSet<String> = listening.iter().flat_map(closed).collect();
             let mut seen = BTreeSet::new();
             loop {
-                let last = told.load(Ordering::Relaxed);
+                let last = until.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Disconnected);
                 let all = listening.iter().flat_map(connections);
                 seen.extend(all.filter(|connection| !before.contains(connection)));
                 if last {
                     return seen;
                 }
-                thread::sleep(INTERVAL);
             }
         });
-        Self { enough, looking, family }
+        Self { looks_on, looking, family }
     }
 
     /// The connections that were seen while `requests` were answered, if any.
     #[must_use]
     pub fn saw(self, requests: u64) -> Option<LinkObserved> {
-        self.enough.store(true, Ordering::Relaxed);
+        drop(self.looks_on);
         let connections = self.looking.join().map_or(0, |seen| seen.len() as u32);
         (connections > 0).then(|| LinkObserved {
             family: self.family.to_owned(),

@@ -52,13 +52,15 @@ pub fn command_of(pid: i32) -> String {
 /// Sockets that listen at a TCP port, whatever the address, in the network namespace of a process.
 #[must_use]
 pub fn listening_inodes(inside: i32, port: u16) -> Vec<String> {
+    let listens = |line: &String| line.split_ascii_whitespace().nth(3) == Some("0A");
+    at_port(inside, port).filter(listens).filter_map(|line| column(&line, 9)).collect()
+}
+
+/// The lines of a TCP port's sockets, in any state.
+fn at_port(inside: i32, port: u16) -> impl Iterator<Item = String> + use<> {
     let end = format!(":{port:04X}");
-    let listens = |line: &String| {
-        let mut columns = line.split_ascii_whitespace().skip(1);
-        columns.next().is_some_and(|local| local.ends_with(&end)) && columns.nth(1) == Some("0A")
-    };
-    let lines = ["tcp", "tcp6"].into_iter().flat_map(|name| table(&format!("/proc/{inside}/net/{name}")));
-    lines.filter(listens).filter_map(|line| column(&line, 9)).collect()
+    let lines = ["tcp", "tcp6"].into_iter().flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")));
+    lines.filter(move |line| line.split_ascii_whitespace().nth(1).is_some_and(|local| local.ends_with(&end)))
 }
 
 /// The lines of a kernel table, one at a time, because a table may have tens of thousands of sockets in `TIME_WAIT`.
@@ -93,12 +95,10 @@ fn holds(pid: i32, links: &[String]) -> bool {
 /// The other ends of a TCP port's connections in the network namespace of a process, and whether each is open; the
 /// others are in `TIME_WAIT`.
 pub fn peers(inside: i32, port: u16) -> impl Iterator<Item = (String, bool)> + use<> {
-    let end = format!(":{port:04X}");
-    let lines = ["tcp", "tcp6"].into_iter().flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")));
-    lines.filter_map(move |line| {
-        let mut columns = line.split_ascii_whitespace().skip(1);
-        let (local, peer, state) = (columns.next()?, columns.next()?, columns.next()?);
-        (local.ends_with(&end) && ["01", "06"].contains(&state)).then(|| (peer.to_owned(), state == "01"))
+    at_port(inside, port).filter_map(|line| {
+        let mut columns = line.split_ascii_whitespace().skip(2);
+        let (peer, state) = (columns.next()?, columns.next()?);
+        ["01", "06"].contains(&state).then(|| (peer.to_owned(), state == "01"))
     })
 }
 
