@@ -57,7 +57,7 @@ pub fn estimate(
         return None;
     }
     let deviation = deviation(units, how, statistic)?;
-    let effective = effective_units(sizes);
+    let effective = effective_units(&sizes.iter().map(|&size| size as f64).collect::<Vec<_>>());
     Some(Estimate {
         value,
         standard_error: deviation * (effective / (effective - 1.0)).sqrt(),
@@ -72,9 +72,9 @@ pub fn point(units: usize, mut statistic: impl FnMut(&[u32]) -> Option<f64>) -> 
 
 /// Kish's effective number of units: how many equal ones are worth as much.
 #[must_use]
-pub fn effective_units(sizes: &[usize]) -> f64 {
-    let sum: f64 = sizes.iter().map(|&size| size as f64).sum();
-    let squares: f64 = sizes.iter().map(|&size| (size as f64).powi(2)).sum();
+pub fn effective_units(weights: &[f64]) -> f64 {
+    let sum: f64 = weights.iter().sum();
+    let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
     sum * sum / squares
 }
 
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn equal_units_are_worth_their_number() {
-        assert!((effective_units(&[8, 8, 8, 8]) - 4.0).abs() < 1e-12);
-        let cut_off = effective_units(&[8, 8, 8, 1]);
+        assert!((effective_units(&[8.0; 4]) - 4.0).abs() < 1e-12);
+        let cut_off = effective_units(&[8.0, 8.0, 8.0, 1.0]);
         assert!(cut_off > 3.0 && cut_off < 3.5, "{cut_off}");
     }
 

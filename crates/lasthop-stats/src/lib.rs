@@ -7,7 +7,8 @@
 //! | module | for |
 //! |---|---|
 //! | [`grouped`] | values by round and block, checked |
-//! | [`mean`] | log ratios and paired differences |
+//! | [`location`] | log ratios, some of them disturbed |
+//! | [`mean`] | paired differences |
 //! | [`totals`] | quantities per request: CPU time, elapsed time |
 //! | [`quantile`] | percentiles of merged histograms, their ratio and their difference |
 //! | [`mod@line`] | slope of a straight line |
@@ -24,6 +25,7 @@ pub mod grouped;
 pub mod holm;
 pub mod interval;
 pub mod line;
+pub mod location;
 pub mod mean;
 pub mod quantile;
 pub mod random;

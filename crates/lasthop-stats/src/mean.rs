@@ -1,4 +1,4 @@
-//! The mean of one number per block: log ratios of two cases, or paired differences.
+//! The mean of one number per block: a paired difference.
 //!
 //! Every block counts once (the grand mean). The mean of the rounds' means would be the alternative where rounds are
 //! unequal. Both are unbiased, as the lengths of rounds do not depend on the values. With rounds of 8, 8, 8 and 1
