@@ -39,7 +39,6 @@ impl Transport {
     pub const ALL: [Self; 6] = [Self::Unix, Self::Abstract, Self::Tcp, Self::Tcp6, Self::Tls, Self::TlsUnix];
 
     /// The level's name as it is written in experiment files and reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Unix => "unix",
@@ -51,19 +50,16 @@ impl Transport {
         }
     }
 
-    #[must_use]
     pub fn is_tls(self) -> bool {
         matches!(self, Self::Tls | Self::TlsUnix)
     }
 
     /// Whether the bytes travel through a Unix socket.
-    #[must_use]
     pub fn is_unix(self) -> bool {
         self.address().domain() == Domain::UNIX
     }
 
     /// An address of its kind that names nothing yet: no path, no name, port 0.
-    #[must_use]
     pub fn address(self) -> Address {
         match self {
             Self::Unix | Self::TlsUnix => Address::Unix(PathBuf::new()),
@@ -106,7 +102,6 @@ pub enum Address {
 
 impl Address {
     /// The same kind of address at this path, by this name or at this port, whichever it takes.
-    #[must_use]
     pub fn at(&self, path: impl Into<PathBuf>, name: impl Into<String>, port: u16) -> Self {
         match self {
             Self::Unix(_) => Self::Unix(path.into()),
@@ -116,13 +111,11 @@ impl Address {
     }
 
     /// Whether both are of the same kind, and on the same host, whatever their path, name or port.
-    #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.at("", "", 0) == other.at("", "", 0)
     }
 
     /// The path, the name or the port alone, as configurations write it.
-    #[must_use]
     pub fn bare(&self) -> String {
         match self {
             Self::Unix(path) => path.display().to_string(),
@@ -132,19 +125,16 @@ impl Address {
     }
 
     /// The host of a TCP address.
-    #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         if let Self::Tcp(address) = self { Some(address.ip()) } else { None }
     }
 
     /// The file that a Unix socket has.
-    #[must_use]
     pub fn path(&self) -> Option<&Path> {
         if let Self::Unix(path) = self { Some(path) } else { None }
     }
 
     /// `AF_UNIX`, `AF_INET` or `AF_INET6`.
-    #[must_use]
     pub fn domain(&self) -> Domain {
         match self {
             Self::Tcp(tcp) if tcp.is_ipv6() => Domain::IPV6,
@@ -154,13 +144,11 @@ impl Address {
     }
 
     /// The domain as proofs name it.
-    #[must_use]
     pub fn family(&self) -> &'static str {
         family(self.domain())
     }
 
     /// The name by which `/proc/net/unix` lists it, if it is there: the kernel shows the NUL before an abstract name as `@`.
-    #[must_use]
     pub fn unix_name(&self) -> Option<String> {
         match self {
             Self::Unix(path) => Some(path.display().to_string()),
@@ -170,9 +158,7 @@ impl Address {
     }
 
     /// The kernel's form.
-    ///
-    /// # Errors
-    /// The name of a Unix socket is empty or longer than [`UNIX_NAME_MAX`].
+    /// Errors: the name of a Unix socket is empty or longer than [`UNIX_NAME_MAX`].
     pub fn socket_name(&self) -> Result<SockAddr, AddressError> {
         match self {
             Self::Tcp(tcp) => Ok(SockAddr::from(*tcp)),
@@ -182,9 +168,7 @@ impl Address {
     }
 
     /// A blocking connection whose every call, connecting included, may take this long.
-    ///
-    /// # Errors
-    /// There is no such address, or nobody answers there in time.
+    /// Errors: there is no such address, or nobody answers there in time.
     pub fn connect(&self, timeout: Duration) -> io::Result<Socket> {
         let name = self.socket_name().map_err(io::Error::other)?;
         let socket = Socket::new(self.domain(), Type::STREAM, None)?;
@@ -197,7 +181,6 @@ impl Address {
 }
 
 /// A domain as proofs name it.
-#[must_use]
 pub fn family(domain: Domain) -> &'static str {
     match domain {
         Domain::UNIX => "unix",

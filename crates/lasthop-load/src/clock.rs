@@ -3,13 +3,11 @@
 /// Monotonic nanoseconds since an arbitrary point (`CLOCK_MONOTONIC`, read without a system call where the kernel
 /// offers that).
 #[inline]
-#[must_use]
 pub fn now() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
 /// CPU time of the calling thread, user and system, in nanoseconds.
-#[must_use]
 pub fn thread_cpu() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }

@@ -25,12 +25,10 @@ pub struct CostSnapshot {
 
 impl CostMeter {
     /// For the calling thread; `calls` are counted by its sockets.
-    #[must_use]
     pub fn new(calls: Calls) -> Self {
         Self { calls, scheduler: File::open("/proc/thread-self/schedstat").ok() }
     }
 
-    #[must_use]
     pub fn read(&self) -> CostSnapshot {
         // SAFETY: all-zero is a valid rusage.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -58,7 +56,6 @@ impl CostMeter {
 impl CostSnapshot {
     /// The total is exact to the nanosecond (`CLOCK_THREAD_CPUTIME_ID`); how it divides into user and system time is
     /// the kernel's own estimate, by ticks on most kernels and therefore coarse in a short trial.
-    #[must_use]
     pub fn since(&self, before: &Self) -> DriverCost {
         let total = self.cpu_ns.saturating_sub(before.cpu_ns);
         let user = self.user_us.saturating_sub(before.user_us);
@@ -79,7 +76,6 @@ impl CostSnapshot {
 /// The run delay of a thread in nanoseconds since it began: the second of the three numbers of its `schedstat`
 /// (Linux, `Documentation/scheduler/sched-stats.rst`: time on a CPU, time waiting for one, how often it got one).
 /// `None` where nothing is counted: some kernels then write three zeros, as they do for a thread that never ran.
-#[must_use]
 pub fn run_delay(schedstat: &str) -> Option<u64> {
     let mut numbers = schedstat.split_ascii_whitespace().map(str::parse::<u64>);
     let (ran, waited, times) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);

@@ -6,14 +6,14 @@ use std::{
 };
 
 use crate::{
+    TrialResult,
     engine::{Case, CaseError},
-    wire::{self, Reply, Request, Stage, WireError},
+    speed::{Speed, Speedometer},
+    wire::{self, Reply, Request, Stage, TrialPhases, WireError},
 };
 
 /// Serves until the input ends.
-///
-/// # Errors
-/// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
+/// Errors: a line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
 pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), WireError> {
     let hello = Reply::Hello {
         protocol: wire::VERSION,
@@ -21,14 +21,14 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), Wire
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     wire::write_line(&mut output, &hello)?;
-    let mut cases = BTreeMap::new();
+    let (mut cases, mut speedometer) = (BTreeMap::new(), Speedometer::default());
     while let Some(request) = wire::read_line(&mut input)? {
-        wire::write_line(&mut output, &answer(&mut cases, request))?;
+        wire::write_line(&mut output, &answer(&mut cases, &mut speedometer, request))?;
     }
     Ok(())
 }
 
-fn answer(cases: &mut BTreeMap<String, Case>, request: Request) -> Reply {
+fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, request: Request) -> Reply {
     match request {
         Request::Prepare { case, spec } => {
             // A case prepared again begins anew; its old connections are closed first.
@@ -42,19 +42,28 @@ fn answer(cases: &mut BTreeMap<String, Case>, request: Request) -> Reply {
                 Err(error) => failed(case, error),
             }
         }
-        Request::Trial { case, phases } => match cases.get_mut(&case).map(|prepared| prepared.trial(phases)) {
-            Some(Ok(result)) => Reply::Trial { case, result: Box::new(result) },
-            Some(Err(error)) => failed(case, error),
-            None => {
-                let cause = format!("no case `{case}` is prepared");
-                Reply::Failed { case, stage: Stage::Trial, cause }
+        Request::Trial { case, phases } => {
+            match cases.get_mut(&case).map(|prepared| trial(prepared, speedometer, phases)) {
+                Some(Ok(result)) => Reply::Trial { case, result: Box::new(result) },
+                Some(Err(error)) => failed(case, error),
+                None => {
+                    let cause = format!("no case `{case}` is prepared");
+                    Reply::Failed { case, stage: Stage::Trial, cause }
+                }
             }
-        },
+        }
         Request::Close { case } => {
             cases.remove(&case);
             Reply::Closed { case }
         }
     }
+}
+
+/// A trial between two readings of the speed.
+fn trial(case: &mut Case, speedometer: &mut Speedometer, phases: TrialPhases) -> Result<TrialResult, CaseError> {
+    let before = speedometer.recent();
+    let result = case.trial(phases)?;
+    Ok(TrialResult { speed: Some(Speed { before, after: speedometer.read() }), ..result })
 }
 
 fn failed(case: String, error: CaseError) -> Reply {

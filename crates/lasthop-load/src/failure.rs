@@ -19,7 +19,6 @@ impl Failure {
     }
 
     /// A system error while connecting. `EAGAIN` there means that a Unix socket's backlog stayed full.
-    #[must_use]
     pub fn connect(error: &io::Error) -> Self {
         let class = match error.raw_os_error() {
             Some(libc::EAGAIN) => ErrorClass::BacklogFull,
@@ -37,7 +36,6 @@ impl Failure {
     }
 
     /// A system error on an established connection. `WouldBlock` there means that the time is over.
-    #[must_use]
     pub fn io(during: &str, error: &io::Error) -> Self {
         match class_of(error) {
             ErrorClass::Timeout => Self::timeout(during),
@@ -45,17 +43,14 @@ impl Failure {
         }
     }
 
-    #[must_use]
     pub fn timeout(during: &str) -> Self {
         Self::new(ErrorClass::Timeout, format!("{during}: timed out"))
     }
 
-    #[must_use]
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new(ErrorClass::Protocol, message)
     }
 
-    #[must_use]
     pub fn content(message: impl Into<String>) -> Self {
         Self::new(ErrorClass::WrongContent, message)
     }

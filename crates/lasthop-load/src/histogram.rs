@@ -59,7 +59,6 @@ fn middle(index: usize) -> u64 {
 }
 
 impl Histogram {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -111,19 +110,16 @@ impl Histogram {
     }
 
     /// How many durations were recorded.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts().map(|bin| bin.1).fold(0, u64::saturating_add)
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packed.is_empty()
     }
 
     /// The smallest recorded bin that at least the fraction `quantile` (0 to 1) of the durations do not exceed, in
     /// nanoseconds; 0 when empty.
-    #[must_use]
     pub fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile.min(1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut below: u64 = 0;
@@ -134,12 +130,10 @@ impl Histogram {
         reached.map_or(0, |(index, _)| if quantile == 0.0 { durations(index).0 } else { longest(index) })
     }
 
-    #[must_use]
     pub fn max(&self) -> u64 {
         self.counts().last().map_or(0, |(index, _)| longest(index))
     }
 
-    #[must_use]
     pub fn mean(&self) -> f64 {
         let total = self.count();
         let share = |(value, count): (u64, u64)| value as f64 * count as f64 / total as f64;

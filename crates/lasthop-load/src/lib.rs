@@ -10,6 +10,7 @@
 //! - [`pacer`]: when the requests of an open loop are due.
 //! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `cost`: what it consumes, and the run delay of any thread; [`proof`]: what it ran over.
 //! - `ports`: whether a connection per request over TCP has local ports enough.
+//! - [`speed`]: how fast the CPU is right before and after a trial.
 //! - [`result`]: what happened in one trial, with mergeable histograms.
 //! - [`url`]: an endpoint and its protocol written as a URL; [`location`]: its parts.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
@@ -37,6 +38,7 @@ pub mod result;
 pub mod sample;
 pub mod serve;
 pub mod spec;
+pub mod speed;
 mod tally;
 pub mod transport;
 pub mod url;

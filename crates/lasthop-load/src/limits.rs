@@ -1,16 +1,11 @@
 //! Limits of the process.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 /// Lifts the soft limit of open descriptors to the hard one, and returns what holds now.
 pub fn lift_descriptors() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for the call to fill.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    if limit.rlim_cur < limit.rlim_max {
-        let lifted = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
-        // SAFETY: `lifted` is valid; the hard limit stays as it is.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const lifted) } == 0 {
-            return lifted.rlim_cur;
-        }
-    }
-    limit.rlim_cur
+    let limit = getrlimit(Resource::Nofile);
+    let lifted = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let now = if lifted.is_ok() { limit.maximum } else { limit.current };
+    now.unwrap_or(u64::MAX)
 }

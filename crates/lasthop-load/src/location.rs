@@ -7,6 +7,9 @@ use std::{
 
 use crate::address::{Address, Endpoint, Tls};
 
+/// What stands for a password.
+pub const HIDDEN: &str = "***";
+
 /// The URL is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
@@ -80,28 +83,23 @@ pub struct Location<'a> {
 
 impl<'a> Location<'a> {
     /// The same with TLS if the scheme is this one.
-    #[must_use]
     pub fn secured_by(self, scheme: &str) -> Self {
         Self { is_secure: self.is_secure || self.scheme == scheme, ..self }
     }
 
     /// Host with port, and what follows, of `//host:port/…`.
-    #[must_use]
     pub fn authority(&self) -> (&'a str, &'a str) {
         let rest = self.rest.strip_prefix("//").unwrap_or(self.rest);
         rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()))
     }
 
     /// The endpoint of a URL that says nothing else: `//host:port` or the path of a socket.
-    ///
-    /// # Errors
-    /// There is no host, no port where there is no default one, or no path.
+    /// Errors: there is no host, no port where there is no default one, or no path.
     pub fn endpoint(&self, default_port: Option<u16>) -> Result<Endpoint, UrlError> {
         if self.is_socket { self.socket(self.rest) } else { self.tcp(self.authority().0, default_port) }
     }
 
-    /// # Errors
-    /// It is not the path of a socket.
+    /// Errors: it is not the path of a socket.
     pub fn socket(&self, path: &str) -> Result<Endpoint, UrlError> {
         let absolute = path.strip_prefix("//").filter(|path| path.starts_with('/'));
         let path = absolute.unwrap_or(path);
@@ -113,8 +111,7 @@ impl<'a> Location<'a> {
         Ok(Endpoint { address, tls: self.tls("localhost") })
     }
 
-    /// # Errors
-    /// There is no host, no port, or the host has no address.
+    /// Errors: there is no host, no port, or the host has no address.
     pub fn tcp(&self, text: &str, default_port: Option<u16>) -> Result<Endpoint, UrlError> {
         if text.contains('@') {
             return Err(UrlError::Credentials);
@@ -126,7 +123,6 @@ impl<'a> Location<'a> {
     }
 
     /// TLS towards this host, if it is asked for.
-    #[must_use]
     pub fn tls(&self, host: &str) -> Option<Tls> {
         let options = self.options;
         let server_name = options.server_name.clone().unwrap_or_else(|| host.to_owned());
@@ -135,9 +131,7 @@ impl<'a> Location<'a> {
 }
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`; the brackets are taken off.
-///
-/// # Errors
-/// The port is none.
+/// Errors: the port is none.
 pub fn split_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
     let (host, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
@@ -147,9 +141,7 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
 }
 
 /// What is no number is not shown: it may be a password that something is missing behind.
-///
-/// # Errors
-/// It is not a port from 1 to 65,535.
+/// Errors: it is not a port from 1 to 65,535.
 pub fn port_number(text: &str) -> Result<u16, UrlError> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let wrong = || if is_number { UrlError::Port(text.to_owned()) } else { UrlError::NoNumber };
@@ -157,9 +149,7 @@ pub fn port_number(text: &str) -> Result<u16, UrlError> {
 }
 
 /// The first address of a host.
-///
-/// # Errors
-/// It has none.
+/// Errors: it has none.
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, UrlError> {
     let failed = |cause: String| UrlError::Resolve { host: host.to_owned(), cause };
     let mut found = (host, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
@@ -167,9 +157,7 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, UrlError> {
 }
 
 /// The parts of `key=value&key=value`, values decoded.
-///
-/// # Errors
-/// A percent-encoding is broken.
+/// Errors: a percent-encoding is broken.
 pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, UrlError> {
     let parameters = parameters.split('&').filter(|parameter| !parameter.is_empty());
     parameters
@@ -185,9 +173,7 @@ pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, UrlError> {
 }
 
 /// `user:password@host`, decoded; either may be absent.
-///
-/// # Errors
-/// A percent-encoding is broken.
+/// Errors: a percent-encoding is broken.
 pub fn credentials(text: &str) -> Result<(Option<String>, Option<String>, &str), UrlError> {
     let Some((given, host)) = text.rsplit_once('@') else { return Ok((None, None, text)) };
     let (user, password) = given.split_once(':').map_or((given, None), |(user, password)| (user, Some(password)));
@@ -200,9 +186,7 @@ fn decode_password(text: &str) -> Result<String, UrlError> {
 }
 
 /// Takes percent-encoding off.
-///
-/// # Errors
-/// It is broken.
+/// Errors: it is broken.
 pub fn decode(text: &str) -> Result<String, UrlError> {
     let broken = || UrlError::Percent(text.to_owned());
     let mut bytes = Vec::with_capacity(text.len());
@@ -220,4 +204,23 @@ pub fn decode(text: &str) -> Result<String, UrlError> {
         rest = after;
     }
     String::from_utf8(bytes).map_err(|_| broken())
+}
+
+/// A URL or a request's target with [`HIDDEN`] in the place of parameters that are likely to be secret.
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
+    let Some((location, parameters)) = url.split_once('?') else { return url.to_owned() };
+    let parameters: Vec<String> = parameters.split('&').map(redacted_parameter).collect();
+    format!("{location}?{}", parameters.join("&"))
+}
+
+fn redacted_parameter(parameter: &str) -> String {
+    let is_secret = |key: &str| {
+        let key = key.to_ascii_lowercase();
+        ["pass", "pwd", "secret", "token"].iter().any(|word| key.contains(word))
+    };
+    match parameter.split_once('=') {
+        Some((key, _)) if is_secret(key) => format!("{key}={HIDDEN}"),
+        _ => parameter.to_owned(),
+    }
 }

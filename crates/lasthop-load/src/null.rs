@@ -6,11 +6,16 @@
 use std::{
     fs, io,
     net::Shutdown,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use rustix::{
+    buffer::spare_capacity,
+    event::epoll::{self, CreateFlags, Event, EventData, EventFlags},
+    io::Errno,
+};
 use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Type};
@@ -60,9 +65,7 @@ pub struct Step {
 impl Script {
     /// The script for the load of `spec`, whose real endpoint answered with `sample`. Whoever asks is let in: what
     /// authentication costs is not part of it.
-    ///
-    /// # Errors
-    /// The greeting of the protocol is not understood.
+    /// Errors: the greeting of the protocol is not understood.
     pub fn learn(spec: &Spec, sample: &Sample) -> Result<Self, Failure> {
         let tls_request = spec.protocol.tls_request().filter(|_| spec.endpoint.tls.is_some());
         Ok(Self {
@@ -143,8 +146,7 @@ pub struct NullServer {
 type Connections = Vec<Option<Conversation>>;
 
 impl NullServer {
-    /// # Errors
-    /// The address is taken or not usable, or TLS cannot be set up.
+    /// Errors: the address is taken or not usable, or TLS cannot be set up.
     pub fn bind(spec: NullSpec) -> Result<Self, NullError> {
         limits::lift_descriptors();
         let name = spec.address.socket_name()?;
@@ -160,7 +162,7 @@ impl NullServer {
         let bound = listener.local_addr().map_err(refused)?;
         let own_path = spec.address.path().map(Path::to_owned);
         let server = Self {
-            epoll: new_epoll()?,
+            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(io::Error::from)?,
             address: bound.as_socket().map_or_else(|| spec.address.clone(), Address::Tcp),
             own_path,
             script: spec.script,
@@ -168,39 +170,37 @@ impl NullServer {
             nodelay: spec.nodelay && spec.address.ip().is_some(),
             listener,
         };
-        server.watch(server.listener.as_raw_fd())?;
+        server.watch(&server.listener)?;
         Ok(server)
     }
 
     /// The address that is listened on, with the port that the kernel chose where 0 was asked for.
-    #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
     /// Lets another thread end [`NullServer::run`].
-    ///
-    /// # Errors
-    /// No descriptor is left.
+    /// Errors: no descriptor is left.
     pub fn stopper(&self) -> io::Result<NullStopper> {
         Ok(NullStopper(self.listener.try_clone()?))
     }
 
     /// Serves until stopped.
-    ///
-    /// # Errors
-    /// Waiting or accepting fails for good.
+    /// Errors: waiting or accepting fails for good.
     pub fn run(self) -> Result<(), NullError> {
         let mut connections = Connections::new();
         let mut buffer = vec![0; BUFFER];
-        // SAFETY: all-zero is a valid epoll_event.
-        let mut events: [libc::epoll_event; EVENTS] = unsafe { std::mem::zeroed() };
+        let mut events = Vec::with_capacity(EVENTS);
         loop {
-            for event in wait(&self.epoll, &mut events)? {
-                let fd = event.u64 as RawFd;
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(NullError::Broken(error.into())),
+            }
+            for Event { flags, data } in events.drain(..) {
+                let fd = data.u64() as RawFd;
                 if fd != self.listener.as_raw_fd() {
                     self.serve(&mut connections, fd, &mut buffer);
-                } else if event.events & libc::EPOLLHUP as u32 == 0 {
+                } else if !flags.contains(EventFlags::HUP) {
                     self.accept(&mut connections, &mut buffer)?;
                 } else {
                     // That is what shutting down a listener leads to.
@@ -226,8 +226,8 @@ impl NullServer {
             if self.nodelay {
                 socket.set_tcp_nodelay(true)?;
             }
+            self.watch(&socket)?;
             let fd = socket.as_raw_fd();
-            self.watch(fd)?;
             let slot = fd as usize;
             if connections.len() <= slot {
                 connections.resize_with(slot + 1, || None);
@@ -248,11 +248,9 @@ impl NullServer {
         }
     }
 
-    fn watch(&self, fd: RawFd) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
-        // SAFETY: both descriptors are open, and `event` is valid.
-        let done = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    fn watch(&self, fd: &impl AsFd) -> io::Result<()> {
+        let data = EventData::new_u64(fd.as_fd().as_raw_fd() as u64);
+        Ok(epoll::add(&self.epoll, fd, data, EventFlags::IN)?)
     }
 }
 
@@ -270,28 +268,6 @@ pub struct NullStopper(socket2::Socket);
 impl NullStopper {
     pub fn stop(&self) {
         let _ = self.0.shutdown(Shutdown::Both);
-    }
-}
-
-fn new_epoll() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn wait<'a>(epoll: &OwnedFd, events: &'a mut [libc::epoll_event; EVENTS]) -> io::Result<&'a [libc::epoll_event]> {
-    // SAFETY: `events` has room for as many events as the call is told.
-    let count = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), EVENTS as libc::c_int, -1) };
-    match usize::try_from(count) {
-        Ok(count) => Ok(&events[..count]),
-        Err(_) => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok(&[]),
-            error => Err(error),
-        },
     }
 }
 

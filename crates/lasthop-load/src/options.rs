@@ -96,7 +96,6 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    #[must_use]
     pub fn request(&self) -> Duration {
         Duration::from_nanos(self.request_ns)
     }
@@ -136,8 +135,7 @@ impl SpecError {
     }
 }
 
-/// # Errors
-/// The value is out of its range.
+/// Errors: the value is out of its range.
 pub fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), SpecError> {
     if (least..=most).contains(&value) { Ok(()) } else { Err(SpecError::OutOfRange { what, value, least, most }) }
 }

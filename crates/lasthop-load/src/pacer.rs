@@ -20,7 +20,6 @@ pub struct Pacer {
 
 impl Pacer {
     /// The pacer of worker `index` of `workers`.
-    #[must_use]
     pub fn new(open: &OpenLoop, index: u32, workers: u32) -> Self {
         let interval = f64::from(workers) * 1e9 / open.rate;
         let mut pacer = Self {
@@ -46,7 +45,6 @@ impl Pacer {
 
     /// When the next request is due.
     #[inline]
-    #[must_use]
     pub fn due(&self) -> u64 {
         self.due as u64
     }

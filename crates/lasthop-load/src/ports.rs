@@ -16,6 +16,8 @@ const FIRST_SHARE: u64 = 4;
 const RESERVE: f64 = 1.25;
 /// Age in seconds from which `tcp_tw_reuse` lets a port be used again.
 const REUSE_AFTER: u64 = 1;
+/// The same, with a margin for how coarsely the kernel counts it.
+const REUSE_AFTER_NS: u64 = 1_100_000_000;
 const TIME_WAIT_SECONDS: u64 = 60;
 
 /// Watches the ports towards one server over the trials of a case.
@@ -24,6 +26,8 @@ pub struct Ports {
     server: SocketAddr,
     /// Connections per second of the last trial.
     pace: Option<f64>,
+    /// When the trials of the last moments ended, and how many connections each opened.
+    recent: Vec<(u64, u64)>,
 }
 
 /// What the kernel says at one moment.
@@ -38,9 +42,8 @@ struct Reading {
 }
 
 impl Ports {
-    #[must_use]
     pub fn new(server: SocketAddr) -> Self {
-        Self { server, pace: None }
+        Self { server, pace: None, recent: Vec::new() }
     }
 
     /// Waits until a trial of `seconds` has ports enough, at most as long as `TIME_WAIT` lasts.
@@ -70,6 +73,9 @@ impl Ports {
 
     /// What a trial taught.
     pub fn after(&mut self, opened: u64, seconds: f64) {
+        let now = clock::now();
+        self.recent.retain(|(at, _)| now - at < REUSE_AFTER_NS);
+        self.recent.push((now, opened));
         self.pace = Some(opened as f64 / seconds.max(1e-9));
     }
 
@@ -81,16 +87,27 @@ impl Ports {
     }
 
     /// Ports left towards the server: at least as many as no socket at all uses, and counted one by one only where
-    /// that is less than `wanted`.
+    /// that is less than `wanted`. The table of a busy machine takes tens of milliseconds to read.
     fn left(&self, reading: Reading, wanted: u64) -> u64 {
         let surely = reading.range.saturating_sub(reading.time_wait + reading.in_use);
         if surely >= wanted {
             return surely;
         }
+        let reuse = reuses_early(self.server, &sysctl("tcp_tw_reuse"));
+        if let Some(left) = self.left_by_account(reading, clock::now()).filter(|left| reuse && *left >= wanted) {
+            return left;
+        }
         let table = if self.server.is_ipv6() { "tcp6" } else { "tcp" };
         let sockets = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
-        let reuse = reuses_early(self.server, &sysctl("tcp_tw_reuse"));
         reading.range.saturating_sub(taken(&sockets, self.server, reuse))
+    }
+
+    /// Where held ports serve again after a second: those that neither a socket in use nor a connection of a trial since
+    /// then has. Half of the range is left to others that talk to this server. `None` before the first trial.
+    fn left_by_account(&self, reading: Reading, now: u64) -> Option<u64> {
+        self.pace?;
+        let young = self.recent.iter().filter(|(at, _)| now - at < REUSE_AFTER_NS).map(|(_, opened)| opened);
+        Some((reading.range / 2).saturating_sub(young.sum::<u64>() + reading.in_use))
     }
 }
 
@@ -191,6 +208,10 @@ mod tests {
         assert_eq!(ports.wanted(28_000, 1.0), 7000);
         ports.after(2000, 0.5);
         assert_eq!(ports.wanted(28_000, 1.0), 5000);
+        let (reading, end) = (Reading { range: 28_000, time_wait: 27_000, in_use: 10 }, ports.recent[0].0);
+        assert_eq!(ports.left_by_account(reading, end + 1), Some(11_990));
+        assert_eq!(ports.left_by_account(reading, end + REUSE_AFTER_NS), Some(13_990), "they serve again");
+        assert_eq!(Ports::new("127.0.0.1:1".parse().unwrap()).left_by_account(reading, end), None);
         assert_eq!(ports.wanted(800, 1.0), 700);
     }
 }

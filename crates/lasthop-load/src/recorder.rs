@@ -42,11 +42,7 @@ pub struct Recorder {
     /// When a trial without any completion is over.
     latest: u64,
     measure_ns: u64,
-    requests: u64,
-    requests_total: u64,
-    bytes_received: u64,
-    opened: u64,
-    handshakes: TlsHandshakes,
+    counts: Counts,
     service: Tally,
     /// Replies that came in several pieces: the time to the first piece, and to the last. All others have one time.
     split_first: Tally,
@@ -56,47 +52,44 @@ pub struct Recorder {
     auth: Tally,
     response: Tally,
     lag: Tally,
-    scheduled: u64,
-    sent: u64,
-    errors: BTreeMap<ErrorClass, ErrorCount>,
     meter: CostMeter,
     before: CostSnapshot,
-    cost: DriverCost,
+}
+
+/// What one worker counts during a trial.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    pub requests: u64,
+    pub requests_total: u64,
+    pub bytes_received: u64,
+    pub opened: u64,
+    pub handshakes: TlsHandshakes,
+    pub scheduled: u64,
+    pub sent: u64,
+    pub errors: BTreeMap<ErrorClass, ErrorCount>,
+    pub cost: DriverCost,
 }
 
 /// What one worker yields.
 #[derive(Clone, Debug)]
 pub struct WorkerRecord {
     pub window_ns: u64,
-    pub requests: u64,
-    pub requests_total: u64,
-    pub bytes_received: u64,
-    pub opened: u64,
-    pub handshakes: TlsHandshakes,
+    pub counts: Counts,
     pub service: Histogram,
     /// Open loop only.
     pub response: Option<Histogram>,
     /// Open loop only.
     pub lag: Option<Histogram>,
-    pub scheduled: u64,
-    pub sent: u64,
     pub phases: Phases,
-    pub errors: BTreeMap<ErrorClass, ErrorCount>,
-    pub cost: DriverCost,
 }
 
 impl Recorder {
-    #[must_use]
     pub fn new(calls: Calls) -> Self {
         Self {
             window: Window::Shut { since: 0, at: 0 },
             latest: 0,
             measure_ns: 0,
-            requests: 0,
-            requests_total: 0,
-            bytes_received: 0,
-            opened: 0,
-            handshakes: TlsHandshakes::default(),
+            counts: Counts::default(),
             service: Tally::default(),
             split_first: Tally::default(),
             split_service: Tally::default(),
@@ -105,12 +98,8 @@ impl Recorder {
             auth: Tally::default(),
             response: Tally::default(),
             lag: Tally::default(),
-            scheduled: 0,
-            sent: 0,
-            errors: BTreeMap::new(),
             meter: CostMeter::new(calls),
             before: CostSnapshot::default(),
-            cost: DriverCost::default(),
         }
     }
 
@@ -120,20 +109,12 @@ impl Recorder {
         self.window = Window::WarmUp { opens };
         self.latest = opens.saturating_add(phases.measure_ns);
         self.measure_ns = phases.measure_ns;
-        self.requests = 0;
-        self.requests_total = 0;
-        self.bytes_received = 0;
-        self.opened = 0;
-        self.handshakes = TlsHandshakes::default();
-        self.scheduled = 0;
-        self.sent = 0;
+        self.counts = Counts::default();
         let Self { service, split_first, split_service, connect, tls, auth, response, lag, .. } = self;
         for tally in [service, split_first, split_service, connect, tls, auth, response, lag] {
             tally.clear();
         }
-        self.errors.clear();
         self.before = CostSnapshot::default();
-        self.cost = DriverCost::default();
     }
 
     /// `count` right answers, of `payload` bytes each: sent at `start`, first byte at `first`, whole at `end`.
@@ -141,7 +122,7 @@ impl Recorder {
     pub fn complete(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         match self.window {
             Window::Open { until, .. } if end < until => {
-                self.requests_total += u64::from(count);
+                self.counts.requests_total += u64::from(count);
                 self.count(start, first, end, payload, count);
             }
             _ => (0..count).for_each(|_| self.complete_at_edge(start, first, end, payload)),
@@ -151,7 +132,7 @@ impl Recorder {
     /// A right answer of a unit of several requests; [`Recorder::complete_unit`] follows the last one.
     #[inline]
     pub fn answered(&mut self) {
-        self.requests_total += 1;
+        self.counts.requests_total += 1;
     }
 
     /// A unit of `count` right answers with `payload` bytes in all, on a connection of its own: its connect began at
@@ -161,7 +142,7 @@ impl Recorder {
         match self.window {
             Window::Open { since, until } => {
                 self.count(start, first, end, payload, 1);
-                self.requests += u64::from(count) - 1;
+                self.counts.requests += u64::from(count) - 1;
                 if end >= until {
                     self.shut(since, end);
                 }
@@ -179,8 +160,8 @@ impl Recorder {
     #[inline]
     fn count(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         let count = u64::from(count);
-        self.requests += count;
-        self.bytes_received += count * payload;
+        self.counts.requests += count;
+        self.counts.bytes_received += count * payload;
         self.service.record_n(end.saturating_sub(start), count);
         if first != end {
             self.split_service.record_n(end.saturating_sub(start), count);
@@ -191,7 +172,7 @@ impl Recorder {
     /// An answer that may open or shut the window.
     #[cold]
     fn complete_at_edge(&mut self, start: u64, first: u64, end: u64, payload: u64) {
-        self.requests_total += 1;
+        self.counts.requests_total += 1;
         match self.window {
             Window::Open { since, until } => {
                 self.count(start, first, end, payload, 1);
@@ -215,7 +196,7 @@ impl Recorder {
 
     /// A right answer to a request that was due at `due` and sent at `start`.
     pub fn complete_due(&mut self, due: u64, start: u64, first: u64, end: u64, payload: u64) {
-        self.requests_total += 1;
+        self.counts.requests_total += 1;
         if self.is_counted(due) {
             self.count(start, first, end, payload, 1);
             self.response.record(end.saturating_sub(due));
@@ -225,19 +206,19 @@ impl Recorder {
     /// A request that was due at `due` is sent at `now`.
     pub fn sent(&mut self, due: u64, now: u64) {
         if self.is_counted(due) {
-            if self.scheduled == 0 {
+            if self.counts.scheduled == 0 {
                 self.before = self.meter.read();
             }
-            self.scheduled += 1;
-            self.sent += 1;
+            self.counts.scheduled += 1;
+            self.counts.sent += 1;
             self.lag.record(now.saturating_sub(due));
         }
     }
 
     /// The measure phase of an open loop is over; so many requests that were due within it were never sent.
     pub fn missed(&mut self, count: u64) {
-        self.scheduled += count;
-        self.cost = self.meter.read().since(&self.before);
+        self.counts.scheduled += count;
+        self.counts.cost = self.meter.read().since(&self.before);
     }
 
     fn is_counted(&self, due: u64) -> bool {
@@ -246,21 +227,21 @@ impl Recorder {
 
     fn shut(&mut self, since: u64, at: u64) {
         self.window = Window::Shut { since, at };
-        self.cost = self.meter.read().since(&self.before);
+        self.counts.cost = self.meter.read().since(&self.before);
     }
 
     /// A TLS handshake is over.
     pub fn shook_hands(&mut self, resumed: bool) {
         if resumed {
-            self.handshakes.resumed += 1;
+            self.counts.handshakes.resumed += 1;
         } else {
-            self.handshakes.full += 1;
+            self.counts.handshakes.full += 1;
         }
     }
 
     /// A connection was opened.
     pub fn opened(&mut self, connect_ns: u64, tls_ns: Option<u64>, auth_ns: Option<u64>) {
-        self.opened += 1;
+        self.counts.opened += 1;
         if matches!(self.window, Window::Open { .. } | Window::Scheduled { .. }) {
             self.connect.record(connect_ns);
             if let Some(tls_ns) = tls_ns {
@@ -274,7 +255,7 @@ impl Recorder {
 
     /// So many requests failed together, or a connection did.
     pub fn fail(&mut self, failure: &Failure, count: u64) {
-        let entry = self.errors.entry(failure.class);
+        let entry = self.counts.errors.entry(failure.class);
         entry.or_insert_with(|| ErrorCount { count: 0, first: failure.message.clone() }).count += count;
     }
 
@@ -294,13 +275,11 @@ impl Recorder {
 
     /// Whether the window is shut: no further request is sent.
     #[inline]
-    #[must_use]
     pub fn is_shut(&self) -> bool {
         matches!(self.window, Window::Shut { .. })
     }
 
     /// Whether the time is over although no completion says so: asked where an answer failed to come.
-    #[must_use]
     pub fn is_expired(&self, now: u64) -> bool {
         match self.window {
             Window::WarmUp { .. } => now >= self.latest,
@@ -310,7 +289,6 @@ impl Recorder {
     }
 
     /// When the time is over if nothing completes any more.
-    #[must_use]
     pub fn expires_at(&self) -> u64 {
         match self.window {
             Window::WarmUp { .. } => self.latest,
@@ -332,23 +310,15 @@ impl Recorder {
         let service = self.service.to_histogram();
         WorkerRecord {
             window_ns: at - since,
-            requests: self.requests,
-            requests_total: self.requests_total,
-            bytes_received: self.bytes_received,
-            opened: self.opened,
-            handshakes: self.handshakes,
+            counts: std::mem::take(&mut self.counts),
             response: present(&self.response),
             lag: present(&self.lag),
-            scheduled: self.scheduled,
-            sent: self.sent,
             phases: Phases {
                 connect: present(&self.connect),
                 tls: present(&self.tls),
                 auth: present(&self.auth),
                 first_byte: self.first_byte(&service),
             },
-            errors: std::mem::take(&mut self.errors),
-            cost: self.cost,
             service,
         }
     }
@@ -368,9 +338,8 @@ impl Recorder {
 /// worker that is its window itself.
 ///
 /// When no worker completed a request within its window, `requests` is 0 and there is no rate.
-#[must_use]
 pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> TrialResult {
-    let requests: u64 = records.iter().map(|record| record.requests).sum();
+    let requests: u64 = records.iter().map(|record| record.counts.requests).sum();
     let empty = TrialResult::empty(engine, common_window(&records, requests));
     let mut result = TrialResult { requests, offered: offered(&records, model), ..empty };
     for record in records {
@@ -382,7 +351,11 @@ pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> TrialR
 fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
     let Model::Open(open) = model else { return None };
     let sum = |count: fn(&WorkerRecord) -> u64| records.iter().map(count).sum();
-    Some(Offered { rate: open.rate, scheduled: sum(|record| record.scheduled), sent: sum(|record| record.sent) })
+    Some(Offered {
+        rate: open.rate,
+        scheduled: sum(|record| record.counts.scheduled),
+        sent: sum(|record| record.counts.sent),
+    })
 }
 
 fn common_window(records: &[WorkerRecord], requests: u64) -> u64 {
@@ -394,19 +367,19 @@ fn common_window(records: &[WorkerRecord], requests: u64) -> u64 {
     {
         return first.window_ns.max(1);
     }
-    let counted = records.iter().filter(|record| record.requests > 0);
-    let rate: f64 = counted.map(|record| record.requests as f64 / record.window_ns.max(1) as f64).sum();
+    let counted = records.iter().filter(|record| record.counts.requests > 0);
+    let rate: f64 = counted.map(|record| record.counts.requests as f64 / record.window_ns.max(1) as f64).sum();
     (requests as f64 / rate).round().max(1.0) as u64
 }
 
 fn add(result: &mut TrialResult, record: WorkerRecord) {
-    result.requests_total += record.requests_total;
-    result.bytes_received += record.bytes_received;
-    result.connections_opened += record.opened;
-    if record.handshakes != TlsHandshakes::default() {
+    result.requests_total += record.counts.requests_total;
+    result.bytes_received += record.counts.bytes_received;
+    result.connections_opened += record.counts.opened;
+    if record.counts.handshakes != TlsHandshakes::default() {
         let sum = result.tls_handshakes.get_or_insert_default();
-        sum.full += record.handshakes.full;
-        sum.resumed += record.handshakes.resumed;
+        sum.full += record.counts.handshakes.full;
+        sum.resumed += record.counts.handshakes.resumed;
     }
     join(&mut result.service_time, Some(record.service));
     join(&mut result.response_time, record.response);
@@ -415,8 +388,8 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     join(&mut result.phases.tls, record.phases.tls);
     join(&mut result.phases.auth, record.phases.auth);
     join(&mut result.phases.first_byte, record.phases.first_byte);
-    add_errors(&mut result.errors, record.errors);
-    result.cost += record.cost;
+    add_errors(&mut result.errors, record.counts.errors);
+    result.cost += record.counts.cost;
 }
 
 fn join(into: &mut Option<Histogram>, other: Option<Histogram>) {
@@ -455,8 +428,8 @@ mod tests {
         assert!(recorder.is_shut());
         recorder.complete(1130, 1135, 1140, 3, 1);
         let record = recorder.finish(5000);
-        assert_eq!((record.window_ns, record.requests, record.requests_total), (1010, 3, 6));
-        assert_eq!((record.service.count(), record.bytes_received), (3, 9));
+        assert_eq!((record.window_ns, record.counts.requests, record.counts.requests_total), (1010, 3, 6));
+        assert_eq!((record.service.count(), record.counts.bytes_received), (3, 9));
     }
 
     #[test]
@@ -469,8 +442,8 @@ mod tests {
             }
             let (one, run) = (one.finish(5000), run.finish(5000));
             assert_eq!(
-                (one.requests, one.requests_total, one.window_ns),
-                (run.requests, run.requests_total, run.window_ns)
+                (one.counts.requests, one.counts.requests_total, one.window_ns),
+                (run.counts.requests, run.counts.requests_total, run.window_ns)
             );
             assert_eq!((one.service, one.phases.first_byte), (run.service, run.phases.first_byte));
         }
@@ -493,7 +466,7 @@ mod tests {
         assert!(!recorder.is_expired(1119));
         assert!(recorder.is_expired(1120));
         let record = recorder.finish(3120);
-        assert_eq!((record.window_ns, record.requests), (3000, 1));
+        assert_eq!((record.window_ns, record.counts.requests), (3000, 1));
     }
 
     #[test]
@@ -508,7 +481,7 @@ mod tests {
         // A unit that broke off: its answers are work of the servers all the same.
         recorder.answered();
         let record = recorder.finish(9000);
-        assert_eq!((record.requests, record.requests_total, record.bytes_received), (6, 16, 10));
+        assert_eq!((record.counts.requests, record.counts.requests_total, record.counts.bytes_received), (6, 16, 10));
         assert_eq!((record.window_ns, record.service.count(), record.service.max()), (1050, 2, 800));
         assert_eq!(record.phases.first_byte.unwrap().max(), 10);
     }
@@ -520,7 +493,7 @@ mod tests {
         closed.complete(600, 605, 720, 3, 1);
         assert!(closed.is_shut());
         let record = closed.finish(5000);
-        assert_eq!((record.window_ns, record.requests), (600, 2));
+        assert_eq!((record.window_ns, record.counts.requests), (600, 2));
 
         let mut open = Recorder::new(Calls::default());
         open.start_scheduled(1000, PHASES);
@@ -529,11 +502,11 @@ mod tests {
         open.cut_short(1600);
         assert_eq!(open.expires_at(), 1600);
         let record = open.finish(9000);
-        assert_eq!((record.window_ns, record.requests, record.scheduled), (500, 1, 1));
+        assert_eq!((record.window_ns, record.counts.requests, record.counts.scheduled), (500, 1, 1));
 
         let mut early = recorder(&[50]);
         early.cut_short(60);
-        assert_eq!(early.finish(70).requests, 0);
+        assert_eq!(early.finish(70).counts.requests, 0);
     }
 
     #[test]
@@ -542,7 +515,7 @@ mod tests {
         recorder.fail(&Failure::timeout("reply"), 1);
         assert!(recorder.is_expired(1100));
         let record = recorder.finish(1100);
-        assert_eq!((record.requests, record.requests_total), (0, 1));
+        assert_eq!((record.counts.requests, record.counts.requests_total), (0, 1));
         let result = merge(vec![record], Engine::Blocking, Model::Closed);
         assert_eq!((result.requests, result.error_total()), (0, 1));
     }
@@ -569,8 +542,8 @@ mod tests {
         }
         recorder.missed(3);
         let record = recorder.finish(9000);
-        assert_eq!((record.requests, record.requests_total, record.bytes_received), (2, 4, 4));
-        assert_eq!((record.scheduled, record.sent, record.window_ns), (5, 2, 1000));
+        assert_eq!((record.counts.requests, record.counts.requests_total, record.counts.bytes_received), (2, 4, 4));
+        assert_eq!((record.counts.scheduled, record.counts.sent, record.window_ns), (5, 2, 1000));
         let max = |histogram: Option<Histogram>| histogram.unwrap().max();
         assert_eq!((record.service.max(), max(record.response), max(record.lag)), (350, 401, 51));
     }

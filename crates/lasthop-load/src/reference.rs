@@ -6,9 +6,7 @@ use crate::{failure::Failure, protocol::Protocol, sample, spec::Spec};
 /// The protocol of `spec` with what its endpoint answers as the expectation, as far as two replies agree.
 /// An expectation that `spec` has already must hold for both. Protocols of lasthop's own server know their answers anyway.
 /// Once `go_on` says no, this ends with an error of no account.
-///
-/// # Errors
-/// As of a load: no connection, or a wrong answer.
+/// Errors: as of a load: no connection, or a wrong answer.
 pub fn learn(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Protocol, Failure> {
     let mut protocol = spec.protocol.clone();
     if !protocol.kind().own {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::AddAssign};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{histogram::Histogram, options::Engine};
+use crate::{histogram::Histogram, options::Engine, speed::Speed};
 
 /// Why a request did not yield a right answer. An error is counted here and never as a fast request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -80,7 +80,6 @@ pub struct DriverCost {
 
 impl DriverCost {
     /// CPU time, user and system, in nanoseconds.
-    #[must_use]
     pub fn cpu_ns(&self) -> u64 {
         self.user_ns + self.system_ns
     }
@@ -141,14 +140,13 @@ pub struct Offered {
 impl Offered {
     /// Whether at least 99 % of the scheduled requests were sent. A rate that was not reached is a failed check: the
     /// latencies are then those of an overloaded case.
-    #[must_use]
     pub fn is_reached(&self) -> bool {
         self.sent as f64 >= 0.99 * self.scheduled as f64
     }
 }
 
 /// The record of one trial on one case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrialResult {
     /// Monotonic nanoseconds of the measure phase. Closed loop: from the first completed request after the warm-up to
@@ -192,6 +190,9 @@ pub struct TrialResult {
     /// What a foreign tool says of its latencies; `None` where lasthop drove, whose histograms say more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<Box<Reported>>,
+    /// What the driver's CPU was able to do; `None` in records of earlier versions and of drivers that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<Speed>,
 }
 
 /// Latencies of a trial as a foreign tool prints them, in nanoseconds. What it does not print is `None`. They cannot be
@@ -214,48 +215,26 @@ pub struct Reported {
 
 impl TrialResult {
     /// A trial of `elapsed_ns` in which nothing happened.
-    #[must_use]
     pub fn empty(engine: Engine, elapsed_ns: u64) -> Self {
-        Self {
-            elapsed_ns,
-            requests: 0,
-            requests_total: 0,
-            bytes_received: 0,
-            service_time: None,
-            response_time: None,
-            lag: None,
-            offered: None,
-            ports: None,
-            tls_handshakes: None,
-            phases: Phases::default(),
-            errors: BTreeMap::new(),
-            connections_opened: 0,
-            cost: DriverCost::default(),
-            engine,
-            reported: None,
-        }
+        Self { elapsed_ns, engine, ..Self::default() }
     }
 
     /// Right answers per second of the measure phase.
-    #[must_use]
     pub fn throughput(&self) -> f64 {
         self.requests as f64 * 1e9 / self.elapsed_ns as f64
     }
 
     /// The latencies that users of the service see: for an open loop the response time, which counts from when a request
     /// was due; for a closed one the service time. `None` when the driver has none.
-    #[must_use]
     pub fn latency(&self) -> Option<&Histogram> {
         if self.offered.is_some() { self.response_time.as_ref() } else { self.service_time.as_ref() }
     }
 
-    #[must_use]
     pub fn error_total(&self) -> u64 {
         self.errors.values().map(|error| error.count).sum()
     }
 
     /// The driver's CPU time as a share of the measure phase; 1.0 is one whole core.
-    #[must_use]
     pub fn driver_load(&self) -> f64 {
         self.cost.cpu_ns() as f64 / self.elapsed_ns as f64
     }

@@ -60,7 +60,6 @@ fn one() -> u32 {
 
 impl Spec {
     /// One kept connection in a closed loop, every option at its default.
-    #[must_use]
     pub fn new(endpoint: Endpoint, protocol: Protocol) -> Self {
         Self {
             endpoint,
@@ -79,9 +78,7 @@ impl Spec {
     }
 
     /// Checks everything that can be known without opening a socket.
-    ///
-    /// # Errors
-    /// The first value that cannot be carried out, with its range.
+    /// Errors: the first value that cannot be carried out, with its range.
     pub fn validate(&self) -> Result<(), SpecError> {
         within("connections", self.connections.into(), 1, 65_535)?;
         within("threads", self.threads.into(), 1, 1_024)?;
@@ -113,7 +110,6 @@ impl Spec {
     }
 
     /// Whether a worker is to wait awake, beyond what an open loop does by itself.
-    #[must_use]
     pub fn spins(&self) -> bool {
         self.spin_ns.is_some_and(|spin| spin > 0)
     }
@@ -159,21 +155,17 @@ impl Spec {
     }
 
     /// What makes the exchanges of one thread. `self` is valid: what cannot be encoded is refused before.
-    ///
-    /// # Errors
-    /// A text of the request cannot be encoded.
+    /// Errors: a text of the request cannot be encoded.
     pub fn factory(&self) -> io::Result<Factory> {
         self.protocol.factory(self.usage())
     }
 
     /// Whether a connection is to be closed after each reply, or after each unit of requests.
-    #[must_use]
     pub fn closes_each_time(&self) -> bool {
         self.reuse == Reuse::PerRequest || self.protocol.closes_each_time()
     }
 
     /// Whether the server closes after each reply because the request tells it to.
-    #[must_use]
     pub fn tells_to_close(&self) -> bool {
         self.usage().reuse == Reuse::PerRequest && self.protocol.can_tell_to_close()
     }

@@ -27,7 +27,6 @@ impl Tally {
         self.total += count;
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
@@ -39,7 +38,6 @@ impl Tally {
         }
     }
 
-    #[must_use]
     pub fn to_histogram(&self) -> Histogram {
         match self.is_empty() {
             true => Histogram::new(),
@@ -48,7 +46,6 @@ impl Tally {
     }
 
     /// The same with durations that are a part of it exchanged for others.
-    #[must_use]
     pub fn exchanged(&self, part: &Self, others: &Self) -> Histogram {
         let counts = self.counts.iter().zip(&*part.counts).zip(&*others.counts);
         Histogram::of_counts(counts.map(|((all, part), others)| all - part + others).enumerate())

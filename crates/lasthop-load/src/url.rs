@@ -5,16 +5,16 @@
 //! | `SCHEME://host[:port]…` | over TCP |
 //! | `SCHEME+unix:/path.sock…` | over a Unix socket; `@name` is an abstract one |
 //! | `SCHEME+tls://…`, `SCHEME+tls+unix:…` | with TLS |
+//! | `unix:/path.sock…` | HTTP over a Unix socket |
 
 pub use crate::location::{UrlError, UrlOptions};
 use crate::{
     address::Endpoint,
-    location::Location,
+    location::{HIDDEN, Location, without_secrets},
     protocol::{PROTOCOLS, Protocol},
 };
 
 /// The URL as it may be shown and kept, with `***` in the place of each password. It need not be one that is understood.
-#[must_use]
 pub fn redacted(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = url.split_at(start);
@@ -29,34 +29,18 @@ pub fn redacted(url: &str) -> String {
         Some((colon, at)) => format!("{scheme}{}:{HIDDEN}{}", &rest[..colon], &rest[at..]),
         None => url.to_owned(),
     };
-    let Some((location, parameters)) = shown.split_once('?') else { return shown };
-    let parameters: Vec<String> = parameters.split('&').map(redacted_parameter).collect();
-    format!("{location}?{}", parameters.join("&"))
-}
-
-/// What stands for a password.
-const HIDDEN: &str = "***";
-
-fn redacted_parameter(parameter: &str) -> String {
-    let is_secret = |key: &str| {
-        let key = key.to_ascii_lowercase();
-        ["pass", "pwd", "secret", "token"].iter().any(|word| key.contains(word))
-    };
-    match parameter.split_once('=') {
-        Some((key, _)) if is_secret(key) => format!("{key}={HIDDEN}"),
-        _ => parameter.to_owned(),
-    }
+    without_secrets(&shown)
 }
 
 /// Reads a URL. Host names are looked up; the first address counts.
-///
-/// # Errors
-/// What is wrong, and how it should look.
+/// Errors: what is wrong, and how it should look.
 pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), UrlError> {
     // What follows a colon and begins with a digit is a port: `localhost:8000` has no scheme.
     let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
     let split = url.split_once(':').filter(|(_, rest)| !is_port(rest));
     let (scheme, rest) = split.ok_or_else(|| UrlError::NoScheme(redacted(url)))?;
+    // HTTP is what most people mean by a bare socket.
+    let scheme = if scheme == "unix" { "http+unix" } else { scheme };
     let mut words = scheme.split('+');
     let first = words.next().unwrap_or_default();
     let mut location = Location { scheme: first, is_socket: false, is_secure: false, rest, options };
@@ -113,6 +97,17 @@ mod tests {
             ("http+unix:/run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
             ("http+unix:/a:b.sock:/u", Address::Unix("/a:b.sock".into()), "/u", false),
             ("http+unix://%2Frun%2Fapp.sock/uri", Address::Unix("/run/app.sock".into()), "/uri", false),
+            ("http+unix:///run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
+            ("http+unix:///run/app.sock:/uri", Address::Unix("/run/app.sock".into()), "/uri", false),
+            ("http+unix://%2Frun%2Fapp.sock", Address::Unix("/run/app.sock".into()), "/", false),
+            ("http://unix:/run/app.sock:/", Address::Unix("/run/app.sock".into()), "/", false),
+            ("http://unix:/run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
+            ("https://unix:/run/app.sock:/uri", Address::Unix("/run/app.sock".into()), "/uri", true),
+            ("http://unix:@app:/uri", Address::Abstract("app".into()), "/uri", false),
+            ("unix:/run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
+            ("unix:/run/app.sock:/uri", Address::Unix("/run/app.sock".into()), "/uri", false),
+            ("unix:///run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
+            ("unix:@app", Address::Abstract("app".into()), "/", false),
             ("https+unix:@app:/", Address::Abstract("app".into()), "/", true),
         ] {
             let (endpoint, protocol) = read(url).unwrap_or_else(|error| panic!("{url}: {error}"));

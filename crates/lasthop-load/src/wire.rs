@@ -91,9 +91,7 @@ pub enum WireError {
 }
 
 /// Reads the next line that is not blank; `None` at the end of the input.
-///
-/// # Errors
-/// The input cannot be read, or the line is not the JSON of a `T`.
+/// Errors: the input cannot be read, or the line is not the JSON of a `T`.
 pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<Option<T>, WireError> {
     let mut line = String::new();
     while input.read_line(&mut line)? > 0 {
@@ -110,9 +108,7 @@ pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<Option
 }
 
 /// Writes `message` as one line and flushes it.
-///
-/// # Errors
-/// The output is closed or full.
+/// Errors: the output is closed or full.
 pub fn write_line<T: Serialize>(output: &mut impl Write, message: &T) -> Result<(), WireError> {
     let mut line = serde_json::to_vec(message).map_err(WireError::Unwritable)?;
     line.push(b'\n');

@@ -90,20 +90,17 @@ pub struct TlsFiles {
 }
 
 /// Name of the server number `index` of a service, from 0: `thin`, `thin-2`, `thin-3`.
-#[must_use]
 pub fn server_name(service: &str, index: usize) -> String {
     if index == 0 { service.to_owned() } else { format!("{service}-{}", index + 1) }
 }
 
 /// The service that a server belongs to. Names of services have no `-`.
-#[must_use]
 pub fn service_of(server: &str) -> &str {
     server.split('-').next().unwrap_or(server)
 }
 
 impl ServiceBinding {
     /// The address that clients connect to.
-    #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         let tls = self.tls.as_ref().map(|files| Tls {
             authority: Some(files.authority.clone()),

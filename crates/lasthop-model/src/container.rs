@@ -46,7 +46,6 @@ pub enum Publish {
 impl RenderedContainer {
     /// The limits, which must be equal in a comparison, as text; `None` without limits. Settings of the network namespace
     /// belong to the path, because not every path has its own namespace.
-    #[must_use]
     pub fn limits(&self) -> Option<String> {
         let mut text = String::new();
         for (name, limit) in [("cpus", &self.cpus), ("memory", &self.memory)] {

@@ -85,7 +85,6 @@ impl FromStr for Login {
 
 impl DriverAt {
     /// File of the namespace; `None` for other places.
-    #[must_use]
     pub fn namespace_file(&self) -> Option<PathBuf> {
         match self {
             // An absolute path takes the folder's place.
@@ -153,7 +152,6 @@ pub struct ToolChoice {
 }
 
 impl ToolChoice {
-    #[must_use]
     pub fn plain(tool: impl Into<String>) -> Self {
         Self { tool: tool.into(), flags: Vec::new(), count: None }
     }

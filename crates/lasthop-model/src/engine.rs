@@ -14,7 +14,6 @@ impl EngineKind {
     /// In the order in which they are tried.
     pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Podman => "podman",

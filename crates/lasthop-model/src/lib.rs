@@ -6,6 +6,8 @@
 //! | [`program`], [`manager`] | an executable: how to find it, and what installs it |
 //! | [`binding`] | the places and addresses that a run gives to its services |
 //! | [`service`], [`container`] | a service with everything filled in |
+//! | [`place`] | how and where a service was started |
+//! | [`quantity`] | durations and shares as people write them |
 //! | [`engine`] | container engines |
 //! | [`driver`] | who drives, and where |
 //! | [`observation`] | what the machine did during a trial |
@@ -18,7 +20,9 @@ pub mod engine;
 pub mod level;
 pub mod manager;
 pub mod observation;
+pub mod place;
 pub mod program;
+pub mod quantity;
 pub mod rate;
 pub mod record;
 pub mod selection;

@@ -121,14 +121,12 @@ pub static MANAGERS: [&Manager; 5] = [
 
 impl Manager {
     /// The words of a command about these packages.
-    #[must_use]
     pub fn command<'a>(words: &[&str], names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
         words.iter().map(ToString::to_string).chain(names.into_iter().cloned()).collect()
     }
 }
 
 /// What to install by hand, because no name of it is known for this manager.
-#[must_use]
 pub fn unnamed(packages: &Packages, manager: Option<&Manager>) -> Option<String> {
     if packages.system.is_empty() || manager.is_some_and(|manager| packages.system.contains_key(manager.name)) {
         return None;

@@ -91,7 +91,6 @@ pub struct NetworkCounters {
 
 impl NetworkCounters {
     /// The sum with another namespace.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             tcp_opened: self.tcp_opened + other.tcp_opened,
@@ -155,4 +154,9 @@ pub enum InContainer {
     Alone,
     /// That of the roles that it started, too.
     WithOthers,
+}
+
+/// `client → docker-proxy (pid 41) → …`
+pub fn path(hops: &[String]) -> String {
+    std::iter::once("client").chain(hops.iter().map(String::as_str)).collect::<Vec<_>>().join(" → ")
 }

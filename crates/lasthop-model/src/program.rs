@@ -38,7 +38,6 @@ pub struct Packages {
 
 impl Packages {
     /// Names for this package manager; none if there is none.
-    #[must_use]
     pub fn of(&self, manager: &str) -> &[String] {
         self.system.get(manager).map_or(&[], Vec::as_slice)
     }

@@ -27,7 +27,6 @@ pub struct NoRate(String);
 
 impl Rate {
     /// What the driver is told. The round adds the seed.
-    #[must_use]
     pub fn model(self, arrivals: Arrivals) -> Model {
         if self.0 > 0.0 { Model::Open(OpenLoop { rate: self.0, arrivals, seed: 0 }) } else { Model::Closed }
     }
@@ -64,7 +63,6 @@ impl fmt::Display for Rate {
 }
 
 /// How requests are spread over time, by its name.
-#[must_use]
 pub fn arrivals(text: &str) -> Option<Arrivals> {
     match text.trim() {
         CONSTANT => Some(Arrivals::Constant),
@@ -73,7 +71,6 @@ pub fn arrivals(text: &str) -> Option<Arrivals> {
     }
 }
 
-#[must_use]
 pub fn arrivals_name(arrivals: Arrivals) -> &'static str {
     match arrivals {
         Arrivals::Constant => CONSTANT,

@@ -3,15 +3,17 @@
 //! ```text
 //! run.json           RunHeader       written once, before the first service starts
 //! environment.json   Environment     written when the first round is up: then all versions are known
-//! trials.jsonl       TrialRecord     one line per trial, written before the next trial starts, synced to disk before
-//! the next round end.json           RunEnd          written last; missing if the run was cut off; removed when a run
-//! is resumed headline.txt       text            the result in one sentence, for `lasthop runs`; exists as long as
-//! end.json does services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
+//! trials.jsonl       TrialRecord     one line per trial, written before the next trial ends, synced before the next round
+//! end.json           RunEnd          written last; missing if the run was cut off; removed when a run is resumed
+//! headline.txt       text            the result in one sentence, for `lasthop runs`; exists as long as end.json does
+//! services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
 //! ```
 //!
 //! History of [`VERSION`]:
 //! - 1: the first.
 //! - 2: memcached; fields that records of version 1 may lack have defaults.
+//! - 3: the speed of the driver's CPU; rounds with a number of blocks of their own, and cases that have left; endpoints
+//!   that lasthop did not start.
 
 use std::{
     collections::BTreeMap,
@@ -42,7 +44,7 @@ use crate::{
 };
 
 /// Increase this with every change that an older lasthop cannot read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// `run.json`: what was planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,9 +66,54 @@ pub struct RunHeader {
     /// Quantities that follow from several cases.
     #[serde(default)]
     pub derived: Vec<DerivedPlan>,
+    /// The endpoints of `lasthop compare`, whose servers lasthop did not start; `None` in a run of an experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<Given>,
     /// What `lasthop resume` needs; `None` for runs of `lasthop repro`, which repeats studies as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+}
+
+/// Endpoints that are there already.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    /// By case; the first is the reference.
+    pub endpoints: IndexMap<String, GivenEndpoint>,
+    /// Command for a shell that restarts their servers between rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<String>,
+    /// Processes by role, where the user names them.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub pids: IndexMap<String, i32>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GivenEndpoint {
+    /// As typed, without passwords.
+    pub url: String,
+    /// With `***` in the place of what is secret, in a record.
+    pub spec: Spec,
+    /// The program that listens there, if that could be found out.
+    pub server: Option<String>,
+    /// In what its replies differ from the reference's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<String>,
+    /// Whether the specification holds secrets, which no record has.
+    pub secret: bool,
+}
+
+impl Given {
+    /// As it is recorded.
+    #[must_use]
+    pub fn without_secrets(mut self) -> Self {
+        for endpoint in self.endpoints.values_mut() {
+            endpoint.secret = endpoint.spec.protocol.hide_secrets();
+        }
+        self
+    }
 }
 
 /// Digests by the name of what they are of.
@@ -117,7 +164,6 @@ pub enum Derivation {
 
 impl Derivation {
     /// The cases that it follows from.
-    #[must_use]
     pub fn cases(&self) -> Vec<&String> {
         match self {
             Self::Difference { of, minus } => vec![of, minus],
@@ -156,8 +202,9 @@ pub struct Settings {
     pub margin: f64,
     pub trial_ns: u64,
     pub warm_up_ns: u64,
-    /// Blocks per round.
-    pub blocks: u32,
+    /// Blocks per round; `None` if lasthop chooses them by what a start costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u32>,
     /// Whether every reference case runs twice, under two names, and nothing else.
     pub aa: bool,
     pub placement: Placement,
@@ -189,7 +236,6 @@ pub enum Placement {
 
 impl Placement {
     /// The driver's CPUs; none if the scheduler decides.
-    #[must_use]
     pub fn driver_cpus(&self) -> &[u32] {
         match self {
             Self::Free => &[],
@@ -199,7 +245,6 @@ impl Placement {
     }
 
     /// The services' CPUs; none if the scheduler decides.
-    #[must_use]
     pub fn service_cpus(&self) -> &[u32] {
         match self {
             Self::Free => &[],
@@ -264,7 +309,6 @@ pub struct LoadSummary {
 
 impl LoadSummary {
     /// Whether requests are sent on schedule, without waiting for replies.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.rate.is_some()
     }
@@ -376,6 +420,12 @@ pub struct RoundRecord {
     /// in the first round, and only for protocols whose servers do more than that.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub headroom: IndexMap<String, f64>,
+    /// How many blocks it was to have; in records of earlier versions as many as the settings say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u32>,
+    /// Cases that take no more turns, because their comparisons are as precise as asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
 }
 
 /// A [`CaseProof`]. Rounds that saw the same may share it in memory.
@@ -432,7 +482,6 @@ pub struct CaseProof {
 impl CaseProof {
     /// Whether the two are the same except for the path, name or port of the server and the seed of an open loop, which
     /// are new in every round.
-    #[must_use]
     pub fn says_the_same(&self, other: &Self) -> bool {
         let (ours, theirs) = (&self.spec.endpoint.address, &other.spec.endpoint.address);
         let same_kind = ours.is_like(theirs);

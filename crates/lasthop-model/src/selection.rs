@@ -16,7 +16,6 @@ pub const TRANSPORT: &str = "transport";
 pub const PATH: &str = "path";
 
 /// Name of the factor under comparison: an experiment has exactly one of the two.
-#[must_use]
 pub fn compared<T>(factors: &IndexMap<String, T>) -> &'static str {
     if factors.contains_key(PATH) { PATH } else { TRANSPORT }
 }

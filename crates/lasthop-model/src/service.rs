@@ -1,6 +1,9 @@
 //! A service with everything filled in, as the plan hands it on to those who start it.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
 
 use indexmap::IndexMap;
 use lasthop_load::spec::Endpoint;
@@ -44,7 +47,6 @@ pub struct Export {
 
 impl Export {
     /// Whether it is a part to copy into a configuration, rather than a server to start.
-    #[must_use]
     pub fn is_excerpt(&self) -> bool {
         !self.blocks.is_empty() || !self.files.is_empty()
     }
@@ -73,4 +75,9 @@ pub struct Stop {
     pub signal: String,
     /// After this time the whole process group is killed.
     pub timeout: Duration,
+}
+
+/// Whether a relative path stays inside its folder.
+pub fn stays_inside(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(_)))
 }

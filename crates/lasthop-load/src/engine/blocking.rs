@@ -37,9 +37,7 @@ pub struct Blocking {
 
 impl Blocking {
     /// Another thread must check `watch`. Otherwise this one waits for ever for replies that never come.
-    ///
-    /// # Errors
-    /// A text of the request cannot be encoded.
+    /// Errors: a text of the request cannot be encoded.
     pub fn new(spec: &Spec, connector: Connector, watch: Arc<Watch>) -> io::Result<Self> {
         let calls = Calls::default();
         Ok(Self {
@@ -56,9 +54,7 @@ impl Blocking {
     }
 
     /// Opens the connection, unless every request has its own.
-    ///
-    /// # Errors
-    /// By class.
+    /// Errors: by class.
     pub fn open(&mut self) -> Result<(), Failure> {
         if !self.per_request {
             self.connect_patiently()?;
@@ -88,9 +84,7 @@ impl Blocking {
 
     /// Sends one request, or one unit of requests, outside a trial. Returns what its connection is, or why there is no
     /// right answer.
-    ///
-    /// # Errors
-    /// By stage, connect or verify.
+    /// Errors: by stage, connect or verify.
     pub fn probe(&mut self) -> Result<Proof, CaseError> {
         let reused = self.connection.is_open();
         let now = clock::now();
@@ -107,7 +101,7 @@ impl Blocking {
             }
         }
         self.watch.rest();
-        match self.recorder.finish(clock::now()).errors.pop_first() {
+        match self.recorder.finish(clock::now()).counts.errors.pop_first() {
             Some((class, error)) => Err(wrong(Failure::new(class, error.first))),
             None => Ok(Proof { reused, ..proof }),
         }

@@ -86,7 +86,6 @@ pub struct Reply {
 }
 
 impl Connection {
-    #[must_use]
     pub fn new(exchange: Box<dyn Exchange>, spec: &Spec) -> Self {
         let requests = spec.requests_per_connection;
         Self {
@@ -112,9 +111,7 @@ impl Connection {
     }
 
     /// After a reply on a connection that will be closed: whether it must carry more requests before.
-    ///
-    /// # Errors
-    /// It has, and the peer has ended it.
+    /// Errors: it has, and the peer has ended it.
     pub fn goes_on(&self, reply: Reply) -> Result<bool, Failure> {
         let Some(Unit { left: left @ 1.., requests, .. }) = self.unit.filter(|_| reply.right) else { return Ok(false) };
         if reply.keep {
@@ -125,12 +122,10 @@ impl Connection {
     }
 
     /// Whether the server wanted a password, where the protocol has one.
-    #[must_use]
     pub fn password_asked(&self) -> Option<bool> {
         self.exchange.password_asked()
     }
 
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.stream.is_some()
     }
@@ -139,15 +134,12 @@ impl Connection {
         self.stream = None;
     }
 
-    #[must_use]
     pub fn started(&self) -> u64 {
         self.started
     }
 
     /// Continues the greeting on a new stream as far as possible; true when it is complete. `first` is true once.
-    ///
-    /// # Errors
-    /// The server does not let us in, or the connection broke.
+    /// Errors: the server does not let us in, or the connection broke.
     pub fn greet(&mut self, first: bool, buffer: &mut [u8]) -> Result<bool, Failure> {
         let Self { stream: Some(stream), exchange, .. } = self else { return Ok(true) };
         if let Some(certificate) = stream.certificate().filter(|_| first) {
@@ -198,9 +190,7 @@ impl Connection {
     }
 
     /// Begins a request whose time counts from `start`. True when all of it has been sent.
-    ///
-    /// # Errors
-    /// The connection broke.
+    /// Errors: the connection broke.
     #[inline]
     pub fn begin(&mut self, start: u64) -> Result<bool, Failure> {
         self.exchange.begin();
@@ -216,9 +206,7 @@ impl Connection {
     }
 
     /// Sends the rest of the request without waiting. True when all of it has been sent.
-    ///
-    /// # Errors
-    /// The connection broke.
+    /// Errors: the connection broke.
     #[inline]
     pub fn send_more(&mut self) -> Result<bool, Failure> {
         let Self { stream: Some(stream), exchange, sent, flushed, .. } = self else { return Ok(true) };
@@ -231,9 +219,7 @@ impl Connection {
     }
 
     /// Receives once and judges the result. Records a right reply.
-    ///
-    /// # Errors
-    /// The connection broke or can no longer be trusted; it must be closed.
+    /// Errors: the connection broke or can no longer be trusted; it must be closed.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
         let Some(stream) = &mut self.stream else { return Ok(Step::Blocked) };
@@ -242,9 +228,7 @@ impl Connection {
     }
 
     /// Like [`Connection::receive`], but never waits, not even on a blocking socket.
-    ///
-    /// # Errors
-    /// The same.
+    /// Errors: the same.
     pub fn receive_now(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
         let Some(stream) = &mut self.stream else { return Ok(Step::Blocked) };
         let received = stream.receive_now(buffer);
@@ -253,9 +237,7 @@ impl Connection {
 
     /// Receives once in the common case, in which everything awaited arrives at once and is known to be right. Returns
     /// the time; anything else is returned for [`Connection::judge`].
-    ///
-    /// # Errors
-    /// What was received, not judged yet.
+    /// Errors: what was received, not judged yet.
     #[inline]
     pub fn receive_whole(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<u64, io::Result<usize>> {
         let Some(stream) = &mut self.stream else { return Err(Err(io::ErrorKind::WouldBlock.into())) };
@@ -276,9 +258,7 @@ impl Connection {
     }
 
     /// Judges what was received. Records a right reply.
-    ///
-    /// # Errors
-    /// As [`Connection::receive`].
+    /// Errors: as [`Connection::receive`].
     pub fn judge(
         &mut self,
         received: io::Result<usize>,

@@ -124,8 +124,7 @@ fn split(nanoseconds: Option<u64>, spin_ns: u64) -> (u64, Option<u64>) {
 }
 
 impl Epoll {
-    /// # Errors
-    /// No epoll instance could be made.
+    /// Errors: no epoll instance could be made.
     pub fn new(
         spec: &Spec,
         connector: Connector,
@@ -172,9 +171,7 @@ impl Epoll {
 
 impl Epoll {
     /// Opens all connections, unless every request has its own. Waits for a full backlog.
-    ///
-    /// # Errors
-    /// The first failure, if not all connections are open within the connect timeout.
+    /// Errors: the first failure, if not all connections are open within the connect timeout.
     pub fn open(&mut self) -> Result<(), Failure> {
         if self.shared.per_request {
             return Ok(());
@@ -185,7 +182,7 @@ impl Epoll {
         if self.slots.iter().all(|slot| slot.connection.is_open()) {
             return Ok(());
         }
-        let first = record.errors.into_iter().next();
+        let first = record.counts.errors.into_iter().next();
         Err(first.map_or_else(|| Failure::timeout("connect"), |(class, error)| Failure::new(class, error.first)))
     }
 

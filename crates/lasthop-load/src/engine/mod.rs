@@ -10,7 +10,7 @@ pub(crate) mod poller;
 mod supervisor;
 mod worker;
 
-use std::{collections::BTreeMap, sync::Arc, thread};
+use std::{collections::BTreeMap, sync::Arc};
 
 use blocking::Blocking;
 use supervisor::Supervisor;
@@ -47,7 +47,6 @@ impl CaseError {
     }
 
     /// A connection or a reply failed.
-    #[must_use]
     pub fn failed(stage: Stage, failure: &Failure) -> Self {
         Self { stage, cause: failure.to_string(), class: Some(failure.class) }
     }
@@ -67,17 +66,13 @@ pub struct Case {
 
 impl Case {
     /// Verifies two replies, proves what the connection is, and opens all connections.
-    ///
-    /// # Errors
-    /// By stage: the specification, the connect, or the replies.
+    /// Errors: by stage: the specification, the connect, or the replies.
     pub fn prepare(spec: &Spec) -> Result<Self, CaseError> {
         Self::watched_prepare(spec, || true)
     }
 
     /// Like [`Case::prepare`]. If `go_on` returns false, this ends with an error that has no meaning.
-    ///
-    /// # Errors
-    /// The same.
+    /// Errors: the same.
     pub fn watched_prepare(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
         spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
         raise_descriptor_limit(spec.connections)?;
@@ -105,21 +100,17 @@ impl Case {
         Ok(Self { workers, supervisor, engine, model: spec.model, proof, ports: ports_of(spec) })
     }
 
-    #[must_use]
     pub fn proof(&self) -> &Proof {
         &self.proof
     }
 
     /// The engine that runs; never `auto`.
-    #[must_use]
     pub fn engine(&self) -> Engine {
         self.engine
     }
 
     /// Runs one trial.
-    ///
-    /// # Errors
-    /// No right answer arrived within the measure phase.
+    /// Errors: no right answer arrived within the measure phase.
     pub fn trial(&mut self, phases: TrialPhases) -> Result<TrialResult, CaseError> {
         let result = self.watched_trial(phases, || true)?;
         if result.requests == 0 {
@@ -130,9 +121,7 @@ impl Case {
 
     /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
     /// far, without waiting for late replies. Without any right answer, `requests` is 0 and the errors say why.
-    ///
-    /// # Errors
-    /// A thread died.
+    /// Errors: a thread died.
     pub fn watched_trial(
         &mut self,
         phases: TrialPhases,
@@ -152,7 +141,7 @@ impl Case {
         look();
         let records = records.ok_or_else(|| CaseError::new(Stage::Trial, "a worker thread died"))?;
         if let Some(ports) = &mut self.ports {
-            ports.after(records.iter().map(|record| record.opened).sum(), seconds);
+            ports.after(records.iter().map(|record| record.counts.opened).sum(), seconds);
         }
         let merged = recorder::merge(records, self.engine, self.model);
         Ok(TrialResult { ports: port_use.map(Box::new), ..merged })
@@ -210,10 +199,4 @@ fn raise_descriptor_limit(connections: u32) -> Result<(), CaseError> {
         "{connections} connections need {needed} open files, but the hard limit is {limit} (raise it with `ulimit -Hn`)"
     );
     Err(CaseError::new(Stage::Spec, text))
-}
-
-/// The number of CPUs that this process may use; a sensible upper bound for threads.
-#[must_use]
-pub fn usable_cpus() -> usize {
-    thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

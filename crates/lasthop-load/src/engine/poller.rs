@@ -38,8 +38,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// # Errors
-    /// The system's own, for example when no descriptor is left.
+    /// Errors: the system's own, for example when no descriptor is left.
     pub fn new(calls: Calls) -> io::Result<Self> {
         // SAFETY: the call has no preconditions.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -54,9 +53,7 @@ impl Poller {
     }
 
     /// Makes the timer report [`TICK`] every `nanoseconds`; 0 stops it.
-    ///
-    /// # Errors
-    /// The system's own.
+    /// Errors: the system's own.
     pub fn tick_every(&self, nanoseconds: u64) -> io::Result<()> {
         self.calls.add(1);
         let time = libc::timespec {
@@ -78,14 +75,12 @@ impl Poller {
         unsafe { libc::read(self.timer.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 
-    /// # Errors
-    /// The system's own.
+    /// Errors: the system's own.
     pub fn add(&self, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, token, flags(interest))
     }
 
-    /// # Errors
-    /// The system's own.
+    /// Errors: the system's own.
     pub fn modify(&self, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, token, flags(interest))
     }
@@ -98,9 +93,7 @@ impl Poller {
     }
 
     /// Waits for events: for ever, or for `nanoseconds`. Returns how many there are.
-    ///
-    /// # Errors
-    /// The system's own.
+    /// Errors: the system's own.
     #[inline]
     pub fn wait(&mut self, nanoseconds: Option<u64>) -> io::Result<usize> {
         self.calls.add(1);
@@ -152,7 +145,6 @@ impl Poller {
 
     /// The event at `index` of the last wait.
     #[inline]
-    #[must_use]
     pub fn event(&self, index: usize) -> Event {
         let libc::epoll_event { events, u64: token } = self.events[index];
         let closed = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;

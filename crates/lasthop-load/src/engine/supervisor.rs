@@ -21,14 +21,12 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    #[must_use]
     pub fn new(watches: Vec<Arc<Watch>>, timeouts: Timeouts) -> Self {
         let tick = timeouts.connect_ns.min(timeouts.request_ns) / 10;
         Self { watches, tick: Duration::from_nanos(tick.clamp(TICK_MIN_NS, TICK_MAX_NS)) }
     }
 
     /// What a worker sends; `None` if it died. Calls `go_on` meanwhile: if it returns false, all waits end.
-    #[must_use]
     pub fn receive<T>(&self, from: &Receiver<T>, mut go_on: impl FnMut() -> bool) -> Option<T> {
         loop {
             if !go_on() {
@@ -44,9 +42,7 @@ impl Supervisor {
 }
 
 /// Runs a conversation on a separate thread, and keeps its deadlines here. It ends if `go_on` returns false.
-///
-/// # Errors
-/// The thread cannot be created, or it died.
+/// Errors: the thread cannot be created, or it died.
 pub fn supervised<T: Send>(
     timeouts: Timeouts,
     go_on: impl FnMut() -> bool,

@@ -31,9 +31,7 @@ pub struct Worker {
 
 impl Worker {
     /// Starts the thread, which opens its `connections` at once.
-    ///
-    /// # Errors
-    /// The system gives no thread.
+    /// Errors: the system gives no thread.
     pub fn start(
         spec: &Spec,
         connector: &Connector,
@@ -63,16 +61,13 @@ impl Worker {
     }
 
     /// Waits until the connections stand.
-    ///
-    /// # Errors
-    /// Why they do not.
+    /// Errors: why they do not.
     pub fn opened(&self, supervisor: &Supervisor, go_on: impl FnMut() -> bool) -> Result<(), Failure> {
         let opened = supervisor.receive(&self.opened, go_on);
         opened.unwrap_or_else(|| Err(Failure::new(ErrorClass::Os, "a worker thread died")))
     }
 
     /// The worker's deadline.
-    #[must_use]
     pub fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
     }
@@ -86,7 +81,6 @@ impl Worker {
     }
 
     /// The record of the trial that was begun; `None` when the thread died.
-    #[must_use]
     pub fn record(&self, supervisor: &Supervisor, go_on: impl FnMut() -> bool) -> Option<WorkerRecord> {
         supervisor.receive(&self.records, go_on)
     }

@@ -17,7 +17,6 @@ const SHA2: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
 
 /// The digest of a certificate (DER) by the hash function of its signature; SHA-256 where that is MD5 or SHA-1. `None`
 /// where the signature has no such function (Ed25519), or where it is one that nobody uses any more (SHA-224).
-#[must_use]
 pub fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = signature_digest(certificate)?;
     Some(digest(algorithm, certificate).as_ref().to_vec())

@@ -40,7 +40,6 @@ impl BodyCheck {
         self.tail.clear();
     }
 
-    #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
@@ -91,9 +90,7 @@ impl BodyCheck {
     }
 
     /// The verdict on the whole body.
-    ///
-    /// # Errors
-    /// The first expectation that does not hold.
+    /// Errors: the first expectation that does not hold.
     pub fn finish(&mut self, expected: &Expected) -> Result<(), Failure> {
         if let Some(length) = expected.length.filter(|length| *length != self.received) {
             return Err(Failure::content(format!("the body has {} bytes, expected {length}", self.received)));

@@ -102,7 +102,6 @@ pub struct EchoExchange {
 impl EchoExchange {
     /// `echo.size` is at least [`HEADER`]; `depth` messages make a batch. They are numbered from the connection's own
     /// place on, so that those of another connection do not pass for them.
-    #[must_use]
     pub fn new(echo: &Echo, depth: u32, connection: u32) -> Self {
         let mut message: Vec<u8> = (0..echo.size).map(|index| (index.wrapping_mul(31) >> 3) as u8).collect();
         message[..4].copy_from_slice(&echo.size.to_le_bytes());

@@ -53,9 +53,7 @@ pub trait Exchange {
 
     /// Speaks before the first request: authentication, settings. Takes what was received, nothing the first time, and
     /// appends what is to be sent.
-    ///
-    /// # Errors
-    /// The server does not let us in.
+    /// Errors: the server does not let us in.
     fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<Greeting, Failure> {
         Ok(Greeting::Done)
     }
@@ -84,15 +82,11 @@ pub trait Exchange {
     }
 
     /// Judges the next bytes of the reply.
-    ///
-    /// # Errors
-    /// The reply is wrong in a way after which the connection is of no use.
+    /// Errors: the reply is wrong in a way after which the connection is of no use.
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure>;
 
     /// The peer closed the connection: the end of a reply in some protocols, an error in others.
-    ///
-    /// # Errors
-    /// The reply was not whole.
+    /// Errors: the reply was not whole.
     fn end(&mut self) -> Result<Done, Failure>;
 }
 
@@ -105,7 +99,6 @@ impl Factory {
         Self(Box::new(move || Box::new(make())))
     }
 
-    #[must_use]
     pub fn exchange(&self) -> Box<dyn Exchange> {
         (self.0)()
     }

@@ -78,7 +78,6 @@ pub struct HelloExchange {
 }
 
 impl HelloExchange {
-    #[must_use]
     pub fn new(hello: &Hello) -> Self {
         Self { expect: hello.expect.clone().into_bytes(), received: 0 }
     }

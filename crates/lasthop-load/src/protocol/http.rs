@@ -19,7 +19,7 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{Location, UrlError, decode},
+    location::{HIDDEN, Location, UrlError, decode, without_secrets},
     options::{Reuse, SpecError},
     result::ErrorClass,
 };
@@ -34,6 +34,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ("http://127.0.0.1:8000/uri", "HTTP over TCP; https:// with TLS"),
         ("http+unix:/run/app.sock:/uri", "HTTP over a Unix socket; @name is an abstract one"),
         ("http+unix://%2Frun%2Fapp.sock/uri", "the same, percent-encoded"),
+        ("unix:/run/app.sock:/uri", "the same; also http://unix:/run/app.sock:/uri"),
     ],
     password_variable: None,
     read: kind::read::<Http>,
@@ -41,24 +42,35 @@ pub static KIND: ProtocolKind = ProtocolKind {
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
-    let location = location.secured_by("https");
+    let mut location = location.secured_by("https");
+    // As nginx names an upstream: `http://unix:/path:/uri`.
+    if let Some(socket) = location.rest.strip_prefix("//unix:").filter(|rest| rest.starts_with(['/', '@'])) {
+        (location.is_socket, location.rest) = (true, socket);
+    }
     if !location.is_socket {
         let (host, path) = location.authority();
         let port = if location.is_secure { 443 } else { 80 };
         return Ok((location.tcp(host, Some(port))?, asking_for(path, host)));
     }
-    // `//%2Fpath/uri`, or `/path:/uri`, where a colon within the path is only taken for the border before a slash.
-    let (path, uri) = match location.rest.strip_prefix("//") {
-        Some(encoded) => {
-            let (path, uri) = encoded.split_at(encoded.find('/').unwrap_or(encoded.len()));
-            (decode(path)?, uri)
-        }
-        None => match location.rest.rfind(":/") {
-            Some(at) => (location.rest[..at].to_owned(), &location.rest[at + 1..]),
-            None => (location.rest.to_owned(), "/"),
-        },
-    };
+    let (path, uri) = socket_and_target(location.rest)?;
     Ok((location.socket(&path)?, asking_for(uri, "localhost")))
+}
+
+/// `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon within the path is only taken for the border before
+/// a slash.
+fn socket_and_target(rest: &str) -> Result<(String, &str), UrlError> {
+    let plain = match rest.strip_prefix("//") {
+        Some(encoded) if !encoded.starts_with('/') => {
+            let (path, uri) = encoded.split_at(encoded.find('/').unwrap_or(encoded.len()));
+            return Ok((decode(path)?, uri));
+        }
+        Some(plain) => plain,
+        None => rest,
+    };
+    Ok(match plain.rfind(":/") {
+        Some(at) => (plain[..at].to_owned(), &plain[at + 1..]),
+        None => (plain.to_owned(), "/"),
+    })
 }
 
 fn asking_for(path: &str, host: &str) -> Protocol {
@@ -242,6 +254,27 @@ impl ProtocolSpec for Http {
         Ok(())
     }
 
+    fn hide_secrets(&mut self) -> bool {
+        let mut found = false;
+        for (_, value) in self.headers.iter_mut().filter(|(name, _)| is_secret(name)) {
+            found = true;
+            HIDDEN.clone_into(value);
+        }
+        let path = without_secrets(&self.path);
+        found |= path != self.path;
+        self.path = path;
+        found
+    }
+
+    fn traits(&self, reply: &[u8]) -> Result<Vec<(&'static str, String)>, Failure> {
+        let (head, body) = parts(reply)?;
+        let media = head.lines().filter_map(|line| line.split_once(':'));
+        let mut media = media.filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let media = media.next().map_or_else(|| "none".to_owned(), |(_, value)| value.trim().to_owned());
+        let status = head.split_ascii_whitespace().nth(1).unwrap_or_default().to_owned();
+        Ok(vec![("status", status), ("content type", media), ("length of the body", format!("{} bytes", body.len()))])
+    }
+
     fn can_tell_to_close(&self) -> bool {
         true
     }
@@ -266,19 +299,31 @@ fn common_body(given: &HttpExpect, first: &[u8], second: &[u8]) -> HttpExpect {
     expect
 }
 
-/// The body of a whole HTTP reply; heads of interim replies (1xx) are passed over.
-fn body(mut reply: &[u8]) -> Result<Vec<u8>, Failure> {
+/// The body of a whole HTTP reply.
+fn body(reply: &[u8]) -> Result<Vec<u8>, Failure> {
+    Ok(parts(reply)?.1)
+}
+
+/// Head and body of a whole HTTP reply; heads of interim replies (1xx) are passed over.
+fn parts(mut reply: &[u8]) -> Result<(String, Vec<u8>), Failure> {
     loop {
         let mut headers = [httparse::EMPTY_HEADER; 256];
         let mut head = httparse::Response::new(&mut headers);
         let Ok(httparse::Status::Complete(length)) = head.parse(reply) else {
             return Err(Failure::protocol("HTTP: the reply has no whole head"));
         };
+        let text = String::from_utf8_lossy(&reply[..length]);
         reply = &reply[length..];
         if head.code.is_none_or(|code| code >= 200) {
-            return content(&head, reply);
+            return Ok((text.into_owned(), content(&head, reply)?));
         }
     }
+}
+
+/// Whether a header of this name is likely to be for one person only.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["authorization", "cookie", "token", "secret", "pass", "key"].iter().any(|word| name.contains(word))
 }
 
 /// The content of a body, without its chunks.
@@ -316,7 +361,6 @@ struct Common {
 }
 
 impl Shared {
-    #[must_use]
     pub fn new(http: &Http, reuse: Reuse, pipeline: u32) -> Self {
         let expect = &http.expect;
         let expected = Expected {
@@ -336,7 +380,6 @@ impl Shared {
 
 /// The bytes of the request. `Host`, `Connection` and `Content-Length` are added where the specification's own
 /// headers do not name them.
-#[must_use]
 pub fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
     let version = match http.version {
         HttpVersion::V10 => "1.0",
@@ -403,7 +446,6 @@ pub struct HttpExchange {
 }
 
 impl HttpExchange {
-    #[must_use]
     pub fn new(shared: Shared) -> Self {
         Self {
             shared,

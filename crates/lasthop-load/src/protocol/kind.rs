@@ -14,7 +14,7 @@ use super::exchange::Factory;
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{Location, UrlError},
+    location::{HIDDEN, Location, UrlError},
     options::{Reuse, SpecError},
 };
 
@@ -43,13 +43,11 @@ pub struct ProtocolKind {
 /// Parameters that a protocol does not take: the path of the one that is wrong, and why.
 pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
 
-/// # Errors
-/// The value lacks a parameter, or has one that is wrong.
+/// Errors: the value lacks a parameter, or has one that is wrong.
 pub fn read<T: ProtocolSpec + DeserializeOwned>(value: &Value) -> Result<Protocol, ReadError> {
     serde_path_to_error::deserialize::<_, T>(value).map(Protocol::from)
 }
 
-#[must_use]
 pub fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
@@ -66,8 +64,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// # Errors
-    /// Requests are to be sent at once, which the protocol does not allow.
+    /// Errors: requests are to be sent at once, which the protocol does not allow.
     pub fn without_pipeline(self, why: &'static str) -> Result<(), SpecError> {
         if self.pipeline > 1 { Err(SpecError::Pipeline { depth: self.pipeline, why }) } else { Ok(()) }
     }
@@ -92,7 +89,6 @@ pub struct LoadOptions {
 
 impl LoadOptions {
     /// The first option that is left.
-    #[must_use]
     pub fn left(&self) -> Option<String> {
         let given = [
             ("method", self.method.is_some()),
@@ -116,14 +112,11 @@ pub trait ProtocolSpec: Plain {
     /// Its entry in the table.
     fn kind(&self) -> &'static ProtocolKind;
 
-    /// # Errors
-    /// The first parameter that cannot be carried out.
+    /// Errors: the first parameter that cannot be carried out.
     fn validate(&self, usage: Usage) -> Result<(), SpecError>;
 
     /// Encodes the request. The parameters are valid.
-    ///
-    /// # Errors
-    /// A text cannot be encoded.
+    /// Errors: a text cannot be encoded.
     fn factory(&self, usage: Usage) -> io::Result<Factory>;
 
     /// What every reply is held against, in words; `size` writes a number of bytes.
@@ -135,17 +128,13 @@ pub trait ProtocolSpec: Plain {
     }
 
     /// Expects what two replies have in common. An expectation that is there already held for both.
-    ///
-    /// # Errors
-    /// A reply is not one.
+    /// Errors: a reply is not one.
     fn learn(&mut self, _first: &[u8], _second: &[u8]) -> Result<(), Failure> {
         Ok(())
     }
 
     /// Takes the options that it understands.
-    ///
-    /// # Errors
-    /// An option cannot be what it is.
+    /// Errors: an option cannot be what it is.
     fn apply(&mut self, _options: &mut LoadOptions) -> Result<(), SpecError> {
         Ok(())
     }
@@ -153,6 +142,22 @@ pub trait ProtocolSpec: Plain {
     /// Where its password is, if it knows passwords.
     fn password(&mut self) -> Option<&mut Option<String>> {
         None
+    }
+
+    /// Puts [`HIDDEN`] in the place of what must not be recorded: passwords, and headers that only one person may send.
+    /// Whether there was any.
+    fn hide_secrets(&mut self) -> bool {
+        let password = self.password().and_then(Option::as_mut);
+        password.map(|password| HIDDEN.clone_into(password)).is_some()
+    }
+
+    /// What two endpoints have in common if they answer alike, by name and as it is in this reply.
+    ///
+    /// # Errors
+    /// The reply is not one.
+    fn traits(&self, reply: &[u8]) -> Result<Vec<(&'static str, String)>, Failure> {
+        let reply = ("reply", String::from_utf8_lossy(reply).escape_debug().to_string());
+        Ok(if self.kind().own { Vec::new() } else { vec![reply] })
     }
 
     /// Whether a connection carries one request at most.
@@ -221,7 +226,6 @@ pub struct Protocol(Box<dyn ProtocolSpec>);
 
 impl Protocol {
     /// The parameters, if it is this protocol.
-    #[must_use]
     pub fn get<T: ProtocolSpec>(&self) -> Option<&T> {
         (&*self.0 as &dyn Any).downcast_ref()
     }

@@ -28,7 +28,6 @@ pub static PROTOCOLS: [&ProtocolKind; 7] =
     [&http::KIND, &redis::KIND, &memcached::KIND, &postgres::KIND, &echo::KIND, &hello::KIND, &stream::KIND];
 
 /// The protocol of that name.
-#[must_use]
 pub fn kind(name: &str) -> Option<&'static ProtocolKind> {
     PROTOCOLS.into_iter().find(|kind| kind.name == name)
 }

@@ -384,8 +384,7 @@ struct Common {
 }
 
 impl Shared {
-    /// # Errors
-    /// A text contains a NUL byte, or the query is too long.
+    /// Errors: a text contains a NUL byte, or the query is too long.
     pub fn new(spec: &Postgres, pipeline: u32) -> io::Result<Self> {
         let mut prepare = Vec::new();
         if spec.mode == QueryMode::Prepared {
@@ -566,7 +565,6 @@ pub struct PostgresExchange {
 }
 
 impl PostgresExchange {
-    #[must_use]
     pub fn new(shared: Shared) -> Self {
         Self {
             shared,

@@ -214,7 +214,6 @@ const LINE_MAX: usize = 64 * 1024;
 const BULK_MAX: u64 = 512 * 1024 * 1024;
 
 /// A command as an array of bulk texts.
-#[must_use]
 pub fn encode<T: AsRef<str>>(words: &[T]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -243,7 +242,6 @@ struct Common {
 }
 
 impl Shared {
-    #[must_use]
     pub fn new(redis: &Redis, pipeline: u32) -> Self {
         let mut greeting = Vec::new();
         let mut greeting_replies = 0;
@@ -414,7 +412,6 @@ pub struct RedisExchange {
 }
 
 impl RedisExchange {
-    #[must_use]
     pub fn new(shared: Shared) -> Self {
         Self { shared, scanner: Scanner::default(), check: BodyCheck::default(), greeting_left: 0, greeted: false }
     }

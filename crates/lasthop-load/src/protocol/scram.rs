@@ -74,8 +74,7 @@ pub struct First {
 }
 
 impl First {
-    /// # Errors
-    /// There are no random numbers.
+    /// Errors: there are no random numbers.
     pub fn new(password: &str, binding: Binding) -> Result<Self, ScramError> {
         let mut nonce = [0; NONCE_BYTES];
         SystemRandom::new().fill(&mut nonce).map_err(|_| ScramError::Random)?;
@@ -88,7 +87,6 @@ impl First {
         Self { binding, nonce, password }
     }
 
-    #[must_use]
     pub fn message(&self) -> String {
         format!("{}{}", self.binding.header(), self.bare())
     }
@@ -98,8 +96,7 @@ impl First {
         format!("n=,r={}", self.nonce)
     }
 
-    /// # Errors
-    /// The server's first message is none, or not for us.
+    /// Errors: the server's first message is none, or not for us.
     pub fn answer(self, server_first: &[u8]) -> Result<Last, ScramError> {
         let server_first = std::str::from_utf8(server_first).map_err(|_| ScramError::Malformed)?;
         let (nonce, salt, iterations) = challenge(server_first).ok_or(ScramError::Malformed)?;
@@ -131,13 +128,11 @@ pub struct Last {
 }
 
 impl Last {
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// # Errors
-    /// The server refuses, or does not know the password itself.
+    /// Errors: the server refuses, or does not know the password itself.
     pub fn confirm(&self, server_final: &[u8]) -> Result<(), ScramError> {
         if let Some(reason) = server_final.strip_prefix(b"e=") {
             return Err(ScramError::Refused(excerpt(reason)));

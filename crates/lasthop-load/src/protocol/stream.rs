@@ -87,7 +87,6 @@ pub const CHUNK_MAX: u32 = 16 * 1024 * 1024;
 /// The byte of the pattern at `position` of a transfer. It repeats every 256 bytes, so that a server can send the
 /// same buffer over and over.
 #[inline]
-#[must_use]
 pub const fn pattern(position: u64) -> u8 {
     position as u8
 }
@@ -113,7 +112,6 @@ pub struct StreamExchange {
 }
 
 impl StreamExchange {
-    #[must_use]
     pub fn new(stream: &Stream) -> Self {
         let mut request = [0; REQUEST];
         request[..8].copy_from_slice(&stream.size.to_le_bytes());

@@ -22,7 +22,6 @@ struct Kept {
 
 impl Verified {
     /// `depth` replies may come at once.
-    #[must_use]
     pub fn new(depth: u32) -> Self {
         Self(Rc::new(RefCell::new(Kept { bytes: Vec::new(), length: 0, payload: 0, depth })))
     }
@@ -30,7 +29,6 @@ impl Verified {
     /// The replies that `bytes` begin with, if they are the remembered one. Only replies that say themselves where they
     /// end may be remembered, so that what begins with one contains just that one.
     #[inline]
-    #[must_use]
     pub fn recognise(&self, bytes: &[u8], most: u32) -> Option<Run> {
         let kept = &*self.0.borrow();
         let length = kept.length;

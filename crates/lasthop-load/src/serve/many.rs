@@ -38,9 +38,7 @@ struct Many {
 
 impl Server {
     /// Serves all connections on the calling thread until it is stopped: the pattern `echo` without TLS only.
-    ///
-    /// # Errors
-    /// Another pattern or TLS is asked for, or accepting fails for good.
+    /// Errors: another pattern or TLS is asked for, or accepting fails for good.
     pub fn run_many(self) -> Result<(), ServeError> {
         if self.shared.pattern != Pattern::Echo || self.shared.tls.is_some() {
             return Err(ServeError::NotMany);

@@ -90,16 +90,13 @@ struct Shared {
 }
 
 /// Binds, listens and serves for ever.
-///
-/// # Errors
-/// The address is taken or not usable, TLS cannot be set up, or accepting fails for good.
+/// Errors: the address is taken or not usable, TLS cannot be set up, or accepting fails for good.
 pub fn run(spec: &ServeSpec) -> Result<(), ServeError> {
     Server::bind(spec)?.run()
 }
 
 impl Server {
-    /// # Errors
-    /// The address is taken or not usable, or TLS cannot be set up.
+    /// Errors: the address is taken or not usable, or TLS cannot be set up.
     pub fn bind(spec: &ServeSpec) -> Result<Self, ServeError> {
         limits::lift_descriptors();
         let address = spec.address.socket_name()?;
@@ -121,23 +118,18 @@ impl Server {
     }
 
     /// The address that is listened on, with the port that the kernel chose where 0 was asked for.
-    #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
     /// Lets another thread end [`Server::run`].
-    ///
-    /// # Errors
-    /// No descriptor is left.
+    /// Errors: no descriptor is left.
     pub fn stopper(&self) -> io::Result<Stopper> {
         Ok(Stopper(self.listener.try_clone()?))
     }
 
     /// Serves until stopped.
-    ///
-    /// # Errors
-    /// Accepting fails for good.
+    /// Errors: accepting fails for good.
     pub fn run(self) -> Result<(), ServeError> {
         loop {
             let accepted = match self.listener.accept_raw() {

@@ -43,8 +43,7 @@ pub struct Opened {
 }
 
 impl Connector {
-    /// # Errors
-    /// The address is too long, or the certificate authority or the server's name cannot be used.
+    /// Errors: the address is too long, or the certificate authority or the server's name cannot be used.
     pub fn new(endpoint: &Endpoint, options: &SocketOptions, timeouts: Timeouts) -> Result<Self, ConnectorError> {
         let tls = endpoint.tls.as_ref().map(client_config).transpose()?;
         Ok(Self {
@@ -58,26 +57,22 @@ impl Connector {
     }
 
     /// Says `request` in plain before a TLS handshake, and expects one byte as the answer.
-    #[must_use]
     pub fn asking_for_tls(mut self, request: Option<(&'static [u8], u8)>) -> Self {
         self.tls_request = request.filter(|_| self.tls.is_some());
         self
     }
 
-    #[must_use]
     pub fn asks_for_tls(&self) -> bool {
         self.tls_request.is_some()
     }
 
-    /// # Errors
-    /// The connection broke.
+    /// Errors: the connection broke.
     pub fn ask_for_tls(&self, socket: &Socket) -> Result<(), Failure> {
         let Some((request, _)) = self.tls_request else { return Ok(()) };
         socket.send(request).map(drop).map_err(|error| Failure::io("request for TLS", &error))
     }
 
-    /// # Errors
-    /// The server does not grant TLS, or the connection broke.
+    /// Errors: the server does not grant TLS, or the connection broke.
     pub fn take_grant(&self, socket: &Socket) -> Result<(), Failure> {
         let Some((_, granted)) = self.tls_request else { return Ok(()) };
         let mut answer = [0];
@@ -89,26 +84,21 @@ impl Connector {
         }
     }
 
-    #[must_use]
     pub fn is_unix(&self) -> bool {
         self.domain == Domain::UNIX
     }
 
-    #[must_use]
     pub fn options(&self) -> &SocketOptions {
         &self.options
     }
 
-    #[must_use]
     pub fn timeouts(&self) -> &Timeouts {
         &self.timeouts
     }
 
     /// Connects, and shakes hands where TLS is asked for, on a blocking socket whose deadlines `watch` keeps: that of the
     /// first request begins here.
-    ///
-    /// # Errors
-    /// By class: refused, backlog full, no port, timeout, TLS.
+    /// Errors: by class: refused, backlog full, no port, timeout, TLS.
     pub fn open(&self, calls: &Calls, watch: &Arc<Watch>) -> Result<Opened, Failure> {
         let begin = clock::now();
         watch.expect_by(begin.saturating_add(self.timeouts.connect_ns));
@@ -147,9 +137,7 @@ impl Connector {
     }
 
     /// Starts to connect on a non-blocking socket; true when the connection stands already.
-    ///
-    /// # Errors
-    /// By class; a Unix socket with a full backlog fails at once.
+    /// Errors: by class; a Unix socket with a full backlog fails at once.
     pub fn start(&self, calls: &Calls) -> Result<(Socket, bool), Failure> {
         let socket = self.socket(Type::STREAM.nonblocking(), calls).map_err(|error| Failure::connect(&error))?;
         calls.add(1);
@@ -162,9 +150,7 @@ impl Connector {
     }
 
     /// The stream over a connected socket; with TLS its handshake is still to be made.
-    ///
-    /// # Errors
-    /// TLS cannot begin.
+    /// Errors: TLS cannot begin.
     pub fn wrap(&self, socket: Socket) -> Result<Stream, Failure> {
         let Some((config, name)) = &self.tls else { return Ok(Stream::Plain(socket)) };
         let tls = TlsStream::client(socket, Arc::clone(config), name.clone())

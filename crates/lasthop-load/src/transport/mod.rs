@@ -24,9 +24,7 @@ pub enum Stream {
 impl Stream {
     /// Hands over as many of `bytes` as the socket takes without waiting. Less than all of them means that the
     /// socket is full; encrypted bytes may then still wait for [`Stream::flush`].
-    ///
-    /// # Errors
-    /// The system's own; never `WouldBlock`.
+    /// Errors: the system's own; never `WouldBlock`.
     #[inline]
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let sent = match self {
@@ -40,9 +38,7 @@ impl Stream {
     }
 
     /// Whether everything that [`Stream::send`] took has gone to the socket.
-    ///
-    /// # Errors
-    /// The system's own; never `WouldBlock`.
+    /// Errors: the system's own; never `WouldBlock`.
     #[inline]
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {
@@ -52,9 +48,7 @@ impl Stream {
     }
 
     /// Fills the beginning of `buffer`; 0 is the end of the stream.
-    ///
-    /// # Errors
-    /// The system's own. `WouldBlock` on a non-blocking socket that has nothing, and on a blocking one whose
+    /// Errors: the system's own. `WouldBlock` on a non-blocking socket that has nothing, and on a blocking one whose
     /// timeout ran out; `InvalidData` when TLS is violated.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -65,9 +59,7 @@ impl Stream {
     }
 
     /// As [`Stream::receive`], but never waits.
-    ///
-    /// # Errors
-    /// The same.
+    /// Errors: the same.
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.receive_now(buffer),
@@ -77,13 +69,11 @@ impl Stream {
 
     /// Whether a receive that did not fill its buffer has emptied the socket, so that no second one is due.
     #[inline]
-    #[must_use]
     pub fn short_means_empty(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
 
     /// The server's certificate (DER) on an encrypted stream.
-    #[must_use]
     pub fn certificate(&self) -> Option<&[u8]> {
         match self {
             Self::Plain(_) => None,
@@ -91,7 +81,6 @@ impl Stream {
         }
     }
 
-    #[must_use]
     pub fn socket(&self) -> &Socket {
         match self {
             Self::Plain(socket) => socket,
@@ -99,13 +88,11 @@ impl Stream {
         }
     }
 
-    #[must_use]
     pub fn fd(&self) -> i32 {
         self.socket().as_raw_fd()
     }
 
     /// Whether nobody closed an idle connection or spoke on it unasked.
-    #[must_use]
     pub fn is_quiet(&mut self) -> bool {
         match self {
             Self::Plain(socket) => socket.is_quiet(),
@@ -121,9 +108,7 @@ impl Stream {
     }
 
     /// Sends all of `bytes`, waiting as long as it takes, or as a watch allows.
-    ///
-    /// # Errors
-    /// The connection broke, or the time is over.
+    /// Errors: the connection broke, or the time is over.
     pub fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let sent = self.try_send_all(bytes);
         sent.map_err(|error| match self.socket().is_overdue() {

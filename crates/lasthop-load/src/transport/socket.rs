@@ -25,7 +25,6 @@ impl Calls {
         self.0.set(self.0.get() + count);
     }
 
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.get()
     }
@@ -55,13 +54,11 @@ pub struct Socket {
 
 impl Socket {
     /// A client's socket: sends never wait, so that a reply can be read while a long request is written.
-    #[must_use]
     pub fn new(fd: OwnedFd, calls: Calls) -> Self {
         Self { fd, calls, send_flags: SendFlags::NOSIGNAL | SendFlags::DONTWAIT, watch: None }
     }
 
     /// A client's socket whose receives wait until the deadline that `watch` keeps.
-    #[must_use]
     pub fn watched(fd: OwnedFd, calls: Calls, watch: Arc<Watch>) -> Self {
         watch.adopt(fd.as_raw_fd());
         let mut socket = Self::new(fd, calls);
@@ -70,18 +67,15 @@ impl Socket {
     }
 
     /// A server's socket: sends wait until the kernel has taken everything.
-    #[must_use]
     pub fn waiting(fd: OwnedFd) -> Self {
         Self { fd, calls: Calls::default(), send_flags: SendFlags::NOSIGNAL, watch: None }
     }
 
-    #[must_use]
     pub fn calls(&self) -> &Calls {
         &self.calls
     }
 
-    /// # Errors
-    /// The system's own.
+    /// Errors: the system's own.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.calls.add(1);
@@ -89,9 +83,7 @@ impl Socket {
     }
 
     /// Sends several slices with one call.
-    ///
-    /// # Errors
-    /// The system's own.
+    /// Errors: the system's own.
     pub fn send_vectored(&self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
         self.calls.add(1);
         // SAFETY: all-zero is a valid msghdr: no name, no control data.
@@ -109,8 +101,7 @@ impl Socket {
         }
     }
 
-    /// # Errors
-    /// The system's own; `WouldBlock` when nothing came (in time).
+    /// Errors: the system's own; `WouldBlock` when nothing came (in time).
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.receive_with(buffer, RecvFlags::empty()) {
@@ -132,24 +123,19 @@ impl Socket {
     }
 
     /// Receives what is there, also on a blocking socket.
-    ///
-    /// # Errors
-    /// The system's own; `WouldBlock` when nothing is there.
+    /// Errors: the system's own; `WouldBlock` when nothing is there.
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_with(buffer, RecvFlags::DONTWAIT)
     }
 
     /// Whether an idle connection is open and silent.
-    #[must_use]
     pub fn is_quiet(&self) -> bool {
         let peeked = self.receive_with(&mut [0], RecvFlags::DONTWAIT | RecvFlags::PEEK);
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Waits until the socket can be used, at most `nanoseconds` (`None`: for ever).
-    ///
-    /// # Errors
-    /// `WouldBlock` when the time is over.
+    /// Errors: `WouldBlock` when the time is over.
     pub fn wait(&self, what: Wait, nanoseconds: Option<u64>) -> io::Result<Ready> {
         self.calls.add(1);
         let events = match what {
@@ -173,9 +159,7 @@ impl Socket {
     }
 
     /// The error of a connect that went on in the background.
-    ///
-    /// # Errors
-    /// That error.
+    /// Errors: that error.
     pub fn take_error(&self) -> io::Result<()> {
         self.calls.add(1);
         match socket2::SockRef::from(&self.fd).take_error()? {
@@ -185,12 +169,10 @@ impl Socket {
     }
 
     /// Whether the watch has shut it down.
-    #[must_use]
     pub fn is_overdue(&self) -> bool {
         self.watch.as_ref().is_some_and(|watch| watch.is_overdue())
     }
 
-    #[must_use]
     pub fn options(&self) -> socket2::SockRef<'_> {
         socket2::SockRef::from(&self.fd)
     }

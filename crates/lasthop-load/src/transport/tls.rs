@@ -47,9 +47,7 @@ pub enum TlsError {
 }
 
 /// Configuration and server name for the client's side.
-///
-/// # Errors
-/// The authority cannot be read or is not one, or the server's name is invalid.
+/// Errors: the authority cannot be read or is not one, or the server's name is invalid.
 pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static>), TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&authority(tls)?)? {
@@ -67,9 +65,7 @@ pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static
 }
 
 /// Configuration for the server's side from PEM files.
-///
-/// # Errors
-/// A file cannot be read, or key and certificate do not match.
+/// Errors: a file cannot be read, or key and certificate do not match.
 pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| TlsError::Key { path: key.to_owned(), cause: error.to_string() })?;
@@ -126,14 +122,12 @@ pub struct TlsStream {
 }
 
 impl TlsStream {
-    /// # Errors
-    /// The configuration does not allow a session.
+    /// Errors: the configuration does not allow a session.
     pub fn client(socket: Socket, config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, rustls::Error> {
         Ok(Self::new(socket, Connection::Client(ClientConnection::new(config, name)?)))
     }
 
-    /// # Errors
-    /// The configuration does not allow a session.
+    /// Errors: the configuration does not allow a session.
     pub fn server(socket: Socket, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(Self::new(socket, Connection::Server(ServerConnection::new(config)?)))
     }
@@ -142,26 +136,21 @@ impl TlsStream {
         Self { session, socket, incoming: vec![0; INCOMING].into_boxed_slice(), taken: 0, filled: 0 }
     }
 
-    #[must_use]
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    #[must_use]
     pub fn session(&self) -> &Connection {
         &self.session
     }
 
     /// Whether the handshake resumed an earlier session, without certificates and their signatures.
-    #[must_use]
     pub fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Takes the handshake one step further. The first call starts it.
-    ///
-    /// # Errors
-    /// Class `Tls` if the certificate or the protocol is not accepted, `Reset` if the peer hangs up.
+    /// Errors: class `Tls` if the certificate or the protocol is not accepted, `Reset` if the peer hangs up.
     pub fn handshake(&mut self) -> Result<Handshake, Failure> {
         if !self.flush().map_err(|error| tls_failure(&error))? {
             return Ok(Handshake::WantsWrite);
@@ -181,8 +170,7 @@ impl TlsStream {
         }
     }
 
-    /// # Errors
-    /// The system's own.
+    /// Errors: the system's own.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut accepted = 0;
         while accepted < bytes.len() {
@@ -194,8 +182,7 @@ impl TlsStream {
         Ok(accepted)
     }
 
-    /// # Errors
-    /// The system's own; never `WouldBlock`.
+    /// Errors: the system's own; never `WouldBlock`.
     pub fn flush(&mut self) -> io::Result<bool> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut Outgoing(&self.socket)) {
@@ -207,14 +194,12 @@ impl TlsStream {
         Ok(true)
     }
 
-    /// # Errors
-    /// The system's own; `InvalidData` if TLS is violated, `UnexpectedEof` if the peer closes without a notice.
+    /// Errors: the system's own; `InvalidData` if TLS is violated, `UnexpectedEof` if the peer closes without a notice.
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_with(buffer, false)
     }
 
-    /// # Errors
-    /// As [`TlsStream::receive`].
+    /// Errors: as [`TlsStream::receive`].
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_with(buffer, true)
     }
@@ -258,7 +243,6 @@ impl TlsStream {
     }
 
     /// Whether an idle session is open and silent. Late session tickets from the server do not count.
-    #[must_use]
     pub fn is_quiet(&mut self) -> bool {
         let spoken = self.receive_now(&mut [0]);
         matches!(spoken, Err(error) if error.kind() == io::ErrorKind::WouldBlock)

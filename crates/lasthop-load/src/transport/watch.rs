@@ -67,19 +67,16 @@ impl Watch {
 
     /// Whether the trial must end early.
     #[inline]
-    #[must_use]
     pub fn is_cut_short(&self) -> bool {
         self.given_up.load(Ordering::Relaxed) < u64::MAX
     }
 
     /// Whether outstanding replies no longer count.
-    #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed) <= clock::now()
     }
 
     /// Whether the current socket was shut down because its deadline had passed.
-    #[must_use]
     pub fn is_overdue(&self) -> bool {
         self.overdue.load(Ordering::Acquire)
     }

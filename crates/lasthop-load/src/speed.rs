@@ -1,0 +1,68 @@
+//! How fast the CPU is at the moment: fixed work, timed. It shows what no counter of a guest tells: the clock frequency, a
+//! busy neighbour on the same core, a hypervisor that gives less.
+
+use std::hint::black_box;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+
+/// Steps of one reading: about half a millisecond.
+const STEPS: u32 = 300_000;
+/// A reading this young is used again, in nanoseconds: that after a trial is also that before the next.
+const YOUNG: u64 = 5_000_000;
+
+/// Steps of a chain of dependent shifts and multiplications per microsecond, right before and right after a trial,
+/// while the driver does nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speed {
+    pub before: f64,
+    pub after: f64,
+}
+
+/// Reads the speed, and keeps the last reading.
+#[derive(Debug, Default)]
+pub struct Speedometer {
+    /// When it ended, and what it was.
+    last: Option<(u64, f64)>,
+}
+
+impl Speedometer {
+    /// Does the work now.
+    pub fn read(&mut self) -> f64 {
+        let begin = clock::now();
+        // Each step needs the one before, and no compiler makes one of several.
+        let step = |x: u64, _| (x ^ (x >> 29)).wrapping_mul(6_364_136_223_846_793_005);
+        black_box((0..STEPS).fold(black_box(begin), step));
+        let end = clock::now();
+        let speed = f64::from(STEPS) * 1e3 / (end - begin).max(1) as f64;
+        self.last = Some((end, speed));
+        speed
+    }
+
+    /// The last reading if it is young, or a new one.
+    pub fn recent(&mut self) -> f64 {
+        match self.last {
+            Some((at, speed)) if clock::now() - at < YOUNG => speed,
+            _ => self.read(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step takes at least four cycles, so less than a nanosecond is not what was asked for; a microsecond is no CPU.
+    #[test]
+    fn a_speed_is_that_of_a_cpu_and_is_kept_for_a_moment() {
+        let mut speedometer = Speedometer::default();
+        let first = speedometer.recent();
+        assert!((1.0..2_000.0).contains(&first), "{first}");
+        speedometer.last = Some((clock::now(), 7.0));
+        assert_eq!(speedometer.recent(), 7.0);
+        speedometer.last = Some((clock::now() - YOUNG, 7.0));
+        assert!(speedometer.recent() > 7.0);
+    }
+}

@@ -1,0 +1,166 @@
+//! Durations and shares as people write them: `100ms`, `30s`, `5m`, `1h 30m`, `2%`.
+
+use std::time::Duration;
+
+use jiff::fmt::friendly::SpanParser;
+
+/// The text is not a quantity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    #[error("`{0}` is not a duration: write a number and its unit (h, m, s, ms, us or ns), such as 100ms, 30s or 5m")]
+    Duration(String),
+    #[error("`{0}` has no unit: write {0}s, {0}m or {0}ms, for example")]
+    NoUnit(String),
+    #[error("`{0}` is more than 292 years")]
+    TooLong(String),
+    #[error("`{0}` is not a share: write a number with a percent sign, such as 2%")]
+    Share(String),
+    #[error("`{0}` is more than 100%")]
+    TooMuch(String),
+    #[error("`{0}` is out of range: it must be more than zero")]
+    TooLittle(String),
+}
+
+/// Nanoseconds of each unit, the longest first.
+const UNITS: [(&str, u128); 6] = [
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// Reads `100ms`, `1.5s`, `5m`, `1h 30m`; more than zero, at most about 292 years.
+/// Errors: the number or the unit is missing or wrong, or the duration is out of range.
+pub fn duration(text: &str) -> Result<Duration, QuantityError> {
+    match duration_or_none(text) {
+        Ok(Duration::ZERO) => Err(QuantityError::TooLittle(text.to_owned())),
+        read => read,
+    }
+}
+
+/// Like [`duration`], but accepts `0` and `0us` for none.
+/// Errors: as [`duration`].
+pub fn duration_or_none(text: &str) -> Result<Duration, QuantityError> {
+    let wrong = |kind: fn(String) -> QuantityError| Err(kind(text.to_owned()));
+    match (plain_number(text), SpanParser::new().parse_duration(text)) {
+        (Some(0.0), _) => Ok(Duration::ZERO),
+        (Some(_), _) => wrong(QuantityError::NoUnit),
+        (None, Err(_)) => wrong(QuantityError::Duration),
+        (None, Ok(read)) if read.is_negative() => wrong(QuantityError::TooLittle),
+        (None, Ok(read)) if read.as_nanos() > i64::MAX.into() => wrong(QuantityError::TooLong),
+        (None, Ok(read)) => Ok(read.unsigned_abs()),
+    }
+}
+
+/// Writes a duration exactly, in one unit, so that [`duration`] can read it. Use this for every option that a message
+/// advises.
+pub fn written(duration: Duration) -> String {
+    let nanoseconds = duration.as_nanos();
+    let (unit, scale) = UNITS.into_iter().find(|(_, scale)| nanoseconds.is_multiple_of(*scale)).unwrap_or(("ns", 1));
+    format!("{}{unit}", nanoseconds / scale)
+}
+
+/// Reads `2%` as 0.02; more than zero, at most 100 %.
+/// Errors: the number or the percent sign is missing, or the share is out of range.
+pub fn share(text: &str) -> Result<f64, QuantityError> {
+    let wrong = |kind: fn(String) -> QuantityError| Err(kind(text.to_owned()));
+    let number = text.strip_suffix('%').unwrap_or_default();
+    match plain_number(number.strip_prefix('-').unwrap_or(number)) {
+        None => wrong(QuantityError::Share),
+        Some(percent) if percent == 0.0 || number.starts_with('-') => wrong(QuantityError::TooLittle),
+        Some(percent) if percent > 100.0 => wrong(QuantityError::TooMuch),
+        Some(percent) => Ok(percent / 100.0),
+    }
+}
+
+/// Digits with an optional fraction, and nothing else that `f64` would read (`inf`, `1e3`, `-1`).
+fn plain_number(text: &str) -> Option<f64> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    text.trim_matches('.').eq(text).then_some(())?;
+    if plain { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn units_are_understood() {
+        for (text, milliseconds) in [
+            ("100ms", 100),
+            ("1.5s", 1_500),
+            ("5m", 300_000),
+            ("2min", 120_000),
+            ("0.5min", 30_000),
+            ("1h", 3_600_000),
+            ("1h30m", 5_400_000),
+            ("1h 30m", 5_400_000),
+            ("5 minutes", 300_000),
+            ("1000us", 1),
+            ("1000µs", 1),
+            ("1000000ns", 1),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        assert_eq!(share("2%"), Ok(0.02));
+        assert_eq!(share("0.5%"), Ok(0.005));
+        assert_eq!(share("100%"), Ok(1.0));
+    }
+
+    #[test]
+    fn none_is_a_duration_where_it_may_be_one() {
+        for none in ["0", "0s", "0us", "0.0ms"] {
+            assert_eq!(duration_or_none(none), Ok(Duration::ZERO), "{none}");
+        }
+        assert_eq!(duration_or_none("20us"), Ok(Duration::from_micros(20)));
+        assert!(duration_or_none("20").is_err() && duration_or_none("0x").is_err() && duration_or_none("").is_err());
+    }
+
+    #[test]
+    fn what_is_refused_says_why() {
+        let of = |text: &str| text.to_owned();
+        for text in ["", "s", "1e3s", "infs", "1.s", "5M", "5x", "5d", "PT5M", "s5"] {
+            assert_eq!(duration(text), Err(QuantityError::Duration(of(text))));
+        }
+        for text in ["0s", "0", "-5s", "-1h", "5s ago"] {
+            assert_eq!(duration(text), Err(QuantityError::TooLittle(of(text))));
+            assert!(duration(text).unwrap_err().to_string().contains("must be more than zero"));
+        }
+        assert_eq!(duration("60").unwrap_err().to_string(), "`60` has no unit: write 60s, 60m or 60ms, for example");
+        assert_eq!(duration("99999999999h"), Err(QuantityError::TooLong(of("99999999999h"))));
+        for text in ["", "%", "2", "nan%", "two%", "1e1%", "--1%"] {
+            assert_eq!(share(text), Err(QuantityError::Share(of(text))));
+        }
+        for text in ["0%", "-1%", "-0%"] {
+            assert_eq!(share(text), Err(QuantityError::TooLittle(of(text))));
+        }
+        assert_eq!(share("150%").unwrap_err().to_string(), "`150%` is more than 100%");
+    }
+
+    #[test]
+    fn one_unit_is_written() {
+        for (text, seconds) in [("70s", 70.0), ("3m", 180.0), ("2h", 7_200.0), ("10ms", 0.01), ("1500ms", 1.5)] {
+            assert_eq!(written(Duration::from_secs_f64(seconds)), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(nanoseconds in 1..=i64::MAX as u64, unit in 0..UNITS.len()) {
+            let scale = UNITS[unit].1 as u64;
+            for nanoseconds in [nanoseconds, nanoseconds.div_ceil(scale).min(i64::MAX as u64 / scale) * scale] {
+                let one = Duration::from_nanos(nanoseconds);
+                prop_assert_eq!(duration(&written(one)), Ok(one));
+            }
+        }
+
+        #[test]
+        fn no_text_is_read_with_a_panic(text in "[-+0-9.:hmsuµn %a-z]{0,24}|\\PC{0,24}") {
+            let _ = (duration(&text), duration_or_none(&text), share(&text));
+        }
+    }
+}
