@@ -4,6 +4,7 @@
 //! FOLDER/STUDY/result.json    a finished repetition; where it is there, the study is not repeated
 //! FOLDER/STUDY/runs/…         its records, as of any run
 //! FOLDER/book.md, book.json   made anew after each study
+//! index.html, STUDY.html      the same as pages, where they are asked for
 //! ```
 
 use std::{
@@ -11,9 +12,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_core::{report, text::json};
+use lasthop_results::{report, text::json};
 
 use super::{outcome::Repetition, page};
+
+const TITLE: &str = "The studies, repeated";
 
 /// The folder of a book.
 #[derive(Clone, Debug)]
@@ -28,43 +31,35 @@ pub struct BookError {
 }
 
 impl Book {
-    #[must_use]
     pub fn at(folder: PathBuf) -> Self {
         Self(folder)
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
     /// Where a study's records and result go.
-    #[must_use]
     pub fn of(&self, study: &str) -> PathBuf {
         self.0.join(study)
     }
 
     /// The finished repetition of a study. One that an older lasthop wrote in another form counts as none.
-    #[must_use]
     pub fn finished(&self, study: &str) -> Option<Repetition> {
         let text = fs::read(self.of(study).join("result.json")).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
     /// Keeps a finished repetition.
-    ///
-    /// # Errors
-    /// Its file cannot be written.
+    /// Errors: its file cannot be written.
     pub fn keep(&self, result: &Repetition) -> Result<(), BookError> {
         write(&self.of(&result.study).join("result.json"), &json(result))
     }
 
     /// Writes the book of these repetitions; yields its two files.
-    ///
-    /// # Errors
-    /// A file cannot be written.
+    /// Errors: a file cannot be written.
     pub fn write(&self, results: &[Repetition]) -> Result<[PathBuf; 2], BookError> {
-        let mut text = b"# The studies, repeated\n\n".to_vec();
+        let mut text = format!("# {TITLE}\n\n").into_bytes();
         for result in results {
             text.extend(report::document_markdown(&page::document(result)));
             text.push(b'\n');
@@ -74,6 +69,21 @@ impl Book {
         write(&files[1], &json(&results))?;
         Ok(files)
     }
+}
+
+/// Writes a page for each of these repetitions, and one that leads to them; yields the latter.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_site(folder: &Path, results: &[Repetition]) -> Result<PathBuf, BookError> {
+    let page = |result: &Repetition| (format!("{}.html", result.study), page::document(result));
+    let pages: Vec<_> = results.iter().map(page).collect();
+    for (name, document) in &pages {
+        write(&folder.join(name), &report::document_html(document))?;
+    }
+    let index = folder.join("index.html");
+    write(&index, &report::contents_html(TITLE, &pages))?;
+    Ok(index)
 }
 
 /// Beside the target, then renamed: a reader never sees half a file.

@@ -4,24 +4,24 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use lasthop_core::{
-    analyse::{self, checks::counted, summary::Summary},
-    experiment::{
-        catalog::LoadError,
-        model::{DeriveKind, Experiment},
-        plan::Plan,
-        settings::{Overrides, PlacementChoice},
-    },
-    record::{RunData, store},
-    run::{self, RunError, event::Event},
-    service::{home::Home, locate::Locator},
-    system::interrupt,
-};
+use lasthop_core::run::{self, RunError, event::Event};
+use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_model::{
     driver::ToolChoice,
     record::{CasePlan, Environment, Stopped},
     selection::{Choice, Selection},
 };
+use lasthop_plan::{
+    catalog::LoadError,
+    model::{DeriveKind, Experiment},
+    plan::Plan,
+    settings::{Overrides, PlacementChoice},
+};
+use lasthop_results::{
+    analyse::{self, checks::counted, summary::Summary},
+    record::{RunData, store},
+};
+use lasthop_system::interrupt;
 use lasthop_tool::Tool;
 
 use super::{Options, found::found, measured::MethodCase, outcome::Part};
@@ -52,7 +52,6 @@ pub struct Carried {
 }
 
 impl Carried {
-    #[must_use]
     pub fn environment(&self) -> Option<&Environment> {
         let design = self.design.as_ref().and_then(|summary| summary.environment.as_ref());
         self.method_environment.as_ref().or(design)

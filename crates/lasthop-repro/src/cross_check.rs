@@ -1,17 +1,15 @@
 //! A classic tool beside lasthop over the cases of a study, in turn, with the shape of the load and not the study's flags:
 //! do two load generators count the same?
 
-use lasthop_core::{
-    analyse::{
-        self,
-        summary::{Check, Summary},
-    },
-    experiment::{model::Experiment, plan::Plan, settings::Overrides},
-    run::event::Event,
-};
+use lasthop_core::run::event::Event;
 use lasthop_model::{
     driver::ToolChoice,
     selection::{OWN_DRIVER, Selection},
+};
+use lasthop_plan::{model::Experiment, plan::Plan, settings::Overrides};
+use lasthop_results::analyse::{
+    self,
+    summary::{Check, Summary},
 };
 
 use super::{

@@ -1,13 +1,12 @@
 //! What lasthop's design found beside the published figures: conditions that a study could not have, quantities of
 //! transports that it left out.
 
-use lasthop_core::analyse::summary::{CaseSummary, Comparison, Derived, Measured, Metric, Summary};
+use lasthop_results::analyse::summary::{CaseSummary, Comparison, Derived, Measured, Metric, Summary};
 
 use super::outcome::{Found, Value};
 use crate::study::model::StudyRun;
 
 /// Every condition where the study had none, every derived quantity where one answers it.
-#[must_use]
 pub fn found(run: &StudyRun, design: &Summary) -> Vec<Found> {
     match &run.design.quantity {
         Some(name) => design.derived.iter().filter(|derived| derived.quantity == *name).map(quantity).collect(),

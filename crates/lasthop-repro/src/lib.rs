@@ -25,7 +25,9 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
-use lasthop_core::{experiment::catalog::Catalog, run::event::Event, service::home::Home};
+use lasthop_core::run::event::Event;
+use lasthop_host::service::home::Home;
+use lasthop_plan::catalog::Catalog;
 
 use self::{
     carry_out::{Carried, Job},

@@ -1,8 +1,8 @@
 //! What the two ways of measuring yielded, by condition, in the quantities of the study.
 
 use indexmap::IndexMap;
-use lasthop_core::analyse::summary::{CaseSummary, Measured, Summary};
 use lasthop_load::TrialResult;
+use lasthop_results::analyse::summary::{CaseSummary, Measured, Summary};
 use lasthop_stats::mean;
 
 use super::outcome::Value;
@@ -93,14 +93,12 @@ fn unit(name: &str) -> f64 {
 
 impl MeasuredPart<'_> {
     /// A quantity by the study's method, in `of`'s unit: the mean of its runs, as the study had it.
-    #[must_use]
     pub fn method_value(&self, quantity: &Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
         let value = self.by_method(quantity, levels)? / unit(of);
         value.is_finite().then_some(Value { value, low: None, high: None })
     }
 
     /// A quantity by lasthop's design, in `of`'s unit, with its interval.
-    #[must_use]
     pub fn design_value(&self, quantity: &Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
         let known = self.by_design(quantity, levels)?.times(1.0 / unit(of));
         known.value.is_finite().then(|| known.shown())
@@ -186,7 +184,6 @@ impl MeasuredPart<'_> {
     }
 
     /// The case of lasthop's design that a condition corresponds to.
-    #[must_use]
     pub fn design_case(&self, levels: &IndexMap<String, String>) -> Option<&CaseSummary> {
         let summary = self.design.as_ref()?;
         let wanted = self.design_condition(levels);
@@ -271,7 +268,6 @@ impl MeasuredPart<'_> {
     }
 
     /// Ratio of two conditions by the study's method; where several pairs of conditions fit, their geometric mean.
-    #[must_use]
     pub fn method_ratio(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<f64> {
         let one = |(case, against): &(Levels, Levels)| {
             let ratio = self.by_method(quantity, case)? / self.by_method(quantity, against)?;
@@ -283,7 +279,6 @@ impl MeasuredPart<'_> {
 
     /// Ratio of two conditions by lasthop's design; where several pairs of conditions fit, their geometric mean. For a rate
     /// it is the comparison within blocks, which is narrower than what the two intervals alone would give.
-    #[must_use]
     pub fn design_ratio(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<Value> {
         let one = |(case, against): &(Levels, Levels)| {
             if let Some(paired) = self.paired(quantity, case, against) {
@@ -319,7 +314,7 @@ impl MeasuredPart<'_> {
     }
 
     fn paired(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<Value> {
-        use lasthop_core::analyse::summary::Metric;
+        use lasthop_results::analyse::summary::Metric;
         let time = quantity.is(Base::Time) || quantity.is(Base::LatencyMean);
         let plain = matches!(self.run.time, Time::Rate | Time::Slope);
         if !plain || self.is_derived(quantity) || !(time || quantity.is(Base::Rate)) {

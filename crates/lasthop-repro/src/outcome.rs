@@ -1,7 +1,7 @@
 //! The result of repeating a study: the content of its table, and the JSON of the book.
 
-use lasthop_core::analyse::summary::Verdict;
 use lasthop_model::record::Environment;
+use lasthop_results::analyse::summary::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -132,7 +132,6 @@ pub enum Agreement {
 }
 
 impl Agreement {
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Agrees => "agrees",
@@ -190,7 +189,6 @@ pub enum Word {
 }
 
 impl Word {
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
@@ -204,7 +202,6 @@ impl Word {
 
 impl Repetition {
     /// The frame of a repetition: what was published, and nothing measured yet.
-    #[must_use]
     pub fn of(study: &Study, budget_seconds: f64, started: String) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -233,7 +230,6 @@ impl Repetition {
 const SAME: f64 = 0.05;
 
 /// Judges a claim by the ratio that was measured: `claimed` is the range that fits it.
-#[must_use]
 pub fn judge(claimed: (f64, f64), measured: Option<Value>) -> Word {
     let Some(Value { value, low: Some(low), high: Some(high) }) = measured else {
         return if measured.is_some() { Word::Undecided } else { Word::NotRepeated };

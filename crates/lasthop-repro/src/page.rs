@@ -1,6 +1,6 @@
 //! A repetition for people: published figures, their method here, lasthop here, and why they differ.
 
-use lasthop_core::report::{
+use lasthop_results::report::{
     document::{Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
     units::{Seconds, plural},
     wording::word,
@@ -10,7 +10,6 @@ use super::outcome::{Agreement, ClaimRow, FigureRow, Found, Part, Repetition, Va
 use crate::study::model::Study;
 
 /// The document of a repetition.
-#[must_use]
 pub fn document(result: &Repetition) -> Document {
     let mut sections = vec![claims(result)];
     for part in &result.parts {
@@ -231,7 +230,6 @@ fn environment(result: &Repetition) -> Section {
 }
 
 /// A line for each study: name, question, what repeats it and whether it can be.
-#[must_use]
 pub fn listing(studies: &[(Study, String)]) -> Document {
     let row = |(study, state): &(Study, String)| {
         Row::Cells(vec![

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use lasthop_core::{
-    analyse::{
-        checks::counted,
-        summary::{CaseSummary, Check, Severity},
-    },
-    observe,
+use lasthop_model::{
+    observation,
+    record::{Environment, Placement},
 };
-use lasthop_model::record::{Environment, Placement};
+use lasthop_results::analyse::{
+    checks::counted,
+    summary::{CaseSummary, Check, Severity},
+};
 
 use super::{
     carry_out::Carried,
@@ -31,7 +31,6 @@ struct Facts<'a> {
 }
 
 /// Every reason that these runs give.
-#[must_use]
 pub fn notes(
     study: &Study,
     part: &MeasuredPart<'_>,
@@ -239,7 +238,7 @@ fn drivers_reuse(facts: &Facts<'_>) -> Option<Note> {
 fn paths(facts: &Facts<'_>) -> Option<Note> {
     let found = facts.cases().filter_map(|case| {
         let hops = &case.proof.as_ref()?.path;
-        (!hops.is_empty()).then(|| format!("{}: {}", case.case, observe::path::shown(hops)))
+        (!hops.is_empty()).then(|| format!("{}: {}", case.case, observation::path(hops)))
     });
     let found: Vec<String> = found.collect();
     (!found.is_empty()).then(|| note("paths", format!("found on this machine: {}", found.join("; ")))).flatten()

@@ -50,9 +50,7 @@ struct Failed(Stage, String);
 
 impl Foreign {
     /// Serves until the input ends.
-    ///
-    /// # Errors
-    /// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
+    /// Errors: a line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
     pub fn serve(&self, mut input: impl BufRead, mut output: impl Write) -> Result<(), WireError> {
         let driver = self.choice.tool.clone();
         wire::write_line(

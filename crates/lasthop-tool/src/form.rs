@@ -20,9 +20,7 @@ pub enum Misread {
 pub struct Caught(HashMap<String, String>);
 
 /// Reads an output line by line. Each line must match one of `lines` as a whole. Empty lines are skipped.
-///
-/// # Errors
-/// [`Misread::Line`] with the first line that no pattern matches.
+/// Errors: [`Misread::Line`] with the first line that no pattern matches.
 pub fn read(lines: &[&str], output: &str) -> Result<Caught, Misread> {
     let patterns: Vec<Regex> =
         lines.iter().map(|line| Regex::new(&format!("^(?:{line})$")).expect("forms are constants")).collect();
@@ -41,38 +39,31 @@ pub fn read(lines: &[&str], output: &str) -> Result<Caught, Misread> {
 }
 
 impl Caught {
-    /// # Errors
-    /// [`Misread::Missing`]
+    /// Errors: [`Misread::Missing`]
     pub fn text(&self, name: &'static str) -> Result<&str, Misread> {
         self.0.get(name).map(String::as_str).ok_or(Misread::Missing(name))
     }
 
-    /// # Errors
-    /// [`Misread::Missing`] or [`Misread::Number`]
+    /// Errors: [`Misread::Missing`] or [`Misread::Number`]
     pub fn number(&self, name: &'static str) -> Result<f64, Misread> {
         let text = self.text(name)?;
         text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| Misread::Number(text.to_owned()))
     }
 
-    /// # Errors
-    /// [`Misread::Missing`] or [`Misread::Number`]
+    /// Errors: [`Misread::Missing`] or [`Misread::Number`]
     pub fn count(&self, name: &'static str) -> Result<u64, Misread> {
         let text = self.text(name)?;
         text.parse().map_err(|_| Misread::Number(text.to_owned()))
     }
 
     /// 0 if the output has no such line, because tools leave out what did not happen.
-    ///
-    /// # Errors
-    /// [`Misread::Number`]
+    /// Errors: [`Misread::Number`]
     pub fn count_if_any(&self, name: &'static str) -> Result<u64, Misread> {
         if self.0.contains_key(name) { self.count(name) } else { Ok(0) }
     }
 
     /// A duration with its unit (`303.33us`, `5.44ms`, `1.2s`, `2m`), in nanoseconds; `None` where no line has it.
-    ///
-    /// # Errors
-    /// [`Misread::Number`] for another unit.
+    /// Errors: [`Misread::Number`] for another unit.
     pub fn duration(&self, name: &'static str) -> Result<Option<f64>, Misread> {
         let Some(text) = self.0.get(name) else { return Ok(None) };
         let digits = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
@@ -89,9 +80,7 @@ impl Caught {
     }
 
     /// A number of milliseconds in nanoseconds; `None` where no line has it.
-    ///
-    /// # Errors
-    /// [`Misread::Number`]
+    /// Errors: [`Misread::Number`]
     pub fn milliseconds(&self, name: &'static str) -> Result<Option<f64>, Misread> {
         if self.0.contains_key(name) { self.number(name).map(|ms| Some(ms * 1e6)) } else { Ok(None) }
     }

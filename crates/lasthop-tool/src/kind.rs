@@ -117,7 +117,6 @@ impl Tool {
     }
 
     /// How to find it, its version, and what installs it.
-    #[must_use]
     pub fn program(&self) -> Program {
         Program {
             kind: ProgramKind::Named { names: vec![self.name.to_owned()], folders: vec!["/usr/sbin".into()] },
@@ -133,9 +132,7 @@ impl Tool {
     }
 
     /// Command-line arguments for one trial.
-    ///
-    /// # Errors
-    /// What the tool cannot do.
+    /// Errors: what the tool cannot do.
     pub(super) fn arguments(&self, order: &Order<'_>) -> Result<Vec<String>, Unable> {
         if order.spec.requests_per_connection > 1 {
             let what = "close a connection after a number of requests".to_owned();

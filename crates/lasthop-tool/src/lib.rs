@@ -18,6 +18,8 @@ mod redis_benchmark;
 mod url;
 mod wrk;
 
+use lasthop_model::{level::Levels, selection::DRIVER};
+
 pub use self::{
     choice::choice,
     kind::{Order, Reading, SHORTEST_TRIAL, Tool, Unable},
@@ -33,9 +35,12 @@ pub static TOOLS: [&Tool; 7] =
 pub struct UnknownTool(pub String);
 
 /// The tool of that name.
-///
-/// # Errors
-/// There is none.
+/// Errors: there is none.
 pub fn named(name: &str) -> Result<&'static Tool, UnknownTool> {
     TOOLS.into_iter().find(|tool| tool.name == name).ok_or_else(|| UnknownTool(name.to_owned()))
+}
+
+/// The classic tool that drives a case; `None` if its own load does.
+pub fn tool_of(levels: &Levels) -> Option<&'static Tool> {
+    levels.get(DRIVER).and_then(|level| named(&level.to_string()).ok())
 }

@@ -10,11 +10,11 @@ use lasthop_load::{
     spec::{Engine, Model, Reuse, Spec},
 };
 use lasthop_model::record::Stage;
+use lasthop_results::report::units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Headroom, Job, Outcome};
-use crate::report::units::Bytes;
 
 /// Name and version of the form.
 const SCHEMA: &str = "lasthop-load/1";
@@ -136,13 +136,11 @@ pub struct HeadroomFigures {
 }
 
 /// The JSON schema of [`Figures`].
-#[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Figures).to_value()
 }
 
 impl Figures {
-    #[must_use]
     pub fn new(job: &Job, outcome: &Outcome) -> Self {
         let (spec, result) = (&outcome.spec, &outcome.result);
         // Without requests there is no cost per request.
@@ -175,9 +173,8 @@ impl Figures {
     }
 
     /// The figures of a load that could not begin.
-    #[must_use]
     pub fn failed(job: &Job, error: &CaseError) -> Self {
-        let name = error.class.map(crate::analyse::class_name);
+        let name = error.class.map(lasthop_results::analyse::class_name);
         Self {
             errors: name.iter().map(|name| (name.clone(), 1)).collect(),
             first_errors: name.into_iter().map(|name| (name, error.cause.clone())).collect(),
@@ -203,7 +200,6 @@ impl Figures {
     }
 
     /// Whether there was no error, and the rate was reached.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.failure.is_none()
             && self.requests > 0
@@ -212,16 +208,15 @@ impl Figures {
     }
 
     /// One object, with line breaks.
-    #[must_use]
     pub fn json(&self) -> Vec<u8> {
-        crate::text::json(self)
+        lasthop_results::text::json(self)
     }
 }
 
 type Errors = (BTreeMap<String, u64>, BTreeMap<String, String>);
 
 fn errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Errors {
-    let name = |class: &ErrorClass| crate::analyse::class_name(*class);
+    let name = |class: &ErrorClass| lasthop_results::analyse::class_name(*class);
     (
         found.iter().map(|(class, error)| (name(class), error.count)).collect(),
         found.iter().map(|(class, error)| (name(class), error.first.clone())).collect(),

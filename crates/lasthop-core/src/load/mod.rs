@@ -16,7 +16,7 @@ pub use self::{
     figures::{Figures, schema},
     terminal::render,
 };
-use crate::service::{guard::Guard, null, sandbox::Sandbox};
+use lasthop_host::service::{guard::Guard, null, sandbox::Sandbox};
 
 /// Lengths of a calibration's phases.
 const CALIBRATION: TrialPhases = TrialPhases { warm_up_ns: 30_000_000, measure_ns: 170_000_000 };
@@ -58,10 +58,8 @@ pub enum Headroom {
 
 /// Drives the endpoint as long as `go_on` returns true. It is called every 50 ms, with [`Stage::Trial`] once the load
 /// has begun and with [`Stage::Verify`] before.
-///
-/// # Errors
-/// By stage: the specification, the connect, or the replies before the load. If `go_on` returned false before the load
-/// began, the error has no meaning.
+/// Errors: by stage: the specification, the connect, or the replies before the load. If `go_on` returned false before
+/// the load began, the error has no meaning.
 pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcome, CaseError> {
     let mut spec = job.spec.clone();
     spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;

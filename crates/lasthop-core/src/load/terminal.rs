@@ -1,14 +1,14 @@
 //! The figures of a load for people.
 
 use lasthop_load::spec::{Engine, Reuse};
-
-use super::{Figures, figures::Percentiles};
-use crate::report::{
+use lasthop_results::report::{
     Options, Page,
     document::{Text, Tone},
     units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column},
     wording,
 };
+
+use super::{Figures, figures::Percentiles};
 
 /// A generator's run delay is shown from this share of its time: a tenth of what shows in a 99th percentile.
 const WORTH_SAYING: f64 = 0.001;
@@ -17,7 +17,6 @@ const WORTH_SAYING: f64 = 0.001;
 const NAME: usize = 12;
 
 /// Text for a terminal, in colour only if asked.
-#[must_use]
 pub fn render(figures: &Figures, options: &Options) -> Vec<u8> {
     let mut lines = vec![Text::of(Tone::Strong, &figures.url), format!("  {}", how(figures)).into(), Text::default()];
     lines.extend(rate(figures));

@@ -9,15 +9,13 @@ use std::{
 
 use lasthop_model::{
     program::ProgramKind,
-    record::{Origin, Settings},
+    record::{Given, Origin, Settings},
     service::ReadyCheck,
 };
 
-use crate::{
-    experiment::model::{Experiment, Recipe, Source},
-    service::container::containerfile::FILE,
-    text,
-};
+use lasthop_host::service::container::containerfile::FILE;
+use lasthop_plan::model::{Experiment, Recipe, Source};
+use lasthop_results::text;
 
 /// What you must confirm before a run is resumed.
 #[derive(Debug, thiserror::Error)]
@@ -54,9 +52,14 @@ pub fn foreign(record: &Path, store: &Path) -> Option<String> {
 
 /// What resuming a run executes and connects to because its record says so, one line each.
 #[must_use]
-pub fn executed(origin: &Origin, settings: &Settings, experiment: &Experiment) -> Vec<String> {
+pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, experiment: &Experiment) -> Vec<String> {
     let mut lines = Vec::new();
+    if let Some(given) = given {
+        lines.extend(given.endpoints.values().map(|endpoint| format!("load on {}", endpoint.url)));
+        lines.extend(given.restart.iter().map(|command| format!("the command {command}")));
+    }
     match &experiment.source {
+        Source::Given => {}
         Source::BuiltIn => lines.push(format!("the built-in experiment {}", experiment.name)),
         Source::Folder(folder) => {
             lines.push(format!("the experiment in {}", folder.display()));

@@ -13,7 +13,7 @@ use lasthop_load::{
 };
 use lasthop_model::record::Stage;
 
-use crate::system::lines::{LineError, Lines};
+use lasthop_system::lines::{LineError, Lines};
 
 /// A driver failed, or could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
@@ -111,15 +111,25 @@ impl Driver {
     /// # Errors
     /// [`DriverError::Refused`] if the trial has no result.
     pub fn trial(&mut self, case: &str, phases: TrialPhases) -> Result<TrialResult, DriverError> {
-        let limit = Duration::from_nanos(phases.warm_up_ns + phases.measure_ns) + DRAIN;
-        let begun = Instant::now();
-        match self.ask(&Request::Trial { case: case.to_owned(), phases }, limit)? {
-            Reply::Trial { result, .. } => match absurdity(&result, begun.elapsed()) {
-                None => Ok(*result),
-                Some(what) => Err(DriverError::Absurd(what)),
-            },
-            other => Err(unexpected(&other)),
-        }
+        let asked = self.begin(case, phases)?;
+        self.end(&asked)?.read()
+    }
+
+    /// Asks for a trial, which then runs by itself.
+    ///
+    /// # Errors
+    /// The driver does not listen.
+    pub fn begin(&mut self, case: &str, phases: TrialPhases) -> Result<Asked, DriverError> {
+        self.send(&Request::Trial { case: case.to_owned(), phases })?;
+        Ok(Asked { begun: Instant::now(), limit: Duration::from_nanos(phases.warm_up_ns + phases.measure_ns) + DRAIN })
+    }
+
+    /// Waits for the end of the trial that was begun.
+    ///
+    /// # Errors
+    /// The driver ended or is silent.
+    pub fn end(&mut self, asked: &Asked) -> Result<Answer, DriverError> {
+        Ok(Answer { line: self.0.hear(asked.limit)?, waited: asked.begun.elapsed() })
     }
 
     /// Closes the connections of a case.
@@ -134,22 +144,67 @@ impl Driver {
     }
 
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, DriverError> {
+        self.send(request)?;
+        granted(self.receive(limit)?)
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), DriverError> {
         let mut line = serde_json::to_vec(request).expect("requests hold no maps with keys other than text");
         line.push(b'\n');
-        self.0.say(&line, ATTENTION)?;
-        match self.receive(limit)? {
-            Reply::Failed { stage, cause, .. } => Err(DriverError::Refused { stage, cause }),
-            reply => Ok(reply),
-        }
+        Ok(self.0.say(&line, ATTENTION)?)
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Reply, DriverError> {
-        let line = self.0.hear(limit)?;
-        serde_json::from_slice(&line).map_err(|error| DriverError::Garbled {
-            line: String::from_utf8_lossy(&line).trim_end().chars().take(200).collect(),
-            cause: error.to_string(),
-        })
+        parse(&self.0.hear(limit)?)
     }
+}
+
+/// A trial that a driver was asked for.
+#[derive(Debug)]
+pub struct Asked {
+    begun: Instant,
+    limit: Duration,
+}
+
+/// What a driver wrote after a trial. Reading it takes a millisecond or more, so it waits until the next trial runs.
+#[derive(Debug)]
+pub struct Answer {
+    line: Vec<u8>,
+    waited: Duration,
+}
+
+impl Answer {
+    /// Whether it begins like a result.
+    #[must_use]
+    pub fn is_result(&self) -> bool {
+        self.line.starts_with(b"{\"trial\"")
+    }
+
+    /// # Errors
+    /// As [`Driver::trial`].
+    pub fn read(self) -> Result<TrialResult, DriverError> {
+        match granted(parse(&self.line)?)? {
+            Reply::Trial { result, .. } => match absurdity(&result, self.waited) {
+                None => Ok(*result),
+                Some(what) => Err(DriverError::Absurd(what)),
+            },
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn granted(reply: Reply) -> Result<Reply, DriverError> {
+    match reply {
+        Reply::Failed { stage, cause, .. } => Err(DriverError::Refused { stage, cause }),
+        reply => Ok(reply),
+    }
+}
+
+fn parse(line: &[u8]) -> Result<Reply, DriverError> {
+    serde_json::from_slice(line).map_err(|error| DriverError::Garbled {
+        line: String::from_utf8_lossy(line).trim_end().chars().take(200).collect(),
+        cause: error.to_string(),
+    })
 }
 
 /// Rejects a result that no trial of this length can have. This also keeps sums over many trials within their types.
@@ -177,9 +232,18 @@ fn absurdity(result: &TrialResult, waited: Duration) -> Option<&'static str> {
         (cost.run_delay_ns.is_some_and(|delay| delay > cpu), "it waited longer for CPUs than a thousand threads can"),
         (result.offered.is_some_and(|offered| !(0.0..1e12).contains(&offered.rate)), "its rate is not a rate"),
         (result.reported.as_ref().is_some_and(|reported| !finite(reported)), "its reported times are not times"),
+        (
+            result.speed.is_some_and(|speed| ![speed.before, speed.after].into_iter().all(is_speed)),
+            "its speed is not one",
+        ),
     ]
     .into_iter()
     .find_map(|(is_so, what)| is_so.then_some(what))
+}
+
+/// Steps per microsecond: less than a hundred for each nanosecond.
+fn is_speed(speed: f64) -> bool {
+    (f64::MIN_POSITIVE..1e5).contains(&speed)
 }
 
 fn unexpected(reply: &Reply) -> DriverError {

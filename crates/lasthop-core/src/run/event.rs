@@ -4,7 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use lasthop_model::record::{Failure, Resumption, Stopped};
 
-use crate::{analyse::ProgressLine, service::guard::GuardError};
+use lasthop_host::service::guard::GuardError;
+use lasthop_results::analyse::ProgressLine;
 
 /// Something that happened, in order.
 #[derive(Debug)]

@@ -2,23 +2,21 @@
 
 use std::time::Duration;
 
+use lasthop_host::service::{
+    guard::GuardError,
+    home::{Home, HomeError},
+    locate::Locator,
+    sandbox::SandboxError,
+};
 use lasthop_model::{
     driver::Remote,
     engine::{EngineKind, Images},
     record::{Origin, Settings},
 };
+use lasthop_plan::plan::Plan;
+use lasthop_results::record::WriteError;
 
 use super::driver_place::DriverPlaceError;
-use crate::{
-    experiment::plan::Plan,
-    record::WriteError,
-    service::{
-        guard::GuardError,
-        home::{Home, HomeError},
-        locate::Locator,
-        sandbox::SandboxError,
-    },
-};
 
 /// What to run, in every detail.
 #[derive(Debug)]

@@ -4,23 +4,28 @@
 //! run    ── round (services and drivers started afresh) ── block (every case once, random order) ── trial
 //! ```
 //!
-//! A round ends its services before the next one begins. After each round, the run checks whether every interval is
-//! narrow enough; before each block, whether the time is used up. A resumed run starts with a new round ([`resume`]).
+//! The services of a round end while those of the next one start, before anything is measured. After each round, the run
+//! checks whose intervals are narrow enough (`rotation`); before each block, whether the time is used up. A resumed run
+//! starts with a new round ([`resume`]).
 
 pub mod consent;
 pub mod driver;
 pub mod driver_place;
 pub mod event;
+mod given;
 mod hint;
 mod job;
+mod pace;
 mod pause;
 mod probe;
 mod programs;
 pub mod resume;
+mod rotation;
 mod round;
 mod site;
 
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
@@ -29,23 +34,12 @@ use std::{
 use jiff::Timestamp;
 use lasthop_model::{
     binding::Account,
-    record::{Digests, Environment, Failure, Origin, RunEnd, RunHeader, Stopped, TrialRecord},
+    record::{CasePlan, Digests, Environment, Failure, Given, Origin, RunEnd, RunHeader, Stopped, TrialRecord},
 };
 
 pub use self::job::{Changed, Job, RunError};
-use self::{
-    driver_place::DriverPlace,
-    event::Event,
-    job::nanoseconds,
-    programs::Programs,
-    resume::{Past, Unfinished},
-    round::Round,
-};
-use crate::{
-    analyse,
-    experiment::{plan::Plan, schedule::Schedule},
+use lasthop_host::{
     observe,
-    record::{RunData, Writer},
     service::{
         container::{
             image,
@@ -54,11 +48,27 @@ use crate::{
         guard::Guard,
         sandbox::Sandbox,
     },
-    system::{account, facts, interrupt},
 };
+use lasthop_plan::{
+    plan::Plan,
+    schedule::{self, Schedule},
+};
+use lasthop_results::{
+    analyse,
+    record::{RunData, Writer},
+};
+use lasthop_system::{account, facts, interrupt};
 
-/// A case without results in this many consecutive rounds is given up.
-const GIVE_UP_AFTER: u32 = 2;
+use self::{
+    driver_place::DriverPlace,
+    event::Event,
+    job::nanoseconds,
+    pace::Pace,
+    programs::Programs,
+    resume::{Past, Unfinished},
+    rotation::Rotation,
+    round::{Leaving, Round},
+};
 
 /// A run that ended in order, with or without results.
 #[derive(Debug)]
@@ -125,13 +135,15 @@ fn measure(
         sandbox: &sandbox,
         guard: &guard,
         driver_place,
-        schedule: Schedule::new(job.settings.seed),
+        schedule: Schedule::new(job.settings.seed, schedule::groups(&job.plan.cases)),
         begun,
         past,
         writer: &mut writer,
         data,
         comparisons: comparisons(job.plan),
-        failing: vec![0; job.plan.cases.len()],
+        rotation: Rotation::new(job.plan.cases.len(), comparisons(job.plan)),
+        pace: Pace::default(),
+        leaving: None,
         site,
         tell,
     };
@@ -183,6 +195,7 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
         cases: job.plan.cases.clone(),
         derived: job.plan.derived.clone(),
         differences: job.plan.differences.clone(),
+        given: job.plan.given.clone().map(Given::without_secrets),
         origin: job.origin.clone().map(|origin| Origin { executables, ..origin }),
     }
 }
@@ -227,8 +240,10 @@ struct Runner<'a> {
     /// What is on disk, for the check after each round.
     data: RunData,
     comparisons: Vec<Vec<usize>>,
-    /// Consecutive rounds in which each case had no result.
-    failing: Vec<u32>,
+    rotation: Rotation,
+    pace: Pace,
+    /// The round before, while it ends.
+    leaving: Option<Leaving>,
     /// Engine, image and network, if the plan has containers.
     site: Option<Result<Site, SiteError>>,
     tell: &'a mut dyn FnMut(&Event<'_>),
@@ -238,7 +253,9 @@ impl Runner<'_> {
     /// If the budget ends and nothing was measured, every case had its turn and none works, so more time would not
     /// help.
     fn until_stopped(&mut self) -> Result<Stopped, RunError> {
-        let stopped = self.rounds()?;
+        let stopped = self.rounds();
+        self.see_off()?;
+        let stopped = stopped?;
         let nothing = self.data.trials().next().is_none();
         Ok(if nothing && stopped == Stopped::Budget { Stopped::Failed } else { stopped })
     }
@@ -248,8 +265,12 @@ impl Runner<'_> {
             let begun = Instant::now();
             let trials_before = self.trials();
             let mut round = Round::start(self, number)?;
-            let stopped = round.blocks(self);
-            round.stop(self)?;
+            let (stopped, driven) = round.blocks(self);
+            self.leaving = Some(round.stop(self));
+            // Containers have addresses of their own, which the next round's have too.
+            if self.site.is_some() || self.is_cut_short() {
+                self.see_off()?;
+            }
             if let Err(error) = self.guard.check() {
                 (self.tell)(&Event::GuardFailed(&error));
                 return Ok(Stopped::Interrupted);
@@ -258,8 +279,7 @@ impl Runner<'_> {
                 return Ok(stopped);
             }
             self.count_failures(trials_before);
-            let all_failed = (0..self.failing.len()).all(|case| self.given_up(case));
-            if all_failed || self.compares_nothing(|case| !self.given_up(case)) {
+            if self.rotation.all_failed() || self.compares_nothing(|case| !self.rotation.given_up(case)) {
                 return Ok(Stopped::Failed);
             }
             let precise = self.is_precise(number);
@@ -272,6 +292,7 @@ impl Runner<'_> {
             if !self.time_for(begun.elapsed() / 2) {
                 return Ok(Stopped::Budget);
             }
+            self.pace.started(begun.elapsed().saturating_sub(driven));
         }
         unreachable!("rounds are numbered without end")
     }
@@ -298,16 +319,17 @@ impl Runner<'_> {
     /// Counts the cases whose trials all failed in this round, which may be given up.
     fn count_failures(&mut self, trials_before: usize) {
         let records = &self.data.records[trials_before..];
-        for (index, case) in self.job.plan.cases.iter().enumerate() {
-            let measured =
-                records.iter().any(|record| matches!(record, TrialRecord::Trial(trial) if trial.case == case.case));
-            self.failing[index] = if measured { 0 } else { self.failing[index] + 1 };
-        }
+        let trials = records.iter().filter_map(|record| match record {
+            TrialRecord::Trial(trial) => Some(trial.case.as_str()),
+            _ => None,
+        });
+        let measured: BTreeSet<&str> = trials.collect();
+        self.rotation.count_failures(|case| measured.contains(&*self.job.plan.cases[case].case));
     }
 
-    /// By index of the case.
-    fn given_up(&self, case: usize) -> bool {
-        self.failing[case] >= GIVE_UP_AFTER
+    /// Waits until the round before has ended.
+    fn see_off(&mut self) -> Result<(), RunError> {
+        self.leaving.take().map_or(Ok(()), |leaving| leaving.wait(self))
     }
 
     /// Whether each comparison lacks a case that works. A run that never compares goes on without.
@@ -316,7 +338,8 @@ impl Runner<'_> {
         !self.comparisons.is_empty() && self.comparisons.iter().all(lacks_one)
     }
 
-    /// Reports the comparisons so far, unless it is too early. True if all intervals are narrow enough.
+    /// Reports the comparisons so far, unless it is too early, and lets go the cases whose intervals are narrow enough. True
+    /// if all are.
     fn is_precise(&mut self, round: u32) -> bool {
         if !analyse::is_due(round + 1) {
             return false;
@@ -324,6 +347,8 @@ impl Runner<'_> {
         let look = analyse::look(&self.data);
         let elapsed = self.elapsed();
         (self.tell)(&Event::Progress { round, elapsed, comparisons: &look.lines });
+        let line = |case: &CasePlan| look.lines.iter().find(|line| line.case == case.case && line.blocks > 0);
+        self.rotation.let_go(|case| line(&self.job.plan.cases[case]).map(|line| line.precise));
         look.precise
     }
 
@@ -359,7 +384,7 @@ impl Runner<'_> {
 
     /// The account that the servers of a case run as. In a container it means something else.
     fn account_of(&self, case: &str) -> Option<Account> {
-        let case = self.job.plan.cases.iter().find(|one| one.case == case)?;
+        let case = self.job.plan.cases.iter().find(|one| one.case == case && self.job.plan.given.is_none())?;
         let mut services = self.job.plan.stacks[case.stack].services.values();
         if services.any(|service| service.container.is_some()) { None } else { account::unprivileged().ok() }
     }

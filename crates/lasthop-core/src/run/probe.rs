@@ -11,7 +11,7 @@ use lasthop_load::{
 };
 use lasthop_model::record::LinkObserved;
 
-use crate::experiment::render::RenderedProof;
+use lasthop_plan::render::RenderedProof;
 
 /// Requests per probe: enough to tell a kept connection from new ones.
 const REQUESTS: u32 = 8;

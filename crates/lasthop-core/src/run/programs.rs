@@ -8,14 +8,12 @@ use lasthop_model::{
     record::{Digests, IN_IMAGE, ProgramVersion},
 };
 
-use crate::{
-    experiment::plan::{Plan, Stack, StackService},
-    service::{
-        container::site::Site,
-        locate::{LocateError, Located, Locator},
-    },
-    system::{digest, executable::own_executable},
+use lasthop_host::service::{
+    container::site::Site,
+    locate::{LocateError, Located, Locator},
 };
+use lasthop_plan::plan::{Plan, Stack, StackService};
+use lasthop_system::{digest, executable::own_executable};
 
 /// What was found for each recipe that a stack of the plan names.
 #[derive(Debug)]

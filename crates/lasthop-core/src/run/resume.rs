@@ -8,20 +8,21 @@ use std::{
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
-use lasthop_model::record::{
-    Digests, Environment, Origin, ProgramVersion, Resumption, RunHeader, Settings, Stopped, TrialRecord,
+use lasthop_model::{
+    quantity::written,
+    record::{
+        Digests, Environment, Given, Origin, ProgramVersion, Resumption, RunHeader, Settings, Stopped, TrialRecord,
+    },
 };
+use lasthop_plan::{digest, model::Experiment, plan::Plan};
+use lasthop_results::record::{ReadError, RunData, WriteError, Writer, store};
+use lasthop_system::cpus;
 
 use super::{
     Open,
     consent::{self, Consent},
     event::Event,
     job::{Changed, Job, RunError, nanoseconds},
-};
-use crate::{
-    experiment::{digest, model::Experiment, plan::Plan, quantity::written},
-    record::{ReadError, RunData, WriteError, Writer, store},
-    system::cpus,
 };
 
 /// By recipe, or by the name of a tool, the engine or the image.
@@ -115,13 +116,20 @@ impl Unfinished {
         Ok(Settings { budget_ns, ..header.settings.clone() })
     }
 
+    /// The endpoints of a comparison.
+    #[must_use]
+    pub fn given(&self) -> Option<&Given> {
+        self.data.header.given.as_ref()
+    }
+
     /// What resuming executes and connects to because the record says so; nothing if the record is certainly this
     /// user's.
     #[must_use]
     pub fn to_confirm(&self, store: &Path, experiment: &Experiment) -> Option<Consent> {
+        let header = &self.data.header;
         let because = consent::foreign(self.writer.directory(), store)?;
-        let executed = consent::executed(&self.origin, &self.data.header.settings, experiment);
-        Some(Consent { run: self.data.header.run.clone(), because, executed })
+        let executed = consent::executed(&self.origin, &header.settings, header.given.as_ref(), experiment);
+        Some(Consent { run: header.run.clone(), because, executed })
     }
 
     /// # Errors

@@ -1,18 +1,28 @@
 //! One round: starts services and drivers afresh, verifies the cases, drives them in blocks, and stops everything.
 
 mod headroom;
+mod turns;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
     os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
     path::Path,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use indexmap::IndexMap;
+use lasthop_host::{
+    observe::{self, link::LinkWatch, observer::Observer},
+    service::{
+        container::site::Housing,
+        guard::{Exit, GuardedChild, Input, Output, Spawn},
+        sandbox::Wanted,
+        stack::{Instance, Log, Stack, StackPlan, StartError},
+    },
+};
 use lasthop_load::{
-    TrialResult,
     result::Proof,
     spec::{Model, Spec},
     wire::{self, TrialPhases},
@@ -21,34 +31,25 @@ use lasthop_model::{
     binding::{Bindings, service_of},
     driver::ToolChoice,
     observation::{InContainer, Role},
-    record::{CasePlan, CaseProof, Failure, MeasuredTrial, RoundRecord, Stage, Stopped, TrialRecord},
+    record::{CasePlan, CaseProof, Failure, RoundRecord, Stage, TrialRecord},
+};
+use lasthop_plan::{
+    model::GivesUpRoot,
+    plan::{Plan, Stack as PlannedStack, StackService},
+    render::RenderedCase,
 };
 use lasthop_stats::random;
-use lasthop_tool::{self, Tool, drive::Foreign};
+use lasthop_system::{executable::own_executable, interrupt};
+use lasthop_tool::{self, Tool, drive::Foreign, tool_of};
 
 use super::{
     Runner,
     driver::{Driver, DriverError},
     driver_place::DriverPlace,
     event::Event,
+    given,
     job::{RunError, nanoseconds},
-    pause::Pause,
-    probe, site,
-};
-use crate::{
-    experiment::{
-        model::GivesUpRoot,
-        plan::{Stack as PlannedStack, StackService, tool_of},
-        render::RenderedCase,
-    },
-    observe::{self, link::LinkWatch, observer::Observer},
-    service::{
-        container::site::Housing,
-        guard::{Exit, GuardedChild, Input, Output, Spawn},
-        sandbox::Wanted,
-        stack::{Instance, Log, Stack, StackPlan, StartError},
-    },
-    system::{executable::own_executable, interrupt},
+    pace, probe, site,
 };
 
 /// Name of lasthop's own driver among the others.
@@ -57,6 +58,8 @@ const OWN: &str = "lasthop";
 /// The running processes of a round.
 pub struct Round {
     number: u32,
+    /// How many blocks it should have.
+    planned: u32,
     /// By number of the stack; `None` if it did not start.
     stacks: Vec<Option<Up>>,
     /// By command.
@@ -99,7 +102,29 @@ impl RunningDriver {
         let there = there.map_err(|cause| DriverError::Refused { stage: wire::Stage::Spec, cause })?;
         self.driver.prepare(case, there.as_ref().unwrap_or(spec))
     }
+
+    /// A short trial that does not count. Where it has too few replies, another of the usual length. Returns how many
+    /// requests there were.
+    fn warm_up(&mut self, case: &str, phases: TrialPhases) -> Result<u64, DriverError> {
+        let short = TrialPhases { measure_ns: phases.measure_ns.min(WARM_NS), ..phases };
+        let warm = self.driver.trial(case, short).map(|warm| warm.requests_total);
+        let is_enough = match &warm {
+            Ok(requests) => *requests >= WARM_REQUESTS,
+            Err(error) => !matches!(error, DriverError::Refused { stage: wire::Stage::Trial, .. }),
+        };
+        if is_enough || short == phases {
+            return warm;
+        }
+        self.driver.trial(case, phases).map(|warm| warm.requests_total)
+    }
 }
+
+/// The longest measured part of the trial that warms a case up, in nanoseconds.
+const WARM_NS: u64 = 20_000_000;
+/// The fewest requests that warm a case up.
+const WARM_REQUESTS: u64 = 5;
+/// How long a case is warmed up again until a connection of its link was seen.
+const LINK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A failure before it has its round and its case.
 #[derive(Clone)]
@@ -152,14 +177,20 @@ impl Round {
         (runner.tell)(&Event::Starting { round: number, services });
         let mut round = Self {
             number,
+            planned: 0,
             stacks: plan.stacks.iter().map(|_| None).collect(),
             drivers: BTreeMap::new(),
             drivers_started: 0,
             ready: plan.cases.iter().map(|_| None).collect(),
             observer: Observer::new(Vec::new()),
         };
-        round.start_stacks(runner)?;
-        round.observer = Observer::new(round.roles());
+        let afresh = plan.given.as_ref().filter(|_| number > 0);
+        match afresh.map_or(Ok(()), |given| given::restart(given, || !runner.is_cut_short())) {
+            Ok(()) => round.start_stacks(runner)?,
+            Err(_) if runner.was_cut_off() => {}
+            Err(trouble) => runner.fail_stack(number, 0, &Trouble::at(Stage::Start, trouble))?,
+        }
+        round.observer = Observer::new(round.roles(runner.job.plan));
         runner.keep_environment()?;
         let mut proofs = IndexMap::new();
         for index in 0..plan.cases.len() {
@@ -170,7 +201,9 @@ impl Round {
                 proofs.insert(plan.cases[index].case.clone(), proof.into());
             }
         }
+        let started = begun.elapsed();
         let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
+        runner.see_off()?;
         if runner.is_cut_short() {
             // An incomplete round does not count, so what only the first round examines is left to the next one.
             return Ok(round);
@@ -181,6 +214,8 @@ impl Round {
             start_ns: nanoseconds(begun.elapsed()),
             cases: proofs,
             headroom,
+            blocks: Some(round.plan_blocks(runner, started)),
+            left: runner.rotation.left().map(|index| plan.cases[index].case.clone()).collect(),
         })))?;
         Ok(round)
     }
@@ -212,10 +247,25 @@ impl Round {
         Ok(())
     }
 
+    /// Decides how many blocks the round gets; its start, without what only the first one does, took this long.
+    fn plan_blocks(&mut self, runner: &Runner<'_>, started: Duration) -> u32 {
+        let settings = &runner.job.settings;
+        let trials = (0..self.ready.len()).filter(|index| self.ready[*index].is_some());
+        let phases = trials.map(|index| runner.phases(&runner.job.plan.cases[index]));
+        let block: u64 = phases.map(|phases| phases.warm_up_ns + phases.measure_ns).sum();
+        let (pace, budget) = (&runner.pace, Duration::from_nanos(settings.budget_ns));
+        let left = budget.saturating_sub(runner.elapsed());
+        let chosen = || pace::blocks(budget, left, pace.start(started), pace.block_or(Duration::from_nanos(block)));
+        self.planned = settings.blocks.unwrap_or_else(chosen);
+        self.planned
+    }
+
     /// Opens a case's connections, verifies its replies and its link, and warms it up.
     fn open(&mut self, runner: &mut Runner<'_>, index: usize) -> Result<Option<CaseProof>, RunError> {
         let case = &runner.job.plan.cases[index];
-        let Some(up) = &self.stacks[case.stack].as_ref().filter(|_| !runner.given_up(index)) else { return Ok(None) };
+        let Some(up) = &self.stacks[case.stack].as_ref().filter(|_| runner.rotation.has(index)) else {
+            return Ok(None);
+        };
         let bindings = up.bindings.clone();
         let proven = self.prepare(runner, case, &bindings).and_then(|(rendered, driver)| {
             let proof = self.prove(runner, case, &bindings, rendered, &driver)?;
@@ -273,9 +323,18 @@ impl Round {
         let verified = running.prepare(runner.driver_place.as_ref(), &case.case, &spec).and_then(|seen| {
             // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
             // engine.
-            let warm = tool_of(&case.levels).is_none();
-            let warm = warm.then(|| running.driver.trial(&case.case, runner.phases(case))).transpose()?;
-            Ok((seen, warm.map_or(0, |warm| warm.requests_total)))
+            if tool_of(&case.levels).is_some() {
+                return Ok((seen, 0));
+            }
+            let begun = Instant::now();
+            let mut requests = running.warm_up(&case.case, runner.phases(case))?;
+            while watch.as_ref().is_some_and(|watch| !watch.has_seen())
+                && begun.elapsed() < LINK_PATIENCE
+                && !runner.is_cut_short()
+            {
+                requests += running.warm_up(&case.case, runner.phases(case))?;
+            }
+            Ok((seen, requests))
         });
         let (seen, requests) = verified.map_err(|error| self.examine_driver(runner, driver, case, &error))?;
         let link = match proof {
@@ -290,6 +349,10 @@ impl Round {
             (Some(_), true) => self.path(runner, case, bindings),
             _ => Vec::new(),
         };
+        let mut spec = spec;
+        if runner.job.plan.given.is_some() {
+            spec.protocol.hide_secrets();
+        }
         Ok(CaseProof { spec, driver: seen, link, path })
     }
 
@@ -340,116 +403,29 @@ impl Round {
         Ok(name)
     }
 
-    /// Drives blocks until the round is over; `Some` if the whole run must end.
-    ///
-    /// # Errors
-    /// The record cannot be written.
-    pub fn blocks(&mut self, runner: &mut Runner<'_>) -> Result<Option<Stopped>, RunError> {
-        let mut longest = Duration::ZERO;
-        for block in 0..runner.job.settings.blocks {
-            let begun = Instant::now();
-            for position in runner.schedule.order(self.number, block, self.ready.len()).into_iter().enumerate() {
-                if runner.is_cut_short() {
-                    return Ok(Some(Stopped::Interrupted));
-                }
-                self.trial(runner, block, position)?;
-            }
-            longest = longest.max(begun.elapsed());
-            if runner.job.whole_round && self.number == 0 {
-                continue;
-            }
-            if runner.compares_nothing(|case| self.ready[case].is_some()) {
-                break;
-            }
-            if !runner.time_for(longest) {
-                return Ok((block + 1 < runner.job.settings.blocks).then_some(Stopped::Budget));
-            }
-        }
-        Ok(None)
-    }
-
-    fn trial(
-        &mut self,
-        runner: &mut Runner<'_>,
-        block: u32,
-        (position, index): (usize, usize),
-    ) -> Result<(), RunError> {
-        let case = &runner.job.plan.cases[index];
-        let Some(Ready { driver: name, pid }) = self.ready[index].clone() else { return Ok(()) };
-        let elapsed = runner.elapsed();
-        (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed });
-        let Some(running) = self.drivers.get_mut(&name).filter(|running| running.process.pid == pid) else {
-            // It ended during another case, whose row has the reason.
-            self.ready[index] = None;
-            let trouble = Trouble::at(Stage::Trial, DriverError::Ended);
-            return runner.fail(trouble.of(self.number, Some(block), case));
-        };
-        let watch = Pause::watch();
-        let before = self.observer.snapshot();
-        let result = running.driver.trial(&case.case, runner.phases(case));
-        let after = self.observer.snapshot();
-        let result = match result {
-            Ok(result) => answered(result).map_err(|cause| self.examine(case, Stage::Trial, cause)),
-            Err(error) => Err(self.examine_driver(runner, &name, case, &error)),
-        };
-        match result.and_then(|result| self.alive(case).map(|()| result)) {
-            Ok(_) if watch.has_seen_one() => {
-                (runner.tell)(&Event::Paused { case: &case.case });
-                Ok(())
-            }
-            Ok(result) => {
-                let mut observations = self.observer.between(&before, &after, case.stack);
-                if runner.driver_place.as_ref().is_some_and(DriverPlace::is_stranger_here) {
-                    // It descends from sshd, but it is not foreign load.
-                    let foreign = &mut observations.machine.foreign_ns;
-                    *foreign = foreign.saturating_sub(result.cost.cpu_ns());
-                }
-                runner.append(TrialRecord::Trial(Box::new(MeasuredTrial {
-                    round: self.number,
-                    block,
-                    position: position as u32,
-                    case: case.case.clone(),
-                    at_ns: nanoseconds(elapsed),
-                    result,
-                    observations,
-                })))
-            }
-            Err(_) if runner.was_cut_off() => Ok(()),
-            Err(trouble) => {
-                self.ready[index] = None;
-                runner.fail(trouble.of(self.number, Some(block), case))
-            }
-        }
-    }
-
-    /// Ends drivers and services, in any state.
-    ///
-    /// # Errors
-    /// The record cannot be written. A service that does not end becomes a failure row.
-    pub fn stop(self, runner: &mut Runner<'_>) -> Result<(), RunError> {
+    /// Begins to end drivers and services, in any state.
+    pub fn stop(self, runner: &mut Runner<'_>) -> Leaving {
         let services = self.stacks.iter().flatten().map(|up| up.stack.instances.len()).sum();
         (runner.tell)(&Event::Stopping { services });
-        let _shield = interrupt::shield();
-        for running in self.drivers.into_values() {
-            // The end of its input ends a driver.
-            drop(running.driver);
-            let _ = running.process.stop(libc::SIGTERM, Duration::from_secs(2));
-        }
-        let stacks: Vec<Up> = self.stacks.into_iter().flatten().collect();
-        let numbers: Vec<usize> = stacks.iter().map(|up| up.bindings.stack).collect();
-        let stopped = Stack::stop_all(stacks.into_iter().map(|up| up.stack).collect());
-        for (number, stopped) in numbers.into_iter().zip(stopped) {
-            if let Err(error) = stopped
-                && !runner.guard.is_lost()
-            {
-                runner.fail_stack(self.number, number, &Trouble::from(&error))?;
+        let round = self.number;
+        let (drivers, stacks) = (self.drivers, self.stacks);
+        let ending = thread::Builder::new().name("leaving".to_owned()).spawn(move || {
+            let _shield = interrupt::shield();
+            for running in drivers.into_values() {
+                // The end of its input ends a driver.
+                drop(running.driver);
+                let _ = running.process.stop(libc::SIGTERM, Duration::from_secs(2));
             }
-        }
-        Ok(())
+            let stacks: Vec<Stack> = stacks.into_iter().flatten().map(|up| up.stack).collect();
+            let numbers: Vec<usize> = stacks.iter().map(|stack| stack.stack).collect();
+            numbers.into_iter().zip(Stack::stop_all(stacks)).collect()
+        });
+        // Without a thread everything was dropped, which kills it.
+        Leaving { round, ending: ending.ok() }
     }
 
-    fn roles(&self) -> Vec<Role> {
-        let mut roles = Vec::new();
+    fn roles(&self, plan: &Plan) -> Vec<Role> {
+        let mut roles = plan.given.as_ref().map(given::roles).unwrap_or_default();
         for up in self.stacks.iter().flatten() {
             let stack = up.bindings.stack;
             for one in &up.stack.instances {
@@ -504,6 +480,34 @@ impl Round {
     }
 }
 
+/// How a stack ended, with its number.
+type Ended = (usize, Result<(), StartError>);
+
+/// A round that ends. Each service has a deadline for that, after which it is killed.
+pub struct Leaving {
+    round: u32,
+    ending: Option<JoinHandle<Vec<Ended>>>,
+}
+
+impl Leaving {
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// The record cannot be written. A service that does not end becomes a failure row.
+    pub fn wait(self, runner: &mut Runner<'_>) -> Result<(), RunError> {
+        let Some(ending) = self.ending else { return Ok(()) };
+        let ended = ending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        for (number, ended) in ended {
+            if let Err(error) = ended
+                && !runner.guard.is_lost()
+            {
+                runner.fail_stack(self.round, number, &Trouble::from(&error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Up {
     /// The service that ended by itself. A server whose workers cannot start may accept a connection first and end a
     /// little later, so the first failure waits for that.
@@ -517,17 +521,6 @@ impl Up {
         self.waited = true;
         self.stack.died()
     }
-}
-
-/// A trial without any right reply is a failure, and so is one with a wrong reply in ten.
-fn answered(result: TrialResult) -> Result<TrialResult, String> {
-    let errors = result.error_total();
-    if result.requests > 0 && errors * 10 < result.requests_total {
-        return Ok(result);
-    }
-    let first =
-        result.errors.values().next().map_or_else(|| "there was no reply".to_owned(), |error| error.first.clone());
-    Err(format!("{errors} errors and {} right replies; the first error: {first}", result.requests_total))
 }
 
 fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -> Result<RunningDriver, String> {
@@ -581,9 +574,9 @@ impl Runner<'_> {
         Ok(vec![own, "drive".to_owned(), "--foreign".to_owned(), json])
     }
 
-    /// Whether a stack still has a case that was not given up.
+    /// Whether a stack still has a case that takes turns.
     fn wanted(&self, stack: usize) -> bool {
-        self.job.plan.cases.iter().enumerate().any(|(index, case)| case.stack == stack && !self.given_up(index))
+        self.job.plan.cases.iter().enumerate().any(|(index, case)| case.stack == stack && self.rotation.has(index))
     }
 
     fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {

@@ -2,20 +2,18 @@
 
 use std::path::Path;
 
+use lasthop_host::service::container::{
+    containerfile::{Context, FILE},
+    engine::Engine,
+    site::{Needs, Site, SiteError},
+};
 use lasthop_model::{binding::service_of, container::Network, engine::Images, manager::APT};
+use lasthop_plan::{
+    model::{Experiment, Source},
+    plan::{Stack, StackService},
+};
 
 use super::{event::Event, job::Job, programs::Programs};
-use crate::{
-    experiment::{
-        model::{Experiment, Source},
-        plan::{Stack, StackService},
-    },
-    service::container::{
-        containerfile::{Context, FILE},
-        engine::Engine,
-        site::{Needs, Site, SiteError},
-    },
-};
 
 /// Engine, image and network for the containers of the plan; `None` if it has none.
 pub fn open(
@@ -39,7 +37,7 @@ pub fn may_bring(job: &Job<'_>, service: &StackService) -> bool {
 fn context(experiment: &Experiment) -> Option<Context<'_>> {
     let folder = match &experiment.source {
         Source::Folder(folder) => Some(folder.as_path()),
-        Source::BuiltIn => None,
+        Source::BuiltIn | Source::Given => None,
     };
     experiment.files.contains_key(Path::new(FILE)).then_some(Context { files: &experiment.files, folder })
 }

@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 
 use include_dir::{Dir, include_dir};
 use indexmap::IndexMap;
-use lasthop_core::experiment::{
+use lasthop_plan::{
     diagnostics::{Diagnostics, closest, suggest},
     document::Document,
     schema::generate,
@@ -11,17 +11,14 @@ use lasthop_core::experiment::{
 use serde_json::Value;
 
 use super::{
-    definition::{ClaimFile, DesignFile, FiguresFile, MethodFile, QuantityFile, RunFile, StudyFile, TimeFile},
-    model::{
-        Base, Claim, Design, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number,
-    },
+    definition::{ClaimFile, FiguresFile, MethodFile, QuantityFile, RunFile, StudyFile, TimeFile},
+    model::{Base, Claim, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number},
 };
 
 static STUDIES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
 static SCHEMA: LazyLock<Value> = LazyLock::new(generate::<StudyFile>);
 
 /// JSON schema of a study's file.
-#[must_use]
 pub fn schema() -> &'static Value {
     &SCHEMA
 }
@@ -40,7 +37,6 @@ fn did_you_mean(name: &str, known: &[String]) -> String {
 }
 
 /// Names of all studies, sorted.
-#[must_use]
 pub fn names() -> Vec<String> {
     let mut names: Vec<String> =
         STUDIES.files().filter_map(|file| Some(file.path().to_str()?.strip_suffix(".toml")?.to_owned())).collect();
@@ -49,9 +45,7 @@ pub fn names() -> Vec<String> {
 }
 
 /// The study of this name.
-///
-/// # Errors
-/// There is none, or its file is not valid: then with all that is wrong.
+/// Errors: there is none, or its file is not valid: then with all that is wrong.
 pub fn load(name: &str) -> Result<Study, StudyError> {
     let file = STUDIES.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8());
     let text = file.ok_or_else(|| StudyError::Unknown { name: name.to_owned(), known: names() })?;
@@ -59,9 +53,7 @@ pub fn load(name: &str) -> Result<Study, StudyError> {
 }
 
 /// Reads a study's file.
-///
-/// # Errors
-/// Every error of the file.
+/// Errors: every error of the file.
 pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
     let mut found = Diagnostics::default();
     let mut document = Document::parse(shown, text, &mut found);
@@ -174,7 +166,7 @@ impl Checker {
             minus: file.minus.clone(),
             runs: file.runs.unwrap_or(method.runs).max(1),
             count: file.count.or(method.count),
-            design: file.design.as_ref().map(design).unwrap_or_default(),
+            design: file.design.clone().unwrap_or_default(),
             beyond: file.beyond.clone(),
             because: file.because.clone(),
         }
@@ -255,14 +247,10 @@ impl Checker {
     }
 }
 
-fn design(file: &DesignFile) -> Design {
-    Design { levels: file.levels.clone(), short: file.short.clone(), quantity: file.quantity.clone() }
-}
-
 #[cfg(test)]
 mod tests {
-    use lasthop_core::experiment::{catalog::Catalog, plan::Plan};
     use lasthop_model::selection::{Choice, Selection};
+    use lasthop_plan::{catalog::Catalog, plan::Plan};
 
     use super::*;
 

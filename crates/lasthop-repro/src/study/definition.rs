@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::model::Base;
+use super::model::{Base, Design};
 
 /// A published measurement: its conditions, its method, its figures, and what repeats it.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -123,25 +123,11 @@ pub(super) struct RunFile {
     /// Requests of a run, where they differ from the method's.
     pub count: Option<u64>,
     /// What lasthop's own design does otherwise than the study's method.
-    pub design: Option<DesignFile>,
+    pub design: Option<Design>,
     /// What the study could not do, in a few words: lasthop's own design alone, without a figure that was published.
     pub beyond: Option<String>,
     /// Why it is not repeated, where it is not.
     pub because: Option<String>,
-}
-
-/// What lasthop's own design does otherwise than the study's method.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DesignFile {
-    /// Levels in the place of those of the runs.
-    #[serde(default)]
-    pub levels: IndexMap<String, Vec<String>>,
-    /// Levels in their place where less than a minute is given.
-    #[serde(default)]
-    pub short: IndexMap<String, Vec<String>>,
-    /// The quantity of the experiment (`[derive.NAME]`) that answers what the study got by a line or a subtraction.
-    pub quantity: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -73,19 +73,21 @@ pub struct StudyRun {
 }
 
 /// What lasthop's own design does otherwise than the study's method.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Design {
-    /// In the place of the levels of the runs.
+    /// Levels in the place of those of the runs.
+    #[serde(default)]
     pub levels: IndexMap<String, Vec<String>>,
-    /// In their place where less than a minute is given.
+    /// Levels in their place where less than a minute is given.
+    #[serde(default)]
     pub short: IndexMap<String, Vec<String>>,
-    /// A derived quantity of the experiment, in the place of a line or a subtraction of the study.
+    /// The quantity of the experiment (`[derive.NAME]`) that answers what the study got by a line or a subtraction.
     pub quantity: Option<String>,
 }
 
 impl StudyRun {
     /// Levels of lasthop's own design.
-    #[must_use]
     pub fn design_levels(&self) -> IndexMap<String, Vec<String>> {
         let mut levels = self.levels.clone();
         levels.extend(self.design.levels.clone());
@@ -93,7 +95,6 @@ impl StudyRun {
     }
 
     /// The levels that tell the study's condition from others that lasthop's design has beside it.
-    #[must_use]
     pub fn design_condition(&self) -> IndexMap<String, String> {
         let only = |levels: &Vec<String>| if let [one] = &levels[..] { Some(one.clone()) } else { None };
         let condition = |(factor, levels): (&String, &Vec<String>)| {
@@ -140,7 +141,6 @@ pub struct Figure {
 
 impl Figure {
     /// What it is a number of; in an older book by its name.
-    #[must_use]
     pub fn words(&self) -> &str {
         if self.words.is_empty() { &self.quantity } else { &self.words }
     }
@@ -176,13 +176,11 @@ macro_rules! bases {
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// As files write it.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
             /// For tables.
-            #[must_use]
             pub fn words(self) -> &'static str {
                 match self { $(Self::$variant => $words,)* }
             }
@@ -223,13 +221,11 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    #[must_use]
     pub fn of(base: Base) -> Self {
         Self { base, ..Self::default() }
     }
 
     /// Whether it is the base and nothing else.
-    #[must_use]
     pub fn is(&self, base: Base) -> bool {
         *self == Self::of(base)
     }
@@ -240,7 +236,6 @@ pub const UNITS: [&str; 13] =
     ["1/s", "s", "ms", "us", "%", "requests", "connections", "threads", "bytes", "KB", "MB", "KB/s", "MB/s"];
 
 /// A number as studies print it: digits with `,` between thousands, and a `k`, `K` or `M` behind.
-#[must_use]
 pub fn number(text: &str) -> Option<f64> {
     let plain = text.replace(',', "");
     let (digits, factor) = match plain.strip_suffix(['k', 'K']) {
@@ -253,13 +248,11 @@ pub fn number(text: &str) -> Option<f64> {
 
 impl Study {
     /// The runs of this id; figures and claims are checked to have one.
-    #[must_use]
     pub fn run(&self, id: &str) -> Option<&StudyRun> {
         self.runs.iter().find(|run| run.id == id)
     }
 
     /// Every number that it published: figures, and numbers of comparisons.
-    #[must_use]
     pub fn numbers(&self) -> Vec<&str> {
         let figures = self.figures.iter().map(|figure| figure.printed.as_str());
         figures.chain(self.claims.iter().flat_map(|claim| claim.printed.iter().map(String::as_str))).collect()

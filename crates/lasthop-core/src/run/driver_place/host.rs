@@ -20,17 +20,15 @@ use std::{
 use lasthop_load::spec::Spec;
 use lasthop_model::driver::{Login, Remote};
 
-use crate::{
-    service::{
-        guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
-        locate,
-    },
-    system::{
-        command, interrupt,
-        lines::{LineError, Lines},
-        private,
-        shell::quoted,
-    },
+use lasthop_host::service::{
+    guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
+    locate,
+};
+use lasthop_system::{
+    command, interrupt,
+    lines::{LineError, Lines},
+    private,
+    shell::quoted,
 };
 
 /// The longest that a command on the host may take.

@@ -15,6 +15,7 @@ pub mod namespace;
 use std::net::{IpAddr, SocketAddr};
 
 use indexmap::IndexMap;
+use lasthop_host::service::{container::site::Housing, guard::Guard, sandbox::Sandbox};
 use lasthop_load::spec::{Address, Spec};
 use lasthop_model::{
     binding::{Bindings, service_of},
@@ -22,14 +23,11 @@ use lasthop_model::{
     driver::{DriverAt, Remote},
     record,
 };
+use lasthop_system::executable::own_executable;
 
 use self::{
     host::{Host, HostError},
     namespace::{DriverNamespace, DriverNamespaceError},
-};
-use crate::{
-    service::{container::site::Housing, guard::Guard, sandbox::Sandbox},
-    system::executable::own_executable,
 };
 
 /// The driver cannot run at the place asked for.

@@ -11,13 +11,11 @@ use std::{
 
 use lasthop_model::driver::NAMESPACES;
 
-use crate::{
-    service::{
-        guard::Guard,
-        namespace::{Namespace, NamespaceError},
-    },
-    system::namespace::{IpError, go_into, own_addresses},
+use lasthop_host::service::{
+    guard::Guard,
+    namespace::{Namespace, NamespaceError},
 };
+use lasthop_system::namespace::{IpError, go_into, own_addresses};
 
 /// How long a connection from inside to one address may take.
 const REACH: Duration = Duration::from_secs(2);

@@ -4,6 +4,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use indexmap::IndexMap;
+use lasthop_host::service::null;
 use lasthop_load::{
     spec::{Endpoint, Engine, Model, Spec},
     wire::TrialPhases,
@@ -11,7 +12,7 @@ use lasthop_load::{
 use lasthop_model::record::Seen;
 
 use super::{OWN, Round};
-use crate::{run::Runner, service::null};
+use crate::run::Runner;
 
 /// Phases of a calibration. Starting its server takes about as long again.
 const PHASES: TrialPhases = TrialPhases { warm_up_ns: 20_000_000, measure_ns: 100_000_000 };

@@ -1,0 +1,158 @@
+//! `lasthop compare`: looks at endpoints that are there already, before a run measures them.
+
+use std::net::{IpAddr, UdpSocket};
+
+use indexmap::IndexMap;
+use lasthop_load::{
+    failure::Failure,
+    result::ErrorClass,
+    sample,
+    spec::{Address, Spec, SpecError},
+};
+use lasthop_model::record::{Given, GivenEndpoint};
+use lasthop_plan::given;
+use lasthop_system::listener;
+
+/// What to compare.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// URLs as they may be shown, and the load on each; the first is the reference.
+    pub endpoints: Vec<(String, Spec)>,
+    /// Expect of every reply what the first two have in common.
+    pub learn: bool,
+    /// Compare endpoints that do not answer alike.
+    pub differing: bool,
+    /// Put load on other machines.
+    pub remote: bool,
+    pub restart: Option<String>,
+    /// Processes of servers by role.
+    pub pids: IndexMap<String, i32>,
+}
+
+/// The endpoints cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    #[error("{url}: {cause}")]
+    Spec { url: String, cause: SpecError },
+    #[error(
+        "{url}: {ip} is not an address of this machine; put load on other machines only with their owner's consent, and then add --remote"
+    )]
+    Remote { url: String, ip: IpAddr },
+    #[error("{url}: {}{}", .failure.message, advice(.failure).map(|advice| format!("\n  {advice}")).unwrap_or_default())]
+    NoAnswer { url: String, failure: Failure },
+    #[error(
+        "the endpoints do not answer alike, so they would be compared in more than the way there:\n{}\n\
+         Correct a URL, or compare them all the same with --differing",
+        .0.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    )]
+    Differ(Vec<String>),
+    #[error("process {pid}, of `--pid {role}={pid}`, does not exist")]
+    NoProcess { role: String, pid: i32 },
+}
+
+/// What an error before the measurement probably means.
+fn advice(failure: &Failure) -> Option<&'static str> {
+    let said = failure.message.as_str();
+    match failure.class {
+        ErrorClass::Refused => Some("nothing listens there: start the server or correct the URL"),
+        _ if said.contains("status 401") || said.contains("status 403") => {
+            Some("it asks who you are: give `--header @FILE` with an `Authorization:` line")
+        }
+        _ if said.contains("status ") => {
+            Some("correct the URL, or say with --expect-status that this is the right answer")
+        }
+        _ => None,
+    }
+}
+
+/// Asks every endpoint for two replies, and finds out whose they are.
+///
+/// Errors: an endpoint is not on this machine, gives no right answer, or another one than the first. Once `go_on` returns false,
+/// the error has no meaning.
+pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, CompareError> {
+    for (url, spec) in &asked.endpoints {
+        let wrong = |cause| CompareError::Spec { url: url.clone(), cause };
+        spec.validate().map_err(wrong)?;
+        if let Some(ip) = foreign(&spec.endpoint.address).filter(|_| !asked.remote) {
+            return Err(CompareError::Remote { url: url.clone(), ip });
+        }
+    }
+    if let Some((role, pid)) = asked.pids.iter().find(|(_, pid)| lasthop_system::process::Stat::of(**pid).is_none()) {
+        return Err(CompareError::NoProcess { role: role.clone(), pid: *pid });
+    }
+    let places: Vec<_> = asked.endpoints.iter().map(|(_, spec)| spec.endpoint.clone()).collect();
+    let mut endpoints = IndexMap::new();
+    let mut first: Option<(String, Traits)> = None;
+    let mut unlike = Vec::new();
+    for (name, (url, mut spec)) in given::names(&places).into_iter().zip(asked.endpoints) {
+        let failed = |failure| CompareError::NoAnswer { url: url.clone(), failure };
+        let traits = look(&mut spec, asked.learn, &mut go_on).map_err(failed)?;
+        let (reference, theirs) = first.get_or_insert_with(|| (url.clone(), traits.clone()));
+        let differs = differences(theirs, &traits);
+        unlike.extend(
+            differs
+                .iter()
+                .map(|(what, one, other)| format!("{what}: {} at {reference}, {} at {url}", short(one), short(other))),
+        );
+        let differs = differs.iter().map(|(what, one, other)| format!("{what}: {} and {}", short(one), short(other)));
+        let server = listener::server(&spec.endpoint.address).map(|owner| owner.command);
+        let endpoint = GivenEndpoint { url, spec, server, differs: differs.collect(), secret: false };
+        endpoints.insert(name, endpoint);
+    }
+    if unlike.is_empty() || asked.differing {
+        return Ok(Given { endpoints, restart: asked.restart, pids: asked.pids });
+    }
+    Err(CompareError::Differ(unlike))
+}
+
+/// What is known of the replies of an endpoint, by name.
+type Traits = Vec<(&'static str, String)>;
+
+/// What two replies have in common, which is expected from then on.
+fn look(spec: &mut Spec, learn: bool, go_on: &mut impl FnMut() -> bool) -> Result<Traits, Failure> {
+    let [first, second] = [sample::take(spec, &mut *go_on)?, sample::take(spec, &mut *go_on)?];
+    if learn && !spec.protocol.kind().own {
+        spec.protocol.learn(&first.reply, &second.reply)?;
+    }
+    let second = spec.protocol.traits(&second.reply)?;
+    Ok(spec.protocol.traits(&first.reply)?.into_iter().filter(|one| second.contains(one)).collect())
+}
+
+/// Traits that both have and that are not the same.
+fn differences(one: &Traits, other: &Traits) -> Vec<(&'static str, String, String)> {
+    let theirs = |name: &str| other.iter().find(|(what, _)| *what == name).map(|(_, value)| value.clone());
+    let both = one.iter().filter_map(|(what, value)| Some((*what, value.clone(), theirs(what)?)));
+    both.filter(|(_, one, other)| one != other).collect()
+}
+
+fn short(text: &str) -> String {
+    const MOST: usize = 60;
+    let start: String = text.chars().take(MOST).collect();
+    if start.len() < text.len() { format!("{start}…") } else { start }
+}
+
+/// The address of another machine. One of this machine's can be bound.
+fn foreign(address: &Address) -> Option<IpAddr> {
+    address.ip().filter(|ip| !ip.is_loopback() && UdpSocket::bind((*ip, 0)).is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_this_machine_is_foreign() {
+        let of = |text: &str| foreign(&text.parse().unwrap());
+        assert_eq!(of("192.0.2.1:80"), Some([192, 0, 2, 1].into()));
+        assert_eq!((of("127.0.0.1:80"), of("[::1]:80"), of("unix:/s")), (None, None, None));
+    }
+
+    #[test]
+    fn what_varies_is_not_compared() {
+        let one = vec![("status", "200".to_owned()), ("length", "9".to_owned())];
+        let other = vec![("status", "404".to_owned())];
+        assert_eq!(differences(&one, &other), [("status", "200".to_owned(), "404".to_owned())]);
+        assert_eq!(differences(&one, &one), []);
+        assert_eq!(short(&"é".repeat(70)).chars().count(), 61);
+    }
+}

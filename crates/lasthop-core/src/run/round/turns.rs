@@ -1,0 +1,228 @@
+//! The trials of a round, one after the other.
+//!
+//! Nothing but one look at processes and counters lies between two trials: it ends one and begins the next. What the driver
+//! says of a trial is read and written while the next one warms up.
+
+use std::{
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use lasthop_host::observe::observer::Snapshot;
+use lasthop_load::TrialResult;
+use lasthop_model::record::{MeasuredTrial, Stage, Stopped, TrialRecord};
+
+use super::{Ready, Round, Trouble};
+use crate::run::{
+    Runner,
+    driver::{Answer, Asked, DriverError},
+    driver_place::DriverPlace,
+    event::Event,
+    job::{RunError, nanoseconds},
+    pause::Pause,
+};
+
+/// Whose turn it is.
+#[derive(Clone, Copy)]
+struct Turn {
+    block: u32,
+    position: u32,
+    /// Index of the case.
+    case: usize,
+}
+
+/// A trial that the driver was asked for.
+struct Running {
+    turn: Turn,
+    driver: String,
+    at: Duration,
+    watch: Pause,
+    before: Rc<Snapshot>,
+    asked: Result<Asked, DriverError>,
+}
+
+/// A trial that is over: what is known of it, and what the driver said or, once that was read, what it means.
+struct Over<T> {
+    turn: Turn,
+    driver: String,
+    at: Duration,
+    /// Whether there was a pause in it.
+    paused: bool,
+    before: Rc<Snapshot>,
+    after: Rc<Snapshot>,
+    said: T,
+}
+
+/// As it came from the driver.
+type Heard = Over<Result<Answer, DriverError>>;
+type Read = Over<Result<TrialResult, Unusable>>;
+
+/// A trial has no result.
+enum Unusable {
+    Driver(DriverError),
+    /// Too few right replies.
+    Replies(String),
+}
+
+impl Heard {
+    /// Whether the next trial may begin before this one is examined.
+    fn is_sound(&self) -> bool {
+        self.said.as_ref().is_ok_and(Answer::is_result)
+    }
+
+    fn read(self) -> Read {
+        let Self { turn, driver, at, paused, before, after, said } = self;
+        let result = said.and_then(Answer::read).map_err(Unusable::Driver);
+        let said = result.and_then(|result| answered(result).map_err(Unusable::Replies));
+        Over { turn, driver, at, paused, before, after, said }
+    }
+}
+
+impl Round {
+    /// Drives blocks until the round is over; `Some` if the whole run must end. Also says how long that took.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn blocks(&mut self, runner: &mut Runner<'_>) -> (Result<Option<Stopped>, RunError>, Duration) {
+        let (begun, mut last) = (Instant::now(), None);
+        let stopped = self.turns(runner, &mut last);
+        let took = begun.elapsed();
+        let written = last.map_or(Ok(()), |last| self.settle(runner, last.read()));
+        (written.and(stopped), took)
+    }
+
+    /// `last` is the trial that has yet to be written.
+    fn turns(&mut self, runner: &mut Runner<'_>, last: &mut Option<Heard>) -> Result<Option<Stopped>, RunError> {
+        // A start that was cut short has planned no blocks.
+        if runner.is_cut_short() {
+            return Ok(Some(Stopped::Interrupted));
+        }
+        let mut longest = Duration::ZERO;
+        for block in 0..self.planned {
+            let begun = Instant::now();
+            for (position, case) in (0..).zip(runner.schedule.order(self.number, block)) {
+                if runner.is_cut_short() {
+                    return Ok(Some(Stopped::Interrupted));
+                }
+                self.turn(runner, last, Turn { block, position, case })?;
+            }
+            longest = longest.max(begun.elapsed());
+            runner.pace.block(begun.elapsed());
+            if runner.job.whole_round && self.number == 0 {
+                continue;
+            }
+            if runner.compares_nothing(|case| self.ready[case].is_some()) {
+                break;
+            }
+            if !runner.time_for(longest) {
+                return Ok((block + 1 < self.planned).then_some(Stopped::Budget));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs a trial, and meanwhile writes the one before. One that failed is examined afterwards: that may take long.
+    fn turn(&mut self, runner: &mut Runner<'_>, last: &mut Option<Heard>, turn: Turn) -> Result<(), RunError> {
+        let Some(running) = self.begin(runner, last.as_ref(), turn)? else { return Ok(()) };
+        let (at, case) = (running.at, &runner.job.plan.cases[turn.case].case);
+        (runner.tell)(&Event::Trial { round: self.number, block: turn.block, case, elapsed: at });
+        let failed = match last.take().map(Heard::read) {
+            Some(before) if before.said.is_ok() => self.settle(runner, before).map(|()| None)?,
+            before => before,
+        };
+        let heard = self.end(running);
+        if let Some(failed) = failed {
+            self.settle(runner, failed)?;
+        }
+        if heard.is_sound() {
+            *last = Some(heard);
+            return Ok(());
+        }
+        self.settle(runner, heard.read())
+    }
+
+    /// Asks for a trial of a case that works.
+    fn begin(
+        &mut self,
+        runner: &mut Runner<'_>,
+        last: Option<&Heard>,
+        turn: Turn,
+    ) -> Result<Option<Running>, RunError> {
+        let case = &runner.job.plan.cases[turn.case];
+        let Some(Ready { driver, pid }) = self.ready[turn.case].clone() else { return Ok(None) };
+        let Some(running) = self.drivers.get_mut(&driver).filter(|running| running.process.pid == pid) else {
+            // It ended during another case, whose row has the reason.
+            self.ready[turn.case] = None;
+            let trouble = Trouble::at(Stage::Trial, DriverError::Ended);
+            runner.fail(trouble.of(self.number, Some(turn.block), case))?;
+            return Ok(None);
+        };
+        let before = last.map_or_else(|| Rc::new(self.observer.snapshot()), |last| Rc::clone(&last.after));
+        let (at, watch) = (runner.elapsed(), Pause::watch());
+        let asked = running.driver.begin(&case.case, runner.phases(case));
+        Ok(Some(Running { turn, driver, at, watch, before, asked }))
+    }
+
+    /// Waits for the end of a trial.
+    fn end(&mut self, running: Running) -> Heard {
+        let Running { turn, driver, at, watch, before, asked } = running;
+        let said = asked.and_then(|asked| match self.drivers.get_mut(&driver) {
+            Some(running) => running.driver.end(&asked),
+            None => Err(DriverError::Ended),
+        });
+        let after = Rc::new(self.observer.snapshot());
+        Over { turn, driver, at, paused: watch.has_seen_one(), before, after, said }
+    }
+
+    /// Writes a trial, or why it has no result.
+    fn settle(&mut self, runner: &mut Runner<'_>, over: Read) -> Result<(), RunError> {
+        let Over { turn, driver, at, paused, before, after, said } = over;
+        let case = &runner.job.plan.cases[turn.case];
+        let result = match said {
+            Ok(result) => self.alive(case).map(|()| result),
+            Err(Unusable::Replies(cause)) => Err(self.examine(case, Stage::Trial, cause)),
+            Err(Unusable::Driver(error)) => Err(self.examine_driver(runner, &driver, case, &error)),
+        };
+        match result {
+            Ok(_) if paused => {
+                (runner.tell)(&Event::Paused { case: &case.case });
+                Ok(())
+            }
+            Ok(result) => {
+                let mut observations = self.observer.between(&before, &after, case.stack);
+                if runner.driver_place.as_ref().is_some_and(DriverPlace::is_stranger_here) {
+                    // It descends from sshd, but it is not foreign load.
+                    let foreign = &mut observations.machine.foreign_ns;
+                    *foreign = foreign.saturating_sub(result.cost.cpu_ns());
+                }
+                runner.append(TrialRecord::Trial(Box::new(MeasuredTrial {
+                    round: self.number,
+                    block: turn.block,
+                    position: turn.position,
+                    case: case.case.clone(),
+                    at_ns: nanoseconds(at),
+                    result,
+                    observations,
+                })))
+            }
+            Err(_) if runner.was_cut_off() => Ok(()),
+            // Its next trial was under way already.
+            Err(_) if self.ready[turn.case].is_none() => Ok(()),
+            Err(trouble) => {
+                self.ready[turn.case] = None;
+                runner.fail(trouble.of(self.number, Some(turn.block), case))
+            }
+        }
+    }
+}
+
+/// A trial without any right reply is a failure, and so is one with a wrong reply in ten.
+fn answered(result: TrialResult) -> Result<TrialResult, String> {
+    let errors = result.error_total();
+    if result.requests > 0 && errors * 10 < result.requests_total {
+        return Ok(result);
+    }
+    let first =
+        result.errors.values().next().map_or_else(|| "there was no reply".to_owned(), |error| error.first.clone());
+    Err(format!("{errors} errors and {} right replies; the first error: {first}", result.requests_total))
+}

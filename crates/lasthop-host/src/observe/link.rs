@@ -1,0 +1,130 @@
+//! Sees over which connections a server is reached, in the kernel's socket tables, so that no application has to tell.
+//!
+//! An accepted Unix socket has the listener's path, an accepted TCP socket the listener's port; both tables show that.
+//! A connection of one request lives for some microseconds, so the tables are read again and again while the driver
+//! sends. Closed TCP connections stay in `TIME_WAIT` on the side that closed first.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use lasthop_load::spec::Address;
+use lasthop_model::record::LinkObserved;
+
+use lasthop_system::listener;
+
+/// Between two looks. The tables are read in a warm-up only, so that no measurement pays for them.
+const INTERVAL: Duration = Duration::from_millis(1);
+
+/// Looks at a server's connections until it is asked what it saw, or is dropped because the case failed.
+pub struct LinkWatch {
+    /// Dropping it ends the looking.
+    looks_on: Sender<()>,
+    looking: JoinHandle<BTreeSet<String>>,
+    has_seen: Arc<AtomicBool>,
+    family: &'static str,
+}
+
+/// A listener, and the process whose network namespace it is in.
+type Listening = (i32, Address);
+
+impl LinkWatch {
+    pub fn start(listening: Vec<Listening>) -> Self {
+        let (looks_on, until) = mpsc::channel::<()>();
+        let family = listening.first().map_or("", |(_, address)| address.family());
+        let has_seen = Arc::new(AtomicBool::new(false));
+        let tells = Arc::clone(&has_seen);
+        let looking = thread::spawn(move || {
+            // What was closed before does not count.
+            let before: BTreeSet<String> = listening.iter().flat_map(closed).collect();
+            let mut seen = BTreeSet::new();
+            loop {
+                let last = until.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Disconnected);
+                let all = listening.iter().flat_map(connections);
+                seen.extend(all.filter(|connection| !before.contains(connection)));
+                tells.store(!seen.is_empty(), Ordering::Relaxed);
+                if last {
+                    return seen;
+                }
+            }
+        });
+        Self { looks_on, looking, has_seen, family }
+    }
+
+    /// Whether it has seen a connection yet. On a busy machine, none of its looks may fall into a short connection.
+    pub fn has_seen(&self) -> bool {
+        self.has_seen.load(Ordering::Relaxed)
+    }
+
+    /// The connections that were seen while `requests` were answered, if any.
+    pub fn saw(self, requests: u64) -> Option<LinkObserved> {
+        drop(self.looks_on);
+        let connections = self.looking.join().map_or(0, |seen| seen.len() as u32);
+        (connections > 0).then(|| LinkObserved {
+            family: self.family.to_owned(),
+            requests: u32::try_from(requests).unwrap_or(u32::MAX),
+            connections,
+            wanted: None,
+        })
+    }
+}
+
+/// The connections of a listener that are open or in `TIME_WAIT`, each by what no other has.
+fn connections((server, listen): &Listening) -> Vec<String> {
+    match (listen, listen.unix_name()) {
+        (Address::Tcp(address), _) => listener::peers(*server, address.port()).map(|(peer, _)| peer).collect(),
+        (_, Some(name)) => listener::accepted_unix(*server, name).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn closed((server, listen): &Listening) -> Vec<String> {
+    let Address::Tcp(address) = listen else { return Vec::new() };
+    listener::peers(*server, address.port()).filter(|(_, open)| !open).map(|(peer, _)| peer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{TcpListener, TcpStream},
+        os::unix::net::{UnixListener, UnixStream},
+    };
+
+    use super::*;
+
+    #[test]
+    fn connections_are_counted_once_and_closed_ones_do_not_count() {
+        let own = std::process::id() as i32;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || (TcpStream::connect(address).unwrap(), listener.accept().unwrap());
+        let (client, (server, _)) = connect();
+        // The server closes first, so its side waits.
+        drop(server);
+        drop(client);
+        let watch = LinkWatch::start(vec![(own, Address::Tcp(address))]);
+        thread::sleep(Duration::from_millis(20));
+        let kept = [connect(), connect()];
+        thread::sleep(Duration::from_millis(20));
+        let seen = watch.saw(9).unwrap();
+        assert_eq!((seen.family.as_str(), seen.connections, seen.requests), ("inet", 2, 9));
+        drop(kept);
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let watch = LinkWatch::start(vec![(own, Address::Unix(path.clone()))]);
+        let kept = [0; 3].map(|_| (UnixStream::connect(&path).unwrap(), listener.accept().unwrap()));
+        let seen = watch.saw(9).unwrap();
+        assert_eq!((seen.family.as_str(), seen.connections), ("unix", 3));
+        drop(kept);
+        assert_eq!(LinkWatch::start(vec![(own, Address::Unix(path))]).saw(1), None);
+    }
+}

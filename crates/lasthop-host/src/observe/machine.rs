@@ -1,0 +1,111 @@
+//! What all CPUs together did, from `/proc/stat`.
+
+use std::{fs, time::Instant};
+
+use lasthop_model::observation::MachineUsage;
+
+/// `/proc/stat` at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineReading {
+    at: Instant,
+    cpus: u64,
+    times: CpuTimes,
+}
+
+/// The line `cpu` of `/proc/stat`, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CpuTimes {
+    /// User, nice and system: processes, by sampling at each tick.
+    processes: u64,
+    idle: u64,
+    softirq: u64,
+    steal: u64,
+}
+
+impl MachineReading {
+    pub fn now() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let at = Instant::now();
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        let (cpus, times) = parse(&text, tick_ns).unwrap_or_default();
+        Self { at, cpus, times }
+    }
+
+    /// What happened until a later reading; `ours_ns` is what lasthop and all that it started consumed meanwhile.
+    ///
+    /// Busy is the time that was neither idle nor stolen: the kernel measures idling, but only samples the rest, at
+    /// each tick. Between two processes that wake each other, a good part of it is the way into idling and out again,
+    /// which is nobody's; foreign is therefore no more than what the samples give to processes.
+    pub fn until(&self, after: &Self, ours_ns: u64) -> MachineUsage {
+        let wall_ns = u64::try_from(after.at.duration_since(self.at).as_nanos()).unwrap_or(u64::MAX);
+        let steal_ns = after.times.steal.saturating_sub(self.times.steal);
+        let idle_ns = after.times.idle.saturating_sub(self.times.idle);
+        let busy_ns = (wall_ns * after.cpus).saturating_sub(idle_ns).saturating_sub(steal_ns);
+        let processes_ns = after.times.processes.saturating_sub(self.times.processes);
+        MachineUsage {
+            wall_ns,
+            busy_ns,
+            softirq_ns: after.times.softirq.saturating_sub(self.times.softirq),
+            steal_ns,
+            foreign_ns: busy_ns.min(processes_ns).saturating_sub(ours_ns),
+        }
+    }
+}
+
+/// `cpu user nice system idle iowait irq softirq steal …`, then a line for each CPU.
+fn parse(text: &str, tick_ns: u64) -> Option<(u64, CpuTimes)> {
+    let mut lines = text.lines();
+    let numbers: Vec<u64> =
+        lines.next()?.split_ascii_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
+    let at = |index: usize| numbers.get(index).copied().map(|ticks: u64| ticks * tick_ns);
+    let times = CpuTimes { processes: at(0)? + at(1)? + at(2)?, idle: at(3)? + at(4)?, softirq: at(6)?, steal: at(7)? };
+    Some((lines.take_while(|line| line.starts_with("cpu")).count() as u64, times))
+}
+
+/// Share of the CPU time since boot that the hypervisor gave to others, 0 to 1, from the text of `/proc/stat`.
+pub fn steal_share(stat: &str) -> Option<f64> {
+    let words = stat.lines().next()?.split_ascii_whitespace().skip(1);
+    let numbers: Vec<f64> = words.map_while(|word| word.parse().ok()).collect();
+    // Guest time (the ninth and tenth number) is within user and nice time.
+    let total: f64 = numbers.iter().take(8).sum();
+    if total > 0.0 { numbers.get(7).map(|steal| steal / total) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const TEXT: &str = "cpu  10 1 20 300 40 5 6 7 0 0\ncpu0 1\ncpu1 1\nintr 5 cpu\n";
+
+    #[test]
+    fn the_columns_are_where_the_manual_says() {
+        let (cpus, times) = parse(TEXT, 10).unwrap();
+        assert_eq!((cpus, times), (2, CpuTimes { processes: 310, idle: 3400, softirq: 60, steal: 70 }));
+        assert_eq!(parse("", 10), None);
+    }
+
+    #[test]
+    fn busy_is_what_is_neither_idle_nor_stolen_and_foreign_what_is_not_ours() {
+        let at = Instant::now();
+        let before = MachineReading { at, cpus: 2, times: CpuTimes::default() };
+        let (softirq, steal) = (10_000_000, 20_000_000);
+        let times = CpuTimes { processes: 70_000_000, idle: 120_000_000, softirq, steal };
+        let after = MachineReading { at: at + Duration::from_millis(100), cpus: 2, times };
+        let usage = before.until(&after, 50_000_000);
+        assert_eq!((usage.busy_ns, usage.foreign_ns), (60_000_000, 10_000_000));
+        assert_eq!((usage.wall_ns, usage.softirq_ns, usage.steal_ns), (100_000_000, 10_000_000, 20_000_000));
+        assert_eq!(before.until(&after, 500_000_000).foreign_ns, 0);
+        let sampled = CpuTimes { processes: 52_000_000, ..times };
+        let after = MachineReading { times: sampled, ..after };
+        assert_eq!(before.until(&after, 50_000_000).foreign_ns, 2_000_000, "idling's own cost is nobody's");
+    }
+
+    #[test]
+    fn this_machine_has_cpus() {
+        let reading = MachineReading::now();
+        assert!(reading.cpus >= 1 && reading.times.idle > 0);
+        assert_eq!(steal_share("cpu 10 0 10 70 0 0 0 10 5 5"), Some(0.1));
+    }
+}

@@ -1,0 +1,264 @@
+//! The network namespaces that a load passes through, lasthop's own and those of containers: their counters, and the local
+//! ports that `TIME_WAIT` holds in them.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    net::SocketAddr,
+    path::PathBuf,
+    thread,
+};
+
+use lasthop_model::observation::{HeldPorts, NetworkCounters, Role};
+use lasthop_system::{listener, namespace::go_into};
+
+use super::network::NetworkReading;
+
+/// Held ports are told from one in so many of the range on. The table of sockets is long then, takes tens of milliseconds to
+/// read, and is not read before.
+const WORTH_A_WORD: u64 = 2;
+/// A socket in `TIME_WAIT`, in the kernel's table.
+const TIME_WAIT: &str = "06";
+
+/// The namespaces of a round.
+#[derive(Debug)]
+pub struct Namespaces(Vec<Space>);
+
+#[derive(Debug)]
+struct Space {
+    /// A process in it; `None` where it is lasthop's own.
+    process: Option<i32>,
+    id: Option<PathBuf>,
+    /// Services in it: number of the stack, name. None in lasthop's own and in a driver's, which every stack has.
+    roles: Vec<(usize, String)>,
+    /// `None` where lasthop may not look: what a port is held for is not guessed.
+    settings: Option<PortSettings>,
+}
+
+/// How a namespace gives out local ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PortSettings {
+    /// Number of ports that the kernel gives out by itself.
+    range: u64,
+    /// `net.ipv4.tcp_tw_reuse`: 1 always, 2 on the loopback interface. 0 also without `net.ipv4.tcp_timestamps`, by which the
+    /// kernel tells an old segment from a new connection's.
+    reuse: u8,
+}
+
+impl Namespaces {
+    /// lasthop's own, and those that services have to themselves.
+    pub fn of(roles: &[Role]) -> Self {
+        let own = Space { process: None, id: id_of("self"), roles: Vec::new(), settings: Some(PortSettings::here()) };
+        let mut all = Self(vec![own]);
+        for role in roles {
+            let named = (role.stack, role.name.clone());
+            match all.at(role.pid) {
+                Some(0) => {}
+                Some(at) => all.0[at].roles.push(named),
+                None => all.add(role.pid, vec![named]),
+            }
+        }
+        all
+    }
+
+    /// Adds that of a driver which is in neither of them.
+    pub fn also(&mut self, pid: i32) {
+        if self.at(pid).is_none() {
+            self.add(pid, Vec::new());
+        }
+    }
+
+    fn at(&self, pid: i32) -> Option<usize> {
+        let id = Some(id_of(&pid.to_string())?);
+        self.0.iter().position(|space| space.id == id)
+    }
+
+    fn add(&mut self, pid: i32, roles: Vec<(usize, String)>) {
+        let settings = PortSettings::of(pid);
+        self.0.push(Space { process: Some(pid), id: id_of(&pid.to_string()), roles, settings });
+    }
+
+    pub fn read(&self) -> Vec<NetworkReading> {
+        self.0.iter().map(|space| space.process.map_or_else(NetworkReading::now, NetworkReading::of)).collect()
+    }
+
+    /// What was counted between two readings in the namespaces of a stack.
+    pub fn between(&self, before: &[NetworkReading], after: &[NetworkReading], stack: usize) -> NetworkCounters {
+        let readings = self.0.iter().zip(before.iter().zip(after));
+        let of_stack = readings.filter(|(space, _)| space.is_of(stack));
+        of_stack.map(|(_, (before, after))| before.until(after)).fold(NetworkCounters::default(), NetworkCounters::and)
+    }
+
+    /// Where in the namespaces of a stack most ports are held towards one server, if that is worth a word. Ports that do not
+    /// serve again come first: fewer of them do more harm.
+    pub fn held(&self, after: &[NetworkReading], stack: usize) -> Option<HeldPorts> {
+        let readings = self.0.iter().zip(after).filter(|(space, _)| space.is_of(stack));
+        // Where everything is on one machine's loopback interface, ports that serve again there do no harm.
+        let readings = readings.filter(|(space, _)| self.0.len() > 1 || space.holds());
+        let held = readings.filter_map(|(space, reading)| space.held(reading.time_wait()));
+        held.max_by_key(|held| (!held.reused, held.held))
+    }
+}
+
+impl Space {
+    fn is_of(&self, stack: usize) -> bool {
+        self.roles.is_empty() || self.roles.iter().any(|(of, _)| *of == stack)
+    }
+
+    /// Whether ports towards this machine itself are held for the whole of `TIME_WAIT`.
+    fn holds(&self) -> bool {
+        self.settings.is_some_and(|settings| settings.reuse == 0)
+    }
+
+    /// `time_wait`: sockets in that state, of clients and of servers.
+    fn held(&self, time_wait: u64) -> Option<HeldPorts> {
+        let settings = self.settings.filter(|settings| settings.range > 0)?;
+        let is_worth_a_word = |number: u64| number * WORTH_A_WORD >= settings.range;
+        if !is_worth_a_word(time_wait) {
+            return None;
+        }
+        let process = self.process.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
+        let rows = ["tcp", "tcp6"].into_iter().flat_map(|name| listener::table(&format!("/proc/{process}/net/{name}")));
+        let (server, held) = most_held(rows)?;
+        is_worth_a_word(held).then(|| HeldPorts {
+            roles: self.roles.iter().map(|(_, name)| name.clone()).collect(),
+            server: server.to_string(),
+            held,
+            range: settings.range,
+            reused: settings.reuses(server),
+        })
+    }
+}
+
+impl PortSettings {
+    /// Those of the calling thread's namespace.
+    fn here() -> Self {
+        let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+        Self::parse(&read("ip_local_port_range"), &read("tcp_tw_reuse"), &read("tcp_timestamps"))
+    }
+
+    /// Those of another namespace. Settings are shown to who is inside, so a thread goes there, which takes the right to:
+    /// root's, not that of a user with rootless containers.
+    fn of(pid: i32) -> Option<Self> {
+        let inside = move || {
+            let file = File::open(format!("/proc/{pid}/ns/net")).ok()?;
+            go_into(&file).ok()?;
+            Some(Self::here())
+        };
+        thread::Builder::new().spawn(inside).ok()?.join().ok().flatten()
+    }
+
+    fn parse(range: &str, reuse: &str, timestamps: &str) -> Self {
+        let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let range = if let [low, high] = ends[..] { (high + 1).saturating_sub(low) } else { 0 };
+        let reuse = if timestamps.trim() == "0" { 0 } else { reuse.trim().parse().unwrap_or(0) };
+        Self { range, reuse }
+    }
+
+    /// Whether a port in `TIME_WAIT` towards a server serves again after a second.
+    fn reuses(self, server: SocketAddr) -> bool {
+        self.reuse == 1 || (self.reuse == 2 && server.ip().to_canonical().is_loopback())
+    }
+}
+
+/// The server towards which most ports of one local address are in `TIME_WAIT`, and their number. On the server's own side each
+/// has another client's port.
+fn most_held(rows: impl Iterator<Item = String>) -> Option<(SocketAddr, u64)> {
+    let mut links: HashMap<String, u64> = HashMap::new();
+    for row in rows {
+        let words: Vec<&str> = row.split_ascii_whitespace().skip(1).take(3).collect();
+        if let [local, server, TIME_WAIT] = words[..] {
+            let address = local.split_once(':').map_or(local, |(address, _)| address);
+            *links.entry(format!("{address} {server}")).or_default() += 1;
+        }
+    }
+    let (link, held) = links.into_iter().max_by_key(|(_, held)| *held)?;
+    Some((listener::from_table(link.split_once(' ')?.1)?, held))
+}
+
+fn id_of(pid: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+           0: 0200590A:9C40 0300590A:1F90 06 00000000:00000000 03:00001000 00000000     0        0 0 3 0\n\
+           1: 0200590A:9C42 0300590A:1F90 06 00000000:00000000 03:00001000 00000000     0        0 0 3 0\n\
+           2: 0200590A:9C44 0300590A:1F90 01 00000000:00000000 03:00001000 00000000     0        0 0 3 0\n\
+           3: 0300590A:1F90 0200590A:9C46 06 00000000:00000000 03:00001000 00000000     0        0 0 3 0\n";
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn ports_are_held_on_the_side_that_closed_first() {
+        let server = "10.89.0.3:8080".parse().unwrap();
+        assert_eq!(most_held(TABLE.lines().map(str::to_owned)), Some((server, 2)));
+        assert_eq!(most_held(["nothing".to_owned()].into_iter()), None);
+    }
+
+    /// Each of two local addresses has all the ports to itself.
+    #[test]
+    fn ports_are_counted_by_the_address_that_they_are_of() {
+        let other = TABLE.replace("0: 0200590A", "0: 0400590A");
+        assert_eq!(most_held(other.lines().map(str::to_owned)).unwrap().1, 1);
+    }
+
+    /// Where the kernel gives out two ports, one is half of them; the listener's side holds none.
+    #[test]
+    fn only_a_share_of_the_range_is_worth_a_word() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let client = TcpStream::connect(server).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        // The end of one is read, so that the client is the first to close.
+        drop(client);
+        std::io::Read::read_to_end(&mut &accepted, &mut Vec::new()).unwrap();
+        drop(accepted);
+        let settings = |range| Some(PortSettings { range, reuse: 2 });
+        let space = |settings| Space { process: None, id: None, roles: Vec::new(), settings };
+        let held = |settings, time_wait| space(settings).held(time_wait);
+        assert_eq!(held(settings(1_000_000), 500_000), None, "many sockets, few towards one server");
+        assert_eq!(held(settings(2), 0), None);
+        assert_eq!(held(None, 1_000_000), None, "settings that nobody has read");
+        // Other tests of this process leave theirs.
+        let found = held(settings(2), 1).unwrap();
+        assert!(found.held >= 1 && found.reused && found.range == 2, "{found:?}");
+    }
+
+    #[test]
+    fn the_settings_say_whether_a_port_serves_again() {
+        let (bridge, loopback) = ("10.89.0.3:80".parse().unwrap(), "127.0.0.1:80".parse().unwrap());
+        let settings = |reuse| PortSettings::parse("32768\t60999\n", reuse, "1\n");
+        assert_eq!(settings("2\n"), PortSettings { range: 28_232, reuse: 2 });
+        let reuses = |reuse| [settings(reuse).reuses(bridge), settings(reuse).reuses(loopback)];
+        assert_eq!([reuses("0"), reuses("1"), reuses("2")], [[false, false], [true, true], [false, true]]);
+        assert!(!PortSettings::parse("1 2", "1\n", "0\n").reuses(bridge), "without timestamps none does");
+        assert!(PortSettings::here().range > 0);
+        assert!(PortSettings::of(std::process::id() as i32).is_none_or(|settings| settings == PortSettings::here()));
+    }
+
+    /// As of a process that has ended, or that lasthop may not look at.
+    #[test]
+    fn namespaces_that_cannot_be_told_are_not_one() {
+        let role = |pid| Role { stack: 0, name: "app".to_owned(), pid, ..Role::default() };
+        assert_eq!(Namespaces::of(&[role(i32::MAX), role(i32::MAX - 1)]).read().len(), 3);
+    }
+
+    #[test]
+    fn one_namespace_is_read_once_however_many_services_are_in_it() {
+        let me = std::process::id() as i32;
+        let role = |name: &str| Role { stack: 0, name: name.to_owned(), pid: me, ..Role::default() };
+        let mut namespaces = Namespaces::of(&[role("a"), role("b")]);
+        namespaces.also(me);
+        let before = namespaces.read();
+        assert_eq!(before.len(), 1);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let counted = namespaces.between(&before, &namespaces.read(), 0);
+        assert!(counted.tcp_opened >= 1 && counted.tcp_accepted >= 1, "{counted:?}");
+    }
+}

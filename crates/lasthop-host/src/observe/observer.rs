@@ -1,0 +1,84 @@
+//! One look at everything, before and after a trial.
+
+use lasthop_model::observation::{InContainer, Observations, Role};
+
+use super::{
+    cgroup::{self, Cgroup},
+    machine::MachineReading,
+    namespaces::Namespaces,
+    network::NetworkReading,
+    procfs::{Consumption, Meter, Usage},
+};
+
+/// Takes the snapshots of one round. The services of a round keep their roles until they end.
+#[derive(Debug)]
+pub struct Observer {
+    meter: Meter,
+    /// By number of the role.
+    cgroups: Vec<Option<Cgroup>>,
+    namespaces: Namespaces,
+}
+
+/// Everything at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    usage: Usage,
+    cgroups: Vec<Option<cgroup::Reading>>,
+    machine: MachineReading,
+    /// By number of the namespace.
+    network: Vec<NetworkReading>,
+}
+
+impl Observer {
+    /// The roles are the services of all stacks that are up. Whatever else descends from this process (guard, drivers)
+    /// is lasthop's own, and counts as neither a service nor foreign.
+    pub fn new(roles: Vec<Role>) -> Self {
+        let contained = |role: &Role| role.container != InContainer::No;
+        let cgroups = roles.iter().map(|role| contained(role).then(|| Cgroup::of(role.pid)).flatten()).collect();
+        let namespaces = Namespaces::of(&roles);
+        let mut meter = Meter::new(roles);
+        // Opens the files of all processes, so that the first real snapshot is as quick as the others.
+        meter.read();
+        Self { meter, cgroups, namespaces }
+    }
+
+    /// Adds the counters of the network namespace of a process: that of a driver that is not in lasthop's own.
+    pub fn also_network_of(&mut self, pid: i32) {
+        self.namespaces.also(pid);
+    }
+
+    pub fn snapshot(&mut self) -> Snapshot {
+        Snapshot {
+            usage: self.meter.read(),
+            cgroups: self.cgroups.iter().map(|cgroup| cgroup.as_ref().and_then(Cgroup::read)).collect(),
+            machine: MachineReading::now(),
+            network: self.namespaces.read(),
+        }
+    }
+
+    /// What happened between two snapshots of this observer; roles are those of this stack.
+    pub fn between(&self, before: &Snapshot, after: &Snapshot, stack: usize) -> Observations {
+        let roles = self.meter.roles();
+        let mut consumption = before.usage.until(&after.usage, roles.len());
+        add_cgroups(&mut consumption, roles, before, after);
+        Observations {
+            roles: consumption.of_stack(roles, stack),
+            machine: before.machine.until(&after.machine, consumption.total_ns()),
+            network: self.namespaces.between(&before.network, &after.network, stack),
+            held_ports: self.namespaces.held(&after.network, stack).map(Box::new),
+        }
+    }
+}
+
+/// A cgroup's account is whole where that of processes is not: ended ones leave theirs in ticks, or nowhere.
+fn add_cgroups(consumption: &mut Consumption, roles: &[Role], before: &Snapshot, after: &Snapshot) {
+    let readings = before.cgroups.iter().zip(&after.cgroups);
+    for ((role, usage), (before, after)) in roles.iter().zip(&mut consumption.roles).zip(readings) {
+        let (Some(before), Some(after)) = (before, after) else { continue };
+        let counted = before.until(*after, usage.cpu_ns);
+        if role.container == InContainer::Alone {
+            usage.cpu_ns = counted.cpu_ns;
+        }
+        usage.cgroup = Some(counted);
+    }
+}

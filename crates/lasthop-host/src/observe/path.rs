@@ -1,0 +1,388 @@
+//! The path from a client on this machine to a server, hop by hop, from the kernel's tables and the list of processes.
+//! It shows what "published port" or "bridge" really means on this machine.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    path::{Path, PathBuf},
+};
+
+use lasthop_load::spec::Address;
+use lasthop_system::{listener, process};
+
+use super::nat::{self, Connection};
+
+/// Hops of a path that name each other in a circle end here.
+const LONGEST: usize = 8;
+
+/// The hops after a client on this machine, in words.
+pub fn decode(address: &Address) -> Vec<String> {
+    match address {
+        Address::Tcp(address) => tcp(Connection::local(canonical(*address))),
+        Address::Unix(path) => {
+            let volume = volume_of(path).map_or_else(String::new, |name| format!(" on the volume {name}"));
+            vec![format!("Unix socket{volume} {}", path.display()), socket_server(address, path)]
+        }
+        other => vec![format!("socket {other}"), server_of(address)],
+    }
+}
+
+/// The engine's volume that a path leads into: podman and Docker both keep them in `volumes/NAME/_data`.
+fn volume_of(path: &Path) -> Option<&str> {
+    let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).collect();
+    names.windows(3).find(|three| three[0] == "volumes" && three[2] == "_data").map(|three| three[1])
+}
+
+/// The hops after a client that may be in a network namespace of its own, as in a container.
+pub fn decode_from(client: i32, address: &Address) -> Vec<String> {
+    match address {
+        Address::Tcp(address) if network_of(&client) != network_of(&"self") => from_within(client, canonical(*address)),
+        _ => decode(address),
+    }
+}
+
+/// `::ffff:127.0.0.1` is 127.0.0.1.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// From another network namespace an address is its own, or beyond the bridge that it hangs on.
+fn from_within(client: i32, address: SocketAddr) -> Vec<String> {
+    let own = own_addresses(client);
+    if address.ip().is_loopback() || own.contains(&address.ip()) {
+        return vec![format!("loopback of the shared network namespace → {}", listener_in(client, address))];
+    }
+    let Some((bridge, veth)) = bridge_of_namespace(client) else {
+        return vec![format!("{address} (the route out of the client's network namespace is unknown)")];
+    };
+    let mut hops = vec![veth];
+    let within = bridge_of(address.ip()).filter(|(name, gateway)| *name == bridge && *gateway != address.ip());
+    let source = own.iter().find(|own| own.is_ipv4() == address.is_ipv4());
+    match (within, source) {
+        (Some((_, gateway)), _) => hops.extend(in_bridge(&bridge, gateway, address)),
+        (None, Some(source)) => {
+            hops.push(format!("bridge {bridge}"));
+            hops.extend(tcp(Connection { source: *source, interface: Some(bridge), to: address }));
+        }
+        (None, None) => hops.push(format!("{address} (the client has no address of its family)")),
+    }
+    hops
+}
+
+/// Addresses of a network namespace but those of its loopback.
+fn own_addresses(pid: i32) -> Vec<IpAddr> {
+    let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
+    let lines: Vec<&str> = trie.lines().map(str::trim).collect();
+    let local = lines.windows(2).filter(|pair| pair[1].contains("/32 host LOCAL"));
+    let mut found: Vec<IpAddr> =
+        local.filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse::<Ipv4Addr>().ok()).map(IpAddr::from).collect();
+    let six = fs::read_to_string(format!("/proc/{pid}/net/if_inet6")).unwrap_or_default();
+    found.extend(six.lines().filter_map(|line| from_hexadecimal(line.split_ascii_whitespace().next()?)));
+    found.retain(|address| !address.is_loopback());
+    found.dedup();
+    found
+}
+
+/// 32 digits, as `if_inet6` and `ipv6_route` have them.
+fn from_hexadecimal(digits: &str) -> Option<IpAddr> {
+    u128::from_str_radix(digits, 16).ok().map(|bits| Ipv6Addr::from_bits(bits).into())
+}
+
+/// The bridge that a network namespace hangs on, and the pair of interfaces by which it does.
+fn bridge_of_namespace(pid: i32) -> Option<(String, String)> {
+    let bridges = fs::read_dir("/sys/class/net").ok()?.flatten();
+    let mut bridges = bridges.filter(|entry| entry.path().join("bridge").exists());
+    bridges.find_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let veth = veth_of(&name, pid)?;
+        Some((name, veth))
+    })
+}
+
+fn tcp(first: Connection) -> Vec<String> {
+    let mut hops = Vec::new();
+    let mut at = first.to;
+    let mut connection = first;
+    for _ in 0..LONGEST {
+        match nat::dnat(&connection) {
+            Ok(Some(rule)) => {
+                hops.push(format!("DNAT to {} (chain {})", rule.to, rule.chain));
+                if let Some(tracked) = conntrack() {
+                    hops.push(tracked);
+                }
+                at = rule.to;
+                connection.to = at;
+                continue;
+            }
+            Err(reason) if hops.is_empty() => hops.push(format!("[packet filter not readable: {reason}]")),
+            _ => {}
+        }
+        if let Some((bridge, gateway)) = bridge_of(at.ip()).filter(|(_, gateway)| *gateway != at.ip()) {
+            hops.extend(in_bridge(&bridge, gateway, at));
+            return hops;
+        }
+        match userland(at) {
+            Some((hop, Some(next))) => {
+                hops.push(hop);
+                // The proxy is a client of its own, on this machine.
+                at = next;
+                connection = Connection::local(at);
+            }
+            Some((hop, None)) => {
+                hops.push(hop);
+                return hops;
+            }
+            None => {
+                hops.push(host_listener(&Address::Tcp(at)));
+                return hops;
+            }
+        }
+    }
+    hops
+}
+
+/// Kernels track connections wherever a rule asks for it, which costs time and a place in a table of limited size.
+fn conntrack() -> Option<String> {
+    let number = |name: &str| -> Option<u64> {
+        fs::read_to_string(format!("/proc/sys/net/netfilter/nf_conntrack_{name}")).ok()?.trim().parse().ok()
+    };
+    Some(format!("conntrack ({} of {} entries)", number("count")?, number("max")?))
+}
+
+/// A proxy process that copies bytes for a published port, and where it goes on to if its command line says so.
+fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
+    const PROXIES: [&str; 6] = ["docker-proxy", "rootlessport", "exe", "slirp4netns", "pasta", "rootlesskit"];
+    let owners = listener::owners(&Address::Tcp(at));
+    let owner = owners.into_iter().find(|owner| PROXIES.iter().any(|name| owner.command.starts_with(name)))?;
+    let words = command_line(owner.pid);
+    let after = |option: &str| words.iter().position(|word| word == option).and_then(|at| words.get(at + 1));
+    let next = || {
+        let ip: IpAddr = after("-container-ip")?.parse().ok()?;
+        Some(SocketAddr::new(ip, after("-container-port")?.parse().ok()?))
+    };
+    let name = match owner.command.as_str() {
+        // rootlessport runs from /proc/self/exe.
+        "exe" if words.iter().any(|word| word.contains("rootlessport")) => "rootlessport",
+        name => name,
+    };
+    let behind = if name == "rootlessport" { behind_rootlessport(owner.pid, at.port()) } else { None };
+    let behind = behind.map_or_else(String::new, |server| format!(" → {server}"));
+    Some((format!("{name} (userland proxy, pid {}){behind}", owner.pid), next()))
+}
+
+/// The server that rootlessport passes bytes to, where its port has the same number. Its command line says nothing; but it ends
+/// with its container, which it learns by a pipe that of all monitors only the container's holds. What all of them have inherited
+/// is no sign.
+fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
+    let monitors = process::all().into_iter().filter(|pid| listener::command_of(*pid) == "conmon");
+    let monitors: Vec<_> = monitors.map(|pid| (pid, pipes_of(pid))).collect();
+    let only_holder = |pipe: &PathBuf| {
+        let mut holders = monitors.iter().filter(|(_, pipes)| pipes.contains(pipe));
+        holders.next().filter(|_| holders.next().is_none()).map(|(pid, _)| *pid)
+    };
+    let found: BTreeSet<i32> = pipes_of(proxy).iter().filter_map(only_holder).collect();
+    let monitor = found.first().filter(|_| found.len() == 1)?;
+    let inside = *process::descendants(*monitor).first()?;
+    let (pid, command) = listening_in(inside, port)?;
+    Some(format!("{command} (pid {pid}, network namespace of pid {inside}) on port {port}"))
+}
+
+/// Pipes of a process but those of standard input, output and error.
+fn pipes_of(pid: i32) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let given = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| !["0", "1", "2"].contains(&name)));
+    let links = given.filter_map(|entry| fs::read_link(entry.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("pipe:")).collect()
+}
+
+fn command_line(pid: i32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The bridge that an address is routed to, and this machine's own address on it.
+fn bridge_of(ip: IpAddr) -> Option<(String, IpAddr)> {
+    let name = match ip {
+        IpAddr::V4(ip) => interface_to(ip, &fs::read_to_string("/proc/net/route").ok()?)?,
+        IpAddr::V6(_) => interface_to_six(ip, &fs::read_to_string("/proc/net/ipv6_route").ok()?)?,
+    };
+    Path::new("/sys/class/net").join(&name).join("bridge").exists().then_some(())?;
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    // Connecting a datagram socket looks up the route and sends nothing.
+    socket.connect((ip, 9)).ok()?;
+    Some((name, socket.local_addr().ok()?.ip()))
+}
+
+/// The interface of the narrowest route but the default one.
+fn interface_to(ip: Ipv4Addr, table: &str) -> Option<String> {
+    let route = |line: &str| {
+        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |at: usize| u32::from_str_radix(columns.get(at)?, 16).ok().map(u32::from_be);
+        let (network, mask) = (number(1)?, number(7)?);
+        (mask != 0 && u32::from(ip) & mask == network).then(|| (mask, columns[0].to_owned()))
+    };
+    table.lines().skip(1).filter_map(route).max_by_key(|(mask, _)| *mask).map(|(_, name)| name)
+}
+
+/// As [`interface_to`]: network and length of its prefix in hexadecimal, the interface last. Addresses of this machine are routed to
+/// loopback.
+fn interface_to_six(ip: IpAddr, table: &str) -> Option<String> {
+    let route = |line: &str| {
+        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (network, name) = (from_hexadecimal(columns.first()?)?, columns.last()?);
+        let prefix = u32::from_str_radix(columns.get(1)?, 16).ok()?;
+        (prefix > 0 && nat::within(ip, &format!("{network}/{prefix}"))).then(|| (prefix, (*name).to_owned()))
+    };
+    table.lines().filter_map(route).max_by_key(|(prefix, _)| *prefix).map(|(_, name)| name)
+}
+
+fn in_bridge(bridge: &str, gateway: IpAddr, at: SocketAddr) -> Vec<String> {
+    let mtu = fs::read_to_string(format!("/sys/class/net/{bridge}/mtu")).unwrap_or_default();
+    let mut hops = vec![format!("bridge {bridge} ({gateway}, MTU {})", mtu.trim())];
+    let Some((inside, veth)) = namespace_with(at.ip(), bridge) else {
+        hops.push(format!("{at} (no process on this machine has this address now)"));
+        return hops;
+    };
+    hops.extend(veth);
+    hops.push(listener_in(inside, at));
+    hops
+}
+
+fn listener_in(inside: i32, at: SocketAddr) -> String {
+    match listening_in(inside, at.port()) {
+        Some((pid, command)) => format!("{command} (pid {pid}, network namespace of pid {inside}) on {at}"),
+        None => format!("{at} (no process listens there)"),
+    }
+}
+
+/// A process whose network namespace has the address, and its pair of interfaces on this bridge. Networks of other namespaces
+/// may have given out the same address: one without a pair comes last. Those of other users are seen by root only.
+fn namespace_with(ip: IpAddr, bridge: &str) -> Option<(i32, Option<String>)> {
+    let having = namespaces().into_iter().filter(|pid| own_addresses(*pid).contains(&ip));
+    having.map(|pid| (pid, veth_of(bridge, pid))).min_by_key(|(_, veth)| veth.is_none())
+}
+
+/// The pair of the namespace's interface on the bridge: its own `/sys` tells the number of the other end.
+fn veth_of(bridge: &str, pid: i32) -> Option<String> {
+    let inside = fs::read_dir(format!("/proc/{pid}/root/sys/class/net")).ok()?;
+    let links: Vec<(String, String)> = inside
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, read(&entry.path().join("iflink"))?)))
+        .collect();
+    let members = fs::read_dir(format!("/sys/class/net/{bridge}/brif")).ok()?;
+    members.flatten().find_map(|member| {
+        let name = member.file_name().into_string().ok()?;
+        let index = read(&Path::new("/sys/class/net").join(&name).join("ifindex"))?;
+        let (own, _) = links.iter().find(|(own, link)| own != "lo" && *link == index)?;
+        Some(format!("veth {name}–{own}"))
+    })
+}
+
+fn read(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// Who listens at a port in the network namespace of a process.
+fn listening_in(inside: i32, port: u16) -> Option<(i32, String)> {
+    let inodes = listener::listening_inodes(inside, port);
+    let namespace = network_of(&inside)?;
+    let same = |pid: &i32| network_of(pid).is_some_and(|other| other == namespace);
+    let pid = process::all().into_iter().filter(same).find(|pid| listener::holds_any(*pid, &inodes))?;
+    Some((pid, listener::command_of(pid)))
+}
+
+fn host_listener(address: &Address) -> String {
+    match address {
+        Address::Tcp(tcp) if tcp.ip().is_loopback() => format!("loopback → {}", server_of(address)),
+        _ => server_of(address),
+    }
+}
+
+fn server_of(address: &Address) -> String {
+    match listener::owners(address).into_iter().next() {
+        Some(owner) => format!("{} (pid {}{})", owner.command, owner.pid, contained(owner.pid)),
+        None => "no process listens there, or only root can see it".to_owned(),
+    }
+}
+
+/// Whether a process sees other processes than this one, as in a container. Its files say less: a server may get a view
+/// of them without a container.
+fn contained(pid: i32) -> &'static str {
+    let link = |pid: &str, name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
+    let differs = |name| link(&pid.to_string(), name) != link("self", name);
+    match (differs("pid"), differs("net")) {
+        (false, _) => "",
+        (true, true) => ", in a container",
+        (true, false) => ", in a container on the host's network",
+    }
+}
+
+/// A server in another network namespace holds a socket that only the tables of that namespace show. The path is taken to
+/// be the same in its container.
+fn socket_server(address: &Address, path: &Path) -> String {
+    let shown = path.to_string_lossy();
+    let elsewhere = namespaces().into_iter().find_map(|inside| {
+        let inodes = listener::unix_inodes_in(inside, &shown);
+        process::all().into_iter().find(|pid| listener::holds_any(*pid, &inodes))
+    });
+    match (listener::owners(address).is_empty(), elsewhere) {
+        (true, Some(pid)) => format!("{} (pid {pid}{})", listener::command_of(pid), contained(pid)),
+        _ => server_of(address),
+    }
+}
+
+/// What identifies the network namespace of a process.
+fn network_of(pid: &impl std::fmt::Display) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
+
+/// A process of each network namespace but this one.
+fn namespaces() -> Vec<i32> {
+    let mut seen: BTreeSet<_> = network_of(&"self").into_iter().collect();
+    let is_new = |pid: &i32| network_of(pid).is_some_and(|namespace| seen.insert(namespace));
+    process::all().into_iter().filter(is_new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_known_by_its_folder() {
+        let of = |path: &str| volume_of(Path::new(path)).map(str::to_owned);
+        assert_eq!(
+            of("/var/lib/containers/storage/volumes/lasthop-x-app/_data/0.1.app/socket").as_deref(),
+            Some("lasthop-x-app")
+        );
+        assert_eq!(of("/var/lib/docker/volumes/run/_data/socket").as_deref(), Some("run"));
+        assert_eq!(of("/run/volumes/app/socket"), None);
+    }
+
+    #[test]
+    fn routes_of_both_families_lead_to_an_interface() {
+        let four = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
+                    eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n\
+                    br-1\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\n";
+        #[cfg(target_endian = "little")]
+        assert_eq!(interface_to(Ipv4Addr::new(172, 17, 0, 2), four).as_deref(), Some("br-1"));
+        assert_eq!(interface_to(Ipv4Addr::new(10, 0, 0, 9), four), None, "the default route is no bridge");
+        let zero = "00000000000000000000000000000000";
+        let line = |network: &str, prefix: &str, name: &str| {
+            format!("{network} {prefix} {zero} 00 {zero} 00000100 00000001 00000000 00000001 {name}\n")
+        };
+        let six = line("fd000001000000000000000000000000", "40", "br-1")
+            + &line("fd000001000000000000000000000001", "80", "lo")
+            + &line(zero, "00", "eth0");
+        let to = |ip: &str| interface_to_six(ip.parse().unwrap(), &six);
+        assert_eq!(to("fd00:1::2").as_deref(), Some("br-1"));
+        assert_eq!(to("fd00:1::1").as_deref(), Some("lo"));
+        assert_eq!(to("fd00:2::1"), None);
+    }
+
+    #[test]
+    fn an_address_that_maps_the_other_family_is_of_that_family() {
+        assert_eq!(canonical("[::ffff:127.0.0.1]:80".parse().unwrap()), "127.0.0.1:80".parse().unwrap());
+    }
+}

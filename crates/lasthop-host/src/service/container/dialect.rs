@@ -1,0 +1,196 @@
+//! What differs between container engines: one value for each, and the table of them.
+
+use std::path::Path;
+
+use lasthop_model::{engine::EngineKind, program::Packages};
+
+/// Asks an engine, and returns its answer.
+type Ask<'a> = &'a dyn Fn(&[&str]) -> Option<String>;
+
+/// An engine's own words, and what it does in its own way.
+#[derive(Debug)]
+pub struct Dialect {
+    pub kind: EngineKind,
+    /// The packages that have it, by package manager.
+    pub packages: &'static [(&'static str, &'static str)],
+    /// Format of `info`: its version, a space, what `is_rootless` and `flaw` need to know.
+    pub about: &'static str,
+    /// Format of `info`: runtime, storage and network backend, with tabs between them.
+    pub parts: &'static str,
+    /// What keeps an engine that answers from working, from the rest of `about`.
+    pub flaw: fn(&str, Ask<'_>) -> Option<&'static str>,
+    /// Parts of a reason, any of which leads to this advice. The last advice has none and is for all other reasons.
+    pub remedies: &'static [(&'static [&'static str], &'static str)],
+    /// Variables that decide which engine its client uses, and where it keeps its data.
+    pub variables: &'static [&'static str],
+    /// Whether containers can be given limits of this process. A daemon has limits of its own.
+    pub inherits_limits: bool,
+    /// Options of `build`.
+    pub build: &'static [&'static str],
+    /// Options of `rm`.
+    pub removal: &'static [&'static str],
+    /// Options of `network create`.
+    pub network: &'static [&'static str],
+    /// Format of `network inspect`: a line for each subnet, with its gateway.
+    pub subnets: &'static str,
+    /// Whether an address can be requested only in a subnet that was requested too.
+    pub requests_subnet: bool,
+    /// Chains of the packet filter that removing a network may leave, if the engine has root's rights.
+    pub chains: fn(&str) -> Vec<String>,
+}
+
+/// In the order in which they are tried.
+pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
+    Dialect {
+        kind: EngineKind::Podman,
+        packages: &[("apt", "podman"), ("dnf", "podman"), ("apk", "podman"), ("pacman", "podman"), ("brew", "podman")],
+        about: "{{.Version.Version}} {{.Host.Security.Rootless}} {{.Host.NetworkBackend}}",
+        parts: "{{.Host.OCIRuntime.Name}}\t{{.Store.GraphDriverName}}\t{{.Host.NetworkBackend}}",
+        flaw: podman_flaw,
+        remedies: &[
+            (
+                &["with cni"],
+                "install the package `containernetworking-plugins`, or install `netavark` and `aardvark-dns` and set \
+                 `network_backend = \"netavark\"` under `[network]` in containers.conf",
+            ),
+            (
+                &["newuidmap", "subuid"],
+                "rootless podman needs the package `uidmap` and lines for this user in /etc/subuid and /etc/subgid",
+            ),
+            (
+                &[],
+                "see `podman info`; if the runtime does not support this machine's cgroups, choose another one in \
+                 containers.conf",
+            ),
+        ],
+        variables: &[
+            "CONTAINERS_CONF",
+            "CONTAINERS_STORAGE_CONF",
+            "CONTAINER_HOST",
+            "XDG_RUNTIME_DIR",
+            "XDG_DATA_HOME",
+        ],
+        inherits_limits: true,
+        build: &["--pull=missing"],
+        // Without --depend, podman refuses to remove a container whose network namespace another one shares.
+        removal: &["--time", "0", "--depend"],
+        // Addresses are known, so a name server would be a needless process.
+        network: &["--disable-dns"],
+        subnets: "{{range .Subnets}}{{.Subnet}} {{.Gateway}}\n{{end}}",
+        requests_subnet: false,
+        chains: netavark_chains,
+    },
+    Dialect {
+        kind: EngineKind::Docker,
+        packages: &[("apt", "docker.io"), ("dnf", "moby-engine"), ("apk", "docker"), ("pacman", "docker")],
+        about: "{{.ServerVersion}} {{.SecurityOptions}}",
+        parts: "{{.DefaultRuntime}}\t{{.Driver}}\tlibnetwork",
+        flaw: |_, _| None,
+        remedies: &[
+            (
+                &["permission denied"],
+                "this user may not use the daemon: join the group `docker`, or use podman or rootless Docker",
+            ),
+            (&[], "start the daemon (`systemctl start docker`), or set DOCKER_HOST to its address"),
+        ],
+        variables: &["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"],
+        inherits_limits: false,
+        build: &[],
+        removal: &[],
+        network: &[],
+        subnets: "{{range .IPAM.Config}}{{.Subnet}} {{.Gateway}}\n{{end}}",
+        requests_subnet: true,
+        chains: |_| Vec::new(),
+    },
+];
+
+/// The dialect of an engine.
+pub fn of(kind: EngineKind) -> &'static Dialect {
+    DIALECTS.iter().find(|dialect| dialect.kind == kind).expect("every kind has an entry")
+}
+
+impl Dialect {
+    /// What installs it.
+    pub fn packages(&self) -> Packages {
+        let own = |(manager, name): &(&str, &str)| ((*manager).to_owned(), vec![(*name).to_owned()]);
+        Packages { system: self.packages.iter().map(own).collect(), ..Packages::default() }
+    }
+
+    /// A reason with what to do about it.
+    pub(super) fn advised(&self, reason: &str) -> String {
+        let fits = |signs: &[&str]| signs.is_empty() || signs.iter().any(|sign| reason.contains(sign));
+        let what = self.remedies.iter().find(|(signs, _)| fits(signs)).map_or("", |(_, what)| what);
+        format!("{reason}\n    {what}")
+    }
+
+    /// The beginning of the words that remove a container in any state.
+    pub(super) fn rm(&self) -> Vec<&'static str> {
+        [&["rm", "--force", "--volumes"], self.removal].concat()
+    }
+}
+
+/// Whether containers run in a user namespace of this user, from what an engine said about itself.
+pub(super) fn is_rootless(about: &str) -> bool {
+    about.starts_with("true") || about.contains("rootless")
+}
+
+fn podman_flaw(about: &str, ask: Ask<'_>) -> Option<&'static str> {
+    if about.ends_with("cni") && !has_cni() {
+        return Some("it creates networks with cni, whose plugins are not installed");
+    }
+    // Images contain files of several users.
+    let users = || {
+        let answer = ask(&["info", "--format", "{{json .Host.IDMappings.UIDMap}}"])?;
+        let ranges: Vec<serde_json::Value> = serde_json::from_str(answer.trim()).ok()?;
+        ranges.iter().map(|range| range["size"].as_u64()).sum::<Option<u64>>()
+    };
+    (is_rootless(about) && users() == Some(1))
+        .then_some("this user has no subordinate ids (/etc/subuid), so a container can have only one user")
+}
+
+/// Where podman looks for the plugins of CNI.
+const CNI: [&str; 5] =
+    ["/usr/local/libexec/cni", "/usr/libexec/cni", "/usr/local/lib/cni", "/usr/lib/cni", "/opt/cni/bin"];
+
+/// An engine that was first used without netavark keeps using CNI, even if only netavark is installed now.
+fn has_cni() -> bool {
+    CNI.iter().any(|folder| Path::new(folder).join("bridge").is_file())
+}
+
+/// netavark (seen with 1.4) sometimes leaves empty chains of a network with several published ports. Their name
+/// contains the SHA-512 of the network's name.
+fn netavark_chains(network: &str) -> Vec<String> {
+    let digest = ring::digest::digest(&ring::digest::SHA512, network.as_bytes());
+    let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+    vec![format!("NETAVARK-DN-{}", &hash[..13]), format!("NETAVARK-{}", &hash[..13])]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_has_an_entry_in_the_order_of_its_kind() {
+        assert_eq!(DIALECTS.each_ref().map(|dialect| dialect.kind), EngineKind::ALL);
+    }
+
+    #[test]
+    fn reasons_name_what_to_do() {
+        let denied = of(EngineKind::Docker).advised("dial unix /var/run/docker.sock: connect: permission denied");
+        assert!(denied.contains("join the group `docker`"), "{denied}");
+        for dialect in &DIALECTS {
+            assert!(dialect.remedies.last().is_some_and(|(signs, _)| signs.is_empty()), "{dialect:?}");
+        }
+    }
+
+    #[test]
+    fn what_engines_say_about_themselves_is_understood() {
+        assert!(is_rootless("true netavark") && is_rootless("[name=seccomp,profile=builtin name=rootless]"));
+        assert!(!is_rootless("false netavark") && !is_rootless("[name=seccomp,profile=builtin]"));
+        let one = |_: &[&str]| Some("[{\"container_id\":0,\"host_id\":1000,\"size\":1}]".to_owned());
+        let flaw = of(EngineKind::Podman).flaw;
+        assert!(flaw("true netavark", &one).unwrap().contains("/etc/subuid"));
+        assert_eq!(flaw("false netavark", &one), None);
+        assert_eq!(flaw("true netavark", &|_| None), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Command lines for one container.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+use lasthop_model::{
+    container::{Network, RenderedContainer},
+    place::PlaceContainer,
+};
+use lasthop_system::interrupt;
+
+use super::{
+    engine::{Engine, EngineError, REMOVAL},
+    labels, network,
+    volume::Volume,
+};
+
+/// Removes one container at a time, because netavark leaves chains behind when several containers of a network go at
+/// the same time. True once a removal hung: then the others are left to the guard.
+static REMOVING: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// A place on a bridge network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnBridge {
+    pub network: String,
+    pub address: Ipv4Addr,
+    pub gateway: Ipv4Addr,
+}
+
+/// A container to start, or that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    pub engine: Engine,
+    /// Unique on the machine.
+    pub name: String,
+    pub image: String,
+    /// Folders of programs, unless the image defines them.
+    pub path: Option<&'static str>,
+    pub run: String,
+    pub sandbox: String,
+    pub container: RenderedContainer,
+    /// Its place on the run's bridge.
+    pub bridge: Option<OnBridge>,
+    /// `ADDRESS:PORT:PORT`
+    pub publish: Option<String>,
+    pub volume: Option<Volume>,
+    /// Name of the container whose network namespace it joins.
+    pub joined: Option<String>,
+    /// Whether a supervisor runs in it, with other services.
+    pub holds_others: bool,
+    /// Folders that are mounted at their own paths.
+    pub writable: Vec<PathBuf>,
+    pub readable: Vec<PathBuf>,
+    /// Working directory.
+    pub directory: PathBuf,
+    pub cpus: Vec<u32>,
+    /// `USER:GROUP` in numbers, unless the engine or the image chooses.
+    pub user: Option<String>,
+}
+
+impl Launch {
+    /// What the record keeps of it.
+    pub fn place(&self) -> PlaceContainer {
+        let own = |path: &&PathBuf| !path.starts_with(&self.sandbox);
+        PlaceContainer {
+            image: self.image.clone(),
+            host: self.readable.iter().filter(own).cloned().collect(),
+            host_network: self.container.network == Network::Host,
+            cpus: self.container.cpus.clone(),
+            memory: self.container.memory.clone(),
+            user: self.user.clone(),
+            shared: self.holds_others,
+        }
+    }
+
+    /// Runs the service in the foreground.
+    pub fn run(&self, command: &[String], environment: &[(String, String)], stop_signal: &str) -> Vec<String> {
+        let mut words = self.begin(environment);
+        words.extend(["--name".to_owned(), self.name.clone()]);
+        words.extend(self.network());
+        words.extend(self.publish.iter().flat_map(|publish| ["--publish".to_owned(), publish.clone()]));
+        words.extend(self.limits());
+        words.extend(["--stop-signal".to_owned(), stop_signal.to_owned()]);
+        // Its output already reaches the service's log through the client, so the engine need not keep a copy.
+        words.push("--log-driver=none".to_owned());
+        self.end(words, command)
+    }
+
+    /// The container for a command of the preparation. It has its own name, so that it can be removed.
+    pub fn for_preparation(&self, command: usize) -> Self {
+        Self { name: format!("{}-prepare-{command}", self.name), ..self.clone() }
+    }
+
+    /// Runs a command of the preparation to its end, without a network.
+    pub fn prepare(&self, command: &[String], environment: &[(String, String)]) -> Vec<String> {
+        let mut words = self.begin(environment);
+        words.extend(["--name".to_owned(), self.name.clone(), "--rm".to_owned(), "--network=none".to_owned()]);
+        self.end(words, command)
+    }
+
+    /// Runs a command in the running container.
+    pub fn exec(&self, command: &[String]) -> Vec<String> {
+        let directory = self.directory.display().to_string();
+        let mut words = vec![self.engine.client(), "exec".to_owned(), "--workdir".to_owned(), directory];
+        words.push(self.name.clone());
+        words.extend_from_slice(command);
+        words
+    }
+
+    /// Removes the container in any state.
+    /// Errors: the engine refuses, or hangs.
+    pub fn remove(&self) -> Result<(), EngineError> {
+        let mut words = self.engine.dialect().rm();
+        words.push(&self.name);
+        let _shield = interrupt::shield();
+        let mut hung = REMOVING.lock().unwrap_or_else(PoisonError::into_inner);
+        if hung.is_some_and(|at| at.elapsed() < REMOVAL) {
+            return Err(EngineError::Hangs(self.engine.kind.name()));
+        }
+        match self.engine.remove(&words) {
+            Err(error @ EngineError::Hangs(_)) => {
+                *hung = Some(Instant::now());
+                Err(error)
+            }
+            Err(_) if self.pid().is_err() => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// The address of this machine that its port is published at.
+    pub fn published(&self) -> Option<SocketAddr> {
+        self.publish.as_ref()?.rsplit_once(':')?.0.parse().ok()
+    }
+
+    /// Pid of its first process, as the host sees it.
+    /// Errors: there is no such container.
+    pub fn pid(&self) -> Result<i32, EngineError> {
+        let answer = self.inspect("{{.State.Pid}}")?;
+        let wrong = || EngineError::Failed {
+            command: format!("{} inspect {}", self.engine.kind.name(), self.name),
+            cause: format!("its pid is `{}`", answer.trim()),
+        };
+        answer.trim().parse().map_err(|_| wrong())
+    }
+
+    /// Whether traffic to it stays on this machine.
+    pub fn is_local(&self) -> bool {
+        self.engine.rootless || self.bridge.as_ref().is_none_or(|place| network::is_local(place.address, place.gateway))
+    }
+
+    /// Whether the kernel killed it because it reached its memory limit.
+    pub fn out_of_memory(&self) -> bool {
+        self.inspect("{{.State.OOMKilled}}").is_ok_and(|answer| answer.trim() == "true")
+    }
+
+    fn inspect(&self, format: &str) -> Result<String, EngineError> {
+        self.engine.ask(["container", "inspect", "--format", format, &self.name])
+    }
+
+    fn begin(&self, environment: &[(String, String)]) -> Vec<String> {
+        let mut words = vec![self.engine.client(), "run".to_owned(), "--pull=never".to_owned()];
+        words.extend(self.engine.process_limits());
+        words.extend(labels(&self.run, &self.sandbox));
+        words.extend(["--workdir".to_owned(), self.directory.display().to_string()]);
+        words.extend(self.path.map(|path| format!("--env=PATH={path}")));
+        words.extend(environment.iter().map(|(name, value)| format!("--env={name}={value}")));
+        words.extend(self.user.iter().map(|user| format!("--user={user}")));
+        let mount = |path: &PathBuf, options: &str| format!("--volume={0}:{0}{options}", path.display());
+        words.extend(self.readable.iter().map(|path| mount(path, ":ro")));
+        words.extend(self.writable.iter().map(|path| mount(path, "")));
+        let volume = self.volume.iter().map(|volume| format!("--volume={}:{}", volume.name, volume.folder.display()));
+        words.extend(volume);
+        words
+    }
+
+    fn network(&self) -> Vec<String> {
+        match (&self.container.network, &self.bridge, &self.joined) {
+            (Network::Bridge, Some(place), _) => {
+                vec![format!("--network={}", place.network), format!("--ip={}", place.address)]
+            }
+            (Network::Service(_), _, Some(container)) => vec![format!("--network=container:{container}")],
+            (Network::Host, ..) => vec!["--network=host".to_owned()],
+            _ => vec!["--network=none".to_owned()],
+        }
+    }
+
+    fn limits(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(self.container.cpus.iter().map(|cpus| format!("--cpus={cpus}")));
+        words.extend(self.container.memory.iter().map(|memory| format!("--memory={memory}")));
+        words.extend(self.container.sysctls.iter().map(|(name, value)| format!("--sysctl={name}={value}")));
+        if !self.cpus.is_empty() {
+            let cpus: Vec<String> = self.cpus.iter().map(u32::to_string).collect();
+            words.push(format!("--cpuset-cpus={}", cpus.join(",")));
+        }
+        words
+    }
+
+    /// Runs the program instead of the image's entry point.
+    fn end(&self, mut words: Vec<String>, command: &[String]) -> Vec<String> {
+        let (program, arguments) = command.split_first().map_or(("", &[][..]), |(program, rest)| (program, rest));
+        words.push(format!("--entrypoint={program}"));
+        words.push(self.image.clone());
+        words.extend_from_slice(arguments);
+        words
+    }
+}

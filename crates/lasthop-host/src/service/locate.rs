@@ -1,0 +1,338 @@
+//! Finds the program of a recipe, and its version.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fmt::Write as _,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use lasthop_model::program::{Program, ProgramKind};
+use lasthop_system::command;
+use regex::Regex;
+
+use super::home::Home;
+
+/// The longest that a program may take to print its version. Python with cold caches needs a second or two.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+#[derive(Debug, thiserror::Error)]
+pub enum LocateError {
+    #[error("{} was not found in {}; {}", either(names), places(looked), obtain.clone().unwrap_or_else(|| format!("`lasthop setup {experiment}` installs it")))]
+    NotFound { names: Vec<String>, looked: Vec<PathBuf>, experiment: String, obtain: Option<String> },
+    #[error("{path}, given for `{name}`, is not an executable file")]
+    NotExecutable { name: String, path: PathBuf },
+    #[error("cannot find out the version of {path}: {cause}{}", quoted(output))]
+    Version { path: PathBuf, cause: String, output: String },
+    #[error("{path} has version {version}, but at least {minimum} is needed; {remedy}")]
+    TooOld { path: PathBuf, version: String, minimum: String, remedy: String },
+}
+
+fn either(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
+}
+
+fn places(looked: &[PathBuf]) -> String {
+    looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn quoted(output: &str) -> String {
+    output.trim_end().lines().take(20).fold(String::new(), |mut text, line| {
+        let _ = write!(text, "\n    {line}");
+        text
+    })
+}
+
+/// The first file of this name in a folder of `PATH`.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// A program that can be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// Absolute path. Symbolic links are kept, because a virtual environment is recognised by the path of its links.
+    pub path: PathBuf,
+    pub version: String,
+}
+
+/// Where to look.
+#[derive(Clone, Debug)]
+pub struct Locator {
+    experiment: String,
+    /// By name of a recipe or of a program.
+    given: BTreeMap<String, PathBuf>,
+    /// lasthop's own environments, then `PATH`.
+    folders: Vec<PathBuf>,
+}
+
+impl Locator {
+    /// Looks in the environments of the experiment, then on `PATH`. `given` maps the name of a recipe or program to a
+    /// file to use instead.
+    pub fn new(home: &Home, experiment: &str, given: BTreeMap<String, PathBuf>) -> Self {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let own = [home.python(experiment).join("bin"), home.gems(experiment).join("bin")];
+        let folders = own.into_iter().chain(env::split_paths(&path).filter(|folder| folder.is_absolute())).collect();
+        Self { experiment: experiment.to_owned(), given, folders }
+    }
+
+    /// The same for a classic tool, which `lasthop setup --tools` installs.
+    pub fn for_tools(&self) -> Self {
+        Self { experiment: "--tools".to_owned(), ..self.clone() }
+    }
+
+    /// The program of the recipe of this name.
+    /// Errors: the program is not there, does not tell its version, or is too old.
+    pub fn locate(&self, recipe: &str, program: &Program) -> Result<Located, LocateError> {
+        let path = match &program.kind {
+            ProgramKind::Lasthop => return self.lasthop(recipe),
+            ProgramKind::Named { names, folders } => self.find(recipe, names, folders, program.obtain.as_ref())?,
+        };
+        let version = version_of(&path, program)?;
+        let remedy = || format!("`lasthop setup {}` may install a newer one", self.experiment);
+        new_enough(path, version, program, remedy)
+    }
+
+    /// lasthop itself, or the file given for it. If its file was replaced since it started, the link in `/proc`.
+    fn lasthop(&self, recipe: &str) -> Result<Located, LocateError> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        if let Some(path) = self.given([recipe, "lasthop"].into_iter())? {
+            return Ok(Located { path, version });
+        }
+        let path = env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| "/proc/self/exe".into());
+        Ok(Located { path, version })
+    }
+
+    /// The file that was given for one of the names, if it can be executed.
+    fn given<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Option<PathBuf>, LocateError> {
+        for name in names {
+            if let Some(path) = self.given.get(name) {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                return match is_executable(&path) {
+                    true => Ok(Some(path)),
+                    false => Err(LocateError::NotExecutable { name: name.to_owned(), path }),
+                };
+            }
+        }
+        Ok(None)
+    }
+
+    fn find(
+        &self,
+        recipe: &str,
+        names: &[String],
+        folders: &[PathBuf],
+        obtain: Option<&String>,
+    ) -> Result<PathBuf, LocateError> {
+        if let Some(path) = self.given(std::iter::once(recipe).chain(names.iter().map(String::as_str)))? {
+            return Ok(path);
+        }
+        let mut looked: Vec<PathBuf> = Vec::new();
+        for folder in self.folders.iter().chain(folders) {
+            if !looked.contains(folder) {
+                looked.push(folder.clone());
+            }
+        }
+        let candidates = looked.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        let found = candidates.into_iter().find(|path| is_executable(path));
+        found.ok_or_else(|| LocateError::NotFound {
+            names: names.to_vec(),
+            looked,
+            experiment: self.experiment.clone(),
+            obtain: obtain.cloned(),
+        })
+    }
+}
+
+fn new_enough(
+    path: PathBuf,
+    version: String,
+    program: &Program,
+    remedy: impl Fn() -> String,
+) -> Result<Located, LocateError> {
+    match &program.minimum {
+        Some(minimum) if is_older(&version, minimum) => {
+            Err(LocateError::TooOld { path, version, minimum: minimum.clone(), remedy: remedy() })
+        }
+        _ => Ok(Located { path, version }),
+    }
+}
+
+/// The program of a recipe in another file system, such as a container's. Looks in `folders`, then in the recipe's own
+/// folders, for the first program that prints its version. `start` turns a path into a command.
+/// Errors: none does, or it is too old.
+pub fn within(
+    program: &Program,
+    folders: &[PathBuf],
+    start: &dyn Fn(&Path) -> Command,
+) -> Result<Located, LocateError> {
+    let ProgramKind::Named { names, folders: own } = &program.kind else {
+        let looked = folders.to_vec();
+        let obtain = Some("lasthop itself can run there only with --images packages".to_owned());
+        return Err(LocateError::NotFound {
+            names: vec!["lasthop".to_owned()],
+            looked,
+            experiment: String::new(),
+            obtain,
+        });
+    };
+    let mut looked: Vec<PathBuf> = folders.to_vec();
+    looked.extend(own.iter().filter(|folder| !folders.contains(folder)).cloned());
+    for path in looked.iter().flat_map(|folder| names.iter().map(|name| folder.join(name))) {
+        if let Ok(version) = told(start(&path), &path, program) {
+            return new_enough(path, version, program, || "add a newer version to the Containerfile".to_owned());
+        }
+    }
+    let obtain = Some("add it to the Containerfile".to_owned());
+    Err(LocateError::NotFound { names: names.clone(), looked, experiment: String::new(), obtain })
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+fn version_of(path: &Path, program: &Program) -> Result<String, LocateError> {
+    told(Command::new(path), path, program)
+}
+
+/// The version that a program prints when `command` is called with its version arguments.
+fn told(mut command: Command, path: &Path, program: &Program) -> Result<String, LocateError> {
+    let refused = |cause: String, output: String| LocateError::Version { path: path.to_owned(), cause, output };
+    let pattern = Regex::new(&program.version_pattern).map_err(|error| refused(error.to_string(), String::new()))?;
+    command.args(&program.version_arguments).env("LC_ALL", "C");
+    let ended = command::run(command, VERSION_TIMEOUT).map_err(|error| refused(error.to_string(), String::new()))?;
+    // An engine's message about a program that it cannot start is not a version.
+    let text = if matches!(ended.status.code(), Some(125..=127)) { "" } else { &ended.text };
+    let version = pattern.captures(text).and_then(|groups| groups.get(1)).map(|group| group.as_str().to_owned());
+    version.ok_or_else(|| {
+        let arguments = program.version_arguments.join(" ");
+        let cause = format!("`{arguments}` ended with {}, and its output does not match `{pattern}`", ended.status);
+        refused(cause, ended.text)
+    })
+}
+
+/// Compares the numbers in two versions from left to right; a missing number counts as 0.
+pub fn is_older(version: &str, minimum: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u64> {
+        text.split(|character: char| !character.is_ascii_digit())
+            .filter(|word| !word.is_empty())
+            .map(|word| word.parse().unwrap_or(u64::MAX))
+            .collect()
+    };
+    let (mut have, mut need) = (numbers(version), numbers(minimum));
+    let length = have.len().max(need.len());
+    have.resize(length, 0);
+    need.resize(length, 0);
+    have < need
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use lasthop_model::program::Packages;
+
+    use super::*;
+
+    fn recipe(name: &str, version_arguments: &[&str], pattern: &str, minimum: Option<&str>) -> (String, Program) {
+        let program = Program {
+            kind: ProgramKind::Named { names: vec![name.into()], folders: vec!["/usr/sbin".into()] },
+            version_arguments: version_arguments.iter().map(ToString::to_string).collect(),
+            version_pattern: pattern.into(),
+            minimum: minimum.map(Into::into),
+            packages: Packages::default(),
+            obtain: None,
+        };
+        (name.into(), program)
+    }
+
+    fn locate(locator: &Locator, (name, program): &(String, Program)) -> Result<Located, LocateError> {
+        locator.locate(name, program)
+    }
+
+    fn locator(home: &Path) -> Locator {
+        Locator { folders: vec![home.join("bin")], ..Locator::new(&Home::at(home), "exp", BTreeMap::new()) }
+    }
+
+    fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
+        let path = folder.join(name);
+        fs::create_dir_all(folder).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn nginx_is_found_in_the_folder_of_its_recipe() {
+        let home = tempfile::tempdir().unwrap();
+        let located = locate(&locator(home.path()), &recipe("nginx", &["-v"], r"nginx/(\S+)", Some("1.0"))).unwrap();
+        assert_eq!(located.path, PathBuf::from("/usr/sbin/nginx"));
+        assert!(located.version.starts_with("1."), "{}", located.version);
+    }
+
+    #[test]
+    fn own_environments_come_before_the_path_and_a_given_file_before_all() {
+        let home = tempfile::tempdir().unwrap();
+        let mut locator = Locator::new(&Home::at(home.path()), "exp", BTreeMap::new());
+        let sh = recipe("sh", &["-v"], r"v(\d)", None);
+        program(&home.path().join("python/exp/bin"), "sh", "echo v7");
+        assert_eq!(locate(&locator, &sh).unwrap().version, "7");
+        let given = program(home.path(), "mine", "echo v8");
+        locator.given.insert("sh".into(), given.clone());
+        assert_eq!(locate(&locator, &sh).unwrap(), Located { path: given, version: "8".into() });
+        locator.given.insert("sh".into(), "/etc/passwd".into());
+        let error = locate(&locator, &sh).unwrap_err().to_string();
+        assert_eq!(error, "/etc/passwd, given for `sh`, is not an executable file");
+    }
+
+    #[test]
+    fn a_missing_program_says_where_it_was_looked_for_and_how_to_get_it() {
+        let home = tempfile::tempdir().unwrap();
+        let error = locate(&locator(home.path()), &recipe("frobd", &[], "", None)).unwrap_err().to_string();
+        let bin = home.path().join("bin");
+        let wanted = format!("`frobd` was not found in {}, /usr/sbin; `lasthop setup exp` installs it", bin.display());
+        assert_eq!(error, wanted);
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_read_shows_what_the_program_said() {
+        let home = tempfile::tempdir().unwrap();
+        let path = program(&home.path().join("bin"), "frobd", "echo usage: frobd; exit 3");
+        let error = locate(&locator(home.path()), &recipe("frobd", &["-v"], r"frobd (\d+)", None)).unwrap_err();
+        let wanted = format!(
+            "cannot find out the version of {}: `-v` ended with exit status: 3, and its output does not match \
+             `frobd (\\d+)`\n    usage: frobd",
+            path.display()
+        );
+        assert_eq!(error.to_string(), wanted);
+    }
+
+    #[test]
+    fn an_old_version_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        program(&home.path().join("bin"), "frobd", "echo frobd 1.9.3");
+        let error = locate(&locator(home.path()), &recipe("frobd", &[], r"frobd (\S+)", Some("1.10"))).unwrap_err();
+        assert!(error.to_string().contains("has version 1.9.3, but at least 1.10 is needed"), "{error}");
+    }
+
+    #[test]
+    fn versions_compare_by_numbers() {
+        assert!(is_older("1.9", "1.10") && is_older("1", "1.0.1") && is_older("15.6 (Debian)", "16"));
+        assert!(!is_older("1.10", "1.9") && !is_older("1.0.0", "1") && !is_older("9.1p2", "9.1p2"));
+    }
+
+    #[test]
+    fn lasthop_is_itself() {
+        let mut own = recipe("lasthop", &[], "", None);
+        own.1.kind = ProgramKind::Lasthop;
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(locate(&locator(home.path()), &own).unwrap().path, env::current_exe().unwrap());
+        let given = BTreeMap::from([("lasthop".to_owned(), PathBuf::from("/bin/sh"))]);
+        let locator = Locator { given, ..locator(home.path()) };
+        assert_eq!(locate(&locator, &own).unwrap().path, PathBuf::from("/bin/sh"));
+    }
+}

@@ -1,0 +1,171 @@
+//! A network namespace of a run, with a veth pair between it and lasthop's own.
+//!
+//! The namespace has no name that could outlive the run: a child of the guard holds it, and the kernel removes it with
+//! that process, including both ends of the pair. The outer end is named after the sandbox (`lh-abcdef` for
+//! `lasthop-abcdef`). The guard, a sweep and `lasthop clean` remove it by that name, so that it is gone at once.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use lasthop_system::{
+    interrupt,
+    lines::{LineError, Lines},
+    namespace::{IpError, READY, asked, ip},
+    private,
+};
+
+use super::{
+    guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
+    veth::{RECORD, link_name},
+};
+
+/// Name of the pair's end inside.
+const INSIDE: &str = "lasthop0";
+/// The longest that it may be, or its reason why there is none.
+const WORD: usize = 4096;
+/// The longest that the word of the holding process may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// 198.18.0.0/15 is reserved for network benchmarks (RFC 2544), so no real network uses it.
+const RANGE: u32 = u32::from_be_bytes([198, 18, 0, 0]);
+/// Subnets of four addresses in it.
+const SUBNETS: u32 = 1 << 15;
+/// Unique local addresses (RFC 4193), with `lasthop` in the place of the random part.
+const RANGE6: [u16; 4] = [0xfd6c, 0x6173, 0x7468, 0x6f70];
+
+/// Why there is no namespace.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceError {
+    #[error("cannot create a network namespace: {0}; you need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN")]
+    Refused(String),
+    #[error("no subnet of 198.18.0.0/15 is free on this machine")]
+    NoSubnet,
+    #[error(transparent)]
+    Ip(#[from] IpError),
+    #[error("cannot write to the sandbox: {0}")]
+    Sandbox(io::Error),
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+}
+
+/// A namespace that lasthop created. Dropping it removes it.
+#[derive(Debug)]
+pub struct Namespace {
+    /// Name of this end of the pair.
+    link: String,
+    /// This machine's address on the pair, where services listen for clients inside the namespace.
+    pub outside: Ipv4Addr,
+    pub inside: Ipv4Addr,
+    /// Like `outside`; `None` if the kernel has no IPv6.
+    pub outside6: Option<Ipv6Addr>,
+    holder: GuardedChild,
+}
+
+impl Namespace {
+    /// Creates a namespace for the run with this sandbox.
+    /// Errors: [`NamespaceError`]: no rights, no `ip`, no free subnet.
+    pub fn make(guard: &Guard, lasthop: &str, sandbox: &Path) -> Result<Self, NamespaceError> {
+        let subnet = free_subnet(&used()?, first_choice()).ok_or(NamespaceError::NoSubnet)?;
+        let mut holder =
+            guard.spawn(Spawn::new([lasthop, "hold"]).stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::Same))?;
+        let output = holder.stdout.take().expect("asked for");
+        let heard =
+            Lines::new(None, output.into(), WORD).map_err(LineError::Io).and_then(|mut said| said.hear(TIMEOUT));
+        let word = heard.map_err(|error| NamespaceError::Refused(error.to_string()))?;
+        let word = String::from_utf8_lossy(&word);
+        if word != READY {
+            return Err(NamespaceError::Refused(word.trim_start_matches("error: ").to_owned()));
+        }
+        let address = |number: u32| Ipv4Addr::from(subnet + number);
+        let link = link_name(sandbox);
+        private::write(&sandbox.join(RECORD), link.as_bytes()).map_err(NamespaceError::Sandbox)?;
+        let mut made = Self { link, outside: address(1), inside: address(2), outside6: None, holder };
+        made.connect()?;
+        made.outside6 = made.connect6(subnet);
+        Ok(made)
+    }
+
+    /// The file through which to enter the namespace, valid as long as it lives.
+    pub fn file(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/ns/net", self.holder.pid))
+    }
+
+    fn connect(&self) -> Result<(), IpError> {
+        let (link, pid) = (&self.link, self.holder.pid.to_string());
+        ip(None, &["link", "add", link, "type", "veth", "peer", "name", INSIDE, "netns", &pid])?;
+        ip(None, &["address", "add", &format!("{}/30", self.outside), "dev", link])?;
+        ip(None, &["link", "set", link, "up"])?;
+        let inside = self.file();
+        ip(Some(&inside), &["link", "set", "lo", "up"])?;
+        ip(Some(&inside), &["address", "add", &format!("{}/30", self.inside), "dev", INSIDE])?;
+        ip(Some(&inside), &["link", "set", INSIDE, "up"])
+    }
+
+    /// Without duplicate address detection, which would make an address unusable for a second.
+    fn connect6(&self, subnet: u32) -> Option<Ipv6Addr> {
+        let own = (subnet - RANGE) as u16;
+        let [a, b, c, d] = RANGE6;
+        let address = |number| Ipv6Addr::new(a, b, c, d, 0, 0, own, number);
+        ip(None, &["address", "add", &format!("{}/126", address(1)), "dev", &self.link, "nodad"]).ok()?;
+        ip(Some(&self.file()), &["address", "add", &format!("{}/126", address(2)), "dev", INSIDE, "nodad"]).ok()?;
+        Some(address(1))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _shield = interrupt::shield();
+        let _ = self.holder.stop(libc::SIGKILL, Duration::ZERO);
+        let _ = ip(None, &["link", "delete", &self.link]);
+    }
+}
+
+/// All IPv4 ranges in this machine's addresses and routes.
+fn used() -> Result<Vec<(u32, u32)>, IpError> {
+    let mut text = asked(None, &["-o", "-4", "address", "show"])?;
+    text.push_str(&asked(None, &["-4", "route", "show", "table", "all"])?);
+    Ok(ranges(&text))
+}
+
+/// First and last address of every address or network in a text, except the default route.
+fn ranges(text: &str) -> Vec<(u32, u32)> {
+    let range = |word: &str| {
+        let (address, prefix) = word.split_once('/').unwrap_or((word, "32"));
+        let address = u32::from(address.parse::<Ipv4Addr>().ok()?);
+        let prefix: u32 = prefix.parse().ok().filter(|prefix| (1..=32).contains(prefix))?;
+        let hosts = u32::MAX.checked_shr(prefix).unwrap_or(0);
+        Some((address & !hosts, address | hosts))
+    };
+    text.split_ascii_whitespace().filter_map(range).collect()
+}
+
+/// Where the search begins: random, so that runs that start at the same time do not choose the same subnet.
+fn first_choice() -> u32 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish() as u32 % SUBNETS
+}
+
+fn free_subnet(used: &[(u32, u32)], first: u32) -> Option<u32> {
+    let subnets = (0..SUBNETS).map(|step| RANGE + (first + step) % SUBNETS * 4);
+    let is_free = |subnet: &u32| used.iter().all(|(low, high)| *high < *subnet || *low > *subnet + 3);
+    subnets.into_iter().find(is_free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subnet_that_anything_names_is_not_taken() {
+        let text = "1: lo inet 127.0.0.1/8 scope host lo\ndefault via 10.0.0.1 dev eth0\n198.18.0.0/30 dev x\n0.0.0.0/0 dev y\n";
+        let used = ranges(text);
+        assert_eq!(used.len(), 3, "{used:?}");
+        assert_eq!(free_subnet(&used, 0), Some(RANGE + 4));
+        assert_eq!(free_subnet(&used, 5), Some(RANGE + 20));
+        assert_eq!(free_subnet(&ranges("198.18.0.0/15"), 7), None);
+        assert_eq!(free_subnet(&ranges("198.18.0.0/16"), 7), Some(u32::from(Ipv4Addr::new(198, 19, 0, 0))));
+    }
+}

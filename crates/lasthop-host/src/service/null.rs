@@ -1,0 +1,122 @@
+//! Starts a null server on the same transport as a real one, to measure the headroom of the load generator.
+
+use std::{
+    net::IpAddr,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use lasthop_load::{
+    null::{NullSpec, Script},
+    sample,
+    spec::{Endpoint, Spec, Tls, Transport},
+};
+use lasthop_model::binding::SERVER_NAME;
+use lasthop_system::lines::{LineError, Lines};
+
+use super::{
+    guard::{Guard, GuardedChild, Input, Output, Spawn},
+    sandbox::{Sandbox, free_address},
+};
+
+/// What the null server prints once it listens.
+pub const LISTENING: &str = "listening";
+/// The longest that it may take for that.
+const START: Duration = Duration::from_secs(10);
+/// The longest line that it may print, in bytes.
+const WORD: usize = 64 << 10;
+
+/// A running null server. It ends with its guard at the latest.
+#[derive(Debug)]
+pub struct Null {
+    pub process: GuardedChild,
+    /// The load of the real endpoint, sent to this server instead.
+    pub spec: Spec,
+}
+
+/// Whether to calibrate this load against a null server. lasthop's own server already is one.
+pub fn is_possible(spec: &Spec) -> bool {
+    !spec.protocol.kind().own
+}
+
+/// Gets a reply from the real endpoint of `spec`, and starts a server that repeats it on an address of the same kind.
+/// Stops waiting for the reply when `go_on` returns false.
+/// Errors: why there is no null server, in words. The headroom is then unknown, but nothing else is wrong.
+pub fn start(
+    guard: &Guard,
+    sandbox: &Sandbox,
+    spec: &Spec,
+    cpus: &[u32],
+    go_on: impl FnMut() -> bool,
+) -> Result<Null, String> {
+    let sample = sample::take(spec, go_on).map_err(|failure| failure.to_string())?;
+    let mut spec = spec.clone();
+    spec.protocol.let_anybody_in();
+    let script = Script::learn(&spec, &sample).map_err(|failure| failure.to_string())?;
+    spec.endpoint = endpoint(sandbox, &spec.endpoint)?;
+    let files = sandbox.tls();
+    let null = NullSpec {
+        address: spec.endpoint.address.clone(),
+        tls: spec.endpoint.tls.as_ref().map(|_| (files.certificate.clone(), files.key.clone())),
+        nodelay: true,
+        script,
+    };
+    let process = spawn(guard, &null, cpus)?;
+    Ok(Null { process, spec })
+}
+
+/// An address of the same kind as the real one, in the sandbox.
+fn endpoint(sandbox: &Sandbox, real: &Endpoint) -> Result<Endpoint, String> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = sandbox.path().join(format!("null{number}"));
+    let like = match real.address.ip() {
+        Some(ip) if !is_own(ip) && ip.is_ipv6() => Transport::Tcp6.address(),
+        Some(ip) if !is_own(ip) => Transport::Tcp.address(),
+        // Where the driver reaches it: not loopback if it is in another network namespace or on another host.
+        _ => real.address.clone(),
+    };
+    let name = path.display().to_string();
+    let address = free_address(&like, path, name).map_err(|error| error.to_string())?;
+    let authority: PathBuf = sandbox.tls().authority.clone();
+    let tls = real.tls.as_ref().map(|real| Tls {
+        authority: Some(authority),
+        server_name: SERVER_NAME.to_owned(),
+        resumption: real.resumption,
+    });
+    Ok(Endpoint { address, tls })
+}
+
+/// Whether this is an address of this machine, and not of a container, for example.
+fn is_own(ip: IpAddr) -> bool {
+    std::net::TcpListener::bind((ip, 0)).is_ok()
+}
+
+fn spawn(guard: &Guard, null: &NullSpec, cpus: &[u32]) -> Result<GuardedChild, String> {
+    let executable = std::env::current_exe().map_err(|error| error.to_string())?;
+    let spawn = Spawn::new([executable.display().to_string(), "null".to_owned()])
+        .stdin(Input::Pipe)
+        .stdout(Output::Pipe)
+        .stderr(Output::Same)
+        .cpus(cpus.iter().map(|cpu| *cpu as usize));
+    let mut process = guard.spawn(spawn).map_err(|error| error.to_string())?;
+    let input = process.stdin.take().expect("asked for");
+    let output = process.stdout.take().expect("asked for");
+    match brought_up(Some(input.into()), output.into(), null) {
+        Ok(word) if word == LISTENING => Ok(process),
+        Ok(word) => Err(format!("the null server did not start: {word}")),
+        Err(error) => Err(format!("the null server did not start: {error}")),
+    }
+}
+
+/// Tells it what to do, and returns the first line that it prints.
+fn brought_up(input: Option<OwnedFd>, output: OwnedFd, null: &NullSpec) -> Result<String, LineError> {
+    let mut lines = Lines::new(input, output, WORD).map_err(LineError::Io)?;
+    let mut line = serde_json::to_vec(null).expect("it holds no maps");
+    line.push(b'\n');
+    lines.say(&line, START)?;
+    lines.hang_up();
+    Ok(String::from_utf8_lossy(&lines.hear(START)?).trim().to_owned())
+}

@@ -1,0 +1,484 @@
+//! Plans and runs the commands of `lasthop setup EXPERIMENT`. Planning runs nothing, so you can see the commands first.
+//!
+//! Packages of the system's package manager are installed into the system. Python requirements and gems are installed into a private environment
+//! per experiment, where they disturb nothing else.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use lasthop_model::{
+    manager::{MANAGERS, Manager, unnamed},
+    program::Packages,
+};
+use lasthop_system::command;
+
+use super::{home::Home, locate};
+
+/// The longest that a question to a package manager may take.
+const QUESTION: Duration = Duration::from_secs(60);
+/// File in an environment that lists the requirements installed into it.
+pub(super) const STAMP: &str = "lasthop-requirements";
+
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    #[error("installing packages needs root or sudo; as root, run: {by_hand} {}", names.join(" "))]
+    NoRoot { by_hand: &'static str, names: Vec<String> },
+    #[error("`{program}` is needed to {what}, but is not on PATH{}", package.as_ref().map(|name| format!("; install the package {name}")).unwrap_or_default())]
+    NoTool { program: &'static str, what: &'static str, package: Option<&'static str> },
+    #[error("cannot start `{command}`: {cause}")]
+    Start { command: String, cause: io::Error },
+    #[error("`{command}` ended with {status}; see its output above")]
+    Failed { command: String, status: ExitStatus },
+    #[error("cannot write {path}: {cause}")]
+    Stamp { path: PathBuf, cause: io::Error },
+}
+
+/// What one service needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Name of the recipe or service.
+    pub of: String,
+    /// Its program is already installed, possibly from elsewhere, so no packages of the system are needed.
+    pub located: bool,
+    pub packages: Packages,
+}
+
+/// A command of a set-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupStep {
+    pub why: String,
+    /// The program, then its arguments.
+    pub command: Vec<String>,
+    /// The step is already done.
+    pub satisfied: bool,
+    /// File to write when the command has succeeded: path and text.
+    stamp: Option<(PathBuf, String)>,
+}
+
+/// What a plan depends on besides the needs.
+#[derive(Clone, Debug, Default)]
+pub struct System {
+    pub root: bool,
+    pub sudo: bool,
+    pub manager: Option<&'static Manager>,
+    /// Of the wanted packages, those that are installed.
+    pub installed: BTreeSet<String>,
+    /// Of the wanted packages, those that the package lists know.
+    pub listed: BTreeSet<String>,
+    pub python: bool,
+    /// Python can create virtual environments. This may take a separate package.
+    pub venv: bool,
+    pub gem: bool,
+}
+
+impl System {
+    /// Asks this machine what is installed.
+    pub fn look(needs: &[Need]) -> Self {
+        let manager = manager();
+        let wanted = manager.map(|manager| names(manager, needs.iter().chain([&environments()])));
+        let (installed, listed) = match (manager, wanted) {
+            (Some(manager), Some(wanted)) => (installed(manager, &wanted), listed(manager, &wanted)),
+            _ => Default::default(),
+        };
+        Self {
+            root: rustix::process::geteuid().is_root(),
+            sudo: on_path("sudo"),
+            manager,
+            installed,
+            listed,
+            python: on_path("python3"),
+            venv: answers("python3", &["-c", "import ensurepip, venv"]),
+            gem: on_path("gem"),
+        }
+    }
+}
+
+/// The commands that install what is needed, in order, satisfied ones included.
+/// Errors: packages are missing and cannot be installed without root, or `python3` or `gem` is missing.
+pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> Result<Vec<SetupStep>, SetupError> {
+    let python: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.python).collect();
+    let gems: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.gems).collect();
+    let mut steps = system_steps(&with_environments(needs, system), system)?;
+    if !python.is_empty() {
+        if !system.python && !installs(&steps, "python3") {
+            return Err(no_tool("python3", "create a virtual environment", "python3"));
+        }
+        steps.extend(python_steps(&home.python(experiment), &python));
+    }
+    if !gems.is_empty() {
+        if !system.gem && !installs(&steps, "ruby") {
+            return Err(no_tool("gem", "install gems", "ruby"));
+        }
+        steps.push(gem_step(&home.gems(experiment), &gems));
+    }
+    Ok(steps)
+}
+
+fn installs(steps: &[SetupStep], program: &str) -> bool {
+    steps.iter().any(|step| step.command.iter().any(|word| word.starts_with(program)))
+}
+
+fn no_tool(program: &'static str, what: &'static str, package: &'static str) -> SetupError {
+    SetupError::NoTool { program, what, package: Some(package) }
+}
+
+/// The package manager of this machine.
+pub fn manager() -> Option<&'static Manager> {
+    MANAGERS.into_iter().find(|manager| manager.programs.iter().all(|program| on_path(program)))
+}
+
+/// What you must install yourself, because no name of it is known for this machine's package manager.
+pub fn by_hand(needs: &[Need], system: &System) -> Vec<String> {
+    let needs = with_environments(needs, system);
+    let said = |need: &Need| Some(format!("{}: {}", need.of, unnamed(&need.packages, system.manager)?));
+    needs.iter().filter(|need| !need.located).filter_map(said).collect()
+}
+
+/// What Python needs to create virtual environments.
+fn environments() -> Need {
+    let system = MANAGERS.map(|manager| (manager.name.to_owned(), vec![manager.venv.to_owned()])).into();
+    Need { of: "Python environments".to_owned(), located: false, packages: Packages { system, ..Packages::default() } }
+}
+
+fn with_environments(needs: &[Need], system: &System) -> Vec<Need> {
+    let python = needs.iter().any(|need| !need.packages.python.is_empty());
+    needs.iter().cloned().chain((python && !system.venv).then(environments)).collect()
+}
+
+fn names<'a>(manager: &Manager, needs: impl IntoIterator<Item = &'a Need>) -> BTreeSet<String> {
+    let wanted = needs.into_iter().filter(|need| !need.located);
+    wanted.flat_map(|need| need.packages.of(manager.name)).cloned().collect()
+}
+
+fn system_steps(needs: &[Need], system: &System) -> Result<Vec<SetupStep>, SetupError> {
+    let Some(manager) = system.manager else { return Ok(Vec::new()) };
+    let missing = &names(manager, needs) - &system.installed;
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sudo: &[&str] = match (manager.root && !system.root, system.sudo) {
+        (false, _) => &[],
+        (true, true) => &["sudo"],
+        (true, false) => {
+            return Err(SetupError::NoRoot { by_hand: manager.by_hand, names: missing.into_iter().collect() });
+        }
+    };
+    let step = |why: String, words: &[&str], names: &BTreeSet<String>| SetupStep {
+        why,
+        command: Manager::command(&[sudo, words].concat(), names),
+        satisfied: false,
+        stamp: None,
+    };
+    let mut steps = Vec::new();
+    let unlisted: Vec<&str> = missing.difference(&system.listed).map(String::as_str).collect();
+    if let Some(lists) = manager.lists.as_ref().filter(|_| !unlisted.is_empty()) {
+        let why = format!("update the package lists, which do not contain {}", unlisted.join(", "));
+        steps.push(step(why, lists.update, &BTreeSet::new()));
+    }
+    let lacks =
+        |need: &&Need| !need.located && need.packages.of(manager.name).iter().any(|name| missing.contains(name));
+    let users: Vec<&str> = needs.iter().filter(lacks).map(|need| need.of.as_str()).collect();
+    steps.push(step(format!("packages of the system for {}", users.join(", ")), manager.install, &missing));
+    Ok(steps)
+}
+
+fn python_steps(environment: &Path, requirements: &BTreeSet<&String>) -> [SetupStep; 2] {
+    let python = environment.join("bin/python");
+    let stamp = environment.join(STAMP);
+    let list = listing(requirements);
+    let made = python.exists();
+    let installed = made && is_stamped(&stamp, &list);
+    let directory = environment.display().to_string();
+    let pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--"];
+    let command = std::iter::once(python.display().to_string());
+    let command = command.chain(pip.map(str::to_owned)).chain(requirements.iter().map(ToString::to_string)).collect();
+    [
+        SetupStep {
+            why: "a private Python environment".to_owned(),
+            command: ["python3", "-m", "venv", &directory].map(str::to_owned).to_vec(),
+            satisfied: made,
+            stamp: None,
+        },
+        SetupStep {
+            why: "Python packages of the experiment, in pinned versions".to_owned(),
+            command,
+            satisfied: installed,
+            stamp: Some((stamp, list)),
+        },
+    ]
+}
+
+/// Gems are `name:version`, as `gem install` takes them. There is no `--` before them, because gem expects build flags
+/// after it; no name begins with `-`.
+fn gem_step(environment: &Path, gems: &BTreeSet<&String>) -> SetupStep {
+    let stamp = environment.join(STAMP);
+    let list = listing(gems);
+    let directory = environment.display().to_string();
+    let bin = environment.join("bin").display().to_string();
+    let fixed = ["gem", "install", "--no-document", "--install-dir", &directory, "--bindir", &bin];
+    SetupStep {
+        why: "Ruby gems of the experiment, in a private folder".to_owned(),
+        command: fixed.map(str::to_owned).into_iter().chain(gems.iter().map(ToString::to_string)).collect(),
+        satisfied: is_stamped(&stamp, &list),
+        stamp: Some((stamp, list)),
+    }
+}
+
+fn listing(requirements: &BTreeSet<&String>) -> String {
+    requirements.iter().map(|requirement| format!("{requirement}\n")).collect()
+}
+
+fn is_stamped(stamp: &Path, list: &str) -> bool {
+    fs::read_to_string(stamp).is_ok_and(|text| text == list)
+}
+
+/// Carries out the steps that are not satisfied. Each line of output goes to `output` as it comes.
+/// Errors: a command cannot be started or fails; the steps before it are done.
+pub fn execute(
+    steps: &[SetupStep],
+    started: &mut dyn FnMut(&SetupStep),
+    output: &mut dyn FnMut(&str),
+) -> Result<(), SetupError> {
+    if rustix::process::geteuid().is_root() {
+        // Servers run as another account, which must be able to read what is installed.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    }
+    for step in steps.iter().filter(|step| !step.satisfied) {
+        started(step);
+        let shown = || step.shown();
+        let status = run(&step.command, output).map_err(|cause| SetupError::Start { command: shown(), cause })?;
+        if !status.success() {
+            return Err(SetupError::Failed { command: shown(), status });
+        }
+        if let Some((path, text)) = &step.stamp {
+            let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text));
+            written.map_err(|cause| SetupError::Stamp { path: path.clone(), cause })?;
+        }
+    }
+    Ok(())
+}
+
+impl SetupStep {
+    /// The command, quoted for a shell.
+    pub fn shown(&self) -> String {
+        self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Quotes for a shell only what needs it.
+fn quoted(word: &str) -> std::borrow::Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);
+    match word.bytes().all(is_plain) && !word.is_empty() {
+        true => word.into(),
+        false => shlex::try_quote(word).unwrap_or_else(|_| word.into()),
+    }
+}
+
+/// Standard output and error share a pipe, which keeps their order. Standard input stays the terminal, for sudo.
+fn run(command: &[String], output: &mut dyn FnMut(&str)) -> io::Result<ExitStatus> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let (reader, writer) = io::pipe()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn()?;
+    drop(command);
+    for line in BufReader::new(reader).split(b'\n') {
+        output(String::from_utf8_lossy(&line?).trim_end_matches('\r'));
+    }
+    child.wait()
+}
+
+fn on_path(program: &str) -> bool {
+    locate::on_path(program).is_some()
+}
+
+fn ask(program: &str, arguments: &[&str]) -> Option<command::Ended> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
+    command::run(command, QUESTION).ok()
+}
+
+fn answers(program: &str, arguments: &[&str]) -> bool {
+    ask(program, arguments).is_some_and(|ended| ended.status.success())
+}
+
+/// What a package manager answers about these packages.
+fn about(question: &[&str], wanted: &BTreeSet<String>) -> String {
+    let words: Vec<&str> = question.iter().copied().chain(wanted.iter().map(String::as_str)).collect();
+    ask(words[0], &words[1..]).map(|ended| ended.text).unwrap_or_default()
+}
+
+fn installed(manager: &Manager, wanted: &BTreeSet<String>) -> BTreeSet<String> {
+    let text = about(manager.installed, wanted);
+    let found: BTreeSet<String> = text.lines().filter_map(manager.installed_name).map(str::to_owned).collect();
+    &found & wanted
+}
+
+fn listed(manager: &Manager, wanted: &BTreeSet<String>) -> BTreeSet<String> {
+    let Some(lists) = &manager.lists else { return BTreeSet::new() };
+    (lists.known)(&about(lists.query, wanted)).into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_model::manager::APT;
+
+    use super::*;
+
+    fn need(of: &str, debian: &[&str], python: &[&str], gems: &[&str]) -> Need {
+        let own = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let system = if debian.is_empty() { [].into() } else { [("apt".to_owned(), own(debian))].into() };
+        let packages = Packages { system, python: own(python), gems: own(gems) };
+        Need { of: of.into(), located: false, packages }
+    }
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    fn debian() -> System {
+        System { root: true, manager: Some(&APT), python: true, venv: true, gem: true, ..System::default() }
+    }
+
+    fn shown(steps: &[SetupStep]) -> Vec<String> {
+        steps.iter().filter(|step| !step.satisfied).map(SetupStep::shown).collect()
+    }
+
+    #[test]
+    fn what_is_missing_is_installed_and_lists_are_fetched_only_where_needed() {
+        let needs = [need("nginx", &["nginx"], &[], &[]), need("redis", &["redis-server"], &[], &[])];
+        let home = Home::at("/data");
+        let mut system = System { listed: set(&["nginx", "redis-server"]), ..debian() };
+        let install = "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends --";
+        let steps = plan("exp", &needs, &home, &system).unwrap();
+        assert_eq!(shown(&steps), [format!("{install} nginx redis-server")]);
+        assert_eq!(steps[0].why, "packages of the system for nginx, redis");
+
+        system.installed = set(&["nginx"]);
+        assert_eq!(shown(&plan("exp", &needs, &home, &system).unwrap()), [format!("{install} redis-server")]);
+
+        system = System { listed: set(&[]), root: false, sudo: true, ..system };
+        let steps = plan("exp", &needs, &home, &system).unwrap();
+        assert_eq!(shown(&steps)[0], "sudo env DEBIAN_FRONTEND=noninteractive apt-get update");
+        assert_eq!(shown(&steps)[1], format!("sudo {install} redis-server"));
+
+        system.installed = set(&["nginx", "redis-server"]);
+        assert_eq!(shown(&plan("exp", &needs, &home, &system).unwrap()), [""; 0]);
+    }
+
+    #[test]
+    fn a_program_from_elsewhere_is_left_alone() {
+        let needs = [Need { located: true, ..need("nginx", &["nginx"], &[], &[]) }];
+        assert_eq!(plan("exp", &needs, &Home::at("/data"), &debian()).unwrap(), []);
+    }
+
+    #[test]
+    fn elsewhere_the_names_are_said() {
+        let needs = [need("nginx", &["nginx"], &[], &[])];
+        let system = System { manager: None, ..debian() };
+        assert_eq!(plan("exp", &needs, &Home::at("/data"), &system).unwrap(), []);
+        assert!(by_hand(&needs, &system)[0].ends_with(": install nginx yourself (as apt calls it)"));
+        let python = [need("app", &[], &["flask==3.1.0"], &[])];
+        let said = by_hand(&python, &System { venv: false, ..system });
+        assert!(said[0].starts_with("Python environments: no package manager was found"), "{said:?}");
+        assert_eq!(by_hand(&needs, &debian()), [""; 0]);
+        let system = System { root: false, sudo: false, ..debian() };
+        let error = plan("exp", &needs, &Home::at("/data"), &system).unwrap_err().to_string();
+        assert!(error.ends_with("as root, run: apt-get install --no-install-recommends nginx"), "{error}");
+    }
+
+    #[test]
+    fn python_and_gems_go_into_folders_of_the_experiment_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path());
+        let needs = [need("app", &[], &["flask==3.1.0", "gunicorn==23.0.0"], &["thin:1.8.2"])];
+        let root = folder.path().display();
+        let steps = plan("exp", &needs, &home, &debian()).unwrap();
+        let pip = "bin/python -m pip install --disable-pip-version-check --no-input --";
+        let gem = format!("gem install --no-document --install-dir {root}/gems/exp --bindir {root}/gems/exp/bin");
+        let wanted = [
+            format!("python3 -m venv {root}/python/exp"),
+            format!("{root}/python/exp/{pip} flask==3.1.0 gunicorn==23.0.0"),
+            format!("{gem} thin:1.8.2"),
+        ];
+        assert_eq!(shown(&steps), wanted);
+
+        fs::create_dir_all(home.python("exp").join("bin")).unwrap();
+        fs::write(home.python("exp").join("bin/python"), "").unwrap();
+        fs::write(home.python("exp").join(STAMP), "flask==3.1.0\ngunicorn==23.0.0\n").unwrap();
+        assert_eq!(shown(&plan("exp", &needs, &home, &debian()).unwrap()).len(), 1);
+        fs::write(home.python("exp").join(STAMP), "flask==3.0.0\n").unwrap();
+        assert_eq!(shown(&plan("exp", &needs, &home, &debian()).unwrap()).len(), 2);
+    }
+
+    #[test]
+    fn every_manager_gets_its_own_command_line() {
+        let commands = MANAGERS.map(|manager| {
+            let system = [(manager.name.to_owned(), vec!["a".to_owned(), "b".to_owned()])].into();
+            let packages = Packages { system, ..Packages::default() };
+            let needs = [Need { of: "a".into(), located: false, packages }];
+            let system =
+                System { root: false, sudo: true, manager: Some(manager), listed: set(&["a", "b"]), ..debian() };
+            shown(&plan("exp", &needs, &Home::at("/data"), &system).unwrap()).join("; ")
+        });
+        assert_eq!(
+            commands,
+            [
+                "sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends -- a b",
+                "sudo dnf install --assumeyes --setopt=install_weak_deps=False a b",
+                "sudo apk add --update-cache -- a b",
+                "sudo pacman -S --needed --noconfirm -- a b",
+                "brew install --formula -- a b",
+            ]
+        );
+    }
+
+    #[test]
+    fn debian_keeps_venv_in_a_package_of_its_own() {
+        let needs = [need("app", &[], &["flask==3.1.0"], &[])];
+        let system = System { venv: false, listed: set(&["python3-venv"]), ..debian() };
+        assert!(shown(&plan("exp", &needs, &Home::at("/data"), &system).unwrap())[0].ends_with(" python3-venv"));
+        let needs = [need("app", &[], &[], &["thin:1"])];
+        let error = plan("exp", &needs, &Home::at("/data"), &System { gem: false, ..debian() }).unwrap_err();
+        assert_eq!(error.to_string(), "`gem` is needed to install gems, but is not on PATH; install the package ruby");
+    }
+
+    #[test]
+    fn steps_stream_their_output_stamp_their_success_and_stop_at_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let stamp = folder.path().join("made/stamp");
+        let step = |script: &str, satisfied| SetupStep {
+            why: String::new(),
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            satisfied,
+            stamp: Some((stamp.clone(), script.to_owned())),
+        };
+        let run = |steps: &[SetupStep]| {
+            let (mut lines, mut count) = (Vec::new(), 0);
+            let result = execute(steps, &mut |_| count += 1, &mut |line| lines.push(line.to_owned()));
+            (result.map_err(|error| error.to_string()), lines, count)
+        };
+        let (result, lines, count) = run(&[step("echo no", true), step("echo a; echo b >&2", false)]);
+        assert_eq!((result, lines, count), (Ok(()), vec!["a".to_owned(), "b".to_owned()], 1));
+        assert_eq!(fs::read_to_string(&stamp).unwrap(), "echo a; echo b >&2");
+        let (result, lines, _) = run(&[step("echo x; exit 9", false), step("echo never", false)]);
+        assert_eq!(lines, ["x"]);
+        assert!(result.unwrap_err().contains("ended with exit status: 9"));
+        assert_eq!(fs::read_to_string(&stamp).unwrap(), "echo a; echo b >&2");
+    }
+
+    #[test]
+    fn the_package_manager_of_this_machine_is_understood() {
+        let system = System::look(&[need("base", &["dpkg", "no-such-package-as-this"], &[], &[])]);
+        if system.manager.is_some_and(|manager| manager.name == APT.name) {
+            assert!(system.installed.contains("dpkg") && !system.installed.contains("no-such-package-as-this"));
+            assert!(!system.listed.contains("no-such-package-as-this"));
+        }
+    }
+}

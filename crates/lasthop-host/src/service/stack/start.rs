@@ -1,0 +1,381 @@
+//! Starts one service: files, preparation, process or container, until it answers at its address.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    net::{SocketAddr, TcpListener},
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+    path::{Component, Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use lasthop_load::spec::Address;
+use lasthop_model::{
+    binding::{LOG, ServiceBinding},
+    place::{PLACE, Place},
+    record::Stage,
+    service::RenderedService,
+};
+use lasthop_system::{interrupt, listener, private, process};
+
+use super::{Instance, Life, Log, StackPlan, StartCause, StartError, stop_signal};
+use crate::service::{
+    container::{launch::Launch, site::Housing},
+    guard::{Exit, Guard, GuardError, GuardedChild, Output, Spawn},
+    readiness::{self, NotReady},
+};
+
+/// A service during its start.
+struct Start<'a> {
+    guard: &'a Guard,
+    binding: &'a ServiceBinding,
+    service: &'a RenderedService,
+    housing: Option<&'a Housing>,
+    cpus: &'a [u32],
+    log: PathBuf,
+}
+
+/// A service that is ready.
+struct Up {
+    after: Duration,
+    pid: i32,
+    helpers: Vec<(String, i32)>,
+}
+
+/// Starts a service and waits until it is ready. If it does not become ready, it is ended.
+/// Errors: the stage, the cause and the end of its log.
+pub(super) fn service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> Result<Instance, StartError> {
+    let failed = |stage, cause, log| StartError { service: service.name.clone(), stage, cause: Box::new(cause), log };
+    let Some(binding) = plan.bindings.services.get(&service.name) else {
+        return Err(failed(Stage::Start, StartCause::Unbound, Log::default()));
+    };
+    let housing = plan.containers.get(&service.name);
+    let start = Start { guard, binding, service, housing, cpus: &plan.bindings.cpus, log: binding.record.join(LOG) };
+    let at = |stage| {
+        let log = &start.log;
+        move |cause| failed(stage, cause, Log::read(log))
+    };
+    start.write_files().and_then(|()| start.prepare()).map_err(at(Stage::Prepare))?;
+    let signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
+    start.address_is_free().map_err(at(Stage::Start))?;
+    let life = start.begin(signal).map_err(at(Stage::Start))?;
+    let up = start.come_up(&life).map_err(|cause| at(Stage::Ready)(start.give_up(&life, signal, cause)))?;
+    Ok(Instance {
+        name: service.name.clone(),
+        recipe: service.recipe.clone(),
+        pid: up.pid,
+        helpers: up.helpers,
+        container: start.container().cloned(),
+        endpoint: service.endpoint.clone(),
+        log: start.log,
+        ready_after: up.after,
+        stop: service.stop.clone(),
+        life,
+    })
+}
+
+impl<'a> Start<'a> {
+    /// Its own, or that of its supervisor.
+    fn container(&self) -> Option<&'a Launch> {
+        self.housing.map(Housing::container)
+    }
+
+    fn write_files(&self) -> Result<(), StartCause> {
+        let Self { binding, service, .. } = self;
+        let mut folders = vec![&binding.directory, &binding.record];
+        folders.dedup();
+        for (name, content) in &service.files {
+            if !name.components().all(|part| matches!(part, Component::Normal(_))) {
+                return Err(StartCause::Outside(name.clone()));
+            }
+            for folder in &folders {
+                write_file(folder.join(name), content, self.others_read(folder))?;
+            }
+        }
+        let place = serde_json::to_vec_pretty(&Place::of(binding, service, self.container().map(Launch::place)));
+        write_file(binding.record.join(PLACE), &place.expect("plain data with text keys"), false)
+    }
+
+    /// Whether a process of another account may have to read a folder: in a container, or a server that drops root's
+    /// rights. Otherwise it stays private, because rendered files may hold passwords.
+    fn others_read(&self, folder: &Path) -> bool {
+        let by_another = self.housing.is_some() || rustix::process::geteuid().is_root();
+        by_another && folder == self.binding.directory
+    }
+
+    fn prepare(&self) -> Result<(), StartCause> {
+        for (at, command) in self.service.prepare.iter().enumerate() {
+            let (container, contained) = match self.housing {
+                Some(Housing::Own(container)) => {
+                    let container = container.for_preparation(at);
+                    let words = container.prepare(command, &self.service.environment);
+                    (Some(container), Some(words))
+                }
+                Some(Housing::Inside(supervisor)) => (None, Some(supervisor.container.exec(command))),
+                None => (None, None),
+            };
+            let spawn = self.logged(contained.as_ref().unwrap_or(command))?;
+            let child = self.guard.spawn(match contained {
+                Some(_) => spawn,
+                None => spawn.stop_signal(libc::SIGTERM).as_group(),
+            })?;
+            match child.wait(self.service.prepare_timeout) {
+                Ok(Some(exit)) if exit.success() => {}
+                Ok(Some(exit)) => return Err(StartCause::Prepare { command: command.join(" "), exit }),
+                late => {
+                    self.give_up_preparation(&child, container.as_ref())?;
+                    late?;
+                    let timeout = self.service.prepare_timeout;
+                    return Err(StartCause::PrepareTimedOut { command: command.join(" "), timeout });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the client first, because it may still ask the engine for the container. A service inside a supervisor's
+    /// container is removed with the stack.
+    fn give_up_preparation(&self, child: &GuardedChild, container: Option<&Launch>) -> Result<(), StartCause> {
+        let _ = match self.housing {
+            Some(_) => child.stop(libc::SIGKILL, Duration::ZERO),
+            None => child.stop(libc::SIGTERM, self.service.stop.timeout),
+        };
+        container.map_or(Ok(()), Launch::remove).map_err(StartCause::Engine)
+    }
+
+    /// Checks that nobody else listens at the service's address, and that a socket can be made there.
+    fn address_is_free(&self) -> Result<(), StartCause> {
+        let (container, address) = (self.container(), &self.service.endpoint.address);
+        // Until the bridge exists, its addresses would be routed off this machine, where anybody may answer.
+        if is_loopback(address) || container.is_none_or(Launch::is_local) {
+            nobody_answers(address)?;
+        }
+        let Some(path) = address.path() else { return Ok(()) };
+        let volume = container.and_then(|container| container.volume.as_ref());
+        holds_sockets(path, volume.is_some_and(|volume| path.starts_with(&volume.folder)))
+    }
+
+    /// Starts it as a process, as a container, or through a container's supervisor.
+    fn begin(&self, stop_signal: i32) -> Result<Life, StartCause> {
+        let service = self.service;
+        let command = match self.housing {
+            None => service.command.clone(),
+            Some(Housing::Own(container)) => {
+                container.run(&service.command, &service.environment, &service.stop.signal)
+            }
+            Some(Housing::Inside(supervisor)) => {
+                let program = supervisor.start(service, &self.binding.directory, &self.log)?;
+                return Ok(Life::Supervised(Box::new(program)));
+            }
+        };
+        let spawn = self.logged(&command)?.stop_signal(stop_signal).cpus(self.cpus.iter().map(|cpu| *cpu as usize));
+        Ok(Life::Child(self.guard.spawn(if self.housing.is_some() { spawn } else { spawn.own_ipc() })?))
+    }
+
+    /// Waits until it is ready, and checks that it is the one that answers.
+    fn come_up(&self, life: &Life) -> Result<Up, StartCause> {
+        let Self { service, .. } = self;
+        let container = self.container();
+        if let Some(container) = container {
+            wait_until_local(container, life, service.ready.timeout)?;
+        }
+        let run = |command: &[String]| self.check(command);
+        let after = readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || life.exited())?;
+        let (pid, helpers) = processes(life, container, &service.endpoint.address)?;
+        if container.is_none_or(|container| container.publish.is_none()) {
+            no_stranger_answers(&service.endpoint.address, pid)?;
+        }
+        Ok(Up { after, pid, helpers })
+    }
+
+    /// Ends a service that did not become ready. Replaces the cause by the engine's if that explains more.
+    fn give_up(&self, life: &Life, stop_signal: i32, cause: StartCause) -> StartCause {
+        // It may still write to its log while it ends.
+        let _ = life.stop(stop_signal, self.service.stop.timeout);
+        let Some(Housing::Own(container)) = self.housing else { return cause };
+        let explained = container_died(container, &cause);
+        let _ = container.remove();
+        explained.unwrap_or(cause)
+    }
+
+    /// Starts a command of the readiness check.
+    fn check(&self, command: &[String]) -> Result<GuardedChild, GuardError> {
+        self.guard.spawn(match self.container() {
+            Some(container) => self.in_place(&container.exec(command)),
+            None => self.in_place(command),
+        })
+    }
+
+    /// Writes to the service's log.
+    fn logged(&self, command: &[String]) -> Result<Spawn, StartCause> {
+        let file = OpenOptions::new().create(true).append(true).open(&self.log);
+        let file = file.map_err(|cause| StartCause::File { path: self.log.clone(), cause })?;
+        Ok(self.in_place(command).stdout(Output::File(file)).stderr(Output::Same))
+    }
+
+    /// Runs in the service's directory with its account and environment. For the client of an engine these are
+    /// lasthop's.
+    fn in_place(&self, command: &[String]) -> Spawn {
+        let spawn = Spawn::new(command).directory(&self.binding.directory);
+        if self.housing.is_some() {
+            return spawn;
+        }
+        let spawn = match &self.binding.account {
+            Some(account) => spawn.user(account.ids, &self.binding.needed),
+            None => spawn,
+        };
+        self.service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
+    }
+}
+
+/// Writes a file. Scripts and programs become executable.
+fn write_file(path: PathBuf, content: &[u8], others_read: bool) -> Result<(), StartCause> {
+    let write = || {
+        fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        let mut file = private::create(&path)?;
+        file.write_all(content)?;
+        let runs = content.starts_with(b"#!") || content.starts_with(b"\x7fELF");
+        let mode = if runs { 0o755 } else { 0o644 };
+        file.set_permissions(fs::Permissions::from_mode(if others_read { mode } else { mode & 0o700 }))
+    };
+    write().map_err(|cause| StartCause::File { path: path.clone(), cause })
+}
+
+/// Waits for the bridge. Without it, some other machine might answer instead of the container.
+fn wait_until_local(container: &Launch, child: &Life, timeout: Duration) -> Result<(), NotReady> {
+    let begin = Instant::now();
+    while !container.is_local() {
+        if let Some(exit) = child.exited() {
+            return Err(NotReady::Died(exit));
+        }
+        if begin.elapsed() > timeout {
+            let last =
+                "packets to its address would leave this machine; choose other address pools for the engine".to_owned();
+            return Err(NotReady::TimedOut { after: timeout, last });
+        }
+        if !interrupt::pause(Duration::from_millis(5)) {
+            return Err(GuardError::Interrupted.into());
+        }
+    }
+    Ok(())
+}
+
+/// The first process of a service, and what the engine put between it and its published port.
+fn processes(
+    life: &Life,
+    container: Option<&Launch>,
+    address: &Address,
+) -> Result<(i32, Vec<(String, i32)>), StartCause> {
+    match (life, container) {
+        (Life::Supervised(program), _) => Ok((program.pid, Vec::new())),
+        (Life::Child(_), Some(container)) => container_processes(container, address),
+        (Life::Child(child), None) => Ok((child.pid, Vec::new())),
+    }
+}
+
+/// The first process of a container, and what the engine put between it and its published port.
+fn container_processes(container: &Launch, address: &Address) -> Result<(i32, Vec<(String, i32)>), StartCause> {
+    let pid = container.pid().map_err(StartCause::Engine)?;
+    let family = process::descendants(pid);
+    let owners = listener::owners(address).into_iter().filter(|owner| owner.pid != pid && !family.contains(&owner.pid));
+    let helpers: Vec<(String, i32)> = match container.publish {
+        // conmon reserves the port of rootful podman. No traffic goes through it.
+        Some(_) => owners.filter(|owner| owner.command != "conmon").map(|owner| (owner.command, owner.pid)).collect(),
+        None => Vec::new(),
+    };
+    Ok((pid, helpers))
+}
+
+/// What the engine says about a container that ended before it was ready.
+fn container_died(container: &Launch, cause: &StartCause) -> Option<StartCause> {
+    let StartCause::NotReady(NotReady::Died(exit)) = cause else { return None };
+    let engine = container.engine.kind.name();
+    if let Some(address) = container.published().filter(|address| is_taken(*address)) {
+        return Some(StartCause::PortTaken { address, owner: listener::owners(&Address::Tcp(address)).pop() });
+    }
+    // Exit codes of `run` in both engines: 125 means that the engine failed, 126 and 127 the program.
+    let text = match exit {
+        _ if container.out_of_memory() => {
+            "its container was killed because it reached its memory limit; raise container.memory".to_owned()
+        }
+        Exit::Code(125) => format!("{engine} could not start its container; see its log"),
+        Exit::Code(126 | 127) => format!("its program cannot be run in the container's image {}", container.image),
+        exit => format!("its container {exit} before it was ready"),
+    };
+    Some(StartCause::Container(text))
+}
+
+/// Whether somebody has bound this address, listening or not.
+fn is_taken(address: SocketAddr) -> bool {
+    TcpListener::bind(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+}
+
+/// A port published on loopback belongs to this machine, with or without a bridge.
+fn is_loopback(address: &Address) -> bool {
+    address.ip().is_some_and(|ip| ip.is_loopback())
+}
+
+fn nobody_answers(address: &Address) -> Result<(), StartCause> {
+    match readiness::answers(address) {
+        true => Err(StartCause::AlreadyAnswered {
+            address: address.to_string(),
+            owner: listener::owners(address).into_iter().next(),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Another process may have taken the address since the check before the start.
+fn no_stranger_answers(address: &Address, pid: i32) -> Result<(), StartCause> {
+    let mut family = process::descendants(pid);
+    family.push(pid);
+    if listener::is_held_by(address, family) {
+        return Ok(());
+    }
+    match listener::owners(address).pop() {
+        Some(owner) => Err(StartCause::Stranger { address: address.to_string(), owner }),
+        None => Ok(()),
+    }
+}
+
+/// Some file systems cannot hold a socket, and some engines do not show the host's folder unchanged.
+fn holds_sockets(path: &Path, on_volume: bool) -> Result<(), StartCause> {
+    // The shortest possible name, because the path of the socket itself may be as long as the kernel allows.
+    let probe = path.with_file_name("p");
+    let made = UnixListener::bind(&probe).map(|_| drop(fs::remove_file(&probe)));
+    made.map_err(|cause| {
+        let folder = path.parent().unwrap_or(path).to_owned();
+        StartCause::NoSockets { kind: kind_of_file_system(&folder).into(), folder, cause, on_volume }
+    })
+}
+
+/// File system of the mount that a folder is on, by the kernel's name.
+fn kind_of_file_system(folder: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let columns = |line: &str| -> Option<(PathBuf, String)> {
+        let mut columns = line.split(' ').skip(1);
+        Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
+    };
+    let around = mounts.lines().filter_map(columns).filter(|(at, _)| folder.starts_with(at));
+    // If two mounts are at the same place, the later one is on top.
+    around.max_by_key(|(at, _)| at.components().count()).map_or_else(|| "unknown".to_owned(), |(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_must_can_read_a_file_and_programs_stay_programs() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let mode = |content: &[u8], others_read| {
+            let path = folder.path().join("file");
+            write_file(path.clone(), content, others_read).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content);
+            path.metadata().unwrap().permissions().mode() & 0o777
+        };
+        assert_eq!((mode(b"password", false), mode(b"password", true)), (0o600, 0o644));
+        assert_eq!((mode(b"#!/bin/sh\n", false), mode(b"#!/bin/sh\n", true)), (0o700, 0o755));
+        assert_eq!((mode(b"\x7fELF\x02", false), mode(b"\x7fELF\x02", true)), (0o700, 0o755));
+    }
+}

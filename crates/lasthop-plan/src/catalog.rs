@@ -1,0 +1,743 @@
+//! Finds and loads experiments and recipes.
+//!
+//! An experiment is looked up by name in `<data>/experiments`, then in the binary. It is looked up by path if the name
+//! has a slash or is a folder with an `experiment.toml`. A recipe is looked up in the experiment's own `services`
+//! folder, then in `<data>/services`, then in the binary.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use include_dir::{Dir, include_dir};
+
+use super::{
+    diagnostics::{Diagnostic, Diagnostics, closest},
+    files::Files,
+    model::{Experiment, Recipe, Source},
+    validate::{self, Recipes},
+};
+
+static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
+static SERVICES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../services");
+
+/// What `lasthop new` copies.
+const TEMPLATE: &str = "_template";
+/// Stands for the new experiment's name in the template.
+const NAME: &str = "@name@";
+/// Makes a folder an experiment.
+const EXPERIMENT_FILE: &str = "experiment.toml";
+/// Makes a folder a recipe.
+const RECIPE_FILE: &str = "recipe.toml";
+
+/// An experiment that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("there is no experiment `{name}`{}; known: {}", did_you_mean(.name, .known), .known.join(", "))]
+    Unknown { name: String, known: Vec<String> },
+    #[error("{} has no {EXPERIMENT_FILE}", .0.display())]
+    NoExperiment(PathBuf),
+    #[error("there is no recipe `{name}`{}; known: {}", did_you_mean(.name, .known), .known.join(", "))]
+    UnknownRecipe { name: String, known: Vec<String> },
+    #[error("cannot read {}: {cause}", .path.display())]
+    Read { path: PathBuf, cause: io::Error },
+    /// Its content would be copied into the record, which may be shared.
+    #[error("{} is a link to {}, outside its folder; copy the file into the folder instead", .path.display(), .to.display())]
+    Outside { path: PathBuf, to: PathBuf },
+    #[error("{0}")]
+    Invalid(Diagnostics),
+}
+
+fn did_you_mean(name: &str, known: &[String]) -> String {
+    closest(name, known.iter().map(String::as_str)).map_or_else(String::new, |near| format!(", did you mean `{near}`?"))
+}
+
+/// An experiment that cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    #[error("`{0}` cannot be the name of an experiment: use lower-case letters, digits and `-`")]
+    Name(String),
+    #[error("{} already exists; nothing was written", .0.display())]
+    Exists(PathBuf),
+    #[error("cannot write {}: {cause}", .path.display())]
+    Write { path: PathBuf, cause: io::Error },
+}
+
+/// An entry in the list of experiments.
+#[derive(Debug)]
+pub struct Entry {
+    pub name: String,
+    pub source: Source,
+    /// The experiment, or why it cannot be loaded.
+    pub experiment: Result<Experiment, LoadError>,
+}
+
+/// All experiments and recipes of this machine.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// lasthop's folder for the user's own experiments and recipes.
+    data: Option<PathBuf>,
+}
+
+impl Catalog {
+    /// `data` is lasthop's data folder; it need not exist.
+    pub fn new(data: Option<PathBuf>) -> Self {
+        Self { data }
+    }
+
+    /// Names of all experiments, sorted: your own and the built-in ones.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = embedded_names(&EXPERIMENTS, EXPERIMENT_FILE);
+        names.extend(self.own_names("experiments", EXPERIMENT_FILE));
+        names.into_iter().collect()
+    }
+
+    /// All experiments by name, including those that cannot be loaded.
+    pub fn list(&self) -> Vec<Entry> {
+        let entry = |name: String| Entry {
+            source: self.own("experiments", &name, EXPERIMENT_FILE).map_or(Source::BuiltIn, Source::Folder),
+            experiment: self.load(&name),
+            name,
+        };
+        self.names().into_iter().map(entry).collect()
+    }
+
+    /// Loads an experiment by name or by path.
+    /// Errors: there is none, its folder cannot be read, or its files have errors, which are all reported.
+    pub fn load(&self, name: &str) -> Result<Experiment, LoadError> {
+        if name.contains('/') {
+            return self.load_folder(Path::new(name));
+        }
+        if let Some(own) = self.own("experiments", name, EXPERIMENT_FILE) {
+            return self.load_folder(&own);
+        }
+        if let Some(files) = embedded(&EXPERIMENTS, name, EXPERIMENT_FILE) {
+            return self.check(name, &format!("built-in:experiments/{name}"), Source::BuiltIn, &files);
+        }
+        if Path::new(name).join(EXPERIMENT_FILE).is_file() {
+            return self.load_folder(Path::new(name));
+        }
+        Err(LoadError::Unknown { name: name.to_owned(), known: self.names() })
+    }
+
+    fn load_folder(&self, folder: &Path) -> Result<Experiment, LoadError> {
+        if !folder.join(EXPERIMENT_FILE).is_file() {
+            return Err(LoadError::NoExperiment(folder.to_owned()));
+        }
+        let absolute = folder.canonicalize().map_err(|cause| LoadError::Read { path: folder.to_owned(), cause })?;
+        let name =
+            absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
+        let files = read_folder(&absolute)?;
+        let shown = folder.strip_prefix("./").unwrap_or(folder).display().to_string();
+        self.check(&name, &shown, Source::Folder(absolute), &files)
+    }
+
+    /// An experiment of these files, by their path in its folder, which messages call `shown`.
+    /// Errors: [`LoadError::Invalid`], with all errors.
+    pub fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
+        let recipes = RecipeSearch { catalog: self, shown, files };
+        validate::experiment(name, shown, source, files, &recipes).map_err(LoadError::Invalid)
+    }
+
+    /// Names of all recipes that any experiment may use, sorted.
+    pub fn recipe_names(&self) -> Vec<String> {
+        let mut names = embedded_names(&SERVICES, RECIPE_FILE);
+        names.extend(self.own_names("services", RECIPE_FILE));
+        names.into_iter().collect()
+    }
+
+    /// Loads a recipe of the user's own or of the binary by name.
+    /// Errors: there is none, or it has errors.
+    pub fn recipe(&self, name: &str) -> Result<Recipe, LoadError> {
+        let found = self.find_recipe(name);
+        let unknown = || LoadError::UnknownRecipe { name: name.to_owned(), known: self.recipe_names() };
+        found.ok_or_else(unknown)?.map_err(LoadError::Invalid)
+    }
+
+    fn find_recipe(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
+        if let Some(folder) = self.own("services", name, RECIPE_FILE) {
+            let shown = folder.display().to_string();
+            return Some(match read_folder(&folder) {
+                Ok(files) => validate::recipe(name, &shown, &files),
+                Err(error) => Err(Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error.to_string()))),
+            });
+        }
+        let files = embedded(&SERVICES, name, RECIPE_FILE)?;
+        Some(validate::recipe(name, &format!("built-in:services/{name}"), &files))
+    }
+
+    fn own(&self, kind: &str, name: &str, file: &str) -> Option<PathBuf> {
+        let folder = self.data.as_ref()?.join(kind).join(name);
+        folder.join(file).is_file().then_some(folder)
+    }
+
+    fn own_names(&self, kind: &str, file: &str) -> Vec<String> {
+        let Some(data) = &self.data else { return Vec::new() };
+        let entries = fs::read_dir(data.join(kind)).into_iter().flatten().flatten();
+        let names = entries.filter(|entry| entry.path().join(file).is_file());
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| is_listed(name)).collect()
+    }
+
+    /// Writes a new experiment, which runs as it is, to `parent/name`.
+    /// Errors: the name is not allowed, the folder exists already, or it cannot be written.
+    pub fn create(&self, name: &str, parent: &Path) -> Result<PathBuf, CreateError> {
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !name.split('-').all(is_word) {
+            return Err(CreateError::Name(name.to_owned()));
+        }
+        let folder = parent.join(name);
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| CreateError::Write { path, cause }
+        };
+        fs::create_dir(&folder).map_err(|cause| match cause.kind() {
+            io::ErrorKind::AlreadyExists => CreateError::Exists(folder.clone()),
+            _ => CreateError::Write { path: folder.clone(), cause },
+        })?;
+        let files = embedded(&EXPERIMENTS, TEMPLATE, EXPERIMENT_FILE).unwrap_or_default();
+        for (path, content) in files {
+            let path = folder.join(path);
+            let content = match String::from_utf8(content) {
+                Ok(text) => text.replace(NAME, name).into_bytes(),
+                Err(binary) => binary.into_bytes(),
+            };
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent).map_err(failed(parent))?;
+            }
+            fs::write(&path, content).map_err(failed(&path))?;
+        }
+        Ok(folder)
+    }
+}
+
+/// Finds the recipes of one experiment.
+struct RecipeSearch<'a> {
+    catalog: &'a Catalog,
+    shown: &'a str,
+    files: &'a Files,
+}
+
+impl Recipes for RecipeSearch<'_> {
+    fn names(&self) -> Vec<String> {
+        let mut names: BTreeSet<String> = self.catalog.recipe_names().into_iter().collect();
+        for path in self.files.keys() {
+            let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+            if let [services, name, file] = &parts[..]
+                && services == "services"
+                && file == RECIPE_FILE
+            {
+                names.insert(name.to_string());
+            }
+        }
+        names.into_iter().collect()
+    }
+
+    fn get(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
+        let folder = Path::new("services").join(name);
+        let inner = |(path, content): (&PathBuf, &Vec<u8>)| {
+            Some((path.strip_prefix(&folder).ok()?.to_owned(), content.clone()))
+        };
+        let own: Files = self.files.iter().filter_map(inner).collect();
+        if own.contains_key(Path::new(RECIPE_FILE)) {
+            return Some(validate::recipe(name, &format!("{}/services/{name}", self.shown), &own));
+        }
+        self.catalog.find_recipe(name)
+    }
+}
+
+/// Skips folders whose names begin with `_` (templates) or `.` (hidden).
+fn is_listed(name: &str) -> bool {
+    !name.starts_with(['_', '.'])
+}
+
+/// Files that a build or an editor leaves among those of an experiment.
+fn is_part(name: &str) -> bool {
+    !name.starts_with('.') && name != "__pycache__" && !name.ends_with('~')
+}
+
+fn embedded_names(root: &Dir<'static>, file: &str) -> BTreeSet<String> {
+    let is_one = |dir: &&Dir<'static>| dir.get_file(dir.path().join(file)).is_some();
+    let name = |dir: &Dir<'static>| dir.path().display().to_string();
+    root.dirs().filter(is_one).map(name).filter(|name| is_listed(name)).collect()
+}
+
+fn embedded(root: &'static Dir<'static>, name: &str, file: &str) -> Option<Files> {
+    let folder = root.get_dir(name).filter(|folder| folder.path() == Path::new(name))?;
+    folder.get_file(Path::new(name).join(file))?;
+    let mut files = BTreeMap::new();
+    collect_embedded(folder, folder.path(), &mut files);
+    Some(files)
+}
+
+fn collect_embedded(folder: &Dir<'static>, base: &Path, files: &mut Files) {
+    let part = |path: &Path| path.file_name().is_some_and(|name| is_part(&name.to_string_lossy()));
+    for file in folder.files().filter(|file| part(file.path())) {
+        let path = file.path().strip_prefix(base).unwrap_or(file.path());
+        files.insert(path.to_owned(), file.contents().to_vec());
+    }
+    folder.dirs().filter(|dir| part(dir.path())).for_each(|dir| collect_embedded(dir, base, files));
+}
+
+fn read_folder(folder: &Path) -> Result<Files, LoadError> {
+    let mut files = Files::new();
+    let base = folder.canonicalize().map_err(|cause| LoadError::Read { path: folder.to_owned(), cause })?;
+    collect_folder(&base, &base, &mut files)?;
+    Ok(files)
+}
+
+/// Links to folders are not followed, because they may form a circle.
+fn collect_folder(folder: &Path, base: &Path, files: &mut Files) -> Result<(), LoadError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| LoadError::Read { path, cause }
+    };
+    for entry in fs::read_dir(folder).map_err(failed(folder))? {
+        let path = entry.map_err(failed(folder))?.path();
+        if !path.file_name().is_some_and(|name| is_part(&name.to_string_lossy())) {
+            continue;
+        }
+        if path.is_dir() && !path.is_symlink() {
+            collect_folder(&path, base, files)?;
+        } else if path.is_file() {
+            stays_inside(&path, base)?;
+            let content = fs::read(&path).map_err(failed(&path))?;
+            files.insert(path.strip_prefix(base).unwrap_or(&path).to_owned(), content);
+        }
+    }
+    Ok(())
+}
+
+fn stays_inside(path: &Path, base: &Path) -> Result<(), LoadError> {
+    let to = path.canonicalize().map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
+    if to.starts_with(base) { Ok(()) } else { Err(LoadError::Outside { path: path.to_owned(), to }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_model::selection::Selection;
+
+    use super::*;
+    use crate::plan::Plan;
+
+    #[test]
+    fn a_link_out_of_the_folder_is_refused_by_name() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (inside, outside) = (folder.path().join("experiment"), folder.path().join("secret"));
+        fs::create_dir_all(inside.join("app")).unwrap();
+        fs::write(inside.join("experiment.toml"), "").unwrap();
+        fs::write(&outside, "root:x").unwrap();
+        let link = |to: &str| {
+            let _ = fs::remove_file(inside.join("app/x"));
+            std::os::unix::fs::symlink(to, inside.join("app/x")).unwrap();
+            read_folder(&inside)
+        };
+        assert_eq!(link("../experiment.toml").unwrap().len(), 2, "within it a link is a file like any other");
+        for to in ["../../secret", outside.to_str().unwrap()] {
+            let error = link(to).unwrap_err().to_string();
+            assert!(error.contains("app/x is a link to ") && error.contains("secret"), "{error}");
+        }
+    }
+
+    fn write(folder: &Path, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    /// All errors of an experiment in a folder, as the user sees them but for the folder's own path.
+    fn errors(files: &[(&str, &str)]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), files);
+        let error = Catalog::default().load(&folder.path().display().to_string()).unwrap_err();
+        error.to_string().replace(&folder.path().display().to_string(), "FOLDER")
+    }
+
+    #[test]
+    fn every_built_in_loads_and_plans() {
+        let catalog = Catalog::default();
+        let names: Vec<String> = catalog.list().into_iter().map(|entry| entry.name).collect();
+        let folders = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments")).unwrap();
+        let folders = folders.map(|entry| entry.unwrap()).filter(|entry| entry.path().join(EXPERIMENT_FILE).is_file());
+        let folders = folders.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| name != TEMPLATE);
+        assert_eq!(names, folders.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
+        for name in names {
+            let experiment = catalog.load(&name).unwrap_or_else(|error| panic!("{error}"));
+            let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(plan.differences, [], "{name}: cases differ in more than the link");
+        }
+        for name in catalog.recipe_names() {
+            catalog.recipe(&name).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+
+    #[test]
+    fn every_built_in_has_a_sentence_in_the_table() {
+        let experiments = EXPERIMENTS.get_file("README.md").unwrap().contents_utf8().unwrap();
+        let services = SERVICES.get_file("README.md").unwrap().contents_utf8().unwrap();
+        let catalog = Catalog::default();
+        for entry in catalog.list() {
+            let row = format!("| [{0}]({0}/) | {1} |", entry.name, entry.experiment.unwrap().question);
+            assert!(experiments.contains(&row), "experiments/README.md lacks: {row}");
+        }
+        for name in catalog.recipe_names() {
+            assert!(services.contains(&format!("| [{name}]({name}/recipe.toml) |")), "services/README.md lacks {name}");
+        }
+    }
+
+    #[test]
+    fn what_a_derived_quantity_cannot_be_is_named() {
+        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let wrong = |derive: &str| {
+            let text = format!("{redis}\n[derive.q]\nhelp = \"what\"\nof = \"true\"\n{derive}\n");
+            errors(&[("experiment.toml", &text)])
+        };
+        let exactly = "exactly one of `minus`, `per` and `crossover` is needed";
+        assert!(wrong("").contains(exactly));
+        assert!(wrong("per = \"bytes\"\ncrossover = \"bytes\"").contains(exactly));
+        let error = wrong("per = \"byte\"");
+        assert!(error.contains("there is no factor `byte`") && error.contains("did you mean `bytes`?"), "{error}");
+        assert!(
+            wrong("crossover = \"command\"").contains("the levels of `command` are not all whole numbers of 1 or more")
+        );
+        assert!(wrong("minus = \"comand == 'GET'\"").contains("there is no `comand` here"));
+    }
+
+    /// `redis` with these lines in its `[load]`, and without some of its own.
+    fn at_a_rate(lines: &str, without: &str) -> String {
+        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        assert!(redis.contains(without));
+        let text = redis.replace(without, "").replace("[load]\n", &format!("[load]\n{lines}\n"));
+        errors(&[("experiment.toml", &text)])
+    }
+
+    #[test]
+    fn a_rate_that_cannot_be_is_shown_in_its_place() {
+        let pipeline = "pipeline = \"{{ pipeline }}\"\n";
+        let impossible = at_a_rate("rate = 2000", "");
+        assert!(
+            impossible.contains(
+                "a load at 2000 requests/s: 4 requests in a pipeline: an open loop releases requests one by one"
+            ) || impossible.contains(
+                "a load at 2000 requests/s: 16 requests in a pipeline: an open loop releases requests one by one"
+            ),
+            "{impossible}"
+        );
+        assert!(impossible.contains("| rate = 2000") && impossible.contains("exclude the combination"), "{impossible}");
+        let unused = at_a_rate("rate = -1", pipeline);
+        assert!(unused.contains("no service and no load uses the factor `pipeline`"), "{unused}");
+        for (lines, text) in [
+            ("rate = -1", "`-1` is not a rate: write requests per second from 0.001 to 100,000,000"),
+            ("rate = \"fast\"", "requests per second such as 2000"),
+            ("rate = \"{{ 3 * connections }} or so\"", "or so` is not a rate"),
+            ("rate = \"{{ rates }}\"", "there is no `rates` here"),
+            ("arrivals = \"poisson\"", "`arrivals` needs an open loop, but there is no `rate`"),
+            ("rate = 5\narrivals = \"poison\"", "did you mean `poisson`?"),
+            (
+                "rate = \"{{ pipeline }}\"\narrivals = \"{{ command }}\"",
+                "`arrivals` is `GET`, expected constant or poisson",
+            ),
+        ] {
+            let error = at_a_rate(lines, "");
+            assert!(error.contains(text) && error.contains("experiment.toml:"), "{lines}: {error}");
+        }
+    }
+
+    /// What is said of `redis` with these lines in its `[load]`: first about the file, where connections have this level too,
+    /// then by the plan of a run, where the file is right and the same level is chosen.
+    fn both_ways(lines: &str, wrong: i64) -> [String; 2] {
+        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let with = |levels: &str| {
+            redis
+                .replace("levels = [1, 50]\ndefault = [50]", levels)
+                .replace("[load]\n", &format!("[load]\n{lines}\n"))
+                .replace("pipeline = \"{{ pipeline }}\"", "pipeline = \"{{ pipeline if pipeline < 4 else 1 }}\"")
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let shown = folder.path().display().to_string();
+        write(folder.path(), &[("experiment.toml", &with("levels = [1]\ndefault = [1]"))]);
+        let experiment = Catalog::default().load(&shown).unwrap_or_else(|error| panic!("{error}"));
+        let set = vec![format!("connections={wrong}").parse().unwrap()];
+        let planned = Plan::new(experiment, &Selection { set, ..Selection::default() }).unwrap_err();
+        let listed = format!("levels = [1, {wrong}]\ndefault = [1]");
+        [errors(&[("experiment.toml", &with(&listed))]), planned.to_string().replace(&shown, "FOLDER")]
+    }
+
+    #[test]
+    fn a_flaw_of_the_rate_has_the_same_words_in_a_file_and_in_a_plan() {
+        for (lines, message, help) in [
+            ("rate = \"{{ 5 - connections }}\"", "`-2` is not a rate: write requests per second from", ""),
+            (
+                "rate = 100\narrivals = \"{{ 'poisson' if connections < 2 else 'lumpy' }}\"",
+                "`arrivals` is `lumpy`, expected constant or poisson",
+                "",
+            ),
+            (
+                "rate = 100\nrequests_per_connection = \"{{ connections }}\"",
+                "a load at 100 requests/s: 7 requests for each connection: ",
+                "exclude the combination ([[exclude]]), or set `rate` to 0 there",
+            ),
+            ("rate = \"{{ 100 if connections < 2 else [].a.b }}\"", "template: undefined value", ""),
+        ] {
+            let [file, plan] = both_ways(lines, 7);
+            assert!(file.contains(message) && file.contains(help), "{lines}: {file}");
+            assert!(file.starts_with("FOLDER/experiment.toml:"), "{lines}: {file}");
+            let (case, said) = plan.split_once(": ").unwrap();
+            assert!(case.starts_with("case unix"), "{plan}");
+            assert_eq!(said, file.trim_end(), "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_depends_on_an_address_is_left_to_the_plan() {
+        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let rate = "rate = \"{{ redis.port - 100000 if transport == 'tcp' else 0 }}\"";
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &[("experiment.toml", &redis.replace("[load]\n", &format!("[load]\n{rate}\n")))]);
+        let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
+        let error = Plan::new(experiment, &Selection::default()).unwrap_err().to_string();
+        assert!(error.starts_with("case tcp/") && error.contains("` is not a rate: write requests"), "{error}");
+        assert!(error.contains("experiment.toml:") && error.contains("| rate = "), "{error}");
+    }
+
+    #[test]
+    fn a_target_that_a_case_does_not_have_is_named() {
+        let text = |path: &str| EXPERIMENTS.get_file(format!("containers/{path}")).unwrap().contents_utf8().unwrap();
+        let wrong = |from: &str, to: &str| {
+            let toml = text("experiment.toml");
+            assert!(toml.contains(from), "{from}");
+            errors(&[
+                ("experiment.toml", &toml.replace(from, to)),
+                ("nginx.conf.j2", text("nginx.conf.j2")),
+                ("haproxy.cfg.j2", text("haproxy.cfg.j2")),
+                ("app/application.py", text("app/application.py")),
+            ])
+        };
+        let target = "{{ 'haproxy' if front == 'haproxy' else 'nginx' }}";
+        let unknown = wrong(target, "{{ 'haproxi' if front == 'haproxy' else 'nginx' }}");
+        assert!(unknown.contains("there is no service `haproxi`") && unknown.contains("`haproxy`?"), "{unknown}");
+        let absent = wrong(target, "{{ 'haproxy' if front == 'none' else 'nginx' }}");
+        assert!(
+            absent.contains("the driver talks to `haproxy`, whose `count` is 0 in some case: it must be 1"),
+            "{absent}"
+        );
+        assert!(wrong(target, "{{ nginx.address }}").contains("there is no `nginx` here"));
+        assert!(wrong("from = \"nginx\"", "from = \"driver\"").contains("the driver must talk over the link"));
+    }
+
+    #[test]
+    fn a_new_experiment_loads_and_plans_as_it_is() {
+        let parent = tempfile::tempdir().unwrap();
+        let catalog = Catalog::default();
+        let folder = catalog.create("my-stack", parent.path()).unwrap();
+        let experiment = catalog.load(&folder.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((&experiment.name[..], &experiment.title[..]), ("my-stack", "my-stack"));
+        assert!(fs::read_to_string(folder.join("README.md")).unwrap().starts_with("# my-stack\n"));
+        let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.cases.len(), 2);
+        assert_eq!(plan.differences, []);
+        assert!(matches!(catalog.create("my-stack", parent.path()), Err(CreateError::Exists(_))));
+        for name in ["", "My", "a b", "../x", "a--b", "-a", "a/b"] {
+            assert!(matches!(catalog.create(name, parent.path()), Err(CreateError::Name(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_gets_a_suggestion_and_the_list() {
+        let error = Catalog::default().load("nginx-gunicron").unwrap_err().to_string();
+        let expected = "there is no experiment `nginx-gunicron`, did you mean `nginx-gunicorn`?; known: ";
+        assert!(error.starts_with(expected) && error.contains("nginx-gunicorn, "), "{error}");
+        let error = Catalog::default().load("./nowhere").unwrap_err().to_string();
+        assert_eq!(error, "./nowhere has no experiment.toml");
+    }
+
+    #[test]
+    fn the_users_own_go_before_the_built_in() {
+        let data = tempfile::tempdir().unwrap();
+        let built_in = Catalog::default();
+        let toml = EXPERIMENTS.get_file("sockets/experiment.toml").unwrap().contents_utf8().unwrap();
+        let toml = toml.replacen("title = \"", "title = \"My own ", 1);
+        let recipe = SERVICES.get_file("lasthop-serve/recipe.toml").unwrap().contents_utf8().unwrap();
+        let recipe = recipe.replacen("summary = \"", "summary = \"My own ", 1);
+        write(
+            data.path(),
+            &[
+                ("experiments/sockets/experiment.toml", &toml),
+                ("experiments/sockets/app/server.py", ""),
+                ("services/lasthop-serve/recipe.toml", &recipe),
+            ],
+        );
+        let catalog = Catalog::new(Some(data.path().to_owned()));
+        let own = catalog.load("sockets").unwrap_or_else(|error| panic!("{error}"));
+        assert!(own.title.starts_with("My own "));
+        assert!(own.recipes["lasthop-serve"].summary.starts_with("My own "));
+        assert!(matches!(own.source, Source::Folder(_)));
+        assert_eq!(catalog.names(), built_in.names());
+        assert_eq!(built_in.load("sockets").unwrap().source, Source::BuiltIn);
+    }
+
+    const MANY_ERRORS: &str = r#"
+titel = "A stack"
+question = "Which?"
+
+[link]
+from = "driver"
+to = "ap"
+
+[factors.transport]
+help = "how"
+levels = ["unix", "tpc"]
+default = ["unix", "tcp"]
+reference = "tls"
+
+[factors.connections]
+help = "connections"
+levels = [1, 10]
+range = [1, 5]
+
+[factors.unused]
+help = "nothing depends on it"
+levels = [true, false]
+when = "conections == 1"
+
+[services.app]
+recipe = "gunicorn"
+needs = ["database"]
+listen = "udp"
+config = { "app.conf" = "app.conf.j2", "other.conf" = "other.conf.j2" }
+packages = { python = ["flask"] }
+
+[services.cache]
+recipe = "{{ recipe }}"
+listen = "unix"
+needs = ["cache"]
+
+[load]
+target = "cache"
+protocol = "htpp"
+connections = "{{ conections }}"
+threads = "two"
+reuse = "keepalive"
+nodelay = 1
+
+[load.http]
+path = "/"
+expect = { status = 2000, body = "x", contain = ["y"] }
+
+[defaults]
+trial = "100"
+budget = "30 s"
+precision = "2"
+blocks = 1
+"#;
+
+    #[test]
+    fn every_error_at_once() {
+        let template = "worker_processes {{ worker }};\n  listen {{ listen }};\n";
+        insta::assert_snapshot!(errors(&[("experiment.toml", MANY_ERRORS), ("app.conf.j2", template)]));
+    }
+
+    const RIGHT_SHAPE: &str = r#"
+title = "A stack"
+question = "Which?"
+link = { from = "driver", to = "ap" }
+exclude = [{ when = "size >", because = "it is wrong" }]
+factors.transport = { help = "how", levels = ["unix", "tpc"], default = ["unix", "tcp"], reference = "tls" }
+factors.connections = { help = "connections", levels = [1, 10], range = [1, 5], reference = 1 }
+factors.unused = { help = "nothing depends on it", levels = [true, true], when = "later" }
+factors.later = { help = "declared too late", levels = ["a"] }
+factors.listen = { help = "has a meaning", levels = ["a"] }
+
+[services.app]
+recipe = "gunicorn"
+needs = ["database", "cache"]
+app = "source"
+[services.app.config]
+"app.conf" = "app.conf.j2"
+"other.conf" = "app.conf.j3"
+"../up.conf" = "up.conf.j2"
+
+[services.cache]
+recipe = "{{ recipe }}"
+listen = "unix"
+needs = ["app"]
+settings = { size = "{{ app.adress }}", "kebab-case" = 1 }
+
+[load]
+target = "cache"
+protocol = "htpp"
+connections = "{{ conections }}"
+reuse = "keepalive"
+driver = ["{{ app.directory"]
+http = { path = "/", expect = { status = 200 } }
+
+[defaults]
+trial = "0s"
+precision = "200%"
+"#;
+
+    #[test]
+    fn every_error_of_meaning_at_once() {
+        let broken = "a\n{% if connections %}\n  b\n";
+        let unknown = "# worker\nworker_processes {{ worker }};\n  listen {{ listen.adress }};\n";
+        let files = [("experiment.toml", RIGHT_SHAPE), ("app.conf.j2", broken), ("up.conf.j2", unknown)];
+        insta::assert_snapshot!(errors(&files));
+    }
+
+    #[test]
+    fn every_error_of_syntax_at_once() {
+        let text = "title = \"x\nquestion = 'y\n[link\nfrom = driver\nto = \"app\"\nto = \"app\"\nwrong = 1\n";
+        insta::assert_snapshot!(errors(&[("experiment.toml", text)]));
+    }
+
+    fn template_with(edit: impl Fn(&str) -> String, recipe: impl Fn(&str) -> String) -> String {
+        let read = |path: &str| EXPERIMENTS.get_file(path).unwrap().contents_utf8().unwrap();
+        let recipe = recipe(read("_template/services/python-app/recipe.toml"));
+        let toml = edit(read("_template/experiment.toml"));
+        errors(&[("experiment.toml", &toml), ("app/server.py", ""), ("services/python-app/recipe.toml", &recipe)])
+    }
+
+    #[test]
+    fn every_error_of_a_recipe_at_once() {
+        let recipe = r#"
+summary = "wrong"
+[program]
+lasthop = true
+names = ["x"]
+version = { arguments = [], pattern = "(a" }
+[listen.unix]
+arguments = ["{{ listen.pth }}"]
+[listen.udp]
+[settings.Size]
+help = "a name that cannot be one"
+[start]
+arguments = ["{{ transport }}", "{{ is_rot }}"]
+[ready]
+check = "connect"
+path = "/"
+timeout = "soon"
+[stop]
+signal = "term"
+"#;
+        insta::assert_snapshot!(template_with(str::to_owned, |_| recipe.to_owned()));
+    }
+
+    #[test]
+    fn a_recipe_that_does_not_fit_is_an_error_of_the_experiment() {
+        let tls = |text: &str| text.replace(r#"levels = ["unix", "tcp"]"#, r#"levels = ["unix", "tls", "tcp"]"#);
+        let recipe = |name: &'static str| move |text: &str| text.replace(r#"recipe = "python-app""#, name);
+        let setting = |text: &str| text.replace("app = \"app\"", "app = \"app\"\nsettings = { backlg = 5 }");
+        let same = |text: &str| text.to_owned();
+        insta::assert_snapshot!(format!(
+            "{}\n{}\n{}\n{}",
+            template_with(tls, same),
+            template_with(recipe(r#"recipe = "python-ap""#), same),
+            template_with(recipe(r#"recipe = "gunicorn""#), same),
+            template_with(setting, same),
+        ));
+    }
+}

@@ -1,0 +1,40 @@
+//! Digests of what a run is made from, by which `lasthop resume` checks that nothing has changed.
+
+use std::path::Path;
+
+use lasthop_model::record::Digests;
+use lasthop_system::digest::of_bytes;
+
+use super::{files::Files, model::Experiment};
+
+/// Digests of the files of a folder, by path, without files for people, which do not affect a measurement.
+pub(super) fn of_files(files: &Files) -> Digests {
+    let part = |path: &Path| path != Path::new("README.md");
+    let digest = |(path, bytes): (&std::path::PathBuf, &Vec<u8>)| (path.display().to_string(), of_bytes(bytes));
+    files.iter().filter(|(path, _)| part(path)).map(digest).collect()
+}
+
+/// Every file of an experiment and of each recipe that its cases may use.
+pub fn of_experiment(experiment: &Experiment) -> Digests {
+    let of_recipe =
+        |(name, file, digest): (&String, &String, &String)| (format!("recipe {name}: {file}"), digest.clone());
+    let recipes = experiment.recipes.iter();
+    let recipes =
+        recipes.flat_map(|(name, recipe)| recipe.digests.iter().map(move |(file, digest)| (name, file, digest)));
+    experiment.digests.clone().into_iter().chain(recipes.map(of_recipe)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Catalog;
+
+    #[test]
+    fn every_file_that_decides_has_one() {
+        let digests = of_experiment(&Catalog::default().load("nginx-gunicorn").unwrap());
+        for file in ["experiment.toml", "nginx.conf.j2", "app/application.py", "recipe nginx: recipe.toml"] {
+            assert!(digests.contains_key(file), "{file} in {:?}", digests.keys());
+        }
+        assert!(!digests.contains_key("README.md"));
+    }
+}

@@ -1,0 +1,202 @@
+//! The plan of a comparison of endpoints that are there already: an experiment without services, whose cases are the
+//! endpoints.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use indexmap::IndexMap;
+use lasthop_load::spec::{Address, Endpoint, Transport};
+use lasthop_model::{
+    level::{Level, Levels},
+    record::{Difference, FactorSummary, Given, GivenEndpoint},
+    selection::{DRIVER, TRANSPORT},
+};
+
+use super::{
+    cases::NamedCase,
+    model::{Defaults, Experiment, Factor, Link, Load, Place, Source},
+    plan::{Plan, Stack, case_plan},
+    render::{RenderedCase, SERVER},
+};
+
+/// Name of the experiment.
+pub const NAME: &str = "compare";
+
+/// A load on somebody's servers is to end soon.
+const BUDGET: Duration = Duration::from_secs(30);
+const TRIAL: Duration = Duration::from_millis(100);
+
+/// How each endpoint is called: by its transport, and by its address where several have that.
+#[must_use]
+pub fn names(endpoints: &[Endpoint]) -> Vec<String> {
+    let transports: Vec<Transport> = endpoints.iter().map(transport).collect();
+    let alone = |one: &Transport| transports.iter().filter(|other| *other == one).count() == 1;
+    let mut names: Vec<String> = Vec::new();
+    for (endpoint, transport) in endpoints.iter().zip(&transports) {
+        let name = if alone(transport) { transport.to_string() } else { format!("{transport} {}", place(endpoint)) };
+        let again = (2..).map(|number| format!("{name} ({number})"));
+        let free = std::iter::once(name.clone()).chain(again).find(|name| !names.contains(name));
+        names.extend(free);
+    }
+    names
+}
+
+/// Without a slash, which ends the level in the name of a case.
+fn place(endpoint: &Endpoint) -> String {
+    match &endpoint.address {
+        Address::Unix(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        Address::Abstract(name) => format!("@{name}").replace('/', "_"),
+        Address::Tcp(address) => address.to_string(),
+    }
+}
+
+fn transport(endpoint: &Endpoint) -> Transport {
+    match (&endpoint.address, endpoint.tls.is_some()) {
+        (Address::Tcp(_), true) => Transport::Tls,
+        (Address::Tcp(address), false) if address.is_ipv6() => Transport::Tcp6,
+        (Address::Tcp(_), false) => Transport::Tcp,
+        (_, true) => Transport::TlsUnix,
+        (Address::Abstract(_), false) => Transport::Abstract,
+        (Address::Unix(_), false) => Transport::Unix,
+    }
+}
+
+impl Plan {
+    /// A comparison of each endpoint with the first.
+    #[must_use]
+    pub fn of_given(given: Given) -> Self {
+        let levels: Vec<Level> = given.endpoints.keys().cloned().map(Level::Text).collect();
+        let reference = given.endpoints.keys().next().cloned();
+        let mut plan = Self {
+            experiment: experiment(&given, &levels),
+            factors: factors(&given, levels),
+            cases: Vec::new(),
+            // All endpoints share it: several may be of one server, and a request may pass through several servers.
+            stacks: vec![Stack::empty()],
+            excluded: Vec::new(),
+            differences: Vec::new(),
+            derived: Vec::new(),
+            given: None,
+        };
+        for (name, endpoint) in &given.endpoints {
+            let reference = reference.clone().filter(|reference| reference != name);
+            plan.differences.extend(endpoint.differs.iter().map(|place| Difference {
+                case: name.clone(),
+                reference: reference.clone().unwrap_or_default(),
+                place: "the replies".to_owned(),
+                diff: format!("{place}\n"),
+            }));
+            let case = NamedCase {
+                id: name.clone(),
+                levels: Levels::from([(TRANSPORT.to_owned(), Level::Text(name.clone()))]),
+                transport: transport(&endpoint.spec.endpoint),
+                reference,
+                again: false,
+            };
+            plan.cases.push(case_plan(&case, 0, &RenderedCase::of_given(endpoint)));
+        }
+        plan.given = Some(given);
+        plan
+    }
+}
+
+fn factors(given: &Given, levels: Vec<Level>) -> IndexMap<String, FactorSummary> {
+    let reference = levels.first().cloned();
+    // A transport alone has its usual words.
+    let labels = given.endpoints.iter().filter(|(name, _)| name.contains(' '));
+    let label = |name: &String, endpoint: &GivenEndpoint| {
+        let again = name.find(" (").map_or("", |at| &name[at..]);
+        format!("{}{again}", endpoint.url)
+    };
+    let labels = labels.map(|(name, endpoint)| (name.clone(), label(name, endpoint))).collect();
+    let help = "the endpoint".to_owned();
+    IndexMap::from([(TRANSPORT.to_owned(), FactorSummary { help, levels, reference, labels })])
+}
+
+fn experiment(given: &Given, levels: &[Level]) -> Experiment {
+    let urls: Vec<&str> = given.endpoints.values().map(|endpoint| endpoint.url.as_str()).collect();
+    let mut servers: Vec<&str> = given.endpoints.values().filter_map(|one| one.server.as_deref()).collect();
+    servers.dedup();
+    let to = if let [server] = servers[..] { server.to_owned() } else { SERVER.to_owned() };
+    let factor = Factor {
+        help: "the endpoint".to_owned(),
+        levels: levels.to_vec(),
+        default: levels.to_vec(),
+        reference: levels.first().cloned(),
+        when: None,
+        range: None,
+        labels: IndexMap::new(),
+    };
+    let none = String::new;
+    Experiment {
+        name: NAME.to_owned(),
+        title: urls.join(" and "),
+        question: "Which of these endpoints should a client use?".to_owned(),
+        source: Source::Given,
+        files: BTreeMap::new(),
+        digests: BTreeMap::new(),
+        link: Link { from: DRIVER.to_owned(), to, transport: None, proof: None },
+        factors: IndexMap::from([(TRANSPORT.to_owned(), factor)]),
+        excludes: Vec::new(),
+        services: IndexMap::new(),
+        recipes: IndexMap::new(),
+        load: Load {
+            target: none(),
+            protocol: none(),
+            parameters: IndexMap::new(),
+            connections: none(),
+            threads: none(),
+            reuse: none(),
+            pipeline: none(),
+            requests_per_connection: none(),
+            rate: none(),
+            arrivals: none(),
+            rate_at: Place::Option(none()),
+            arrivals_at: Place::Option(none()),
+            nodelay: none(),
+            driver: Vec::new(),
+        },
+        derive: IndexMap::new(),
+        defaults: Defaults { trial: TRIAL, budget: BUDGET, precision: 0.02, margin: 0.02, blocks: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_load::url::{UrlOptions, parse};
+
+    use super::*;
+
+    fn called(urls: &[&str]) -> Vec<String> {
+        let endpoint = |url: &&str| parse(url, &UrlOptions::default()).unwrap().0;
+        names(&urls.iter().map(endpoint).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_endpoint_is_called_by_what_sets_it_apart() {
+        assert_eq!(called(&["http://127.0.0.1:80/", "unix:/s", "https://127.0.0.1/"]), ["tcp", "unix", "tls"]);
+        assert_eq!(
+            called(&["http://127.0.0.1:80/", "http://127.0.0.1:81/", "unix:/a/b", "http://127.0.0.1:80/x"]),
+            ["tcp 127.0.0.1:80", "tcp 127.0.0.1:81", "unix", "tcp 127.0.0.1:80 (2)"]
+        );
+        assert_eq!(called(&["unix:/a/b", "unix:/a/c"]), ["unix b", "unix c"]);
+    }
+
+    #[test]
+    fn the_first_is_the_reference_of_all_others() {
+        let endpoint = |url: &str| {
+            let (endpoint, protocol) = parse(url, &UrlOptions::default()).unwrap();
+            let spec = lasthop_load::spec::Spec::new(endpoint, protocol);
+            GivenEndpoint { url: url.to_owned(), spec, server: None, differs: Vec::new(), secret: false }
+        };
+        let endpoints = [("tcp", "http://127.0.0.1:80/"), ("unix", "http+unix:/s"), ("tls", "https://127.0.0.1/")];
+        let endpoints = endpoints.map(|(name, url)| (name.to_owned(), endpoint(url)));
+        let given = Given { endpoints: IndexMap::from(endpoints), restart: None, pids: IndexMap::new() };
+        let plan = Plan::of_given(given);
+        let references: Vec<Option<&str>> = plan.cases.iter().map(|case| case.reference.as_deref()).collect();
+        assert_eq!(references, [None, Some("tcp"), Some("tcp")]);
+        assert_eq!(plan.summary().title, "http://127.0.0.1:80/ and http+unix:/s and https://127.0.0.1/");
+        assert!(plan.stacks.len() == 1 && plan.stacks[0].services.is_empty());
+        let settings = plan.settings(crate::settings::Overrides::default()).unwrap();
+        assert_eq!(settings.budget_ns, 30_000_000_000);
+    }
+}

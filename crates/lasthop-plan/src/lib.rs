@@ -1,0 +1,42 @@
+//! PLAN: turns the files of an experiment into cases and a schedule.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `definition` | the files as written |
+//! | [`schema`] | their JSON schemas, made from `definition` |
+//! | `templated` | schemas of tables whose values may be templates |
+//! | `document`, [`diagnostics`] | reading a file so that every error has its place |
+//! | `files` | folders as they were read |
+//! | `validate` | from written to valid |
+//! | [`model`] | the valid types |
+//! | [`catalog`] | finds and loads experiments and recipes |
+//! | [`cases`] | the selected levels, and the cases that follow from them |
+//! | `template`, [`render`] | renders services and load |
+//! | [`pace`] | closed loop, or open loop at a rate |
+//! | [`plan`] | cases, the stacks that they run on, and what differs besides the transport |
+//! | [`settings`] | the settings of a run, from the experiment's defaults and what the run changes |
+//! | [`digest`] | digests by which a resumed run checks that nothing has changed |
+//! | [`given`] | the plan of endpoints that are there already |
+//! | `derive` | the cases that derived quantities follow from |
+//! | [`schedule`] | the order of the cases in each block |
+
+pub mod cases;
+pub mod catalog;
+mod definition;
+mod derive;
+pub mod diagnostics;
+pub mod digest;
+pub mod document;
+mod files;
+pub mod given;
+pub mod model;
+pub mod pace;
+pub mod plan;
+pub mod render;
+pub mod schedule;
+pub mod schema;
+pub mod settings;
+mod shape;
+pub mod template;
+mod templated;
+mod validate;

@@ -1,0 +1,121 @@
+//! How the requests of a load are paced: each after the previous reply (closed loop), or at a rate (open loop).
+
+use std::{collections::BTreeSet, time::Duration};
+
+use lasthop_load::{
+    protocol::{Protocol, echo::Echo},
+    spec::{Address, Endpoint, Model, Reuse, Spec, SpecError},
+};
+use lasthop_model::rate::{CONSTANT, POISSON, Rate, arrivals};
+use minijinja::value::Value;
+
+use super::{
+    diagnostics::Diagnostic,
+    model::{Load, Place},
+    template,
+};
+
+/// With fewer requests per trial than this, on average, a trial may have none.
+pub const LEAST_IN_A_TRIAL: f64 = 10.0;
+
+/// The shortest trial with enough requests at a rate, in whole tens of milliseconds.
+pub fn shortest_trial(rate: f64) -> Duration {
+    Duration::from_millis((LEAST_IN_A_TRIAL / rate * 100.0).ceil() as u64 * 10)
+}
+
+/// A case cannot have its pace: what is wrong, where it was given, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PaceError {
+    #[error("{}", .0.to_string().trim_end())]
+    File(Box<Diagnostic>),
+    #[error("{option}: {message}; {help}")]
+    Option { option: String, message: String, help: &'static str },
+}
+
+/// Advice if a value cannot be read, in a file and on the command line. The message says what is expected.
+const UNREADABLE: [&str; 2] = ["", "choose another"];
+/// Advice if the load cannot have a rate, in a file and on the command line.
+const IMPOSSIBLE: [&str; 2] = [
+    "exclude the combination ([[exclude]]), or set `rate` to 0 there, for a closed loop",
+    "leave such cases out with --only, or do not use --rate",
+];
+
+impl Place {
+    fn error(&self, message: String, [in_file, in_option]: [&'static str; 2]) -> PaceError {
+        match self {
+            Self::File(place) => {
+                let help = Some(in_file.to_owned()).filter(|help| !help.is_empty());
+                PaceError::File(Box::new(place.saying(message, help)))
+            }
+            Self::Option(option) => PaceError::Option { option: option.clone(), message, help: in_option },
+        }
+    }
+}
+
+/// The pace of a case: a closed loop, or an open loop at a rate. The round, not the plan, chooses the seed of random
+/// arrivals.
+/// Errors: the rate or the arrivals cannot be read, or the load cannot have a rate. If the load generator refuses, in
+/// its words.
+pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> {
+    let read = |key: &str, text: &str, place: &Place| {
+        let rendered = template::render(key, text, context);
+        rendered.map_err(|error| place.error(format!("template: {}", error.message), UNREADABLE))
+    };
+    let rate = read("load.rate", &load.rate, &load.rate_at)?.parse::<Rate>();
+    let rate = rate.map_err(|error| load.rate_at.error(error.to_string(), UNREADABLE))?;
+    let text = read("load.arrivals", &load.arrivals, &load.arrivals_at)?;
+    let arrivals = arrivals(&text).ok_or_else(|| {
+        let message = format!("`arrivals` is `{}`, expected {CONSTANT} or {POISSON}", text.trim());
+        load.arrivals_at.error(message, UNREADABLE)
+    })?;
+    let model = rate.model(arrivals);
+    possible(load, model, context)
+        .map_err(|why| load.rate_at.error(format!("a load at {rate} requests/s: {why}"), IMPOSSIBLE))?;
+    Ok(model)
+}
+
+/// Whether the pace depends on more than the levels of a case. Then only the plan, which has addresses, can tell it.
+pub(super) fn needs_addresses<'a>(load: &Load, services: impl IntoIterator<Item = &'a String>) -> bool {
+    let templates = [&load.rate, &load.arrivals, &load.pipeline, &load.requests_per_connection, &load.reuse];
+    let names = templates.into_iter().chain(load.driver.first()).filter_map(|text| template::names(text).ok());
+    let names: BTreeSet<String> = names.flatten().collect();
+    let of = |service: &String| names.iter().any(|name| name.split('.').next() == Some(service));
+    services.into_iter().any(of)
+}
+
+/// Checks that the load can have a rate, if it has one. Other errors in its parts are reported where they are rendered.
+fn possible(load: &Load, model: Model, context: &Value) -> Result<(), String> {
+    if model == Model::Closed {
+        return Ok(());
+    }
+    let text = |text: &str| template::render("load", text, context).ok().map(|text| text.trim().to_owned());
+    if let Some(driver) = load.driver.first().and_then(|word| text(word)).filter(|word| !word.is_empty()) {
+        let program = driver.rsplit('/').next().unwrap_or(&driver);
+        return Err(format!("the driver `{program}` is not lasthop's own, and only that has an open loop"));
+    }
+    let number = |template: &str| text(template).and_then(|text| text.parse().ok()).unwrap_or(1);
+    // Whether there can be a rate does not depend on the server and the protocol.
+    let stand_in = Endpoint { address: Address::Unix("/".into()), tls: None };
+    let spec = Spec {
+        model,
+        pipeline: number(&load.pipeline),
+        requests_per_connection: number(&load.requests_per_connection),
+        reuse: if text(&load.reuse).as_deref() == Some("per-request") { Reuse::PerRequest } else { Reuse::KeepAlive },
+        ..Spec::new(stand_in, Protocol::from(Echo { size: 64 }))
+    };
+    match spec.validate() {
+        Err(error @ (SpecError::Pipeline { .. } | SpecError::Unit { .. })) => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_has_at_least_ten_requests() {
+        assert_eq!(shortest_trial(50.0), Duration::from_millis(200));
+        assert_eq!(shortest_trial(3.0), Duration::from_millis(3340));
+    }
+}

@@ -1,0 +1,932 @@
+//! The plan of a run: its cases, the stacks of services that they run on, and what differs besides the transport.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    time::Duration,
+};
+
+use indexmap::IndexMap;
+use lasthop_load::spec::{Model, OpenLoop, Reuse, Spec, Transport};
+use lasthop_model::{
+    binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
+    container::{Network, RenderedContainer},
+    level::{Level, Levels},
+    quantity::written,
+    rate::arrivals_name,
+    record::{CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, Given, LoadSummary},
+    selection::{DRIVER, OWN_DRIVER, Selection},
+    service::RenderedService,
+};
+use lasthop_tool::tool_of;
+use serde_json::Value;
+use similar::TextDiff;
+
+use super::{
+    cases::{self, Chosen, Excluded, NamedCase, SelectionError},
+    derive::derive,
+    model::{Experiment, Factor, Place, Recipe, Source},
+    pace::{self, LEAST_IN_A_TRIAL},
+    render::{self, RenderError, RenderedCase, Renderer, address_text, url_text},
+    template::TemplateError,
+};
+
+/// What a run will do, decided before any service starts.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub experiment: Experiment,
+    /// Levels of this run.
+    pub factors: IndexMap<String, FactorSummary>,
+    pub cases: Vec<CasePlan>,
+    pub stacks: Vec<Stack>,
+    /// Combinations of the selected levels that are left out.
+    pub excluded: Vec<Excluded>,
+    /// What differs between a case and its reference besides the link.
+    pub differences: Vec<Difference>,
+    /// Quantities that follow from several cases.
+    pub derived: Vec<DerivedPlan>,
+    /// The endpoints that are its cases, if lasthop starts no server.
+    pub given: Option<Given>,
+}
+
+/// The most cases of a run, because all of them take turns in every block.
+const MOST_CASES: u128 = 1000;
+
+/// The services of one or more cases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stack {
+    pub number: usize,
+    /// Transport of the link.
+    pub transport: Transport,
+    /// Levels that its services are rendered with.
+    pub levels: Levels,
+    /// In start order.
+    pub services: IndexMap<String, StackService>,
+}
+
+impl Stack {
+    /// The only one of a run that starts no service.
+    pub(super) fn empty() -> Self {
+        Self { number: 0, transport: Transport::Unix, levels: Levels::new(), services: IndexMap::new() }
+    }
+}
+
+/// What is known about a service before it has an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackService {
+    pub recipe: String,
+    /// Transport that it listens on.
+    pub transport: Transport,
+    /// Its container, if it runs in one.
+    pub container: Option<RenderedContainer>,
+}
+
+/// A run that cannot be planned.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error("case {case}: {cause}")]
+    Render { case: String, cause: RenderError },
+    #[error("{tool} can drive only a closed loop: leave out the rate, or --driver and --cross-check")]
+    ToolAtRate { tool: &'static str },
+    #[error(
+        "this experiment sets its rate by the factor `{factor}`: select levels of that instead of --rate, \
+         for example --only {factor}={level}"
+    )]
+    RateIsFactor { factor: String, level: Level },
+    #[error(
+        "case {case} has {} and its reference {reference} {}: only cases with the same rate can be compared, \
+         so the rate must not depend on the compared factor",
+        pace_text(*.rate), pace_text(*.theirs)
+    )]
+    Rates { case: String, rate: Option<f64>, reference: String, theirs: Option<f64> },
+    #[error(
+        "case {case}: {rate} requests/s make {} in a trial of {}, fewer than {LEAST_IN_A_TRIAL}: use longer trials \
+         (--trial {})",
+        rate * trial.as_secs_f64(), written(*.trial), written(pace::shortest_trial(*.rate))
+    )]
+    ShortTrial { case: String, rate: f64, trial: Duration },
+    #[error(
+        "cannot place driver and services apart: this process may use only {cpus} CPU; use --placement same or free"
+    )]
+    TooFewCpus { cpus: usize },
+    #[error("--placement cannot be used with a driver on another host, which has its own CPUs")]
+    PlacedElsewhere,
+    #[error("{tool} does not speak {protocol}, the protocol of this experiment")]
+    Driver { tool: &'static str, protocol: String },
+    #[error("no case is left with the selected levels{}", reasons(.0))]
+    Nothing(Vec<Excluded>),
+    #[error("the selected levels make up to {0} cases, more than {MOST_CASES}: select fewer with --only factor=level")]
+    TooMany(u128),
+}
+
+fn reasons(excluded: &[Excluded]) -> String {
+    let mut reasons: Vec<&str> = excluded.iter().map(|excluded| excluded.because.as_str()).collect();
+    reasons.dedup();
+    if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) }
+}
+
+fn pace_text(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "a closed loop".to_owned(), |rate| format!("{rate} requests/s"))
+}
+
+impl Plan {
+    /// Plans a run of an experiment.
+    /// Errors: the selection names something that the experiment does not have, no case is left, or a template cannot
+    /// be rendered.
+    pub fn new(mut experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
+        add_drivers(&mut experiment, &selection.drivers);
+        set_pace(&mut experiment, selection)?;
+        let chosen = cases::choose(&experiment, selection)?;
+        let (named, excluded) = named_cases(&experiment, &chosen, selection.aa)?;
+        let mut stacks = Vec::new();
+        let mut plans = Vec::new();
+        let mut portraits = BTreeMap::new();
+        for case in &named {
+            let Portrayed { portrait, load, services } =
+                portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
+            if let Some(tool) = tool_of(&case.levels)
+                && !(tool.speaks)(&load.spec.protocol)
+            {
+                return Err(PlanError::Driver { tool: tool.name, protocol: load.protocol });
+            }
+            if let (Some(tool), Model::Open(_)) = (tool_of(&case.levels), load.spec.model) {
+                return Err(PlanError::ToolAtRate { tool: tool.name });
+            }
+            let stack = stack_for(&mut stacks, case, &portrait, services);
+            plans.push(case_plan(case, stack, &load));
+            portraits.insert(case.id.clone(), portrait);
+        }
+        same_rates(&plans)?;
+        let differences = named.iter().flat_map(|case| differences(case, &portraits)).collect();
+        let stacks = stacks.into_iter().map(|(_, stack)| stack).collect();
+        let factors = summaries(&experiment, &chosen);
+        let derived = if selection.aa { Vec::new() } else { derive(&experiment, &plans)? };
+        Ok(Self { factors, experiment, cases: plans, stacks, excluded, differences, derived, given: None })
+    }
+
+    /// Checks that trials of this length have enough requests in every open loop.
+    /// Errors: [`PlanError::ShortTrial`] for the first case that does not.
+    pub fn check_trial(&self, trial: Duration) -> Result<(), PlanError> {
+        for case in &self.cases {
+            if let Some(rate) = case.load.rate.filter(|rate| rate * trial.as_secs_f64() < LEAST_IN_A_TRIAL) {
+                return Err(PlanError::ShortTrial { case: case.case.clone(), rate, trial });
+            }
+        }
+        Ok(())
+    }
+
+    /// The services of a stack in start order, with the addresses of a round filled in.
+    /// Errors: when a template cannot be rendered, or a service has no binding.
+    pub fn services(&self, stack: &Stack, bindings: &Bindings) -> Result<Vec<RenderedService>, RenderError> {
+        self.renderer(&stack.levels, bindings).services()
+    }
+
+    /// A case with the addresses of a round filled in.
+    /// Errors: when a template cannot be rendered, or a service has no binding.
+    pub fn render(&self, case: &CasePlan, bindings: &Bindings) -> Result<RenderedCase, RenderError> {
+        if let Some(endpoint) = self.given.as_ref().and_then(|given| given.endpoints.get(&case.case)) {
+            return Ok(RenderedCase::of_given(endpoint));
+        }
+        self.renderer(&case.levels, bindings).case()
+    }
+
+    fn renderer<'a>(&'a self, levels: &'a Levels, bindings: &'a Bindings) -> Renderer<'a> {
+        Renderer { experiment: &self.experiment, levels, bindings, symbolic: false }
+    }
+
+    /// The experiment, for the record.
+    pub fn summary(&self) -> ExperimentSummary {
+        let experiment = &self.experiment;
+        let recipes = |name: &String| {
+            let mut recipes: Vec<&str> =
+                self.stacks.iter().filter_map(|stack| Some(&stack.services.get(name)?.recipe[..])).collect();
+            recipes.sort_unstable();
+            recipes.dedup();
+            recipes.join(", ")
+        };
+        ExperimentSummary {
+            name: experiment.name.clone(),
+            title: experiment.title.clone(),
+            question: experiment.question.clone(),
+            source: experiment.source.to_string(),
+            from: experiment.link.from.clone(),
+            to: experiment.link.to.clone(),
+            services: experiment
+                .services
+                .keys()
+                .map(|name| (name.clone(), recipes(name)))
+                .filter(|(_, recipes)| !recipes.is_empty())
+                .collect(),
+        }
+    }
+}
+
+/// The cases of a run, and the combinations left out.
+fn named_cases(
+    experiment: &Experiment,
+    chosen: &Chosen,
+    aa: bool,
+) -> Result<(Vec<NamedCase>, Vec<Excluded>), PlanError> {
+    // Most of them may be excluded, but finding that out takes looking at each.
+    let most = chosen.values().map(|levels| levels.len() as u128).product();
+    if most > MOST_CASES * 10 {
+        return Err(PlanError::TooMany(most));
+    }
+    let (combinations, excluded) = cases::combinations(experiment, chosen)?;
+    if combinations.is_empty() {
+        return Err(PlanError::Nothing(excluded));
+    }
+    if combinations.len() as u128 > MOST_CASES {
+        return Err(PlanError::TooMany(combinations.len() as u128));
+    }
+    let named = cases::name_cases(experiment, chosen, &combinations);
+    Ok((if aa { cases::against_themselves(named) } else { named }, excluded))
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::BuiltIn => f.write_str("built-in"),
+            Self::Folder(path) => path.display().fmt(f),
+            Self::Given => f.write_str("given endpoints"),
+        }
+    }
+}
+
+fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
+    if drivers.is_empty() {
+        return;
+    }
+    let levels: Vec<Level> = drivers.iter().cloned().map(Level::Text).collect();
+    let help = "load generator: lasthop, or a classic tool".to_owned();
+    let default = levels.clone();
+    let factor = Factor { help, default, levels, reference: None, when: None, range: None, labels: IndexMap::new() };
+    experiment.factors.insert(DRIVER.to_owned(), factor);
+}
+
+/// Replaces the experiment's rate by the rate that the run asks for.
+fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), PlanError> {
+    if let Some(rate) = selection.rate {
+        let named = experiment.load.rate.trim().trim_start_matches("{{").trim_end_matches("}}").trim();
+        if let Some((factor, of)) = experiment.factors.get_key_value(named) {
+            return Err(PlanError::RateIsFactor { factor: factor.clone(), level: of.levels[0].clone() });
+        }
+        experiment.load.rate = rate.to_string();
+        experiment.load.rate_at = Place::Option(format!("--rate {rate}"));
+    }
+    if let Some(arrivals) = selection.arrivals {
+        let name = arrivals_name(arrivals);
+        experiment.load.arrivals = name.to_owned();
+        experiment.load.arrivals_at = Place::Option(format!("--arrivals {name}"));
+    }
+    Ok(())
+}
+
+/// Cases are compared by latency at a rate, so the rate must be the same.
+fn same_rates(plans: &[CasePlan]) -> Result<(), PlanError> {
+    for case in plans {
+        let reference = plans.iter().find(|other| Some(&other.case) == case.reference.as_ref());
+        if let Some(reference) = reference.filter(|reference| reference.load.rate != case.load.rate) {
+            let (rate, theirs) = (case.load.rate, reference.load.rate);
+            let (case, reference) = (case.case.clone(), reference.case.clone());
+            return Err(PlanError::Rates { case, rate, reference, theirs });
+        }
+    }
+    Ok(())
+}
+
+fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
+    let mut summaries = IndexMap::new();
+    for (name, levels) in chosen {
+        let Factor { help, reference, labels, .. } = experiment.factors[name].clone();
+        summaries.insert(name.clone(), FactorSummary { help, levels: levels.clone(), reference, labels });
+    }
+    summaries
+}
+
+pub(super) fn case_plan(case: &NamedCase, stack: usize, load: &RenderedCase) -> CasePlan {
+    CasePlan {
+        case: case.id.clone(),
+        levels: case.levels.clone(),
+        transport: case.transport,
+        reference: case.reference.clone(),
+        stack,
+        load: LoadSummary {
+            target: load.target.clone(),
+            protocol: load.protocol.clone(),
+            connections: load.spec.connections,
+            threads: load.spec.threads,
+            reuse: match load.spec.reuse {
+                Reuse::PerRequest => "per-request".to_owned(),
+                Reuse::KeepAlive => "keep-alive".to_owned(),
+            },
+            requests_per_connection: load.spec.requests_per_connection,
+            rate: open_loop(&load.spec).map(|open| open.rate),
+            arrivals: open_loop(&load.spec).map(|open| open.arrivals),
+            bytes: load.spec.protocol.payload(),
+            driver: match (tool_of(&case.levels), &load.driver) {
+                (Some(tool), _) => tool.name.to_owned(),
+                (None, Some(words)) => driver_name(words),
+                (None, None) => OWN_DRIVER.to_owned(),
+            },
+        },
+    }
+}
+
+fn open_loop(spec: &Spec) -> Option<OpenLoop> {
+    match spec.model {
+        Model::Closed => None,
+        Model::Open(open) => Some(open),
+    }
+}
+
+/// Command of a foreign driver without the directories of this run.
+fn driver_name(words: &[String]) -> String {
+    let short = |word: &String| word.rsplit('/').next().unwrap_or(word).to_owned();
+    words.iter().map(short).collect::<Vec<_>>().join(" ")
+}
+
+/// A case's services and load as text by place, with the same symbol wherever the link's endpoint stands.
+type Portrait = BTreeMap<String, String>;
+
+/// Parts of a [`Portrait`] that belong to the load and not to the services.
+const LOAD: &str = "driver: load";
+/// End of the place of what makes a container's path: it belongs to the services and is what is compared.
+const PATH_PART: &str = ": container path";
+/// End of the place that says of a service that it holds others in its container.
+const HOLDER: &str = ": holds others: container path";
+/// Only where the transport is TCP: on a Unix socket the option means nothing.
+const NODELAY: &str = "driver: nodelay";
+
+/// A case as far as it is known before anything has an address.
+struct Portrayed {
+    portrait: Portrait,
+    load: RenderedCase,
+    services: IndexMap<String, StackService>,
+}
+
+fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, RenderError> {
+    let bindings = placeholders(experiment, &case.levels)?;
+    let renderer = Renderer { experiment, levels: &case.levels, bindings: &bindings, symbolic: true };
+    let mut portrait = Portrait::new();
+    let services = renderer.services()?;
+    for service in &services {
+        draw_service(service, &mut portrait);
+    }
+    let containers = renderer.containers()?;
+    if case.transport.is_unix() {
+        render::container::check_volumes(&experiment.link.from, &experiment.link.to, &containers)?;
+    }
+    draw_containers(&containers, &mut portrait);
+    let load = renderer.case()?;
+    portrait.insert(LOAD.to_owned(), draw_load(&load));
+    if !case.transport.is_unix() {
+        portrait.insert(NODELAY.to_owned(), format!("{}\n", load.spec.socket.nodelay));
+    }
+    let servers = bindings.services.values().filter(|server| service_of(&server.name) == experiment.link.to);
+    let mut forms = Vec::new();
+    for server in servers {
+        for (name, service) in &experiment.services {
+            forms.push(address_text(&renderer.recipe(name, service)?.connect, &server.address)?);
+        }
+        forms.extend(link_forms(server));
+    }
+    // The longest first: one form may be a part of another.
+    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    for text in portrait.values_mut() {
+        for form in &forms {
+            *text = text.replace(form, "@link@");
+        }
+    }
+    let described = |service: RenderedService| {
+        let RenderedService { name, recipe, .. } = service;
+        let container = containers.get(service_of(&name)).cloned().flatten();
+        let transport = bindings.services[&name].transport;
+        (name, StackService { recipe, transport, container })
+    };
+    Ok(Portrayed { portrait, load, services: services.into_iter().map(described).collect() })
+}
+
+fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
+    let name = &service.name;
+    portrait.insert(format!("{name}: command"), lines(&service.command));
+    for (at, words) in service.prepare.iter().enumerate() {
+        portrait.insert(format!("{name}: preparation {}", at + 1), lines(words));
+    }
+    for (key, value) in &service.environment {
+        portrait.insert(format!("{name}: environment {key}"), format!("{value}\n"));
+    }
+    for (path, content) in &service.files {
+        portrait.insert(format!("{name}: {}", path.display()), String::from_utf8_lossy(content).into_owned());
+    }
+}
+
+/// What a path is made of stands apart from what the comparison must keep equal.
+fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, portrait: &mut Portrait) {
+    for (name, container) in containers {
+        let Some(container) = container else { continue };
+        let RenderedContainer { network, publish, volume, sysctls, .. } = container;
+        portrait.insert(format!("{name}{PATH_PART}"), format!("{network:?} {publish:?} {volume:?} {sysctls:?}"));
+        // What holds others is a part of their path, and its limits are theirs.
+        let holder = match network {
+            Network::Inside(holder) => {
+                portrait.insert(format!("{holder}{HOLDER}"), String::new());
+                containers.get(holder).and_then(Option::as_ref)
+            }
+            _ => Some(container),
+        };
+        if let Some(limits) = holder.and_then(RenderedContainer::limits) {
+            portrait.insert(format!("{name}: container limits"), limits);
+        }
+    }
+}
+
+fn lines(words: &[String]) -> String {
+    words.iter().map(|word| format!("{word}\n")).collect()
+}
+
+/// The load without what belongs to the transport: the endpoint and the option of TCP.
+fn draw_load(load: &RenderedCase) -> String {
+    let mut spec = serde_json::to_value(&load.spec).expect("a specification is plain data");
+    spec.as_object_mut().and_then(|fields| fields.shift_remove("endpoint"));
+    spec.pointer_mut("/socket").and_then(Value::as_object_mut).and_then(|socket| socket.shift_remove("nodelay"));
+    let text = serde_json::to_string_pretty(&spec).expect("a JSON value is printable");
+    format!("{text}\n{}", lines(load.driver.as_deref().unwrap_or_default()))
+}
+
+/// Every way in which a configuration names the link's endpoint, the longest first.
+fn link_forms(binding: &ServiceBinding) -> Vec<String> {
+    let address = binding.address.to_string();
+    let url = url_text(binding.transport, &binding.address);
+    vec![url, format!("http://{address}"), address, binding.address.bare()]
+}
+
+/// Bindings that no run has, the same for every case but for the link's address.
+fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, RenderError> {
+    let none = Bindings {
+        round: 0,
+        stack: 0,
+        services: IndexMap::new(),
+        account: account(),
+        secret: "@secret@".to_owned(),
+        cpus: Vec::new(),
+    };
+    let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
+    let mut services = IndexMap::new();
+    let mut next = 60001_u16;
+    for (name, service) in &experiment.services {
+        let recipe = renderer.recipe(name, service)?;
+        let transport = service.listen.map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
+        let count = renderer.count(name, service)?;
+        for index in 0..count {
+            let server = server_name(name, index);
+            services.insert(server.clone(), placeholder(&server, recipe, transport, next + index as u16));
+        }
+        // A service that a case does without keeps its place: the others are to look the same.
+        next += count.max(1) as u16;
+    }
+    Ok(Bindings { services, ..none })
+}
+
+fn account() -> Account {
+    Account { user: "@user@".to_owned(), group: "@group@".to_owned(), is_root: false, ids: (0, 0) }
+}
+
+fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> ServiceBinding {
+    let runtime = PathBuf::from("/@run@").join(name);
+    let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
+    // The name ends in what no name has: it stands in texts, and `app` is not to be found in `app-2`.
+    let address = transport.address().at(runtime.join(file.unwrap_or(SOCKET)), format!("@run@-{name}@"), port);
+    let file = |name: &str| PathBuf::from("/@run@/tls").join(name);
+    let tls = transport.is_tls().then(|| TlsFiles {
+        authority: file("authority.pem"),
+        certificate: file("certificate.pem"),
+        key: file("key.pem"),
+    });
+    ServiceBinding {
+        name: name.to_owned(),
+        directory: PathBuf::from("/@record@").join(name),
+        record: PathBuf::from("/@record@").join(name),
+        account: None,
+        needed: Vec::new(),
+        cache: PathBuf::from("/@cache@").join(&recipe.name),
+        runtime,
+        transport,
+        listen: address.clone(),
+        address,
+        tls,
+        program: PathBuf::from("/@program@").join(&recipe.name),
+        spare_port: port + 1000,
+    }
+}
+
+/// The stack whose services are the same, or a new one. The second names of cases have stacks of their own.
+fn stack_for(
+    stacks: &mut Vec<((bool, Portrait), Stack)>,
+    case: &NamedCase,
+    portrait: &Portrait,
+    services: IndexMap<String, StackService>,
+) -> usize {
+    let mut portrait = portrait.clone();
+    portrait.remove(LOAD);
+    portrait.remove(NODELAY);
+    let same = |((again, other), stack): &&((bool, Portrait), Stack)| {
+        *again == case.again && stack.transport == case.transport && *other == portrait
+    };
+    if let Some((_, stack)) = stacks.iter().find(same) {
+        return stack.number;
+    }
+    let number = stacks.len();
+    let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services };
+    stacks.push(((case.again, portrait), stack));
+    number
+}
+
+fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<Difference> {
+    let Some(reference) = &case.reference else { return Vec::new() };
+    let (ours, theirs) = (&portraits[&case.id], &portraits[reference]);
+    let both = |place: &str| ours.contains_key(place) && theirs.contains_key(place);
+    let mut places: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let holders: Vec<String> =
+        places.iter().filter_map(|place| Some(format!("{}: ", place.strip_suffix(HOLDER)?))).collect();
+    places.retain(|place| !place.ends_with(PATH_PART) && (*place != NODELAY || both(place)));
+    places.retain(|place| !holders.iter().any(|holder| place.starts_with(holder)));
+    let text = |portrait: &Portrait, place: &String| portrait.get(place).cloned().unwrap_or_default();
+    let differ = |place: &String| {
+        let (old, new) = (text(theirs, place), text(ours, place));
+        (old != new).then(|| Difference {
+            case: case.id.clone(),
+            reference: reference.clone(),
+            place: place.clone(),
+            diff: TextDiff::from_lines(&old, &new).unified_diff().header(reference, &case.id).to_string(),
+        })
+    };
+    places.into_iter().filter_map(differ).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_load::spec::Arrivals;
+    use lasthop_model::record::Derivation;
+
+    use super::*;
+    use crate::{catalog::Catalog, model::ConfigFile};
+
+    fn selection(only: &[&str], set: &[&str]) -> Selection {
+        let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        Selection { only: parse(only), set: parse(set), ..Selection::default() }
+    }
+
+    fn plan(name: &str, selection: &Selection) -> Plan {
+        Plan::new(Catalog::default().load(name).unwrap(), selection).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn ids(plan: &Plan) -> Vec<&str> {
+        plan.cases.iter().map(|case| case.case.as_str()).collect()
+    }
+
+    fn references(plan: &Plan) -> Vec<Option<&str>> {
+        plan.cases.iter().map(|case| case.reference.as_deref()).collect()
+    }
+
+    #[test]
+    fn connections_share_a_stack() {
+        let plan = plan("nginx-gunicorn", &Selection::default());
+        let expected = ["unix/connections=1", "unix/connections=10", "tcp/connections=1", "tcp/connections=10"];
+        assert_eq!(ids(&plan), expected);
+        assert_eq!(references(&plan), [Some(expected[2]), Some(expected[3]), None, None]);
+        assert_eq!(plan.cases.iter().map(|case| case.stack).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert_eq!(plan.stacks.len(), 2);
+        assert_eq!(plan.stacks[0].services["gunicorn"].transport, Transport::Unix);
+        assert_eq!(plan.stacks[0].services["nginx"].transport, Transport::Tcp);
+        assert_eq!(plan.stacks[0].services.keys().collect::<Vec<_>>(), ["gunicorn", "nginx"]);
+        assert_eq!(plan.differences, []);
+        assert_eq!(plan.cases[1].load.connections, 10);
+        assert_eq!(plan.cases[1].load.bytes, Some(12));
+    }
+
+    #[test]
+    fn several_servers_of_a_service_each_have_an_address() {
+        let plan = plan("nginx-thin", &selection(&["backends=4", "http=1.1"], &[]));
+        assert_eq!(plan.differences, []);
+        let names: Vec<&String> = plan.stacks[0].services.keys().collect();
+        assert_eq!(names, ["thin", "thin-2", "thin-3", "thin-4", "nginx"]);
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let services = plan.services(&plan.stacks[0], &bindings).unwrap();
+        assert!(services[3].command.contains(&"/@run@/thin-4/socket".to_owned()), "{:?}", services[3].command);
+        let configuration = String::from_utf8_lossy(&services[4].files[0].1).into_owned();
+        let upstreams: Vec<&str> = configuration.lines().filter(|line| line.contains(" max_fails=0;")).collect();
+        assert_eq!(upstreams.len(), 4, "{configuration}");
+        assert!(upstreams[1].contains("unix:/@run@/thin-2/socket"), "{upstreams:?}");
+    }
+
+    #[test]
+    fn whom_the_driver_talks_to_may_depend_on_the_case() {
+        let plan = plan("containers", &selection(&["path=bridge,no-container-unix", "front=none,haproxy"], &[]));
+        assert_eq!(plan.differences, []);
+        let targets: Vec<(&str, &str)> =
+            plan.cases.iter().map(|case| (case.case.as_str(), case.load.target.as_str())).collect();
+        let expected = [
+            ("bridge/front=none", "nginx"),
+            ("bridge/front=haproxy", "haproxy"),
+            ("no-container-unix/front=none", "nginx"),
+            ("no-container-unix/front=haproxy", "haproxy"),
+        ];
+        assert_eq!(targets, expected);
+        assert!(!plan.stacks[0].services.contains_key("haproxy"));
+        let front = &plan.stacks[1].services["haproxy"];
+        assert_eq!(front.container.as_ref().unwrap().network, Network::Bridge);
+        assert!(plan.stacks[3].services["haproxy"].container.is_none(), "it is where nginx is");
+        let bindings = placeholders(&plan.experiment, &plan.stacks[1].levels).unwrap();
+        let load = plan.render(&plan.cases[1], &bindings).unwrap();
+        assert_eq!(load.spec.endpoint, bindings.services["haproxy"].endpoint());
+    }
+
+    #[test]
+    fn a_count_is_a_small_whole_number() {
+        let mut experiment = Catalog::default().load("nginx-thin").unwrap();
+        experiment.services["thin"].count = "{{ 65 }}".to_owned();
+        let error = Plan::new(experiment, &Selection::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("service thin: `count` renders to `65`, expected a whole number from 0 to 64"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_server_that_names_its_socket_itself_gets_that_name() {
+        let plan = plan("postgres", &selection(&["work=query", "transport=unix"], &[]));
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let path = bindings.services["postgres"].address.path().unwrap();
+        assert!(path.ends_with(".s.PGSQL.5432"), "{}", path.display());
+    }
+
+    #[test]
+    fn quantities_follow_from_the_cases_that_they_name() {
+        let plan = plan("postgres", &selection(&["transport=unix,tcp"], &["rows=5,30,10", "auth=trust,password-md5"]));
+        let of = |quantity: &str| -> Vec<Derivation> {
+            plan.derived.iter().filter(|one| one.quantity == quantity).map(|one| one.from.clone()).collect()
+        };
+        let difference = |of: &str, minus: &str| Derivation::Difference { of: of.into(), minus: minus.into() };
+        assert_eq!(
+            of("handshake"),
+            ["unix", "tcp"].map(|t| difference(&format!("{t}/work=connect/auth=trust"), &format!("{t}/work=query")))
+        );
+        let md5 = |t: &str| {
+            let case = |auth| format!("{t}/work=connect/auth={auth}");
+            difference(&case("password-md5"), &case("trust"))
+        };
+        assert_eq!(of("authentication"), ["unix", "tcp"].map(md5));
+        let points = |t: &str| [5, 10, 30].map(|n| (f64::from(n), format!("{t}/work=rows/rows={n}"))).to_vec();
+        assert_eq!(of("row"), ["unix", "tcp"].map(|t| Derivation::Slope { per: "rows".into(), points: points(t) }));
+    }
+
+    #[test]
+    fn a_quantity_whose_cases_were_not_chosen_is_left_out() {
+        let derived = |only: &[&str], set: &[&str]| -> Vec<String> {
+            plan("postgres", &selection(only, set)).derived.into_iter().map(|one| one.quantity).collect()
+        };
+        assert_eq!(derived(&["work=query"], &[]), [""; 0]);
+        assert_eq!(derived(&["work=rows", "transport=tcp"], &["rows=7"]), [""; 0]);
+        assert_eq!(derived(&["work=connect", "transport=tcp"], &[]), ["authentication"]);
+    }
+
+    #[test]
+    fn a_crossover_is_of_cases_that_are_compared() {
+        let plan = plan("file-transfer", &Selection::default());
+        let crossovers = plan.derived.iter().filter(|one| one.quantity == "crossover");
+        let [only] = &crossovers.collect::<Vec<_>>()[..] else { panic!("{:?}", plan.derived) };
+        let Derivation::Crossover { points, .. } = &only.from else { panic!("{only:?}") };
+        assert_eq!(points[0], (1024.0, "unix/size=1024".to_owned()));
+    }
+
+    #[test]
+    fn the_default_of_sockets() {
+        let plan = plan("sockets", &Selection::default());
+        assert_eq!(plan.cases.len(), 9);
+        assert!(ids(&plan).contains(&"tls/pattern=stream"));
+        assert_eq!(plan.stacks.len(), 9);
+        assert_eq!(plan.differences, []);
+        assert!(plan.cases.iter().filter(|case| case.reference.is_none()).all(|case| case.transport == Transport::Tcp));
+    }
+
+    #[test]
+    fn every_transport_of_sockets_differs_in_the_link_only() {
+        let set = ["transport=unix,abstract,tcp,tcp6,tls,tls-unix", "size=64,1024,16384,65536,1048576"];
+        let plan = plan("sockets", &selection(&["pattern=echo"], &set));
+        assert_eq!(plan.cases.len(), 30);
+        assert_eq!(plan.stacks.len(), 6);
+        assert_eq!(plan.differences, []);
+    }
+
+    /// Names of abstract sockets have no slash after which one ends.
+    #[test]
+    fn several_servers_on_abstract_sockets_differ_in_the_link_only() {
+        let mut experiment = Catalog::default().load("sockets").unwrap();
+        let server = &mut experiment.services["server"];
+        server.count = "2".to_owned();
+        let peers = "{% for peer in server.all %}{{ peer }} {{ peer.url }}\n{% endfor %}".to_owned();
+        server.config.insert("peers".into(), ConfigFile { text: peers, source: "peers".to_owned() });
+        let chosen = selection(&["pattern=echo"], &["transport=unix,abstract,tcp"]);
+        assert_eq!(Plan::new(experiment, &chosen).unwrap().differences, []);
+    }
+
+    #[test]
+    fn a_factor_of_tcp_neither_removes_nor_multiplies_unix() {
+        let plan = plan("sockets", &selection(&["pattern=echo", "transport=unix,tcp"], &["nodelay=true,false"]));
+        assert_eq!(ids(&plan), ["unix", "tcp/nodelay=true", "tcp/nodelay=false"]);
+        assert_eq!(references(&plan), [Some("tcp/nodelay=true"), None, None]);
+        assert_eq!(plan.differences, []);
+    }
+
+    #[test]
+    fn python_drives_itself_and_says_what_it_cannot() {
+        let plan = plan("sockets", &selection(&["implementation=python"], &[]));
+        assert_eq!(ids(&plan), ["unix/pattern=hello", "unix/pattern=echo", "tcp/pattern=hello", "tcp/pattern=echo"]);
+        assert_eq!(plan.cases[0].load.driver, "python3 -E -s client.py");
+        assert_eq!(plan.excluded.len(), 5);
+        assert!(plan.excluded.iter().all(|excluded| !excluded.because.is_empty()));
+        assert_eq!(plan.stacks[0].services["server"].recipe, "python-sockets");
+        assert_eq!(plan.differences, []);
+    }
+
+    #[test]
+    fn without_the_reference_the_first_chosen_transport_takes_its_place() {
+        let plan = plan("sockets", &selection(&["pattern=echo"], &["transport=tls,unix"]));
+        assert_eq!(ids(&plan), ["tls", "unix"]);
+        assert_eq!(references(&plan), [None, Some("tls")]);
+    }
+
+    #[test]
+    fn a_case_against_itself_has_two_stacks() {
+        let plan = plan("nginx-gunicorn", &Selection { aa: true, ..Selection::default() });
+        let expected =
+            ["tcp/connections=1", "tcp-again/connections=1", "tcp/connections=10", "tcp-again/connections=10"];
+        assert_eq!(ids(&plan), expected);
+        assert_eq!(references(&plan), [None, Some(expected[0]), None, Some(expected[2])]);
+        let stacks: Vec<usize> = plan.cases.iter().map(|case| case.stack).collect();
+        assert_ne!(stacks[0], stacks[1]);
+        assert_eq!((stacks[0], stacks[1]), (stacks[2], stacks[3]));
+    }
+
+    #[test]
+    fn levels_outside_the_list_need_a_range() {
+        let plan = plan("nginx-gunicorn", &selection(&[], &["connections=3"]));
+        assert_eq!(ids(&plan), ["unix", "tcp"]);
+        let error = |only: &[&str], set: &[&str]| {
+            let experiment = Catalog::default().load("nginx-gunicorn").unwrap();
+            Plan::new(experiment, &selection(only, set)).unwrap_err().to_string()
+        };
+        assert!(error(&["connections=3"], &[]).contains("any whole number from 1 to 1000"));
+        assert!(error(&[], &["connections=0"]).contains("no level `0`"));
+        assert_eq!(error(&["transprot=tcp"], &[]), "there is no factor `transprot`; did you mean `transport`?");
+        assert_eq!(error(&["transport=tpc"], &[]), "factor `transport` has no level `tpc`; did you mean `tcp`?");
+        assert_eq!(error(&["transport=tcp"], &["transport=unix"]), "factor `transport` is selected twice");
+        assert!("transport".parse::<lasthop_model::selection::Choice>().is_err());
+        assert!("transport=a,,b".parse::<lasthop_model::selection::Choice>().is_err());
+    }
+
+    /// An experiment whose proxy configuration is `template`.
+    fn with_proxy_configuration(template: &str) -> Plan {
+        let mut experiment = Catalog::default().load("nginx-gunicorn").unwrap();
+        let nginx = experiment.services.get_mut("nginx").unwrap();
+        nginx.config.get_mut(std::path::Path::new("nginx.conf")).unwrap().text = template.to_owned();
+        Plan::new(experiment, &selection(&[], &["connections=1"])).unwrap()
+    }
+
+    #[test]
+    fn a_template_that_branches_on_the_transport_is_reported() {
+        let plan = with_proxy_configuration(
+            "server {{ gunicorn.address }};\n{% if transport == 'unix' %}\nfast;\n{% endif %}",
+        );
+        let [difference] = &plan.differences[..] else { panic!("{:?}", plan.differences) };
+        assert_eq!((&difference.case[..], &difference.reference[..]), ("unix", "tcp"));
+        assert_eq!(difference.place, "nginx: nginx.conf");
+        assert_eq!(difference.diff, "--- tcp\n+++ unix\n@@ -1 +1,2 @@\n server @link@;\n+fast;\n");
+    }
+
+    #[test]
+    fn a_branch_on_what_only_one_transport_has_is_reported_too() {
+        let plan = with_proxy_configuration("{% if gunicorn.port %}keepalive 32;{% endif %}{{ gunicorn.url }}\n");
+        assert_eq!(plan.differences.len(), 1);
+        assert!(plan.differences[0].diff.contains("-keepalive 32;@link@"), "{}", plan.differences[0].diff);
+    }
+
+    #[test]
+    fn every_form_of_the_link_is_the_same_symbol() {
+        let text = "{{ gunicorn.address }} http://{{ gunicorn.address }}/ {{ gunicorn.url }} {{ gunicorn }}\n";
+        assert_eq!(with_proxy_configuration(text).differences, []);
+    }
+
+    #[test]
+    fn a_load_that_depends_on_the_transport_is_reported() {
+        let mut experiment = Catalog::default().load("nginx-gunicorn").unwrap();
+        experiment.load.connections = "{{ 2 if transport == 'unix' else connections }}".to_owned();
+        let plan = Plan::new(experiment, &selection(&[], &["connections=1"])).unwrap();
+        assert_eq!(plan.differences[0].place, LOAD);
+    }
+
+    fn at(rate: &str) -> Selection {
+        Selection { rate: Some(rate.parse().unwrap()), ..selection(&["pattern=echo", "transport=unix,tcp"], &[]) }
+    }
+
+    #[test]
+    fn a_rate_is_that_of_every_case() {
+        let planned = plan("sockets", &Selection { arrivals: Some(Arrivals::Poisson), ..at("2000") });
+        assert_eq!(planned.differences, []);
+        let bindings = placeholders(&planned.experiment, &planned.stacks[0].levels).unwrap();
+        for case in &planned.cases {
+            assert_eq!((case.load.rate, case.load.arrivals), (Some(2000.0), Some(Arrivals::Poisson)));
+        }
+        let load = planned.render(&planned.cases[0], &bindings).unwrap();
+        assert_eq!(load.spec.model, Model::Open(OpenLoop { rate: 2000.0, arrivals: Arrivals::Poisson, seed: 0 }));
+        let closed = plan("sockets", &at("0"));
+        assert_eq!((closed.cases[0].load.rate, closed.cases[0].load.arrivals), (None, None));
+        assert!(planned.check_trial(Duration::from_millis(5)).is_ok());
+        let error = planned.check_trial(Duration::from_millis(4)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "case unix: 2000 requests/s make 8 in a trial of 4ms, fewer than 10: use longer trials (--trial 10ms)"
+        );
+        assert!(planned.check_trial(Duration::from_millis(10)).is_ok());
+        assert!(closed.check_trial(Duration::from_nanos(1)).is_ok());
+    }
+
+    #[test]
+    fn a_rate_may_be_a_factor() {
+        let with_rates = |rate: &str| {
+            let mut experiment = Catalog::default().load("sockets").unwrap();
+            let levels = vec![Level::Int(500), Level::Int(2000)];
+            let factor = Factor {
+                help: "requests per second".to_owned(),
+                default: levels.clone(),
+                levels,
+                reference: None,
+                when: None,
+                range: None,
+                labels: IndexMap::new(),
+            };
+            experiment.factors.insert("rate".to_owned(), factor);
+            experiment.load.rate = rate.to_owned();
+            experiment
+        };
+        let chosen = selection(&["pattern=echo", "transport=unix,tcp"], &[]);
+        let plan = Plan::new(with_rates("{{ rate }}"), &chosen).unwrap();
+        assert_eq!(ids(&plan), ["unix/rate=500", "unix/rate=2000", "tcp/rate=500", "tcp/rate=2000"]);
+        assert_eq!(plan.cases[1].load.rate, Some(2000.0));
+        assert_eq!(plan.stacks.len(), 2, "a rate is a matter of the driver");
+        let error = Plan::new(with_rates("{{ rate }}"), &at("100")).unwrap_err().to_string();
+        assert!(error.contains("the factor `rate`") && error.contains("--only rate=500"), "{error}");
+        let unfair = "{{ rate if transport == 'unix' else rate * 2 }}";
+        let error = Plan::new(with_rates(unfair), &chosen).unwrap_err().to_string();
+        assert!(
+            error.starts_with("case unix/rate=500 has 500 requests/s and its reference tcp/rate=500 1000 requests/s"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn who_cannot_keep_a_rate_says_so() {
+        let error = |name: &str, selection: Selection| {
+            Plan::new(Catalog::default().load(name).unwrap(), &selection).unwrap_err().to_string()
+        };
+        let rate = Some("2000".parse().unwrap());
+        let python = Selection { rate, ..selection(&["implementation=python"], &[]) };
+        assert!(error("sockets", python).contains("the driver `python3` is not lasthop's own, and only that has"));
+        let pipelined = Selection { rate, ..selection(&[], &["pipeline=16"]) };
+        assert_eq!(
+            error("redis", pipelined),
+            "case unix/command=GET: --rate 2000: a load at 2000 requests/s: 16 requests in a pipeline: an open loop releases \
+             requests one by one; leave such cases out with --only, or do not use --rate"
+        );
+        let unit = Selection { rate, ..selection(&["work=queries"], &["queries=5"]) };
+        assert!(
+            error("postgres", unit)
+                .contains("5 requests for each connection: an open loop releases requests one by one")
+        );
+        let wrk = Selection { rate, drivers: vec!["wrk".to_owned()], ..Selection::default() };
+        assert!(error("nginx-gunicorn", wrk).starts_with("wrk can drive only a closed loop"));
+    }
+
+    #[test]
+    fn services_are_filled_in() {
+        let plan = plan("nginx-gunicorn", &Selection::default());
+        let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
+        let services = plan.services(&plan.stacks[0], &bindings).unwrap();
+        let [gunicorn, nginx] = &services[..] else { panic!("{services:?}") };
+        assert!(gunicorn.command.windows(2).any(|pair| pair == ["--bind", "unix:/@run@/gunicorn/socket"]));
+        assert!(gunicorn.files.iter().any(|(path, _)| path == std::path::Path::new("app/application.py")));
+        let (_, configuration) = &nginx.files[0];
+        let configuration = String::from_utf8_lossy(configuration);
+        assert!(configuration.contains("server unix:/@run@/gunicorn/socket max_fails=0;"), "{configuration}");
+        assert!(configuration.contains("listen 127.0.0.1:60002 backlog=1024;"), "{configuration}");
+        assert!(!configuration.contains("user "), "{configuration}");
+        let load = plan.render(&plan.cases[0], &bindings).unwrap();
+        assert_eq!(load.spec.endpoint, bindings.services["nginx"].endpoint());
+        assert_eq!(load.proof.unwrap().reuse, Reuse::PerRequest);
+    }
+}

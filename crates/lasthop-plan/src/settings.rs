@@ -1,0 +1,154 @@
+//! The settings of a run: what the experiment says, unless the run says otherwise.
+
+use std::{
+    hash::{BuildHasher, Hasher},
+    time::Duration,
+};
+
+use lasthop_model::{
+    driver::{DriverAt, ToolChoice},
+    quantity::{duration, share},
+    record::{Placement, Settings},
+};
+use lasthop_system::cpus;
+
+use super::{
+    model::Defaults,
+    plan::{Plan, PlanError},
+};
+
+/// Shorter trials settle no sooner.
+const LEAST_WARM_UP: Duration = Duration::from_millis(10);
+
+/// What a run does differently from its experiment's defaults. These are options of `lasthop run`.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Duration and precision")]
+pub struct Overrides {
+    /// Stop once every interval is this narrow: half its width, as a share of the ratio
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
+    pub precision: Option<f64>,
+    /// Time for the whole run, including the starts of services (`60s`, `5m`)
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub budget: Option<Duration>,
+    /// Treat cases that differ by less than this share as equivalent
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
+    pub margin: Option<f64>,
+    /// Length of one trial
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub trial: Option<Duration>,
+    /// Length of the warm-up before each trial [default: a tenth of the trial, at least 10 ms]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub warm_up: Option<Duration>,
+    /// Blocks per round; services restart after each round [default: chosen by what a start costs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub blocks: Option<u32>,
+    /// Seed for the order of cases and for the bootstrap [default: random, and recorded]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Skip the calibration of the load generator against a server that does nothing
+    #[arg(long)]
+    pub no_headroom: bool,
+    /// Stop after this many rounds; each round starts all services afresh
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: Option<u32>,
+    /// CPUs that the driver and the services may use
+    #[arg(long, value_enum, default_value_t)]
+    pub placement: PlacementChoice,
+    #[arg(skip)]
+    pub aa: bool,
+    #[arg(skip)]
+    pub driver_at: Option<DriverAt>,
+    #[arg(skip)]
+    pub tools: Vec<ToolChoice>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PlacementChoice {
+    /// Apart if there is a CPU for each process of the case, otherwise free
+    // With fewer CPUs, services would have to share some that the scheduler would spread.
+    #[default]
+    Auto,
+    /// The driver on its own CPU, the services on the others
+    Apart,
+    /// Driver and services on one CPU
+    Same,
+    /// Any CPU, as the scheduler decides
+    Free,
+}
+
+impl Plan {
+    /// Errors: [`PlanError::ShortTrial`] if trials are too short for a rate; [`PlanError::TooFewCpus`] or
+    /// [`PlanError::PlacedElsewhere`] if the processes cannot be placed as asked.
+    pub fn settings(&self, overrides: Overrides) -> Result<Settings, PlanError> {
+        let Defaults { trial, budget, precision, margin, blocks } = self.experiment.defaults;
+        let trial = overrides.trial.unwrap_or(trial);
+        self.check_trial(trial)?;
+        let services = self.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
+        let placement = match (&overrides.driver_at, overrides.placement) {
+            // The driver uses that host's CPUs, so the services may have all of this machine's.
+            (Some(DriverAt::Host(_)), PlacementChoice::Auto) => Placement::Free,
+            (Some(DriverAt::Host(_)), PlacementChoice::Apart | PlacementChoice::Same) => {
+                return Err(PlanError::PlacedElsewhere);
+            }
+            (_, choice) => place(choice, &cpus::allowed(), services)?,
+        };
+        // Long enough for caches and the scheduler to settle after another case's turn.
+        let warm_up = overrides.warm_up.unwrap_or((trial / 10).max(LEAST_WARM_UP));
+        Ok(Settings {
+            seed: overrides.seed.unwrap_or_else(random_seed),
+            precision: overrides.precision.unwrap_or(precision),
+            budget_ns: overrides.budget.unwrap_or(budget).as_nanos() as u64,
+            margin: overrides.margin.unwrap_or(margin),
+            trial_ns: trial.as_nanos() as u64,
+            warm_up_ns: warm_up.as_nanos() as u64,
+            blocks: overrides.blocks.or(blocks),
+            aa: overrides.aa,
+            placement,
+            headroom: !overrides.no_headroom,
+            rounds: overrides.rounds,
+            tools: overrides.tools,
+            driver_at: overrides.driver_at,
+        })
+    }
+}
+
+/// Chooses the CPUs of the driver and of `services` services per case among those that this process may use.
+///
+/// Placement affects the ratio itself (two processes on one core wake each other without an interrupt between cores),
+/// so it is chosen once per run, is the same for every case, and is recorded.
+fn place(choice: PlacementChoice, allowed: &[u32], services: usize) -> Result<Placement, PlanError> {
+    let (last, others) = allowed.split_last().expect("a running process is allowed at least one CPU");
+    match choice {
+        PlacementChoice::Apart if others.is_empty() => Err(PlanError::TooFewCpus { cpus: allowed.len() }),
+        PlacementChoice::Auto if others.len() < services.max(1) => Ok(Placement::Free),
+        PlacementChoice::Auto | PlacementChoice::Apart => {
+            Ok(Placement::Apart { driver: vec![*last], services: others.to_vec() })
+        }
+        PlacementChoice::Same => Ok(Placement::Same { cpu: allowed[0] }),
+        PlacementChoice::Free => Ok(Placement::Free),
+    }
+}
+
+/// Any number will do, as long as it is recorded. Short ones are easier to type again.
+fn random_seed() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish() % 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_places_apart_only_where_each_process_has_a_cpu() {
+        let auto = |allowed: &[u32], services| place(PlacementChoice::Auto, allowed, services).unwrap();
+        assert_eq!(auto(&[0, 1], 1), Placement::Apart { driver: vec![1], services: vec![0] });
+        assert_eq!(auto(&[0, 1], 2), Placement::Free);
+        assert_eq!(auto(&[0, 2, 4, 6], 2), Placement::Apart { driver: vec![6], services: vec![0, 2, 4] });
+    }
+
+    #[test]
+    fn apart_needs_two_cpus() {
+        assert!(place(PlacementChoice::Apart, &[3], 1).unwrap_err().to_string().contains("--placement"));
+        assert_eq!(place(PlacementChoice::Same, &[3], 1).unwrap(), Placement::Same { cpu: 3 });
+    }
+}

@@ -1,0 +1,224 @@
+//! A file that is being checked, with everything that is wrong with it.
+
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use lasthop_model::{program::Packages, quantity, service::stays_inside};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::scope::{Scope, place_of};
+use crate::{
+    definition::{DurationText, PackagesFile, PercentText},
+    diagnostics::{Diagnostic, Diagnostics, suggest},
+    document::Document,
+    files::{Files, shown},
+    model::ConfigFile,
+    shape::join,
+    template,
+};
+
+/// A file under check, and the errors found in it and in its templates.
+pub struct Checker<'a> {
+    pub document: Document,
+    /// The folder, by the name that the user knows.
+    pub folder: &'a str,
+    pub files: &'a Files,
+    pub found: Diagnostics,
+    /// Names that templates and expressions use, or probably meant.
+    pub used: Vec<String>,
+    /// Whether a template could not be read, so that the names it uses are unknown.
+    pub unreadable: bool,
+}
+
+/// Reads a file, checks it against its schema, and returns its content if it has the right shape, unknown keys aside.
+pub fn read<'a, T: DeserializeOwned>(
+    folder: &'a str,
+    file: &str,
+    files: &'a Files,
+    schema: &Value,
+) -> (Checker<'a>, Option<T>) {
+    let mut found = Diagnostics::default();
+    let name = shown(folder, file);
+    let text = String::from_utf8_lossy(files.get(Path::new(file)).map_or(&[], Vec::as_slice));
+    let mut document = Document::parse(&name, &text, &mut found);
+    let broken = !found.is_empty();
+    document.check(schema, broken, &mut found);
+    let content = if broken { None } else { content(&document, &mut found) };
+    (Checker { document, folder, files, found, used: Vec::new(), unreadable: false }, content)
+}
+
+fn content<T: DeserializeOwned>(document: &Document, found: &mut Diagnostics) -> Option<T> {
+    match serde_json::from_value(document.tree.clone()) {
+        Ok(content) => Some(content),
+        Err(_) if !found.is_empty() => None,
+        Err(error) => {
+            found.push(document.at_value("", error.to_string()));
+            None
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// The folder in a sentence.
+    pub fn place(&self) -> &str {
+        if self.folder.is_empty() { "this folder" } else { self.folder }
+    }
+
+    pub fn error(&mut self, pointer: &str, message: impl Into<String>) {
+        self.error_with_help(pointer, message, None);
+    }
+
+    pub fn error_with_help(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
+        if !self.document.is_echo(pointer) {
+            self.found.push(self.document.at_value(pointer, message).with_help(help));
+        }
+    }
+
+    pub fn key_error(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
+        if !self.document.is_echo(pointer) {
+            self.found.push(self.document.at_key(pointer, message).with_help(help));
+        }
+    }
+
+    /// The word at the pointer must be one of the known words.
+    pub fn must_be_known<'b>(
+        &mut self,
+        pointer: &str,
+        what: &str,
+        word: &str,
+        known: impl IntoIterator<Item = &'b str> + Clone,
+    ) -> bool {
+        let is_known = known.clone().into_iter().any(|candidate| candidate == word);
+        if !is_known {
+            self.error_with_help(pointer, format!("there is no {what} `{word}`"), suggest(word, known));
+        }
+        is_known
+    }
+
+    /// Names of factors, services and settings are used in expressions.
+    pub fn must_be_name(&mut self, pointer: &str, what: &str, name: &str) {
+        let first = name.starts_with(|first: char| first.is_ascii_lowercase());
+        let rest = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        if !first || !rest {
+            let help = "start with a lower-case letter, followed by a-z, 0-9 and _".to_owned();
+            self.key_error(pointer, format!("`{name}` cannot be the name of a {what}"), Some(help));
+        }
+    }
+
+    pub fn template(&mut self, pointer: &str, text: &str, scope: &Scope) {
+        match template::names(text) {
+            Ok(names) => self.names_must_be_known(pointer, names, scope),
+            Err(flaw) => {
+                self.unreadable = true;
+                self.error(pointer, format!("template: {}", flaw.message));
+            }
+        }
+    }
+
+    pub fn templates<'b>(&mut self, pointer: &str, texts: impl IntoIterator<Item = &'b String>, scope: &Scope) {
+        for (at, text) in texts.into_iter().enumerate() {
+            self.template(&join(pointer, &at.to_string()), text, scope);
+        }
+    }
+
+    pub fn expression(&mut self, pointer: &str, text: &str, scope: &Scope) {
+        match template::expression_names(text) {
+            Ok(names) => self.names_must_be_known(pointer, names, scope),
+            Err(flaw) => self.error(pointer, format!("expression: {}", flaw.message)),
+        }
+    }
+
+    pub fn names_must_be_known(&mut self, pointer: &str, names: impl IntoIterator<Item = String>, scope: &Scope) {
+        for name in names {
+            if let Some((message, help)) = scope.problem(&name) {
+                self.error_with_help(pointer, message, help);
+            }
+            self.used.extend(scope.meant(&name));
+        }
+    }
+
+    /// Every text in a JSON value is a template.
+    pub fn template_tree(&mut self, pointer: &str, scope: &Scope) {
+        let Some(value) = self.document.tree.pointer(pointer).cloned() else { return };
+        match value {
+            Value::String(text) => self.template(pointer, &text, scope),
+            Value::Array(items) => {
+                (0..items.len()).for_each(|at| self.template_tree(&join(pointer, &at.to_string()), scope));
+            }
+            Value::Object(map) => map.keys().for_each(|key| self.template_tree(&join(pointer, key), scope)),
+            _ => {}
+        }
+    }
+
+    /// Reads the configuration files that a table names: path in the service's directory = template file.
+    pub fn config(
+        &mut self,
+        pointer: &str,
+        table: &IndexMap<String, String>,
+        scope: &Scope,
+    ) -> IndexMap<PathBuf, ConfigFile> {
+        let mut config = IndexMap::new();
+        for (path, file) in table {
+            let pointer = join(pointer, path);
+            if !stays_inside(Path::new(path)) {
+                self.key_error(&pointer, format!("`{path}` is outside the service's directory"), None);
+            }
+            let Some(bytes) = self.files.get(Path::new(file)) else {
+                let known: Vec<String> = self.files.keys().map(|path| path.display().to_string()).collect();
+                let help = suggest(file, known.iter().map(String::as_str));
+                self.error_with_help(&pointer, format!("there is no file `{file}` in {}", self.place()), help);
+                continue;
+            };
+            let source = shown(self.folder, file);
+            let Ok(text) = std::str::from_utf8(bytes) else {
+                self.error(&pointer, format!("`{file}` is not UTF-8 text"));
+                continue;
+            };
+            self.template_file(&source, text, scope);
+            config.insert(PathBuf::from(path), ConfigFile { source, text: text.to_owned() });
+        }
+        config
+    }
+
+    pub fn template_file(&mut self, source: &str, text: &str, scope: &Scope) {
+        match template::names(text) {
+            Err(flaw) => {
+                self.unreadable = true;
+                self.found.push(Diagnostic::new(source, text, flaw.range, flaw.message));
+            }
+            Ok(names) => {
+                for name in names {
+                    if let Some((message, help)) = scope.problem(&name) {
+                        let diagnostic = Diagnostic::new(source, text, place_of(&name, text), message);
+                        self.found.push(diagnostic.with_help(help));
+                    }
+                    self.used.extend(scope.meant(&name));
+                }
+            }
+        }
+    }
+
+    pub fn duration(&mut self, pointer: &str, text: Option<&DurationText>, default: &str) -> std::time::Duration {
+        let text = text.map_or(default, |text| &text.0);
+        quantity::duration(text).unwrap_or_else(|error| {
+            self.error(pointer, error.to_string());
+            std::time::Duration::ZERO
+        })
+    }
+
+    pub fn share(&mut self, pointer: &str, text: Option<&PercentText>) -> f64 {
+        quantity::share(text.map_or("2%", |text| &text.0)).unwrap_or_else(|error| {
+            self.error(pointer, error.to_string());
+            0.0
+        })
+    }
+}
+
+pub fn packages(file: &PackagesFile) -> Packages {
+    Packages {
+        system: file.system.clone(),
+        python: file.python.iter().map(|requirement| requirement.0.clone()).collect(),
+        gems: file.gems.iter().map(|gem| gem.0.clone()).collect(),
+    }
+}

@@ -1,0 +1,121 @@
+//! What else happened on the machine, and on which CPUs the processes ran.
+
+use lasthop_model::{observation::MachineUsage, record::Placement};
+use lasthop_stats::location::{self, Trend};
+
+use super::finding::{Evidence, of_case, of_run, percent};
+use crate::analyse::{
+    comparisons::{Compared, Pairs},
+    summary::{Check, Severity},
+    trials,
+};
+
+const STEAL_SHARE: f64 = 0.01;
+const FOREIGN_SHARE: f64 = 0.05;
+/// A trend is one at this level, and matters if it moves the ratio by this share.
+const TREND_LEVEL: f64 = 0.005;
+const TREND_SHIFT: f64 = 0.01;
+
+/// A share of the CPU time of all CPUs over all trials; `None` if the number of CPUs is unknown.
+fn share(evidence: &Evidence, pick: fn(&MachineUsage) -> u64) -> Option<f64> {
+    let trials = evidence.trials;
+    let cpus = f64::from(trials.data.environment.as_ref()?.cpus);
+    let spent: u64 = trials.every().map(|trial| pick(&trial.observations.machine)).sum();
+    let wall: u64 = trials.every().map(|trial| trial.observations.machine.wall_ns).sum();
+    Some(spent as f64 / (wall as f64 * cpus)).filter(|share| share.is_finite())
+}
+
+pub fn steal(evidence: &Evidence) -> Vec<Check> {
+    let check = |share: f64| {
+        let text = format!("the hypervisor gave {} of the CPU time to others (steal)", percent(share));
+        let effect = "latency tails and throughput include waits of the virtual machine; ratios suffer less, because \
+                      cases take turns";
+        of_run("steal", Severity::Doubt, text, effect)
+    };
+    share(evidence, |usage| usage.steal_ns).filter(|&share| share >= STEAL_SHARE).map(check).into_iter().collect()
+}
+
+pub fn foreign_load(evidence: &Evidence) -> Vec<Check> {
+    let check = |share: f64| {
+        let text = format!("other processes used {} of the machine's CPU time", percent(share));
+        let effect = "they compete with the driver and the services for cores and caches; without them the ratio may be another, and \
+             nobody can compute it from this run: stop them and repeat";
+        of_run("foreign-load", Severity::Doubt, text, effect)
+    };
+    share(evidence, |usage| usage.foreign_ns).filter(|&share| share >= FOREIGN_SHARE).map(check).into_iter().collect()
+}
+
+/// Comparisons whose disturbed blocks count less.
+pub fn weighted(evidence: &Evidence) -> Vec<Check> {
+    let declared = evidence.compared.iter().filter(|one| evidence.is_primary(one));
+    let check = |one: &Compared| {
+        let alike = one.unweighted?.exponential(evidence.trials.confidence());
+        let text = format!(
+            "the more the hypervisor and other processes took, the more its blocks scattered, so these count less; counted \
+             alike, the ratio would be {:.3} ({:.3} to {:.3})",
+            alike.estimate, alike.low, alike.high
+        );
+        let effect = "the interval is narrower, and nothing else: case and reference were disturbed by chance alike";
+        Some(of_case("weighted", Severity::Note, &one.comparison.case, text, effect))
+    };
+    declared.filter_map(check).collect()
+}
+
+/// The ratio changes with what others take from the machine.
+pub fn ratio_under_load(evidence: &Evidence) -> Vec<Check> {
+    let check = |pairs: Pairs| {
+        let blocks = pairs.disturbed(trials::primary)?;
+        let Trend { undisturbed, slope } = location::trend(&blocks)?;
+        let mean = blocks.values().map(|block| block.disturbance).sum::<f64>() / blocks.blocks() as f64;
+        let shift = (slope.value * mean).exp_m1().abs();
+        let none = undisturbed.exponential(evidence.trials.confidence());
+        let text = format!(
+            "the ratio depends on what others take from the machine: {:.2} ({:.2} to {:.2}) if they took nothing, {:.2} with \
+             the {:.2} CPUs that they took on average",
+            none.estimate,
+            none.low,
+            none.high,
+            (undisturbed.value + slope.value * mean).exp(),
+            mean / 2.0
+        );
+        let effect = "under other load the ratio will be another: compare machines and days by the ratio at none";
+        let matters = slope.p_value() < TREND_LEVEL && shift >= TREND_SHIFT;
+        matters.then(|| of_case("ratio-under-load", Severity::Doubt, &pairs.case.case, text, effect))
+    };
+    let trials = evidence.trials;
+    trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
+}
+
+pub fn placement(evidence: &Evidence) -> Vec<Check> {
+    let data = evidence.trials.data;
+    let cpus = data.environment.as_ref().map(|environment| environment.cpus);
+    let effect_same = "driver and services take turns on one CPU: nothing runs in parallel and no other core is woken, \
+                       so ratios on several cores will differ";
+    match (&data.header.settings.placement, cpus) {
+        (Placement::Apart { driver, services }, _) => {
+            let shared: Vec<String> = driver.iter().filter(|cpu| services.contains(cpu)).map(u32::to_string).collect();
+            let text = format!("driver and services were meant to be apart, but share CPU {}", shared.join(", "));
+            let effect = "the driver takes CPU time from the services under test";
+            (!shared.is_empty()).then(|| of_run("placement", Severity::Doubt, text, effect))
+        }
+        (Placement::Same { cpu }, _) => {
+            Some(of_run("placement", Severity::Note, format!("everything ran on CPU {cpu}"), effect_same))
+        }
+        (Placement::Free, Some(1)) => {
+            Some(of_run("placement", Severity::Note, "the machine has one CPU".to_owned(), effect_same))
+        }
+        (Placement::Free, _) => None,
+    }
+    .into_iter()
+    .collect()
+}
+
+pub fn governor(evidence: &Evidence) -> Vec<Check> {
+    let governor = evidence.trials.data.environment.as_ref().and_then(|environment| environment.governor.as_deref());
+    let check = |governor: &str| {
+        let text = format!("the frequency governor is {governor}");
+        let effect = "the CPU clock follows the load, so a request after an idle wait is slower; the governor `performance` prevents this";
+        of_run("governor", Severity::Note, text, effect)
+    };
+    governor.filter(|governor| *governor != "performance").map(check).into_iter().collect()
+}

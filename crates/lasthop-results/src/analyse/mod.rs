@@ -1,0 +1,121 @@
+//! ANALYSE: from a run record to estimates, comparisons, checks and verdicts.
+//!
+//! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
+//! - [`look`]: the ratios so far that verdicts are about, for the progress line and for stopping at a precision.
+//! - [`checks`]: reasons to doubt the result.
+//! - [`plots`]: what a page draws besides.
+
+mod cases;
+pub mod checks;
+mod comparisons;
+mod derived;
+mod materiality;
+pub mod plots;
+mod progress;
+mod run_delay;
+pub mod summary;
+#[cfg(test)]
+pub(crate) mod testing;
+mod trials;
+
+use std::path::PathBuf;
+
+pub use cases::class_name;
+use indexmap::IndexMap;
+use lasthop_model::record::{Resumption, RunHeader, Stopped};
+pub use progress::{Look, ProgressLine, is_due, look};
+
+use self::{
+    comparisons::Compared,
+    summary::{LinkEnds, Resumed, SCHEMA, SettingsSummary, Summary, Verdict},
+    trials::Trials,
+};
+use crate::record::data::RunData;
+
+/// What a run amounts to so far.
+#[must_use]
+pub fn summarise(data: &RunData) -> Summary {
+    let trials = Trials::new(data);
+    let compared = comparisons::compare_all(&trials);
+    let checks = checks::all(&checks::Evidence { trials: &trials, compared: &compared });
+    let mut comparisons: Vec<_> = compared.into_iter().map(|Compared { comparison, .. }| comparison).collect();
+    checks::driver::mark_lower_bounds(&trials, &mut comparisons);
+    let header = &data.header;
+    Summary {
+        schema: SCHEMA.to_owned(),
+        experiment: header.experiment.name.clone(),
+        title: header.experiment.title.clone(),
+        question: header.experiment.question.clone(),
+        link: LinkEnds { from: header.experiment.from.clone(), to: header.experiment.to.clone() },
+        run: header.run.clone(),
+        lasthop: header.lasthop.clone(),
+        command: header.command.clone(),
+        started: header.started.to_string(),
+        seconds: trials.seconds(),
+        seed: header.settings.seed,
+        stopped: data.end.as_ref().map_or(Stopped::Interrupted, |end| end.stopped),
+        complete: data.end.is_some(),
+        running: false,
+        folder: PathBuf::new(),
+        resumed: data.resumptions().map(resumed).collect(),
+        aa: header.settings.aa,
+        settings: settings(data),
+        rounds: trials.rounds(),
+        blocks: trials.blocks(),
+        factors: factors(header),
+        labels: labels(header),
+        environment: data.environment.clone(),
+        cases: cases::summarise_all(&trials),
+        comparisons,
+        derived: derived::derive_all(&trials),
+        checks,
+        failures: trials.data.failures().cloned().collect(),
+    }
+}
+
+fn resumed(resumption: &Resumption) -> Resumed {
+    Resumed {
+        at: resumption.at.to_string(),
+        after_seconds: resumption.at_ns as f64 / 1e9,
+        pause_seconds: resumption.pause_ns as f64 / 1e9,
+        ended: resumption.ended,
+    }
+}
+
+fn settings(data: &RunData) -> SettingsSummary {
+    let settings = &data.header.settings;
+    SettingsSummary {
+        precision: settings.precision,
+        budget_seconds: data.budget_ns() as f64 / 1e9,
+        margin: settings.margin,
+        trial_seconds: settings.trial_ns as f64 / 1e9,
+        blocks_per_round: settings.blocks,
+        confidence: lasthop_stats::CONFIDENCE,
+        placement: settings.placement.clone(),
+    }
+}
+
+fn factors(header: &RunHeader) -> IndexMap<String, Vec<String>> {
+    let levels =
+        |factor: &lasthop_model::record::FactorSummary| factor.levels.iter().map(ToString::to_string).collect();
+    header.factors.iter().map(|(name, factor)| (name.clone(), levels(factor))).collect()
+}
+
+fn labels(header: &RunHeader) -> IndexMap<String, IndexMap<String, String>> {
+    let labelled = header.factors.iter().filter(|(_, factor)| !factor.labels.is_empty());
+    labelled.map(|(name, factor)| (name.clone(), factor.labels.clone())).collect()
+}
+
+impl From<lasthop_stats::Verdict> for Verdict {
+    fn from(word: lasthop_stats::Verdict) -> Self {
+        match word {
+            lasthop_stats::Verdict::Faster => Self::Faster,
+            lasthop_stats::Verdict::Slower => Self::Slower,
+            lasthop_stats::Verdict::Equivalent => Self::Equivalent,
+            lasthop_stats::Verdict::Undecided => Self::Undecided,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! The ratios so far that verdicts are about: of throughputs, or in an open loop of median response times. Called
+//! between rounds, while nothing is measured.
+
+use lasthop_model::record::CasePlan;
+use lasthop_stats::{Estimate, Interval, stopping::precise_enough, totals};
+
+use super::{
+    cases::{self, MEDIAN},
+    comparisons::{self, Pairs},
+    summary::Metric,
+    trials::{self, Trials, grouped},
+};
+use crate::record::data::RunData;
+
+/// A comparison so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgressLine {
+    pub case: String,
+    pub reference: String,
+    /// The metric by which the two are compared.
+    pub metric: Metric,
+    /// Case divided by reference; `None` before the second common block. At the confidence level that decides about
+    /// stopping ([`LOOKS_CONFIDENCE`](lasthop_stats::stopping::LOOKS_CONFIDENCE)), so somewhat wider than in the report
+    /// of a run that ends with its budget.
+    pub ratio: Option<Interval>,
+    pub rounds: usize,
+    pub blocks: usize,
+    /// Whether it has the precision asked for.
+    pub precise: bool,
+}
+
+/// The state of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// One for each case that has a reference.
+    pub lines: Vec<ProgressLine>,
+    /// Whether every such ratio has the precision asked for. In a run without comparisons, whether every case's own
+    /// figure has. Cases that never worked do not count.
+    pub precise: bool,
+}
+
+/// Whether to look at a run after this many rounds. A look takes time proportional to the number of trials, so there is
+/// one after each round up to the 200th, and then one after each 1 % more. This keeps the total cost linear instead of
+/// quadratic.
+#[must_use]
+pub fn is_due(rounds: u32) -> bool {
+    rounds.is_multiple_of((rounds / 100).max(1))
+}
+
+/// Looks at a run.
+#[must_use]
+pub fn look(data: &RunData) -> Look {
+    let trials = Trials::new(data);
+    let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(&trials, plan));
+    let pairs: Vec<_> = pairs.map(|pairs| (comparisons::primary(&trials, &pairs), pairs)).collect();
+    let with_data = pairs.iter().filter(|(_, pairs)| !pairs.blocks.is_empty());
+    let mut known: Vec<Known> = with_data.map(|(log, pairs)| (pairs.rounds(), *log)).collect();
+    if known.is_empty() {
+        known = trials.cases().iter().filter_map(|plan| value(&trials, plan)).collect();
+    }
+    let precise = !known.is_empty() && known.iter().all(|one| is_precise(&trials, one));
+    Look { lines: pairs.into_iter().map(|(log, pairs)| line(&trials, &pairs, log)).collect(), precise }
+}
+
+fn is_precise(trials: &Trials, (rounds, log): &Known) -> bool {
+    let precision = trials.data.header.settings.precision;
+    log.is_some_and(|log| precise_enough(&log, *rounds, precision, trials.looks_confidence()))
+}
+
+fn line(trials: &Trials, pairs: &Pairs, log: Option<Estimate>) -> ProgressLine {
+    ProgressLine {
+        case: pairs.case.case.clone(),
+        reference: pairs.reference.case.clone(),
+        metric: Metric::primary(&pairs.case.load),
+        ratio: log.map(|log| log.exponential(trials.looks_confidence())),
+        rounds: pairs.rounds(),
+        blocks: pairs.blocks.len(),
+        precise: is_precise(trials, &(pairs.rounds(), log)),
+    }
+}
+
+/// Rounds, and what is known of the logarithm.
+type Known = (usize, Option<Estimate>);
+
+fn value(trials: &Trials, plan: &CasePlan) -> Option<Known> {
+    let case = plan.case.as_str();
+    if plan.load.is_open() {
+        let blocks = cases::latencies(trials, case)?;
+        return Some((blocks.rounds(), cases::log_latency(trials, case, &blocks, 0.5, MEDIAN)));
+    }
+    let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
+    Some((blocks.rounds(), totals::log_quotient(&blocks, trials.resampling(case, "throughput"))))
+}

@@ -1,0 +1,233 @@
+//! The trials of a record, found by case, round and block.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use lasthop_load::Histogram;
+use lasthop_model::record::{CasePlan, CaseProof, MeasuredTrial, Stopped};
+use lasthop_stats::{
+    Grouped, Resampling,
+    grouped::BlockValue,
+    quantile::Histogram as Bins,
+    random,
+    stopping::{LOOKS_CONFIDENCE, after_reports},
+    totals::Totals,
+};
+
+use crate::record::data::RunData;
+
+/// Round and block.
+pub type Place = (u32, u32);
+
+/// Trials of one case that have a result, in order.
+pub type CaseTrials<'a> = BTreeMap<Place, &'a MeasuredTrial>;
+
+/// Resamples for percentiles, each of which merges histograms.
+const QUANTILE_RESAMPLES: u32 = 1_000;
+
+/// An index over a record.
+pub struct Trials<'a> {
+    pub data: &'a RunData,
+    usable: HashMap<&'a str, CaseTrials<'a>>,
+    /// Trials without a single right answer.
+    empty: HashMap<&'a str, u32>,
+}
+
+/// A server that answers uses more CPU time per request than this, in nanoseconds.
+const LEAST_CPU_NS: f64 = 1_000.0;
+
+impl<'a> Trials<'a> {
+    pub fn new(data: &'a RunData) -> Self {
+        let mut trials = Self { data, usable: HashMap::new(), empty: HashMap::new() };
+        for trial in data.trials() {
+            if trial.result.requests > 0 && trial.result.elapsed_ns > 0 {
+                trials.usable.entry(&trial.case).or_default().insert((trial.round, trial.block), trial);
+            } else {
+                *trials.empty.entry(&trial.case).or_default() += 1;
+            }
+        }
+        trials
+    }
+
+    /// Whether the CPU time of every server was measured.
+    pub fn knows_servers(&self) -> bool {
+        self.cases().iter().all(|plan| self.knows_server(&plan.case))
+    }
+
+    /// Whether the CPU time of a case's server was measured: lasthop started it, or its process is known and is the one that
+    /// answers.
+    pub fn knows_server(&self, case: &str) -> bool {
+        let Some(given) = &self.data.header.given else { return true };
+        let named = !given.pids.is_empty() || given.endpoints.get(case).is_some_and(|one| one.server.is_some());
+        let spent: u64 =
+            self.of(case).flat_map(|trial| trial.observations.roles.values()).map(|role| role.cpu_ns).sum();
+        let requests: f64 = self.of(case).map(served).sum();
+        named && spent as f64 >= LEAST_CPU_NS * requests
+    }
+
+    pub fn cases(&self) -> &'a [CasePlan] {
+        &self.data.header.cases
+    }
+
+    /// The plan of a case.
+    pub fn plan(&self, case: &str) -> Option<&'a CasePlan> {
+        self.cases().iter().find(|plan| plan.case == case)
+    }
+
+    /// Trials of a case with at least one right answer.
+    pub fn of(&self, case: &str) -> impl Iterator<Item = &'a MeasuredTrial> + '_ {
+        self.usable.get(case).into_iter().flat_map(|trials| trials.values().copied())
+    }
+
+    pub fn count(&self, case: &str) -> usize {
+        self.usable.get(case).map_or(0, BTreeMap::len)
+    }
+
+    /// All trials, including those without a right answer.
+    pub fn every(&self) -> impl Iterator<Item = &'a MeasuredTrial> + use<'a> {
+        self.data.trials()
+    }
+
+    /// Blocks in which both cases have a result.
+    pub fn pairs(&self, case: &str, reference: &str) -> Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)> {
+        let (Some(ours), Some(theirs)) = (self.usable.get(case), self.usable.get(reference)) else { return vec![] };
+        ours.iter().filter_map(|(place, trial)| Some((*place, *trial, *theirs.get(place)?))).collect()
+    }
+
+    /// Failed trials and failed starts of a case.
+    pub fn failed(&self, case: &str) -> u32 {
+        let recorded = self.data.failures().filter(|failure| failure.case == case).count();
+        u32::try_from(recorded).unwrap_or(u32::MAX) + self.empty.get(case).copied().unwrap_or(0)
+    }
+
+    /// The proofs of a case, one per round.
+    pub fn proofs<'b>(&self, case: &'b str) -> impl Iterator<Item = &'a CaseProof> + use<'a, 'b> {
+        self.data.rounds().filter_map(move |round| round.cases.get(case).map(|seen| &**seen))
+    }
+
+    pub fn rounds(&self) -> u32 {
+        let seen: BTreeSet<u32> =
+            self.data.rounds().map(|round| round.round).chain(self.every().map(|trial| trial.round)).collect();
+        u32::try_from(seen.len()).unwrap_or(u32::MAX)
+    }
+
+    pub fn blocks(&self) -> u32 {
+        let seen: BTreeSet<Place> = self.every().map(|trial| (trial.round, trial.block)).collect();
+        u32::try_from(seen.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Seconds that the run took, or has taken up to its last trial, without pauses.
+    pub fn seconds(&self) -> f64 {
+        self.data.took_ns() as f64 / 1e9
+    }
+
+    /// The confidence level of intervals. It is higher for a run that stopped, or in which cases left, because intervals were
+    /// narrow enough, and for one that was reported before it was resumed, so that intervals still cover the truth in 95 %
+    /// of runs.
+    pub fn confidence(&self) -> f64 {
+        after_reports(
+            match &self.data.end {
+                Some(end) if end.stopped == Stopped::Precision => LOOKS_CONFIDENCE,
+                _ if self.data.rounds().any(|round| !round.left.is_empty()) => LOOKS_CONFIDENCE,
+                _ => lasthop_stats::CONFIDENCE,
+            },
+            self.data.reports(),
+        )
+    }
+
+    /// The level of the intervals that decide whether a run stops.
+    pub fn looks_confidence(&self) -> f64 {
+        after_reports(LOOKS_CONFIDENCE, self.data.reports())
+    }
+
+    /// Separate random draws for each case and quantity.
+    pub fn resampling(&self, case: &str, quantity: &str) -> Resampling {
+        Resampling::new(random::seed_for(self.data.header.settings.seed, &[case, quantity]))
+    }
+
+    pub fn quantile_resampling(&self, case: &str, quantity: &str) -> Resampling {
+        Resampling { resamples: QUANTILE_RESAMPLES, ..self.resampling(case, quantity) }
+    }
+}
+
+/// Values by round; `None` if there are none or if one cannot be used.
+pub fn grouped<T: BlockValue>(values: impl IntoIterator<Item = (u32, T)>) -> Option<Grouped<T>> {
+    let mut rounds: BTreeMap<u32, Vec<T>> = BTreeMap::new();
+    for (round, value) in values {
+        rounds.entry(round).or_default().push(value);
+    }
+    Grouped::new(rounds.into_values().collect()).ok()
+}
+
+/// Right answers per second.
+pub fn rate(trial: &MeasuredTrial) -> Totals {
+    Totals::of(trial.result.requests as f64, trial.result.elapsed_ns as f64 / 1e9)
+}
+
+/// The metric by which trials are compared: right answers per second, or in an open loop the median response time in
+/// nanoseconds.
+pub fn primary(trial: &MeasuredTrial) -> Option<f64> {
+    let result = &trial.result;
+    match result.offered {
+        None => Some(result.throughput()),
+        Some(_) => {
+            result.latency().filter(|latency| !latency.is_empty()).map(|latency| latency.quantile(0.5).max(1) as f64)
+        }
+    }
+}
+
+/// The name of [`primary`].
+pub fn primary_name(plan: &CasePlan) -> &'static str {
+    if plan.load.is_open() { "median response time" } else { "throughput" }
+}
+
+/// Mean microseconds per request: the time of all connections divided by right answers.
+pub fn mean_time(trial: &MeasuredTrial, connections: u32) -> Totals {
+    let microseconds = trial.result.elapsed_ns as f64 / 1e3 * f64::from(connections.max(1));
+    Totals::of(microseconds, trial.result.requests as f64)
+}
+
+/// Requests that the services answered in the whole trial.
+pub fn served(trial: &MeasuredTrial) -> f64 {
+    trial.result.requests_total.max(trial.result.requests) as f64
+}
+
+/// Microseconds of CPU time per request: the driver's in the measure phase, the services' in the whole trial. In an
+/// open loop without the driver's, which is mostly busy-waiting.
+pub fn cpu(trial: &MeasuredTrial) -> Totals {
+    let cost = Totals::of(trial.result.cost.cpu_ns() as f64 / 1e3, trial.result.requests as f64);
+    let driver = Some(cost.0).filter(|_| trial.result.offered.is_none());
+    Totals(driver.into_iter().chain([services_cpu(trial).0]).flatten().collect())
+}
+
+/// [`cpu`] as a number; `None` without a request.
+pub fn cpu_per_request(trial: &MeasuredTrial) -> Option<f64> {
+    Some(cpu(trial).0.iter().map(|part| part.numerator / part.denominator).sum()).filter(|cpu: &f64| cpu.is_finite())
+}
+
+/// How many CPUs' worth of time the hypervisor and other processes took during a trial.
+pub fn disturbance(trial: &MeasuredTrial) -> f64 {
+    let machine = &trial.observations.machine;
+    (machine.steal_ns + machine.foreign_ns) as f64 / machine.wall_ns.max(1) as f64
+}
+
+/// The services' part of [`cpu`].
+pub fn services_cpu(trial: &MeasuredTrial) -> Totals {
+    let services: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
+    Totals::of(services as f64 / 1e3, served(trial))
+}
+
+/// The latencies of a trial, in nanoseconds.
+#[derive(Clone, Copy)]
+pub struct Latencies<'a>(&'a Histogram);
+
+impl Bins for Latencies<'_> {
+    /// The lowest bin's middle may be 0 ns.
+    fn bins(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.bins().map(|(value, count)| (value.max(1), count))
+    }
+}
+
+/// Response times of an open loop, otherwise service times; `None` if the driver has none.
+pub fn latencies(trial: &MeasuredTrial) -> Option<Latencies<'_>> {
+    trial.result.latency().filter(|histogram| !histogram.is_empty()).map(Latencies)
+}

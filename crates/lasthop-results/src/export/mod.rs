@@ -1,0 +1,305 @@
+//! The configuration of a case, to copy. It comes from the files and commands with which its servers were started.
+//! Private folders and ports of the run are replaced by usual ones. The conditions under which it works are listed.
+
+mod blocks;
+mod conditions;
+mod pod;
+mod winner;
+mod write;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use lasthop_load::spec::Address;
+use lasthop_model::{
+    binding::{SOCKET, service_of},
+    record::{CasePlan, CaseProof},
+};
+use regex::{Captures, Regex};
+
+pub use self::{
+    pod::pod,
+    winner::{Winner, winner},
+    write::{WriteError, write},
+};
+use lasthop_model::{
+    place::{PLACE, Place},
+    service::stays_inside,
+};
+
+use crate::{analyse::summary::Summary, record::RunData, text};
+
+/// Nothing can be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    #[error("the run has no case `{case}`; its cases: {known}")]
+    Unknown { case: String, known: String },
+    #[error("no case of the run has a result, so there is no winner; choose a case with --case")]
+    NoWinner,
+    #[error("case `{0}` never worked in that run, so there is no configuration")]
+    NeverWorked(String),
+    #[error("{path} is missing or cannot be read ({cause}): the record was made by an older lasthop, or is incomplete")]
+    Record { path: PathBuf, cause: String },
+    #[error(
+        "case `{case}` did not run all of its services in containers ({outside} ran outside), so it cannot be a Pod; \
+         choose another case with --case"
+    )]
+    NoContainers { case: String, outside: String },
+    #[error(
+        "case {0} has several services in one container, but a Pod has one container per service; choose another case with --case"
+    )]
+    OneContainer(String),
+    #[error(
+        "case `{0}` has one container on the host's network and another that is not, but a Pod has one network for all"
+    )]
+    MixedNetworks(String),
+    #[error("{0} is not text or has a name that a ConfigMap cannot hold: add it to the image yourself")]
+    NotText(PathBuf),
+}
+
+/// A file of an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// Name of the file in a folder.
+    pub name: String,
+    pub text: String,
+}
+
+/// One service as it ran.
+struct Served {
+    name: String,
+    place: Place,
+    folder: PathBuf,
+}
+
+/// Exports the configuration of `case`, or of the winner.
+/// Errors: there is no such case, it never worked, or the record is incomplete.
+pub fn export(
+    record: &Path,
+    data: &RunData,
+    summary: &Summary,
+    case: Option<&str>,
+) -> Result<Vec<Exported>, ExportError> {
+    let won = winner(summary);
+    let Chosen { plan, proof, served } = choose(record, data, won.as_ref(), case)?;
+    let mut exported =
+        vec![Exported { name: "README.md".to_owned(), text: readme(summary, plan, proof, &served, won.as_ref()) }];
+    let replaced = Replacements::new(&served);
+    for one in &served {
+        exported.extend(files(one, &replaced)?);
+    }
+    exported.extend(dsn(proof, data, plan, &replaced));
+    if exported.iter().any(|one| one.text.contains(PASSWORD)) {
+        exported[0].text.push_str(&format!("- you put your own password in the place of {PASSWORD}\n"));
+    }
+    exported[0].text = replaced.apply(&exported[0].text);
+    Ok(exported)
+}
+
+/// A case and how its services ran.
+struct Chosen<'a> {
+    plan: &'a CasePlan,
+    proof: &'a CaseProof,
+    served: Vec<Served>,
+}
+
+/// The case that was named, or the winner.
+fn choose<'a>(
+    record: &Path,
+    data: &'a RunData,
+    won: Option<&Winner>,
+    case: Option<&str>,
+) -> Result<Chosen<'a>, ExportError> {
+    let cases = &data.header.cases;
+    let name = case.map(str::to_owned).or_else(|| won.map(|won| won.case.clone()));
+    let name = name.ok_or(ExportError::NoWinner)?;
+    let plan = cases.iter().find(|plan| plan.case == name).ok_or_else(|| ExportError::Unknown {
+        case: name.clone(),
+        known: cases.iter().map(|plan| plan.case.as_str()).collect::<Vec<_>>().join(", "),
+    })?;
+    let up = data.rounds().filter_map(|round| Some((round.round, &**round.cases.get(&name)?))).last();
+    let (round, proof) = up.ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
+    let folder = record.join("services").join(round.to_string()).join(plan.stack.to_string());
+    Ok(Chosen { plan, proof, served: served(data, &folder)? })
+}
+
+fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {
+    let mut served = Vec::new();
+    for name in data.header.experiment.services.keys() {
+        // A service with several servers has a folder for each, numbered.
+        let mut folders: Vec<PathBuf> = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| service_of(&path.file_name().unwrap_or_default().to_string_lossy()) == name)
+            .collect();
+        folders.sort();
+        for folder in folders {
+            let path = folder.join(PLACE);
+            let failed = |cause: String| ExportError::Record { path: path.clone(), cause };
+            let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+            let place: Place = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+            if let Some(outside) = place.files.iter().find(|file| !stays_inside(file)) {
+                return Err(failed(format!("`{}` is outside the record", outside.display())));
+            }
+            let own = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            served.push(Served { name: own, place, folder });
+        }
+    }
+    if served.is_empty() {
+        let cause = "no service is recorded there".to_owned();
+        return Err(ExportError::Record { path: folder.to_owned(), cause });
+    }
+    Ok(served)
+}
+
+/// What stands in a run's private places, and what is put there instead.
+struct Replacements {
+    by_private: HashMap<String, String>,
+    /// Any of them, the longest first.
+    any: Regex,
+}
+
+/// Stands for the password of the run.
+const PASSWORD: &str = "YOUR_PASSWORD";
+
+/// The port of a server that has none of its own.
+const PORT: u16 = 8000;
+
+impl Replacements {
+    fn new(served: &[Served]) -> Self {
+        let mut pairs = Vec::new();
+        let mut taken = BTreeSet::new();
+        for one in served {
+            let (name, place) = (&one.name, &one.place);
+            match &place.endpoint.address {
+                Address::Unix(path) => {
+                    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    // Database clients know the socket by its name in a folder; others may have any name.
+                    let file = if file == SOCKET { format!("{name}.sock") } else { file };
+                    pairs.push((path.display().to_string(), format!("/run/{name}/{file}")));
+                    let folder = path.parent().unwrap_or(path).display().to_string();
+                    pairs.push((folder, format!("/run/{name}")));
+                }
+                Address::Abstract(given) => pairs.push((given.clone(), name.clone())),
+                Address::Tcp(address) => {
+                    let usual = place.export.port.unwrap_or(PORT);
+                    let port = (usual..).find(|port| taken.insert(*port)).unwrap_or(usual);
+                    pairs.push((address.port().to_string(), port.to_string()));
+                }
+            }
+            pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
+            pairs.push((one.folder.display().to_string(), format!("/srv/{name}")));
+            pairs.push((place.runtime.display().to_string(), format!("/run/{name}")));
+            if !place.secret.is_empty() {
+                pairs.push((place.secret.clone(), PASSWORD.to_owned()));
+            }
+            if let Some([certificate, key]) = &place.tls {
+                pairs.push((certificate.display().to_string(), format!("/etc/ssl/{name}.pem")));
+                pairs.push((key.display().to_string(), format!("/etc/ssl/private/{name}.key")));
+            }
+            let authority = place.endpoint.tls.as_ref().and_then(|tls| tls.authority.as_ref());
+            pairs.extend(authority.map(|path| (path.display().to_string(), "/etc/ssl/authority.pem".to_owned())));
+        }
+        Self::of(pairs)
+    }
+
+    /// A number (a port) is replaced where it stands alone: after a host as well as by itself.
+    fn of(mut pairs: Vec<(String, String)>) -> Self {
+        pairs.sort_by_key(|(private, _)| std::cmp::Reverse(private.len()));
+        let alone = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let pattern = |(private, _): &(String, String)| match alone(private) {
+            true => format!(r"\b{private}\b"),
+            false => regex::escape(private),
+        };
+        let any = pairs.iter().map(pattern).collect::<Vec<_>>().join("|");
+        let any = Regex::new(&any).expect("texts that are escaped make a pattern");
+        // Of two for the same place the first counts.
+        Self { by_private: pairs.into_iter().rev().collect(), any }
+    }
+
+    fn apply(&self, text: &str) -> String {
+        let common = |found: &Captures<'_>| self.by_private.get(&found[0]).cloned().unwrap_or_default();
+        self.any.replace_all(text, common).into_owned()
+    }
+}
+
+/// The files of a service and its command, or what its recipe says instead.
+fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, ExportError> {
+    let Served { name, place, folder } = served;
+    let exported = |file: &str, text: &str| Exported { name: format!("{name}/{file}"), text: replaced.apply(text) };
+    if !place.export.files.is_empty() {
+        return Ok(place.export.files.iter().map(|(file, text)| exported(file, text)).collect());
+    }
+    let mut all = Vec::new();
+    for path in &place.files {
+        let full = folder.join(path);
+        let text = fs::read_to_string(&full)
+            .map_err(|error| ExportError::Record { path: full.clone(), cause: error.to_string() })?;
+        let text = if place.export.blocks.is_empty() { text } else { blocks::excerpt(&text, &place.export.blocks) };
+        all.push(exported(&path.file_name().unwrap_or_default().to_string_lossy(), &text));
+    }
+    if !place.export.is_excerpt() {
+        all.push(exported("command.sh", &command(place)));
+    }
+    Ok(all)
+}
+
+/// A shell line; the program by its name, environment before it.
+fn command(place: &Place) -> String {
+    // A quoted NAME=value would be a command.
+    let quoted = |value: &str| shlex::try_quote(value).map_or_else(|_| value.to_owned(), |text| text.into_owned());
+    let environment: String =
+        place.environment.iter().map(|(key, value)| format!("{key}={} ", quoted(value))).collect();
+    let mut words: Vec<String> = Vec::new();
+    for (at, word) in place.command.iter().enumerate() {
+        let program = || Path::new(word).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        words.push(if at == 0 { program() } else { word.clone() });
+    }
+    let line = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "));
+    format!("{environment}{line}\n")
+}
+
+/// How clients name the server, where they reach it over the link itself.
+fn dsn(proof: &CaseProof, data: &RunData, plan: &CasePlan, replaced: &Replacements) -> Option<Exported> {
+    (data.header.experiment.from == "driver").then_some(())?;
+    let text = proof.spec.protocol.data_source(&proof.spec.endpoint);
+    Some(Exported { name: format!("{}.dsn", plan.load.target), text: format!("{}\n", replaced.apply(&text)) })
+}
+
+/// What was found, and what must be true.
+fn readme(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Served], won: Option<&Winner>) -> String {
+    let mut text = format!("# {}\n\n", text::line(&format!("{}: {}", summary.experiment, plan.case)));
+    match won.filter(|won| won.case == plan.case) {
+        Some(won) => text.push_str(&text::line(&won.sentence)),
+        None => text.push_str("You chose this case; it is not the winner of the run."),
+    }
+    text.push_str(&format!("\n\nFrom run {} of {}.\n\nWhat must be true:\n\n", summary.run, summary.started));
+    for condition in conditions::all(summary, plan, proof, served) {
+        text.push_str(&format!("- {}\n", text::line(&condition)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_the_same_wherever_it_stands() {
+        let pairs =
+            [("27047", "8000"), ("8000", "8001"), ("/tmp/run", "/run/app"), ("/tmp/run/socket", "/run/app/app.sock")];
+        let replaced = Replacements::of(pairs.map(|(private, common)| (private.to_owned(), common.to_owned())).into());
+        for (text, wanted) in [
+            ("--tcp 127.0.0.1 27047", "--tcp 127.0.0.1 8000"),
+            ("http://127.0.0.1:27047/ [::1]:27047", "http://127.0.0.1:8000/ [::1]:8000"),
+            ("port='27047'; size 270470; 8000", "port='8000'; size 270470; 8001"),
+            ("unix:/tmp/run/socket /tmp/run", "unix:/run/app/app.sock /run/app"),
+        ] {
+            assert_eq!(replaced.apply(text), wanted);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A run record in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use lasthop_load::result::Phases;
+use lasthop_model::record::{
+    Environment, Failure, MeasuredTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord,
+};
+
+/// Everything that one run left on disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunData {
+    pub header: RunHeader,
+    /// `None` if the run died before its first round was up.
+    pub environment: Option<Environment>,
+    /// In the order of the run.
+    pub records: Vec<TrialRecord>,
+    /// `None` if the run was cut off or is still running.
+    pub end: Option<RunEnd>,
+}
+
+impl RunData {
+    /// Adds a line of the record, without what no report uses, because a run of an hour has tens of thousands of lines.
+    pub fn keep(&mut self, mut record: TrialRecord) {
+        match &mut record {
+            TrialRecord::Trial(trial) => {
+                trial.result.phases = Phases::default();
+                trial.observations.roles.shrink_to_fit();
+            }
+            TrialRecord::Round(_) => self.share_proofs(),
+            _ => {}
+        }
+        self.records.push(record);
+    }
+
+    /// If the last two rounds saw the same, it is kept once, with the addresses of the earlier round. The newest round
+    /// is kept unchanged, because `lasthop export` needs it.
+    fn share_proofs(&mut self) {
+        let mut rounds = self.records.iter_mut().rev().filter_map(|record| match record {
+            TrialRecord::Round(round) => Some(round),
+            _ => None,
+        });
+        let (Some(last), Some(before)) = (rounds.next(), rounds.next()) else { return };
+        for (case, seen) in &mut last.cases {
+            match before.cases.get(case) {
+                Some(earlier) if earlier.says_the_same(seen) => *seen = earlier.clone(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Trials, in order.
+    pub fn trials(&self) -> impl Iterator<Item = &MeasuredTrial> {
+        self.records.iter().filter_map(|record| match record {
+            TrialRecord::Trial(trial) => Some(&**trial),
+            _ => None,
+        })
+    }
+
+    /// Rounds whose services were up, in order.
+    pub fn rounds(&self) -> impl Iterator<Item = &RoundRecord> {
+        self.records.iter().filter_map(|record| match record {
+            TrialRecord::Round(round) => Some(&**round),
+            _ => None,
+        })
+    }
+
+    /// Trials and starts that failed, in order.
+    pub fn failures(&self) -> impl Iterator<Item = &Failure> {
+        self.records.iter().filter_map(|record| match record {
+            TrialRecord::Failure(failure) => Some(&**failure),
+            _ => None,
+        })
+    }
+
+    /// Where the run was resumed, in order.
+    pub fn resumptions(&self) -> impl Iterator<Item = &Resumption> {
+        self.records.iter().filter_map(|record| match record {
+            TrialRecord::Resumed(resumption) => Some(&**resumption),
+            _ => None,
+        })
+    }
+
+    /// For each round with a trial, the number of resumptions before it.
+    pub fn parts(&self) -> BTreeMap<u32, usize> {
+        let mut part = 0;
+        let mut found = BTreeMap::new();
+        for record in &self.records {
+            match record {
+                TrialRecord::Resumed(_) => part += 1,
+                TrialRecord::Trial(trial) => {
+                    found.insert(trial.round, part);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// How many reports this run has: the final one, and one for each time that it ended in order with results before.
+    pub fn reports(&self) -> u32 {
+        let first = self.trials().next().map(|trial| trial.at_ns);
+        let measured = |resumption: &&Resumption| first.is_some_and(|first| first < resumption.at_ns);
+        let earlier = self.resumptions().filter(measured).filter(|resumption| resumption.ended.is_some()).count();
+        u32::try_from(earlier).unwrap_or(u32::MAX - 1) + 1
+    }
+
+    /// Running time in nanoseconds, as far as it is known if the run was cut off.
+    pub fn took_ns(&self) -> u64 {
+        let until = |record: &TrialRecord| match record {
+            TrialRecord::Round(round) => round.at_ns + round.start_ns,
+            TrialRecord::Trial(trial) => trial.at_ns + trial.result.elapsed_ns,
+            TrialRecord::Resumed(resumption) => resumption.at_ns,
+            TrialRecord::Failure(_) => 0,
+        };
+        let last = || self.records.iter().map(until).max().unwrap_or(0);
+        self.end.as_ref().map_or_else(last, |end| end.took_ns)
+    }
+
+    /// When the run was last known to be running.
+    pub fn last_seen(&self) -> Timestamp {
+        let begun = (self.header.started, 0);
+        let (at, before) = self.resumptions().last().map_or(begun, |resumption| (resumption.at, resumption.at_ns));
+        let since = i64::try_from(self.took_ns().saturating_sub(before)).unwrap_or(i64::MAX);
+        at.saturating_add(SignedDuration::from_nanos(since)).unwrap_or(at)
+    }
+
+    /// The budget of the whole run in nanoseconds: as planned, or as it was last resumed with.
+    pub fn budget_ns(&self) -> u64 {
+        self.resumptions().last().map_or(self.header.settings.budget_ns, |resumption| resumption.budget_ns)
+    }
+
+    /// How many rounds are complete, which means that every case that was up has its last trial or failed.
+    pub fn whole_rounds(&self) -> u32 {
+        let usual = self.header.settings.blocks;
+        let blocks: BTreeMap<u32, u32> =
+            self.rounds().filter_map(|round| Some((round.round, round.blocks.or(usual)?))).collect();
+        let is_last = |trial: &MeasuredTrial| blocks.get(&trial.round) == Some(&(trial.block + 1));
+        let done: BTreeSet<(u32, &str)> = self
+            .records
+            .iter()
+            .filter_map(|record| match record {
+                TrialRecord::Trial(trial) => is_last(trial).then_some((trial.round, &trial.case[..])),
+                TrialRecord::Failure(failure) => Some((failure.round, &failure.case[..])),
+                _ => None,
+            })
+            .collect();
+        let tried: BTreeSet<u32> = done.iter().map(|(round, _)| *round).collect();
+        let whole = |round: &&RoundRecord| {
+            tried.contains(&round.round) && round.cases.keys().all(|case| done.contains(&(round.round, &case[..])))
+        };
+        u32::try_from(self.rounds().filter(whole).count()).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,12 @@
+//! KEEP: the directory that a run leaves behind. Every report is made from it.
+//!
+//! [`lasthop_model::record`] documents the files field by field, [`Writer`] writes each trial before the next one ends, and
+//! [`store`] finds and reads records.
+
+pub mod data;
+pub mod store;
+mod writer;
+
+pub use data::RunData;
+pub use store::{ReadError, Store};
+pub use writer::{WriteError, Writer, keep_headline};

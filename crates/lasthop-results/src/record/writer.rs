@@ -1,0 +1,172 @@
+//! Writes a record while the run goes on.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use lasthop_model::record::{Environment, Resumption, RunEnd, RunHeader, TrialRecord};
+use serde::Serialize;
+
+/// One line per trial.
+pub(super) const TRIALS: &str = "trials.jsonl";
+/// Exists once the run has ended in order.
+pub(super) const END: &str = "end.json";
+/// The result in one sentence. Exists once the run has ended in order.
+pub(super) const HEADLINE: &str = "headline.txt";
+
+/// A file of the record could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the run record {}: {source}; set LASTHOP_HOME to another place", path.display())]
+pub struct WriteError {
+    pub path: PathBuf,
+    #[source]
+    pub source: io::Error,
+}
+
+/// The open record of a run.
+pub struct Writer {
+    directory: PathBuf,
+    trials: File,
+    /// Locked while the run lives, so that readers can tell a running record from one that was cut off.
+    _lock: File,
+}
+
+impl Writer {
+    /// Creates the directory `runs/RUN` and writes the header. Nobody else may read it, because rendered files may
+    /// contain passwords, and whoever can open the lock can hold it.
+    /// Errors: [`WriteError`] if the directory already exists or cannot be written.
+    pub fn create(runs: &Path, header: &RunHeader) -> Result<Self, WriteError> {
+        let directory = runs.join(&header.run);
+        fs::create_dir_all(runs).map_err(|source| WriteError { path: runs.to_owned(), source })?;
+        let made = DirBuilder::new().mode(0o700).create(&directory);
+        made.map_err(|source| WriteError { path: directory.clone(), source })?;
+        let lock = appending(&directory.join("lock"))?;
+        lock.lock().map_err(|source| WriteError { path: directory.join("lock"), source })?;
+        write_whole(&directory.join("run.json"), header)?;
+        let on_disk = File::open(runs).and_then(|folder| folder.sync_all());
+        on_disk.map_err(|source| WriteError { path: runs.to_owned(), source })?;
+        let trials = appending(&directory.join(TRIALS))?;
+        Ok(Self { directory, trials, _lock: lock })
+    }
+
+    /// Opens the record of a run that has ended, without changing it yet; `None` while another lasthop writes it.
+    /// Errors: [`WriteError`] if it cannot be written.
+    pub fn reopen(directory: &Path) -> Result<Option<Self>, WriteError> {
+        let path = directory.join("lock");
+        let refused = |source| WriteError { path: path.clone(), source };
+        let lock = appending(&path)?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(source)) => return Err(refused(source)),
+            Ok(()) => {}
+        }
+        let trials = appending(&directory.join(TRIALS))?;
+        Ok(Some(Self { directory: directory.to_owned(), trials, _lock: lock }))
+    }
+
+    /// Prepares the record for more lines: removes the incomplete line that a killed run leaves behind, and the
+    /// record's end.
+    /// Errors: [`WriteError`] if a file cannot be written.
+    pub fn resume(&mut self, resumption: &Resumption) -> Result<(), WriteError> {
+        self.cut_half_line().map_err(|source| WriteError { path: self.directory.join(TRIALS), source })?;
+        self.append(&TrialRecord::Resumed(Box::new(resumption.clone())))?;
+        for path in [HEADLINE, END].map(|name| self.directory.join(name)) {
+            match fs::remove_file(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(WriteError { path, source }),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn cut_half_line(&mut self) -> io::Result<()> {
+        let file = File::open(self.directory.join(TRIALS))?;
+        let mut end = file.metadata()?.len();
+        let mut piece = [0; 8192];
+        while end > 0 {
+            let start = end.saturating_sub(piece.len() as u64);
+            let piece = &mut piece[..(end - start) as usize];
+            file.read_exact_at(piece, start)?;
+            if let Some(last) = piece.iter().rposition(|byte| *byte == b'\n') {
+                return self.trials.set_len(start + last as u64 + 1);
+            }
+            end = start;
+        }
+        self.trials.set_len(0)
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Folder for the rendered configuration and the log of a service.
+    pub fn services(&self) -> PathBuf {
+        self.directory.join("services")
+    }
+
+    /// Errors: [`WriteError`] when the file cannot be written.
+    pub fn environment(&self, environment: &Environment) -> Result<(), WriteError> {
+        write_whole(&self.directory.join("environment.json"), environment)
+    }
+
+    /// Appends one line. The kernel has it when this returns, so it survives the end of lasthop. The first line of a
+    /// round also syncs all lines so far to disk, so that they survive a power failure. Syncing each trial would take
+    /// too long and disturb the measurement.
+    /// Errors: [`WriteError`] if the line cannot be written.
+    pub fn append(&mut self, record: &TrialRecord) -> Result<(), WriteError> {
+        let mut line = serde_json::to_vec(record).expect("records hold no maps with keys other than text");
+        line.push(b'\n');
+        let written = self.trials.write_all(&line).and_then(|()| match record {
+            TrialRecord::Trial(_) | TrialRecord::Failure(_) => Ok(()),
+            TrialRecord::Round(_) | TrialRecord::Resumed(_) => self.trials.sync_data(),
+        });
+        written.map_err(|source| WriteError { path: self.directory.join(TRIALS), source })
+    }
+
+    /// Errors: [`WriteError`] when a file cannot be written.
+    pub fn end(self, end: &RunEnd) -> Result<(), WriteError> {
+        self.trials.sync_data().map_err(|source| WriteError { path: self.directory.join(TRIALS), source })?;
+        write_whole(&self.directory.join(END), end)
+    }
+}
+
+/// Keeps the result of a run in its record, so that a list of runs need not read their trials.
+/// Errors: [`WriteError`] if the file cannot be written.
+pub fn keep_headline(directory: &Path, headline: &str) -> Result<(), WriteError> {
+    write_bytes(&directory.join(HEADLINE), headline.as_bytes())
+}
+
+fn appending(path: &Path) -> Result<File, WriteError> {
+    let opened = private().append(true).open(path);
+    opened.map_err(|source| WriteError { path: path.to_owned(), source })
+}
+
+/// Opens a file, and creates it for its owner alone if it does not exist. Does not block on a pipe.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).mode(0o600).custom_flags(libc::O_NONBLOCK);
+    options
+}
+
+fn write_whole(path: &Path, value: &impl Serialize) -> Result<(), WriteError> {
+    let mut text = serde_json::to_vec_pretty(value).expect("records hold no maps with keys other than text");
+    text.push(b'\n');
+    write_bytes(path, &text)
+}
+
+/// Writes to a temporary file and renames it, so that a reader never sees an incomplete file. It is on disk when this
+/// returns.
+fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    let beside = path.with_extension("part");
+    let write = || {
+        let mut file = private().write(true).truncate(true).open(&beside)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)?;
+        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(|source| WriteError { path: path.to_owned(), source })
+}

@@ -1,0 +1,120 @@
+//! What a report for people says, in this order: answer, verdicts, table, does it matter, why, doubts, failures,
+//! environment. One file per part; the format comes later.
+
+mod answer;
+mod derived;
+mod environment;
+mod failures;
+mod figures;
+mod matter;
+mod parts;
+mod paths;
+mod run_delay;
+mod trust;
+mod verdicts;
+mod why;
+
+pub use answer::{answer, ends};
+use lasthop_load::spec::Arrivals;
+pub use verdicts::{headline, quantity};
+
+use super::{
+    document::{Document, Section, Text, Tone},
+    groups::{constants, groups},
+    units::{NBSP, Seconds, plural, rate_text},
+};
+use crate::analyse::summary::Summary;
+
+/// The sections of a report, each of which may have nothing to say.
+pub struct Parts {
+    pub cut_off: Option<Section>,
+    pub answer: Option<Section>,
+    pub verdicts: Option<Section>,
+    pub figures: Option<Section>,
+    pub derived: Option<Section>,
+    pub cost: Option<Section>,
+    pub matter: Option<Section>,
+    pub why: Option<Section>,
+    pub paths: Option<Section>,
+    pub trust: Option<Section>,
+    pub failures: Option<Section>,
+    pub comparisons: Option<Section>,
+    pub environment: Option<Section>,
+    pub detail: Option<Section>,
+}
+
+impl Parts {
+    #[must_use]
+    pub fn of(summary: &Summary) -> Self {
+        let groups = groups(summary);
+        Self {
+            cut_off: verdicts::cut_off(summary),
+            answer: Some(answer::section(summary)),
+            verdicts: verdicts::section(summary, &groups),
+            figures: figures::section(&groups),
+            derived: derived::section(summary),
+            cost: figures::cost_section(&groups),
+            matter: matter::section(summary, &groups),
+            why: why::section(&groups),
+            paths: paths::section(&groups),
+            trust: trust::section(summary, &groups),
+            failures: failures::section(summary, &groups),
+            comparisons: figures::comparison_section(summary),
+            environment: environment::section(summary),
+            detail: environment::detail(summary),
+        }
+    }
+
+    /// In the order of a report that is text.
+    fn in_order(self) -> impl Iterator<Item = Section> {
+        let Self { cut_off, answer, verdicts, figures, derived, cost, matter, why, .. } = self;
+        let Self { paths, trust, failures, comparisons, environment, detail, .. } = self;
+        let first = [cut_off, answer, verdicts, figures, derived, cost, matter, why];
+        first.into_iter().chain([paths, trust, failures, comparisons, environment, detail]).flatten()
+    }
+}
+
+/// Turns a summary into a document.
+#[must_use]
+pub fn document(summary: &Summary) -> Document {
+    Document { title: title(summary), subtitle: subtitle(summary), sections: Parts::of(summary).in_order().collect() }
+}
+
+#[must_use]
+pub fn title(summary: &Summary) -> String {
+    format!("{}: {}", summary.experiment, summary.title)
+}
+
+/// What was measured, in one line: the link, what all cases share, and how much data there is.
+#[must_use]
+pub fn subtitle(summary: &Summary) -> Text {
+    let shared = [format!("{} → {}", summary.link.from, summary.link.to), constants(summary), pace(summary)];
+    let shared: Vec<String> = shared.into_iter().filter(|part| !part.is_empty()).collect();
+    let resumed = match summary.resumed.len() {
+        0 => String::new(),
+        1 => ", resumed once".to_owned(),
+        times => format!(", resumed {times} times"),
+    };
+    let amount = format!(
+        "{}, {} in {}{resumed}",
+        plural(u64::from(summary.rounds), "round"),
+        plural(u64::from(summary.blocks), "block"),
+        Seconds(summary.seconds)
+    );
+    Text::of(Tone::Dim, format!("{} · {amount}", shared.join(", ")))
+}
+
+/// The rate, if all cases share it. Otherwise the table shows each.
+fn pace(summary: &Summary) -> String {
+    let mut loads = summary.cases.iter().map(|case| &case.load);
+    let Some(first) = loads.next().filter(|load| load.is_open()) else { return String::new() };
+    let arrivals = match first.arrivals {
+        Some(Arrivals::Poisson) => "Poisson",
+        _ => "constant",
+    };
+    let same = loads.all(|load| (load.rate, load.arrivals) == (first.rate, first.arrivals));
+    match first.rate.filter(|_| same) {
+        Some(rate) => format!("open loop at {}{NBSP}requests/s, {arrivals} arrivals", rate_text(rate)),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,195 @@
+//! A report for people before it has a format: sections of sentences, tables and logs.
+//!
+//! The terminal and Markdown render the same document, so they cannot contradict each other.
+
+use std::{fmt, path::PathBuf};
+
+/// A whole report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    pub title: String,
+    /// What was measured, in one line.
+    pub subtitle: Text,
+    pub sections: Vec<Section>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// `None` for the verdict, which needs no heading.
+    pub title: Option<String>,
+    pub depth: Depth,
+    pub blocks: Vec<Block>,
+}
+
+/// How prominent a section is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Always shown.
+    Open,
+    /// Folded if the format can fold, otherwise shown if everything is asked for.
+    Folded,
+    /// Left out if space is short.
+    Detail,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    Paragraph(Text),
+    /// One entry of a list.
+    Item(Text),
+    /// An entry under the entry before.
+    SubItem(Text),
+    Table(Table),
+    /// Output of another program or lines of a file, line by line, unchanged.
+    Log {
+        tail: String,
+        file: Option<PathBuf>,
+    },
+}
+
+/// The meaning of a piece of text. A format may turn it into a colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    #[default]
+    Plain,
+    Strong,
+    Good,
+    Bad,
+    Warning,
+    Dim,
+}
+
+/// Text in pieces, each with a tone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text(pub Vec<(Tone, String)>);
+
+impl Text {
+    #[must_use]
+    pub fn of(tone: Tone, text: impl Into<String>) -> Self {
+        Self(vec![(tone, text.into())])
+    }
+
+    /// Appends a piece.
+    #[must_use]
+    pub fn and(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        self.0.push((tone, text.into()));
+        self
+    }
+
+    #[must_use]
+    pub fn plain(self, text: impl Into<String>) -> Self {
+        self.and(Tone::Plain, text)
+    }
+
+    #[must_use]
+    pub fn join(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+}
+
+impl<T: Into<String>> From<T> for Text {
+    fn from(text: T) -> Self {
+        Self::of(Tone::Plain, text)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(_, text)| f.write_str(text))
+    }
+}
+
+/// The first column names the row and is aligned left.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub title: String,
+    pub align: Align,
+    /// Whether it stays with the column before it when a table is split.
+    pub joined: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row {
+    /// Heading of the rows that follow.
+    Group(String),
+    /// One cell per column.
+    Cells(Vec<Cell>),
+    /// A row without figures: its name, and why it has none.
+    Note(Cell, Cell),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    pub text: String,
+    pub tone: Tone,
+}
+
+impl Cell {
+    #[must_use]
+    pub fn new(tone: Tone, text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+}
+
+impl Column {
+    #[must_use]
+    pub fn left(title: impl Into<String>) -> Self {
+        Self { title: title.into(), align: Align::Left, joined: false }
+    }
+
+    #[must_use]
+    pub fn right(title: impl Into<String>) -> Self {
+        Self { title: title.into(), align: Align::Right, joined: false }
+    }
+
+    #[must_use]
+    pub fn joined(self) -> Self {
+        Self { joined: true, ..self }
+    }
+}
+
+/// A table built column by column, because the values of a column are formatted together.
+#[derive(Clone, Debug, Default)]
+pub struct Columns(Vec<(Column, Vec<Cell>)>);
+
+impl Columns {
+    #[must_use]
+    pub fn with(mut self, column: Column, cells: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.0.push((column, cells.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Columns and, for each row, its cells.
+    #[must_use]
+    pub fn into_rows(self) -> (Vec<Column>, Vec<Vec<Cell>>) {
+        let height = self.0.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
+        let mut rows = vec![Vec::new(); height];
+        let mut columns = Vec::new();
+        for (column, cells) in self.0 {
+            columns.push(column);
+            for (row, cell) in rows.iter_mut().zip(cells) {
+                row.push(cell);
+            }
+        }
+        (columns, rows)
+    }
+}

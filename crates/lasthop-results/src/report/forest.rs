@@ -1,0 +1,349 @@
+//! The forest plot: every ratio with its interval, on a logarithmic axis, with the margin shaded. SVG without a script.
+//!
+//! Positions across are shares of the width and positions down are pixels, so that the same picture fits a phone and a
+//! screen, with text of the same size.
+
+use std::fmt::Write as _;
+
+use super::{
+    content::{answer, ends, quantity, subtitle, title},
+    groups::{Compared, Group, compared_name, groups},
+    units::{NBSP, grouped},
+    wording::{Quantity, margin, word},
+};
+use crate::{
+    analyse::summary::{Comparison, Summary, Verdict},
+    text::markup as escape,
+};
+
+/// Width of the picture that stands alone, in pixels.
+const WIDTH: u32 = 720;
+/// Room beside that picture.
+const SIDE: u32 = 16;
+/// Where the axis begins and ends, in per cent of the width.
+const LEFT: f64 = 2.0;
+const RIGHT: f64 = 98.0;
+const ROW: f64 = 46.0;
+const HEADING: f64 = 28.0;
+/// If a case and its ratio do not fit one line of a phone, the ratio has a line of its own.
+const LINE: f64 = 19.0;
+const FITS: usize = 12;
+/// What a panel has besides its rows: a title above, an axis below.
+const TITLE: f64 = 30.0;
+const AXIS: f64 = 28.0;
+const LEGEND: f64 = 22.0;
+/// Above the picture that stands alone: what it is of.
+const HEAD: f64 = 52.0;
+/// Intervals that go further beyond the outermost ratio than this factor are cut, with an arrow.
+const FURTHEST: f64 = 3.0;
+
+const STYLE: &str = include_str!("forest.css");
+
+/// Ratios of one quantity share an axis.
+struct Panel<'a> {
+    quantity: Quantity,
+    groups: Vec<&'a Group<'a>>,
+    axis: Axis,
+}
+
+/// A case and its ratio.
+struct Row<'a> {
+    label: String,
+    bound: &'static str,
+    comparison: &'a Comparison,
+}
+
+impl<'a> Row<'a> {
+    fn of(group: &Group<'a>, Compared { case, comparison, .. }: Compared<'a>) -> Self {
+        let bound = if comparison.lower_bound { "at least " } else { "" };
+        Self { label: group.label(case), bound, comparison }
+    }
+
+    fn height(&self) -> f64 {
+        let length = self.label.chars().count() + self.bound.len();
+        if length > FITS { ROW + LINE } else { ROW }
+    }
+}
+
+/// From a ratio to a share of the width.
+struct Axis {
+    low: f64,
+    high: f64,
+}
+
+/// The picture as a file of its own.
+#[must_use]
+pub fn file(summary: &Summary) -> Vec<u8> {
+    let (body, below) = drawn(summary);
+    let (height, width) = (below + HEAD, WIDTH - 2 * SIDE);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"forest\" viewBox=\"0 0 {WIDTH} {height}\" \
+         width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-labelledby=\"forest-title forest-desc\">\n\
+         <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
+         <text class=\"setting\" x=\"{SIDE}\" y=\"24\">{}</text>\n\
+         <text class=\"faint\" x=\"{SIDE}\" y=\"43\">{}</text>\n\
+         <svg x=\"{SIDE}\" y=\"{HEAD}\" width=\"{width}\" height=\"{below}\">\n{body}</svg>\n</svg>\n",
+        escape(&title(summary)),
+        escape(&subtitle(summary).to_string())
+    )
+    .into_bytes()
+}
+
+/// The picture within a page, as wide as there is room.
+#[must_use]
+pub fn inline(summary: &Summary) -> String {
+    let (body, height) = drawn(summary);
+    format!(
+        "<svg class=\"forest\" width=\"100%\" height=\"{height}\" role=\"img\" \
+         aria-labelledby=\"forest-title forest-desc\">\n<style>{STYLE}</style>\n{body}</svg>\n"
+    )
+}
+
+/// What is drawn, and its height in pixels.
+fn drawn(summary: &Summary) -> (String, f64) {
+    let groups = groups(summary);
+    let name = format!("{}: ratios with their intervals", summary.experiment);
+    let mut svg = format!(
+        "<title id=\"forest-title\">{}</title>\n<desc id=\"forest-desc\">{}</desc>\n",
+        escape(&name),
+        escape(&described(summary, &groups))
+    );
+    let mut down = 0.0;
+    for panel in panels(summary, &groups) {
+        down = panel.draw(&mut svg, down, summary.settings.margin);
+    }
+    let legend = match down > 0.0 {
+        true => format!("shaded: within {}; the arrow shows what is better", margin(summary.settings.margin)),
+        false => "Nothing was compared.".to_owned(),
+    };
+    let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 10.0, escape(&legend));
+    (svg, down + LEGEND)
+}
+
+/// The picture in words.
+fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
+    let answer: Vec<String> = answer(summary).iter().map(ToString::to_string).collect();
+    let rows = groups.iter().flat_map(|group| {
+        group.compared().map(move |compared| {
+            let setting = if group.setting.is_empty() { String::new() } else { format!(" ({})", group.setting) };
+            let label = group.label(compared.case);
+            format!("{label}{setting}: {}, {}.", interval(compared.comparison), word(compared.comparison.verdict))
+        })
+    });
+    answer.into_iter().chain(rows).collect::<Vec<_>>().join(" ")
+}
+
+fn panels<'a>(summary: &Summary, all: &'a [Group<'a>]) -> Vec<Panel<'a>> {
+    let of = |wanted| {
+        let groups: Vec<&Group<'_>> =
+            all.iter().filter(|group| quantity(group) == wanted && group.compared().next().is_some()).collect();
+        let axis = Axis::of(&groups, summary.settings.margin)?;
+        Some(Panel { quantity: wanted, groups, axis })
+    };
+    [Quantity::Requests, Quantity::Bytes, Quantity::ResponseTime].into_iter().filter_map(of).collect()
+}
+
+impl Axis {
+    /// `None` if there is nothing to show.
+    fn of(groups: &[&Group<'_>], margin: f64) -> Option<Self> {
+        let all = || groups.iter().flat_map(|group| group.compared()).map(|compared| compared.comparison);
+        let least = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 - margin, f64::min);
+        let most = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 + margin, f64::max);
+        all().next()?;
+        let low = least(|one| one.low).max(least(|one| one.ratio) / FURTHEST);
+        let high = most(|one| one.high).min(most(|one| one.ratio) * FURTHEST);
+        let room = (high / low).powf(0.06);
+        Some(Self { low: low / room, high: high * room })
+    }
+
+    /// In per cent of the width; beyond an end, that end.
+    fn place(&self, ratio: f64) -> f64 {
+        let share = (ratio / self.low).ln() / (self.high / self.low).ln();
+        LEFT + (RIGHT - LEFT) * share.clamp(0.0, 1.0)
+    }
+
+    /// Ratios to write below: round numbers, not more than fit on a phone.
+    fn ticks(&self) -> Vec<f64> {
+        let decades = |digits: &[f64]| -> Vec<f64> {
+            let powers = (-4..=4).map(|power| 10f64.powi(power));
+            powers.flat_map(|power| digits.iter().map(move |digit| digit * power)).collect()
+        };
+        let steps = |step: f64| (1..=400).map(|count| f64::from(count) * step).collect();
+        let sets = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5].map(steps);
+        let sets = sets.into_iter().chain([decades(&[1.0, 2.0, 5.0]), decades(&[1.0])]);
+        let shown =
+            |set: Vec<f64>| -> Vec<f64> { set.into_iter().filter(|at| (self.low..self.high).contains(at)).collect() };
+        let apart = |set: &Vec<f64>| set.windows(2).all(|two| self.place(two[1]) - self.place(two[0]) > 11.0);
+        sets.map(shown).find(apart).unwrap_or_else(|| vec![1.0])
+    }
+}
+
+impl Panel<'_> {
+    /// Draws from `down` on, and returns where it ends.
+    fn draw(&self, svg: &mut String, down: f64, margin_share: f64) -> f64 {
+        let rows = self.groups.iter().flat_map(|group| group.compared().map(|compared| Row::of(group, compared)));
+        let headings = self.groups.iter().filter(|group| !group.setting.is_empty()).count();
+        let top = down + TITLE;
+        let bottom = top + rows.map(|row| row.height()).sum::<f64>() + HEADING * headings as f64;
+        let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 18.0, escape(&self.title()));
+        self.draw_axis(svg, top, bottom, margin_share);
+        let mut down = top;
+        for group in &self.groups {
+            if !group.setting.is_empty() {
+                let _ = writeln!(
+                    svg,
+                    "<text class=\"setting\" x=\"0\" y=\"{}\">{}</text>",
+                    down + 20.0,
+                    escape(&group.setting)
+                );
+                down += HEADING;
+            }
+            for compared in group.compared() {
+                let row = Row::of(group, compared);
+                self.draw_row(svg, down, &row);
+                down += row.height();
+            }
+        }
+        bottom + AXIS
+    }
+
+    fn title(&self) -> String {
+        let head = self.groups[0].head();
+        let reference = compared_name(self.groups[0].summary(), head);
+        match self.quantity {
+            Quantity::ResponseTime => format!("← median response time relative to {reference}"),
+            rate => format!("{} relative to {reference} →", rate.word()),
+        }
+    }
+
+    fn draw_axis(&self, svg: &mut String, top: f64, bottom: f64, margin_share: f64) {
+        let (from, to) = (self.axis.place(1.0 - margin_share), self.axis.place(1.0 + margin_share));
+        let height = bottom - top;
+        let _ = writeln!(
+            svg,
+            "<rect class=\"margin\" x=\"{from:.2}%\" y=\"{top}\" width=\"{:.2}%\" height=\"{height}\">\
+             <title>Within {}: counts as no difference</title></rect>",
+            to - from,
+            escape(&margin(margin_share))
+        );
+        for tick in self.axis.ticks() {
+            let class = if (tick - 1.0).abs() < 1e-9 { "one" } else { "grid" };
+            let _ = writeln!(
+                svg,
+                "<line class=\"{class}\" x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"{top}\" y2=\"{bottom}\"/>\
+                 <text class=\"tick\" x=\"{x:.2}%\" y=\"{}\">{}</text>",
+                bottom + 16.0,
+                tick_text(tick),
+                x = self.axis.place(tick),
+            );
+        }
+    }
+
+    fn draw_row(&self, svg: &mut String, down: f64, row: &Row<'_>) {
+        let Row { label, bound, comparison } = row;
+        let base = down + 18.0;
+        let last = base + row.height() - ROW;
+        let _ = writeln!(
+            svg,
+            "<g class=\"{}\"><text class=\"case\" x=\"0\" y=\"{base}\">{}</text>\
+             <text class=\"value\" x=\"100%\" y=\"{last}\">{bound}{} <tspan class=\"verdict\">{}</tspan></text>",
+            class(comparison.verdict),
+            escape(label),
+            escape(&interval(comparison)),
+            word(comparison.verdict),
+        );
+        self.draw_interval(svg, last + 14.0, comparison);
+        svg.push_str("</g>\n");
+    }
+
+    fn draw_interval(&self, svg: &mut String, middle: f64, comparison: &Comparison) {
+        let [low, at, high] = [comparison.low, comparison.ratio, comparison.high].map(|ratio| self.axis.place(ratio));
+        let _ = write!(
+            svg,
+            "<line class=\"interval\" x1=\"{low:.2}%\" x2=\"{high:.2}%\" y1=\"{middle}\" y2=\"{middle}\"/>"
+        );
+        let cut = [(comparison.low < self.axis.low, low, "‹"), (comparison.high > self.axis.high, high, "›")];
+        for (is_cut, end, arrow) in cut {
+            let _ = match is_cut {
+                true => write!(svg, "<text class=\"cut\" x=\"{end:.2}%\" y=\"{}\">{arrow}</text>", middle + 6.0),
+                false => write!(
+                    svg,
+                    "<line class=\"end\" x1=\"{end:.2}%\" x2=\"{end:.2}%\" y1=\"{}\" y2=\"{}\"/>",
+                    middle - 5.0,
+                    middle + 5.0
+                ),
+            };
+        }
+        let _ = write!(svg, "<circle cx=\"{at:.2}%\" cy=\"{middle}\" r=\"5.5\"/>");
+    }
+}
+
+fn tick_text(tick: f64) -> String {
+    let exact = |places: &usize| ((tick * 10f64.powi(*places as i32)).fract() - 0.5).abs() > 0.499_999;
+    grouped(tick, (0..4).find(exact).unwrap_or(4))
+}
+
+/// `1.63 × (1.58 to 1.68)`
+fn interval(comparison: &Comparison) -> String {
+    let [low, ratio, high] = ends(comparison);
+    format!("{ratio}{NBSP}× ({low} to {high})")
+}
+
+/// The colour, and whether the mark is filled.
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixtures;
+
+    fn shown(summary: &Summary) -> String {
+        String::from_utf8(file(summary)).unwrap()
+    }
+
+    #[test]
+    fn every_comparison_that_may_be_used_has_a_mark() {
+        for (name, summary) in fixtures::all() {
+            let svg = shown(&summary);
+            let marks: usize = groups(&summary).iter().map(|group| group.compared().count()).sum();
+            assert_eq!(svg.matches("<circle").count(), marks, "{name}");
+            assert_eq!(svg.contains("Nothing was compared"), marks == 0, "{name}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf%"), "{name}: {svg}");
+        }
+    }
+
+    #[test]
+    fn the_axis_reads_well() {
+        let ticks = |low, high| {
+            let axis = Axis { low, high };
+            axis.ticks().into_iter().map(tick_text).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(ticks(0.95, 1.75), "1 1.2 1.4 1.6");
+        assert_eq!(ticks(0.975, 1.035), "0.98 0.99 1 1.01 1.02 1.03");
+        assert_eq!(ticks(0.3, 9.0), "0.5 1 2 5");
+        assert_eq!(ticks(0.001, 200.0), "0.001 0.01 0.1 1 10 100");
+    }
+
+    #[test]
+    fn a_hopeless_interval_does_not_squeeze_the_others() {
+        let mut summary = fixtures::three_transports();
+        summary.comparisons.iter_mut().for_each(|comparison| comparison.high = 1e6);
+        let svg = shown(&summary);
+        assert!(svg.contains("›") && !svg.contains("1,000,000</text>"), "{svg}");
+    }
+
+    #[test]
+    fn names_are_text_and_nothing_else() {
+        let mut summary = fixtures::three_transports();
+        summary.experiment = "</title><script>alert(1)</script>".into();
+        let svg = shown(&summary);
+        assert!(!svg.contains("<script") && svg.contains("&lt;script&gt;"), "{svg}");
+    }
+}

@@ -1,0 +1,70 @@
+//! The account that lasthop runs as.
+
+use std::fs;
+
+use lasthop_model::binding::Account;
+
+/// The effective user and group of this process, by name if `/etc/passwd` and `/etc/group` have one.
+pub fn current() -> Account {
+    let user = rustix::process::geteuid();
+    let group = rustix::process::getegid();
+    Account {
+        user: name_in("/etc/passwd", user.as_raw()),
+        group: name_in("/etc/group", group.as_raw()),
+        is_root: user.is_root(),
+        ids: (user.as_raw(), group.as_raw()),
+    }
+}
+
+/// The account for servers: `nobody` if this process is root, otherwise its own.
+/// Errors: `/etc/passwd` has no `nobody`.
+pub fn unprivileged() -> Result<Account, NoAccount> {
+    let own = current();
+    if own.is_root { named(NOBODY).ok_or(NoAccount) } else { Ok(own) }
+}
+
+/// The account without any rights that every system has.
+const NOBODY: &str = "nobody";
+
+/// There is no account for a server.
+#[derive(Debug, thiserror::Error)]
+#[error("servers do not run as root, and /etc/passwd has no account `nobody` for them: do not run lasthop as root")]
+pub struct NoAccount;
+
+fn named(user: &str) -> Option<Account> {
+    let text = fs::read_to_string("/etc/passwd").ok()?;
+    let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
+    let number = |at: usize| line.split(':').nth(at)?.parse::<u32>().ok();
+    let (uid, gid) = (number(2)?, number(3)?);
+    Some(Account { user: user.to_owned(), group: name_in("/etc/group", gid), is_root: uid == 0, ids: (uid, gid) })
+}
+
+/// Both files have `name:password:number:…` lines.
+fn name_in(file: &str, number: u32) -> String {
+    let wanted = number.to_string();
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let found = text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == wanted).then(|| name.to_owned())
+    });
+    found.unwrap_or(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_not_root() {
+        let nobody = named(NOBODY).unwrap();
+        assert!(!nobody.is_root && nobody.ids.0 != 0 && nobody.ids.1 != 0, "{nobody:?}");
+        assert_eq!(named("no such account"), None);
+    }
+
+    #[test]
+    fn numbers_become_names_where_there_are_some() {
+        assert_eq!(name_in("/etc/passwd", 0), "root");
+        assert_eq!(name_in("/etc/passwd", 4_000_000_000), "4000000000");
+    }
+}

@@ -1,0 +1,176 @@
+//! Interrupts (Ctrl-C, SIGTERM, SIGHUP). There is one state for the whole process, as for its signals.
+//!
+//! An interrupt ends every wait that serves a measurement. Clean-up must not be cut off, so it holds a [`Shield`] that
+//! hides the interrupt from its thread, like disabled cancellation of a POSIX thread.
+
+use std::{
+    cell::Cell,
+    io,
+    marker::PhantomData,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+};
+
+/// How often a wait that cannot be woken checks for an interrupt.
+pub const LOOK: Duration = Duration::from_millis(50);
+
+static WORD: OnceLock<Word> = OnceLock::new();
+
+#[derive(Debug)]
+struct Word {
+    heard: Arc<AtomicBool>,
+    /// Becomes readable with the first signal, and stays so.
+    bell: UnixStream,
+}
+
+thread_local! {
+    static SHIELDS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Handles these signals from now on: the first is the interrupt, the second ends the process with this code.
+/// Errors: the system refuses a handler.
+pub fn listen(signals: &[i32], code: i32) -> io::Result<Arc<AtomicBool>> {
+    if let Some(word) = WORD.get() {
+        return Ok(Arc::clone(&word.heard));
+    }
+    let heard = Arc::new(AtomicBool::new(false));
+    let (bell, ring) = UnixStream::pair()?;
+    for signal in signals {
+        signal_hook::flag::register_conditional_shutdown(*signal, code, Arc::clone(&heard))?;
+        signal_hook::flag::register(*signal, Arc::clone(&heard))?;
+        signal_hook::low_level::pipe::register(*signal, ring.try_clone()?)?;
+    }
+    let _ = WORD.set(Word { heard: Arc::clone(&heard), bell });
+    Ok(heard)
+}
+
+/// Whether this thread is to stop waiting.
+pub fn heard() -> bool {
+    word().is_some_and(|word| word.heard.load(Ordering::Relaxed))
+}
+
+/// The interrupt, unless this thread is shielded from it.
+fn word() -> Option<&'static Word> {
+    WORD.get().filter(|_| SHIELDS.get() == 0)
+}
+
+/// While it lives, this thread ignores interrupts.
+#[derive(Debug)]
+pub struct Shield(PhantomData<*const ()>);
+
+/// For work that must be completed.
+pub fn shield() -> Shield {
+    SHIELDS.set(SHIELDS.get() + 1);
+    Shield(PhantomData)
+}
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        SHIELDS.set(SHIELDS.get() - 1);
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    Ready,
+    Late,
+    Interrupted,
+}
+
+/// Waits until a descriptor is ready, the time is over, or there is an interrupt.
+/// Errors: the descriptor cannot be waited for.
+pub fn wait_for(fd: impl AsFd, wanted: PollFlags, deadline: Instant) -> io::Result<Waited> {
+    let bell = word().map(|word| word.bell.as_fd());
+    match poll(&[(Some(fd.as_fd()), wanted), (bell, PollFlags::IN)], Some(deadline))?[..] {
+        [_, true] => Ok(Waited::Interrupted),
+        [true, _] => Ok(Waited::Ready),
+        _ => Ok(Waited::Late),
+    }
+}
+
+/// Waits for an interrupt; for ever if signals are not handled.
+pub fn wait() {
+    while !heard() {
+        match word() {
+            Some(word) => drop(poll(&[(Some(word.bell.as_fd()), PollFlags::IN)], None)),
+            None => std::thread::park(),
+        }
+    }
+}
+
+/// Sleeps; false if there was an interrupt.
+pub fn pause(duration: Duration) -> bool {
+    let bell = word().map(|word| word.bell.as_fd());
+    !poll(&[(bell, PollFlags::IN)], Some(Instant::now() + duration)).is_ok_and(|ready| ready[0])
+}
+
+/// Runs work that cannot be woken in a separate thread. `None` if it takes too long or there is an interrupt; the
+/// thread is then abandoned.
+pub fn aside<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let deadline = Instant::now() + limit;
+    let (sender, done) = mpsc::channel();
+    let work = move || drop(sender.send(work()));
+    std::thread::Builder::new().name("aside".to_owned()).spawn(work).ok()?;
+    while !heard() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match done.recv_timeout(left.min(LOOK)) {
+            Ok(result) => return Some(result),
+            Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Which of these are ready; none when the time is over.
+fn poll(wanted: &[(Option<BorrowedFd<'_>>, PollFlags)], deadline: Option<Instant>) -> io::Result<Vec<bool>> {
+    let there = wanted.iter().filter_map(|(fd, flags)| Some(PollFd::from_borrowed_fd((*fd)?, *flags)));
+    let mut polled: Vec<PollFd<'_>> = there.collect();
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        match rustix::event::poll(&mut polled, timeout.as_ref()) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => break,
+        }
+    }
+    let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
+    Ok(wanted.iter().map(|(fd, _)| fd.is_some() && ready.next() == Some(true)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_aside_is_waited_for_so_long_and_no_longer() {
+        assert_eq!(aside(Duration::from_secs(60), || 7), Some(7));
+        let (hold, held) = mpsc::channel::<()>();
+        assert_eq!(aside(Duration::from_millis(1), move || held.recv()), None, "it still waits");
+        drop(hold);
+    }
+
+    #[test]
+    fn a_descriptor_is_ready_or_late() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let soon = Instant::now() + Duration::from_millis(1);
+        assert_eq!(wait_for(&reader, PollFlags::IN, soon).unwrap(), Waited::Late);
+        io::Write::write_all(&mut writer, b"x").unwrap();
+        assert_eq!(wait_for(&reader, PollFlags::IN, soon).unwrap(), Waited::Ready, "late, and there all the same");
+    }
+}

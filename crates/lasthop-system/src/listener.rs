@@ -1,0 +1,261 @@
+//! Finds out which process listens at an address, from the kernel's socket tables.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    time::Duration,
+};
+
+use lasthop_load::spec::Address;
+
+use super::process::{self, Stat};
+
+/// A process that holds a listening socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub pid: i32,
+    /// Its command, at most 15 bytes.
+    pub command: String,
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} (`{}`)", self.pid, self.command)
+    }
+}
+
+/// All processes that hold the listening socket of an address. Only root sees those of other users.
+pub fn owners(address: &Address) -> Vec<Owner> {
+    let inodes = inodes(address);
+    let all = if inodes.is_empty() { Vec::new() } else { process::all() };
+    all.into_iter().filter(|pid| holds_any(*pid, &inodes)).map(owner).collect()
+}
+
+/// The server that listens at an address: the oldest ancestor of the same program among those that hold the socket, or
+/// that a Unix socket names. `None` if that cannot be found out: only root sees the descriptors of other users.
+#[must_use]
+pub fn server(address: &Address) -> Option<Owner> {
+    let holding = owners(address).into_iter().find(|owner| owner.pid > 1);
+    let found = holding.or_else(|| who_listens(address).filter(|pid| *pid > 1).map(owner))?;
+    let mut eldest = found;
+    while let Some(parent) = Stat::of(eldest.pid).map(|stat| owner(stat.parent)).filter(|parent| parent.pid > 1) {
+        if parent.command != eldest.command {
+            break;
+        }
+        eldest = parent;
+    }
+    Some(eldest)
+}
+
+/// The process that a Unix socket has listened for since its `listen`, as the kernel tells who connects.
+fn who_listens(address: &Address) -> Option<i32> {
+    address.unix_name()?;
+    let socket = address.connect(Duration::from_secs(1)).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+    Some(peer.pid.as_raw_pid())
+}
+
+/// Whether one of these processes holds it. That is quick: [`owners`] looks at every descriptor of the machine.
+pub fn is_held_by(address: &Address, pids: impl IntoIterator<Item = i32>) -> bool {
+    let inodes = inodes(address);
+    pids.into_iter().any(|pid| holds_any(pid, &inodes))
+}
+
+fn inodes(address: &Address) -> Vec<String> {
+    match address {
+        Address::Tcp(address) => tcp_inodes(*address),
+        other => other.unix_name().map_or_else(Vec::new, |name| unix_inodes(&name)),
+    }
+}
+
+fn owner(pid: i32) -> Owner {
+    Owner { pid, command: command_of(pid) }
+}
+
+/// A process's command, at most 15 bytes.
+pub fn command_of(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// Sockets that listen at a TCP port, whatever the address, in the network namespace of a process.
+pub fn listening_inodes(inside: i32, port: u16) -> Vec<String> {
+    let listens = |line: &String| line.split_ascii_whitespace().nth(3) == Some("0A");
+    at_port(inside, port).filter(listens).filter_map(|line| column(&line, 9)).collect()
+}
+
+/// The lines of a TCP port's sockets, in any state.
+fn at_port(inside: i32, port: u16) -> impl Iterator<Item = String> + use<> {
+    let end = format!(":{port:04X}");
+    let lines = ["tcp", "tcp6"].into_iter().flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")));
+    lines.filter(move |line| line.split_ascii_whitespace().nth(1).is_some_and(|local| local.ends_with(&end)))
+}
+
+/// The lines of a kernel table, one at a time, because a table may have tens of thousands of sockets in `TIME_WAIT`.
+pub fn table(path: &str) -> impl Iterator<Item = String> + use<> {
+    let file = File::open(path).ok().map(BufReader::new);
+    file.into_iter().flat_map(|file| file.lines().map_while(Result::ok))
+}
+
+fn column(line: &str, number: usize) -> Option<String> {
+    line.split_ascii_whitespace().nth(number).map(str::to_owned)
+}
+
+/// Sockets that listen at a path, in the network namespace of a process. Unix sockets belong to a namespace too.
+pub fn unix_inodes_in(inside: i32, path: &str) -> Vec<String> {
+    unix_listening(table(&format!("/proc/{inside}/net/unix")), path)
+}
+
+/// Whether a process has one of these sockets open.
+pub fn holds_any(pid: i32, inodes: &[String]) -> bool {
+    let links: Vec<String> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
+    !links.is_empty() && holds(pid, &links)
+}
+
+fn holds(pid: i32, links: &[String]) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let is_one = |target: &Path| links.iter().any(|link| target.as_os_str() == link.as_str());
+    descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_one(&target)))
+}
+
+/// The other ends of a TCP port's connections in the network namespace of a process, and whether each is open; the
+/// others are in `TIME_WAIT`.
+pub fn peers(inside: i32, port: u16) -> impl Iterator<Item = (String, bool)> + use<> {
+    at_port(inside, port).filter_map(|line| {
+        let mut columns = line.split_ascii_whitespace().skip(2);
+        let (peer, state) = (columns.next()?, columns.next()?);
+        ["01", "06"].contains(&state).then(|| (peer.to_owned(), state == "01"))
+    })
+}
+
+/// The inodes of a Unix listener's accepted sockets, which have its path, in the network namespace of a process.
+pub fn accepted_unix(inside: i32, path: String) -> impl Iterator<Item = String> + use<> {
+    let lines = table(&format!("/proc/{inside}/net/unix"));
+    lines.filter_map(move |line| {
+        let mut columns = line.split_ascii_whitespace().skip(5);
+        let (state, inode) = (columns.next()?, columns.next()?);
+        (state == "03" && columns.next() == Some(&path)).then(|| inode.to_owned())
+    })
+}
+
+/// An IPv6 socket serves both families by default, so it is looked up if IPv4 has none.
+fn tcp_inodes(address: SocketAddr) -> Vec<String> {
+    match address.ip() {
+        IpAddr::V6(_) => tcp_inodes_in("/proc/net/tcp6", address),
+        IpAddr::V4(ip) => {
+            let found = tcp_inodes_in("/proc/net/tcp", address);
+            let mapped = SocketAddr::new(ip.to_ipv6_mapped().into(), address.port());
+            if found.is_empty() { tcp_inodes_in("/proc/net/tcp6", mapped) } else { found }
+        }
+    }
+}
+
+/// `/proc/net/tcp`: address and port in hexadecimal, the state (0A listens), the inode in the tenth column.
+fn tcp_inodes_in(file: &str, address: SocketAddr) -> Vec<String> {
+    let port = format!("{:04X}", address.port());
+    let accepted = [hexadecimal(address.ip()), if address.is_ipv4() { "0".repeat(8) } else { "0".repeat(32) }];
+    let listens = |line: &String| {
+        let mut columns = line.split_ascii_whitespace().skip(1);
+        let local = columns.next().and_then(|local| local.split_once(':'));
+        let state = columns.nth(1);
+        local.is_some_and(|(ip, at)| at == port && accepted.iter().any(|known| known == ip)) && state == Some("0A")
+    };
+    table(file).filter(listens).filter_map(|line| column(&line, 9)).collect()
+}
+
+/// The kernel prints each 32-bit word of an address in the machine's byte order.
+fn hexadecimal(ip: IpAddr) -> String {
+    let bytes = match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let words = bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+    words.map(|word| format!("{word:08X}")).collect()
+}
+
+/// An address as the kernel's tables have it: the reverse of `hexadecimal`, with the port.
+pub fn from_table(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let word = |at: usize| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let bytes: Vec<u8> = (0..ip.len()).step_by(8).map(word).collect::<Option<Vec<_>>>()?.concat();
+    let ip = match <[u8; 4]>::try_from(bytes.as_slice()) {
+        Ok(four) => IpAddr::from(four),
+        Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes.as_slice()).ok()?),
+    };
+    Some(SocketAddr::new(ip.to_canonical(), u16::from_str_radix(port, 16).ok()?))
+}
+
+/// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path.
+fn unix_inodes(path: &str) -> Vec<String> {
+    unix_listening(table("/proc/net/unix"), path)
+}
+
+fn unix_listening(lines: impl Iterator<Item = String>, path: &str) -> Vec<String> {
+    let listens = |line: &String| {
+        let mut columns = line.split_ascii_whitespace();
+        columns.nth(3) == Some("00010000") && columns.nth(3) == Some(path)
+    };
+    lines.filter(listens).filter_map(|line| column(&line, 6)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::TcpListener,
+        os::{
+            linux::net::SocketAddrExt,
+            unix::net::{SocketAddr as UnixAddress, UnixListener},
+        },
+    };
+
+    use super::*;
+
+    fn found(address: &Address) -> bool {
+        owners(address).iter().any(|owner| owner.pid == std::process::id() as i32 && !owner.command.is_empty())
+    }
+
+    #[test]
+    fn addresses_of_the_tables_are_read_as_they_are_written() {
+        for address in ["10.89.0.3:8080", "[fd00::1]:80"].map(|text| text.parse::<SocketAddr>().unwrap()) {
+            assert_eq!(from_table(&format!("{}:{:04X}", hexadecimal(address.ip()), address.port())), Some(address));
+        }
+        for wrong in ["", "0100007F", "0100007:1F90", "0100007F:", "local_address"] {
+            assert_eq!(from_table(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_eldest_of_the_same_program_is_the_server() {
+        let directory = tempfile::tempdir().unwrap();
+        let address = Address::Unix(directory.path().join("s"));
+        assert_eq!(server(&address), None);
+        let _listener = UnixListener::bind(directory.path().join("s")).unwrap();
+        let found = server(&address).unwrap();
+        let own = std::process::id() as i32;
+        assert!(found.pid == own || process::descendants(found.pid).contains(&own), "{found}");
+        assert_eq!(who_listens(&address), Some(own));
+    }
+
+    #[test]
+    fn this_process_is_found_by_each_kind_of_address() {
+        for ip in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"] {
+            let listener = TcpListener::bind(ip).unwrap();
+            let mut address = listener.local_addr().unwrap();
+            if address.ip().is_unspecified() {
+                address.set_ip([127, 0, 0, 1].into());
+            }
+            assert!(found(&Address::Tcp(address)), "{ip}");
+            drop(listener);
+            assert!(!found(&Address::Tcp(address)), "{ip}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let _listener = UnixListener::bind(&path).unwrap();
+        assert!(found(&Address::Unix(path)));
+        let name = format!("lasthop-test-{}", std::process::id());
+        let address = UnixAddress::from_abstract_name(&name).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        assert!(found(&Address::Abstract(name)));
+    }
+}

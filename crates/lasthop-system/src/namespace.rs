@@ -1,0 +1,100 @@
+//! Network namespaces: held, entered, and told by `ip` what to have.
+
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsFd, unix::process::CommandExt},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use super::command;
+
+/// What the holding process says when the namespace is there.
+pub const READY: &str = "ready";
+/// The longest that one command of `ip` may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// `ip` did not do what it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum IpError {
+    #[error("`ip`, which links the namespace to this one, is missing; install iproute2")]
+    NoIp,
+    #[error("`ip {command}` failed: {cause}")]
+    Failed { command: String, cause: String },
+}
+
+/// Holds a new network namespace until its input ends. What `lasthop hold` does.
+/// Errors: the kernel refuses.
+pub fn hold() -> io::Result<()> {
+    // SAFETY: unshare has no memory effects; this process has one thread.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+    io::Write::write_all(&mut io::stdout(), format!("{READY}\n").as_bytes())?;
+    io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
+}
+
+/// Replaces this process by a command in the network namespace of this file. What `lasthop enter` does. Returns only on an
+/// error.
+pub fn enter(namespace: &Path, command: &[std::ffi::OsString]) -> io::Error {
+    let Some((program, arguments)) = command.split_first() else {
+        return io::Error::new(io::ErrorKind::InvalidInput, "the command is empty");
+    };
+    match File::open(namespace).and_then(|file| go_into(&file)) {
+        Ok(()) => Command::new(program).args(arguments).exec(),
+        Err(error) => {
+            io::Error::new(error.kind(), format!("cannot enter the namespace {}: {error}", namespace.display()))
+        }
+    }
+}
+
+/// Moves the calling thread, and no other, into a network namespace.
+/// Errors: it is no network namespace, or the kernel refuses.
+pub fn go_into(namespace: &File) -> io::Result<()> {
+    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+/// Runs `ip`, inside a namespace if one is given.
+pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<(), IpError> {
+    asked(namespace, words).map(drop)
+}
+
+pub fn asked(namespace: Option<&Path>, words: &[&str]) -> Result<String, IpError> {
+    let failed = |cause: String| IpError::Failed { command: words.join(" "), cause };
+    let mut command = Command::new("ip");
+    command.args(words);
+    if let Some(path) = namespace {
+        let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+        // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
+        unsafe { command.pre_exec(move || go_into(&file)) };
+    }
+    match command::run(command, TIMEOUT) {
+        Ok(ended) if ended.status.success() => Ok(ended.text),
+        Ok(ended) => Err(failed(ended.text.trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(IpError::NoIp),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// Addresses of this machine that are not loopback, in the order in which `ip` lists them.
+/// Errors: `ip` is missing or fails.
+pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, IpError> {
+    let text = asked(None, &["-o", "address", "show", "scope", "global"])?;
+    let address = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip_while(|word| !matches!(*word, "inet" | "inet6"));
+        words.nth(1)?.split('/').next()?.parse().ok()
+    };
+    Ok(text.lines().filter_map(address).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machines_addresses_are_read() {
+        assert!(own_addresses().unwrap().iter().all(|address| !address.is_loopback()));
+    }
+}
