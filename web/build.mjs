@@ -1,0 +1,33 @@
+// Writes dist, which lasthop embeds: one script under the licences of what is in it, its digest for the policy of the
+// page, and one style sheet. With a folder as its argument, writes there.
+
+import { createHash } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { build } from "esbuild";
+
+const outdir = process.argv[2] ?? "dist";
+const { metafile } = await build({
+  entryPoints: ["src/page.ts", "src/page.css"],
+  bundle: true,
+  minify: true,
+  format: "iife",
+  target: "es2022",
+  charset: "utf8",
+  legalComments: "none",
+  metafile: true,
+  outdir,
+});
+
+/** The licences of the packages in the bundle, each paragraph once. */
+function licences() {
+  const { inputs } = Object.values(metafile.outputs).find(({ entryPoint }) => entryPoint === "src/page.ts");
+  const used = Object.keys(inputs).filter((path) => inputs[path].bytesInOutput > 0);
+  const packages = new Set(used.flatMap((path) => path.match(/^node_modules\/(?:@[^/]+\/)?[^/]+/) ?? []));
+  const paragraphs = [...packages].sort().flatMap((path) => readFileSync(join(path, "LICENSE"), "utf8").trim().split(/\n\s*\n/));
+  return [...new Set(paragraphs)].join("\n\n").replaceAll("*/", "* /");
+}
+
+const script = join(outdir, "page.js");
+writeFileSync(script, `/*! Observable Plot and D3:\n\n${licences()}\n*/\n${readFileSync(script, "utf8")}`);
+writeFileSync(join(outdir, "page.sha256"), createHash("sha256").update(readFileSync(script)).digest("base64"));

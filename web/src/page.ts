@@ -1,0 +1,71 @@
+// Draws the plots of a page, and makes its sliders and downloads.
+
+import { data, labels, roles, type Group } from "./data";
+import { downloads } from "./downloads";
+import { matter } from "./matter";
+import { colorOf, costs, distribution, glyphOf, percentiles, roleColor, trials } from "./plots";
+import { element } from "./text";
+
+/** Pixels across that a plot needs. */
+const LEAST = 160;
+
+const PLOTS: [string, (group: Group, width: number) => Element | null][] = [
+  ["percentiles", percentiles],
+  ["distribution", distribution],
+  ["trials", trials],
+  ["cost", costs],
+];
+
+const swatch = (color: string, name: string) => element("li", {}, element("span", { class: "swatch", style: `background:${color}` }), name);
+const glyph = (label: string) => element("li", {}, element("span", { class: "glyph", style: `color:${colorOf(label)}` }, glyphOf(label)), label);
+
+function legend(id: string): HTMLElement {
+  const any = (has: (group: Group) => boolean, text: string) => (data.groups.some(has) ? [element("li", {}, text)] : []);
+  const waits = ({ cases }: Group) => cases.some(({ cost }) => cost.some(({ waiting }) => waiting !== null));
+  const entries = {
+    cost: () => [...roles.map((role) => swatch(roleColor(role), role)), ...any(waits, "pale: ready to run, but waiting for a CPU")],
+    trials: () => labels.map(glyph),
+  }[id] ?? (() => [...labels.map((label) => swatch(colorOf(label), label)), ...any(({ open }) => open, "dashed: service time")]);
+  return element("ul", { class: "legend" }, ...entries());
+}
+
+function draw(id: string, one: (group: Group, width: number) => Element | null, into: HTMLElement): void {
+  const wide = into.clientWidth;
+  const columns = data.groups.length > 1 && wide >= 720 ? 2 : 1;
+  const width = Math.floor((wide - (columns - 1) * 32) / columns);
+  const figures = data.groups.flatMap((group) => {
+    const drawn = one(group, width);
+    if (!drawn) return [];
+    const caption = group.setting ? [element("figcaption", {}, group.setting)] : [];
+    return [element("figure", {}, ...caption, drawn)];
+  });
+  const plots = element("div", { class: "plots", style: `grid-template-columns:repeat(${columns},minmax(0,1fr))` }, ...figures);
+  const none = element("p", { class: "dim" }, "The driver has no figures for this.");
+  into.querySelectorAll(".drawn").forEach((old) => old.remove());
+  into.append(element("div", { class: "drawn" }, ...(figures.length ? [legend(id), plots] : [none])));
+}
+
+function drawAll(): void {
+  for (const [id, one] of PLOTS) {
+    const into = document.getElementById(id);
+    if (into) draw(id, one, into);
+  }
+}
+
+const main = document.querySelector("main")!;
+let width = 0;
+new ResizeObserver(([{ contentRect }]) => {
+  // A window may have no room at all for a moment.
+  if (contentRect.width > LEAST && contentRect.width !== width) {
+    width = contentRect.width;
+    drawAll();
+    performance.mark("drawn");
+  }
+}).observe(main);
+
+const place = document.getElementById("matter");
+if (place) matter(place);
+downloads(document.getElementById("downloads")!);
+
+// What is folded is printed too.
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => (details.open = true)));

@@ -1,0 +1,224 @@
+// What is drawn. Each function draws one group as wide as it is told.
+
+import { areaY, barX, dot, line, lineY, plot, ruleX, text, type Markish, type PlotOptions } from "@observablehq/plot";
+import { labels, roles, type Group, type Latencies, type Trials } from "./data";
+import { count, significant, tick, time } from "./text";
+
+type Drawn = SVGSVGElement | HTMLElement;
+
+const COLORS = 8;
+const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "wye", "times", "plus"] as const;
+/** More trials of a case than this are thinned. */
+const MOST = 300;
+/** Of more rounds than this, the marks would be a wall. */
+const MOST_ROUNDS = 60;
+
+export const colorOf = (label: string): string => `var(--c${labels.indexOf(label) % COLORS})`;
+export const roleColor = (role: string): string => `var(--c${(roles.indexOf(role) + 3) % COLORS})`;
+const symbolOf = (label: string) => SYMBOLS[labels.indexOf(label) % SYMBOLS.length];
+export const glyphOf = (label: string): string => "○△□◇☆Y×+"[labels.indexOf(label) % SYMBOLS.length];
+
+function frame(width: number, group: Group, what: string, options: PlotOptions): Drawn {
+  const name = group.setting ? `${what}, ${group.setting}` : what;
+  const drawn = plot({
+    width,
+    height: Math.round(Math.min(340, 190 + width / 6)),
+    marginLeft: 54,
+    marginTop: 26,
+    marginBottom: 40,
+    style: { fontSize: "12px", fontFamily: "inherit", overflow: "visible" },
+    ...options,
+  });
+  // One picture with a name: the names of its marks are none for readers of it.
+  drawn.querySelectorAll("[aria-label]").forEach((mark) => mark.removeAttribute("aria-label"));
+  drawn.setAttribute("role", "img");
+  drawn.setAttribute("aria-label", name);
+  return drawn as Drawn;
+}
+
+/** Round marks of a logarithmic axis. */
+function marks(low: number, high: number): number[] {
+  const decades = Math.log10(high / low);
+  const digits = decades < 1 ? [1, 1.5, 2, 3, 5, 7] : decades < 3 ? [1, 2, 5] : [1];
+  const found: number[] = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+    for (const digit of digits) found.push(digit * 10 ** power);
+  }
+  return found.filter((mark) => mark >= low * 0.999 && mark <= high * 1.001);
+}
+
+/** A linear axis of logarithms, because Plot leaves out labels of a logarithmic one. */
+function timeAxis(values: number[], label: string) {
+  const [low, high] = ends(values);
+  const domain = [low, high].map(Math.log10);
+  return { domain, ticks: marks(low, high).map(Math.log10), tickFormat: (power: number) => tick(10 ** power), label, grid: true };
+}
+
+function ends(values: number[]): [number, number] {
+  const [low, high] = values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, 0]);
+  return low < high ? [low, high] : [low / 1.2, high * 1.2];
+}
+
+interface Kind {
+  label: string;
+  latencies: Latencies;
+  /** Of an open loop, the service time beside the response time. */
+  beside: boolean;
+}
+
+/** Response times and, dashed, service times; service times alone in a closed loop. */
+function kinds(group: Group): Kind[] {
+  return group.cases.flatMap(({ label, plots }) => {
+    const { response = null, service = null } = plots ?? {};
+    const first = response ?? service;
+    const found: Kind[] = first ? [{ label, latencies: first, beside: false }] : [];
+    if (response && service) found.push({ label, latencies: service, beside: true });
+    return found;
+  });
+}
+
+const nines = (at: number): string => (at === 0 ? "fastest" : `${+(100 - 100 * 10 ** -at).toFixed(5)} %`);
+
+export function percentiles(group: Group, width: number): Drawn | null {
+  const found = kinds(group);
+  if (!found.length) return null;
+  const points = found.map(({ label, latencies, beside }) => ({
+    stroke: colorOf(label),
+    beside,
+    rows: latencies.curve.map(([at, micros]) => ({ at, micros, label: beside ? `${label}, service time` : label })),
+  }));
+  const all = points.flatMap(({ rows }) => rows);
+  const last = Math.max(...all.map(({ at }) => at));
+  const ticks = [0, Math.log10(2), 1, 2, 3, 4, 5, 6, 7].filter((at) => at <= last);
+  return frame(width, group, "Latency by percentile", {
+    x: { domain: [0, last], ticks, tickFormat: (at: number) => (at ? nines(at) : ""), label: "percentile of requests →" },
+    y: timeAxis(all.map(({ micros }) => micros), `↑ ${group.open ? "response" : "service"} time`),
+    marks: points.map(({ stroke, beside, rows }) =>
+      line(rows, {
+        x: "at", y: (row: (typeof rows)[0]) => Math.log10(row.micros), stroke, strokeWidth: beside ? 1.25 : 2, strokeDasharray: beside ? "3 3" : undefined,
+        tip: true, title: (row: (typeof rows)[0]) => `${row.label}\n${nines(row.at)}: ${time(row.micros)}`,
+      }),
+    ),
+  });
+}
+
+export function distribution(group: Group, width: number): Drawn | null {
+  const found = kinds(group);
+  if (!found.length) return null;
+  const begins = (bin: number) => 10 ** (bin / 30) / 1e3;
+  const drawn = found.map(({ label, latencies, beside }) => {
+    // From nothing to nothing, so that both ends come down to the axis.
+    const shares = [...latencies.shares, 0];
+    const rows = shares.map((share, at) => ({ micros: begins(latencies.first + at), share }));
+    return { stroke: colorOf(label), beside, rows: [{ micros: rows[0].micros, share: 0 }, ...rows] };
+  });
+  const all = drawn.flatMap(({ rows }) => rows);
+  const times = all.map(({ micros }) => micros);
+  const most = Math.max(...all.map(({ share }) => share));
+  return frame(width, group, "Latency as a distribution", {
+    x: { ...timeAxis(times, `${group.open ? "response" : "service"} time →`), grid: false, ticks: spread(...ends(times), width).map(Math.log10) },
+    y: { domain: [0, most], label: "↑ share of requests", tickFormat: (share: number) => `${count(share * 100)} %`, ticks: 4, grid: true },
+    marks: drawn.flatMap(({ stroke, beside, rows }): Markish[] => {
+      const at = { x: (row: (typeof rows)[0]) => Math.log10(row.micros), y: "share", curve: "step-after" as const };
+      const edge = lineY(rows, { ...at, stroke, strokeWidth: beside ? 1 : 1.5, strokeDasharray: beside ? "3 3" : undefined });
+      return beside ? [edge] : [areaY(rows, { ...at, fill: stroke, fillOpacity: 0.15 }), edge];
+    }),
+  });
+}
+
+/** Marks across that do not touch each other. */
+function spread(low: number, high: number, width: number): number[] {
+  const all = marks(low, high);
+  const room = Math.floor((width - 70) / 52);
+  const each = Math.ceil(all.length / Math.max(room, 2));
+  const powers = all.filter((mark) => Math.abs(Math.log10(mark) % 1) < 1e-9);
+  return each > 1 && powers.length > 1 ? powers : all.filter((_, place) => place % each === 0);
+}
+
+interface Point {
+  at: number;
+  value: number;
+  low: number;
+  high: number;
+}
+
+/** Trials over time; of many, the median, the least and the most of as many as become one. */
+function thinned({ at_ms }: Trials, values: (number | null)[]): Point[] {
+  const each = Math.ceil(values.length / MOST);
+  const points: Point[] = [];
+  for (let from = 0; from < values.length; from += each) {
+    const sorted = values.slice(from, from + each).filter((value) => value !== null).sort((one, other) => one - other);
+    if (!sorted.length) continue;
+    points.push({ at: at_ms[from] / 1e3, value: sorted[sorted.length >> 1], low: sorted[0], high: sorted[sorted.length - 1] });
+  }
+  return points;
+}
+
+/** When each round after the first began, in seconds. */
+function rounds(group: Group): { round: number; at: number }[] {
+  const began = new Map<number, number>();
+  for (const { plots } of group.cases) {
+    plots?.trials.round.forEach((round, place) => {
+      const at = plots.trials.at_ms[place] / 1e3;
+      began.set(round, Math.min(began.get(round) ?? at, at));
+    });
+  }
+  return [...began].map(([round, at]) => ({ round, at })).sort((one, other) => one.at - other.at);
+}
+
+export function trials(group: Group, width: number): Drawn | null {
+  const drawn = group.cases.flatMap(({ label, plots }) => {
+    if (!plots?.trials.rate.length) return [];
+    return [{ label, points: thinned(plots.trials, group.open ? plots.trials.p50_us : plots.trials.rate) }];
+  });
+  const values = drawn.flatMap(({ points }) => points.flatMap(({ low, high }) => [low, high]));
+  if (!values.length) return null;
+  const all = rounds(group);
+  const last = Math.max(...drawn.flatMap(({ points }) => points.map(({ at }) => at)));
+  const few = all.length <= Math.max(width / 60, 4);
+  return frame(width, group, "Every trial over time", {
+    x: { label: "seconds since the run began →", ticks: Math.round(width / 90) },
+    y: { label: group.open ? "↑ median response time" : "↑ requests/s", tickFormat: group.open ? tick : short, grid: true, ticks: 5, nice: true },
+    marks: [
+      ruleX(all.length > MOST_ROUNDS ? [] : all.slice(1), { x: "at", stroke: "var(--rule)" }),
+      few ? text(all.filter(({ at }) => at < 0.88 * last), { x: "at", text: ({ round }: { round: number }) => `round ${round + 1}`, frameAnchor: "top", textAnchor: "start", dx: 3, dy: -4, fill: "var(--faint)" }) : null,
+      ...drawn.flatMap(({ label, points }): Markish[] => {
+        const color = colorOf(label);
+        const mark = dot(points, { x: "at", y: "value", stroke: color, symbol: symbolOf(label), r: points.length > 150 ? 1.8 : 2.6, strokeWidth: 1.2, tip: true, title: (point: Point) => `${label}\n${significant(point.at)} s: ${group.open ? time(point.value) : `${significant(point.value)} requests/s`}` });
+        const range = points.some(({ low, high }) => low < high);
+        return range ? [ruleX(points, { x: "at", y1: "low", y2: "high", stroke: color, strokeOpacity: 0.35 }), mark] : [mark];
+      }),
+    ],
+  });
+}
+
+const short = (value: number): string => (value >= 1e6 ? `${count(value / 1e6)} M` : value >= 1e4 ? `${count(value / 1e3)} k` : count(value));
+
+export function costs(group: Group, width: number): Drawn | null {
+  const rows = group.cases.flatMap(({ label, cost }) =>
+    cost.flatMap(({ role, cpu, waiting }) => [
+      { label, role, micros: cpu, kind: "CPU" },
+      ...(waiting === null ? [] : [{ label, role, micros: waiting, kind: "waiting for a CPU" }]),
+    ]),
+  );
+  if (!rows.length) return null;
+  const shown = [...new Set(rows.map(({ label }) => label))];
+  const longest = Math.max(...shown.map((label) => label.length));
+  const ordered = [...rows.filter(({ kind }) => kind === "CPU"), ...rows.filter(({ kind }) => kind !== "CPU")];
+  return frame(width, group, "What a request costs", {
+    height: 64 + 34 * shown.length,
+    marginLeft: Math.min(14 + longest * 7, width * 0.4),
+    x: { label: "per request →", tickFormat: tick, ticks: Math.round(width / 110), grid: true },
+    y: { domain: shown, label: null },
+    marks: [
+      barX(ordered, {
+        x: "micros", y: "label", fill: (row: (typeof rows)[0]) => roleColor(row.role), fillOpacity: (row: (typeof rows)[0]) => (row.kind === "CPU" ? 1 : 0.35),
+        stroke: "var(--paper)", strokeWidth: 0.75, order: null, tip: true,
+        title: (row: (typeof rows)[0]) => `${row.label}: ${row.role}\n${row.kind}: ${time(row.micros)}`,
+      }),
+      ruleX([0], { stroke: "var(--faint)" }),
+    ],
+    color: { type: "identity" },
+    opacity: { type: "identity" },
+  });
+}

@@ -1,0 +1,240 @@
+// Opens pages in Chromium and checks what a reader sees and can do. Run by tests/all/page.rs:
+//   node test.mjs plots PAGE…    pages of runs with a comparison
+//   node test.mjs drawn PAGE…    pages of runs in which nothing may be compared
+//   node test.mjs text PAGE…     pages without plots
+//   node test.mjs hostile PAGE…  pages of a run whose servers and files want to do something
+// Says what it saw, or fails.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import axe from "axe-core";
+import { chromium } from "playwright-core";
+
+const [kind, ...pages] = process.argv.slice(2);
+const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+// Root needs --no-sandbox; the pages are our own files.
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+const PLOTS = ["percentiles", "distribution", "trials", "cost"];
+const PHONE = { width: 360, height: 740 };
+
+/** A page in a context of its own, and what went wrong in it. */
+async function open(url, options = {}) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const troubles = [];
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && troubles.push(message.text()));
+  page.on("pageerror", (error) => troubles.push(error.message));
+  page.on("request", (request) => /^(file|blob|data):/.test(request.url()) || troubles.push(`asks for ${request.url()}`));
+  await page.goto(url);
+  return { page, troubles, close: () => context.close() };
+}
+
+async function drawn(page) {
+  await page.waitForSelector("#cost figure svg");
+  const groups = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).groups.length);
+  for (const id of PLOTS) {
+    const svgs = await page.$$eval(`#${id} figure svg`, (all) => all.map((svg) => [svg.getAttribute("role"), svg.getAttribute("aria-label"), svg.querySelectorAll("path, rect, circle").length]));
+    assert.equal(svgs.length, groups, `plots of ${id}`);
+    for (const [role, label, marks] of svgs) assert.ok(role === "img" && label && marks > 2, `a plot of ${id}: ${[role, label, marks]}`);
+  }
+  const text = await page.locator("main").innerText();
+  for (const word of ["NaN", "undefined", "Infinity", "[object"]) assert.ok(!text.includes(word), `the page says ${word}`);
+  return groups;
+}
+
+async function forest(page) {
+  const [title, text, marks] = await page.$eval("svg.forest", (svg) => [svg.querySelector("title").textContent, svg.querySelector("desc").textContent, svg.querySelectorAll("circle").length]);
+  assert.ok(title && text && marks > 0, `the forest plot: ${[title, text, marks]}`);
+}
+
+/** WCAG 2.2 AA, contrast included. */
+async function accessible(page, name) {
+  await page.evaluate(() => document.querySelectorAll("details").forEach((details) => (details.open = true)));
+  // By DevTools, which the page's own policy does not hold back.
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).slice(0, 3).join(" | ")}`);
+  assert.deepEqual(found, [], `${name}: axe`);
+}
+
+/** Nothing but what scrolls by itself is wider than the window. */
+async function fits(page) {
+  const [width, wide] = await page.evaluate(() => {
+    // A log scrolls by itself, a picture is measured as a whole, and heads of columns are for screen readers only.
+    const inside = (one) => one.parentElement.closest("pre, svg, thead");
+    const wide = [...document.querySelectorAll("main *")].filter((one) => !inside(one) && one.tagName !== "THEAD" && one.getBoundingClientRect().right > innerWidth + 0.5);
+    return [document.documentElement.scrollWidth, wide.map((one) => one.outerHTML.slice(0, 120))];
+  });
+  assert.ok(width <= PHONE.width, `${width} px wide: ${wide.join("\n")}`);
+  assert.deepEqual(wide, []);
+}
+
+async function slides(page) {
+  for (const id of ["handler", "rate"]) {
+    const read = () => page.evaluate((id) => [document.querySelector(`output[for=${id}]`).textContent, document.querySelector("#matter tbody").innerText], id);
+    const before = await read();
+    await page.focus(`#${id}`);
+    for (let press = 0; press < 8; press++) await page.keyboard.press("ArrowRight");
+    const after = await read();
+    assert.notEqual(before[0], after[0], id);
+    assert.notEqual(before[1], after[1], `${id} changes no number`);
+    assert.equal(await page.getAttribute(`#${id}`, "aria-valuetext"), after[0]);
+  }
+}
+
+/** Every control can be reached by the keyboard and has a name. */
+async function controls(page) {
+  const all = await page.$$eval("button, input, summary, a[href]", (found) => found.map((one) => one.innerText || one.labels?.[0]?.innerText));
+  assert.ok(all.every(Boolean), `a control without a name: ${all}`);
+  await page.evaluate(() => document.activeElement.blur());
+  const reached = new Set();
+  for (let press = 0; press < 200; press++) {
+    await page.keyboard.press("Tab");
+    reached.add(await page.evaluate(() => (document.activeElement.innerText || document.activeElement.labels?.[0]?.innerText)));
+  }
+  for (const name of all) assert.ok(reached.has(name), `the keyboard does not reach ${name}`);
+}
+
+async function download(page, name) {
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);
+  return [file.suggestedFilename(), readFileSync(await file.path(), "utf8")];
+}
+
+/** Fields of a line (RFC 4180). */
+const fields = (line) => [...line.matchAll(/("(?:[^"]|"")*"|[^,]*)(,|$)/g)].slice(0, -1).map(([, field]) => field);
+
+async function downloads(page) {
+  const [name, json] = await download(page, "Result as JSON");
+  const result = JSON.parse(json);
+  assert.equal(result.schema, "lasthop/1");
+  assert.match(name, /^[\w.-]+\.json$/);
+  for (const [button, rows] of [["Cases as CSV", result.cases.length], ["Trials as CSV", result.cases.reduce((sum, { trials }) => sum + trials, 0)]]) {
+    const [file, text] = await download(page, button);
+    assert.match(file, /^[\w.-]+\.csv$/);
+    const lines = text.split("\r\n");
+    assert.equal(lines.pop(), "");
+    assert.equal(lines.length, rows + 1, button);
+    const columns = fields(lines[0] + ",").length;
+    for (const line of lines) assert.equal(fields(line + ",").length, columns, line);
+  }
+}
+
+/** Text, tables and the forest plot need no script. */
+async function withoutScript(url) {
+  const { page, close } = await open(url, { javaScriptEnabled: false, viewport: PHONE });
+  assert.ok((await page.locator(".answer").innerText()).length > 10);
+  assert.ok((await page.locator("table").count()) > 0 && (await page.locator("svg.forest").isVisible()));
+  assert.ok(await page.getByText("This plot needs JavaScript").first().isVisible());
+  await close();
+}
+
+/** The page of a run of an hour: the trials of this one, again and again. */
+async function long(url) {
+  const { page, troubles, close } = await open(url);
+  const count = await page.evaluate(() => {
+    const script = document.getElementById("data");
+    const data = JSON.parse(script.textContent);
+    const cases = data.groups.flatMap(({ cases }) => cases).filter(({ plots }) => plots?.trials.rate.length);
+    for (const { plots } of cases) {
+      const { trials } = plots;
+      const length = trials.rate.length;
+      const wanted = Math.ceil(20_000 / cases.length);
+      for (const [name, column] of Object.entries(trials)) {
+        for (let at = length; at < wanted; at++) column.push(column[at - length] + (name === "at_ms" ? 30_000 : name === "round" ? 3 : 0));
+      }
+    }
+    script.textContent = JSON.stringify(data).replaceAll("<", "\\u003c");
+    return cases.reduce((sum, { plots }) => sum + plots.trials.rate.length, 0);
+  });
+  assert.ok(count >= 20_000);
+  const html = await page.evaluate(() => {
+    document.querySelectorAll(".drawn, .downloads, #matter > *").forEach((old) => old.remove());
+    return `<!doctype html>${document.documentElement.outerHTML}`;
+  });
+  await page.setContent(html);
+  await drawn(page);
+  const marks = await page.$$eval("#trials figure svg :is(path, circle, line)", (all) => all.length);
+  assert.ok(marks < 10_000, `${marks} marks for ${count} trials`);
+  assert.deepEqual(troubles, []);
+  await close();
+  return `${count} trials in ${(html.length / 1e6).toFixed(1)} MB`;
+}
+
+async function plots(url) {
+  const { page, troubles, close } = await open(url, { acceptDownloads: true });
+  const groups = await drawn(page);
+  const took = await page.evaluate(() => Math.round(performance.getEntriesByName("drawn")[0].startTime));
+  await forest(page);
+  await slides(page);
+  await downloads(page);
+  await controls(page);
+  assert.deepEqual(troubles, []);
+  await accessible(page, "light");
+  await close();
+  for (const options of [{ colorScheme: "dark" }, { viewport: PHONE }, { viewport: PHONE, colorScheme: "dark" }]) {
+    const { page, troubles, close } = await open(url, options);
+    await drawn(page);
+    if (options.viewport) await fits(page);
+    assert.deepEqual(troubles, []);
+    await accessible(page, JSON.stringify(options));
+    await close();
+  }
+  await withoutScript(url);
+  return `${groups} groups, drawn after ${took} ms; with ${await long(url)}`;
+}
+
+/** In which nothing may be compared. */
+async function seen(url) {
+  for (const options of [{}, { viewport: PHONE, colorScheme: "dark" }]) {
+    const { page, troubles, close } = await open(url, options);
+    await drawn(page);
+    if (options.viewport) await fits(page);
+    await downloads(page);
+    assert.deepEqual(troubles, []);
+    await accessible(page, JSON.stringify(options));
+    await close();
+  }
+  return "drawn";
+}
+
+async function text(url) {
+  for (const options of [{}, { viewport: PHONE, colorScheme: "dark" }]) {
+    const { page, troubles, close } = await open(url, options);
+    if (options.viewport) await fits(page);
+    for (const link of await page.$$eval("a[href]", (all) => all.map(({ href }) => href))) readFileSync(new URL(link));
+    assert.deepEqual(troubles, []);
+    await accessible(page, JSON.stringify(options));
+    await close();
+  }
+  return "text";
+}
+
+/** What the page shows of others is text; and a script that got into it would not run, nor reach anything. */
+async function hostile(url) {
+  const { page, troubles, close } = await open(url);
+  const shown = await page.locator("main").evaluate((main) => main.textContent);
+  assert.ok(shown.includes("<script>window.pwned"), "the page does not show what the servers said");
+  assert.deepEqual(troubles, []);
+  const read = () => page.evaluate(() => window.pwned);
+  assert.equal(await read(), undefined);
+  await page.evaluate(() => {
+    const script = document.createElement("script");
+    script.textContent = "window.pwned = 'script'";
+    document.body.append(script);
+    document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='window.pwned = 1'><button id=bad onclick='window.pwned = 2'>x</button>");
+    document.getElementById("bad").click();
+  });
+  await page.waitForTimeout(200);
+  assert.equal(await read(), undefined);
+  const reached = await page.evaluate(() => fetch("http://127.0.0.1:9/").then(() => "reached", () => "kept"));
+  assert.equal(reached, "kept");
+  assert.ok(troubles.some((trouble) => trouble.includes("Content Security Policy")), troubles.join("\n"));
+  assert.ok(!troubles.some((trouble) => trouble.startsWith("asks for")), troubles.join("\n"));
+  await close();
+  return "nothing ran";
+}
+
+for (const page of pages) console.log(`${page}: ${await { plots, drawn: seen, text, hostile }[kind](pathToFileURL(page).href)}`);
+await browser.close();
