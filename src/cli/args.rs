@@ -6,19 +6,21 @@ use clap::{
     ArgMatches, Args, FromArgMatches, Parser, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use clap_complete::Shell;
-use lasthop_core::{
-    experiment::{quantity::duration, settings::Overrides},
-    report::Format,
-};
+use clap_complete::{Shell, engine::ArgValueCompleter};
 use lasthop_model::{
     driver::{DriverAt, Remote, ToolChoice},
     engine::{EngineKind, Images},
+    quantity::{duration, share},
     rate::Rate,
     selection::Choice,
 };
+use lasthop_plan::settings::Overrides;
+use lasthop_results::report::Format;
 
-use super::values::{ArrivalsArg, program};
+use super::{
+    complete, load,
+    values::{ArrivalsArg, program},
+};
 
 const WITHOUT_COMMAND: &str = "\
 Options of `lasthop run` need no command: lasthop --budget 1m
@@ -46,6 +48,8 @@ Examples:
   lasthop report last --format markdown     its report, for an issue
   lasthop export last                       the configuration that won
   lasthop load http+unix:/run/app.sock:/    figures of one endpoint
+  lasthop compare http://127.0.0.1:8000/ http+unix:/run/app.sock:/
+                                            your own two: which one, by how much
   lasthop new my-stack                      an experiment of your own: lasthop run ./my-stack";
 
 const EXIT_CODES: &str = "\
@@ -54,6 +58,13 @@ Exit codes:
   1    a case failed or a program is missing; the output says which
   2    wrong usage: an unknown name, or a file with errors
   130  interrupted; the results so far are recorded and reported";
+
+const SELFTEST_CODES: &str = "\
+Exit codes:
+  0    the intervals hold as often as they should, within what chance allows
+  1    fewer hold (chance allows that once in 100 times), a case failed, or a program is missing
+  2    wrong usage: an unknown name, or a file with errors
+  130  interrupted; what there is was reported";
 
 /// Measures how two processes on one machine should talk
 ///
@@ -107,7 +118,9 @@ pub enum Command {
     /// Show an experiment: its question, services, factors and cases
     Show(Show),
     /// Load a single endpoint and print its figures
-    Load(super::load::LoadArgs),
+    Load(load::LoadArgs),
+    /// Compare endpoints that are there already: your own servers, which lasthop does not start
+    Compare(Box<Compare>),
     /// Print the report of a recorded run, in any format
     Report(Report),
     /// List the recorded runs
@@ -115,6 +128,9 @@ pub enum Command {
     /// Repeat published studies by their own method and by lasthop's, and explain why the figures differ
     #[command(after_help = EXIT_CODES)]
     Repro(Repro),
+    /// Compare cases with themselves, as they are and with a known cost, to see which answers this machine can give
+    #[command(name = "selftest", after_help = SELFTEST_CODES)]
+    SelfTest(SelfTest),
     /// Print the winner's configuration to copy, and the conditions under which it holds
     Export(Export),
     /// Check what this machine can run, what is missing, and what makes it noisy
@@ -138,6 +154,9 @@ pub enum Command {
     /// Hold a new network namespace until the input ends
     #[command(hide = true)]
     Hold,
+    /// Bursts of work on every CPU
+    #[command(hide = true)]
+    Noise(NoiseArgs),
     /// Run a command in a network namespace
     #[command(hide = true)]
     Enter(EnterArgs),
@@ -178,7 +197,7 @@ pub struct GuardArgs {
 #[derive(Debug, Args)]
 pub struct Run {
     /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
-    #[arg(default_value = "sockets")]
+    #[arg(default_value = "sockets", add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: String,
     #[command(flatten)]
     pub options: RunOptions,
@@ -207,9 +226,11 @@ pub struct RunOptions {
 pub struct Select {
     /// Run only these of a factor's default levels
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    #[arg(add = ArgValueCompleter::new(complete::default_levels))]
     pub only: Vec<Choice>,
     /// Run these levels of a factor, including levels that are off by default
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    #[arg(add = ArgValueCompleter::new(complete::levels))]
     pub set: Vec<Choice>,
     /// Compare each reference case with itself, to see the smallest difference that this machine can resolve
     #[arg(long)]
@@ -262,7 +283,6 @@ impl Drivers {
         self.driver.iter().chain(&self.cross_check)
     }
 
-    #[must_use]
     pub fn remote(&self) -> Remote {
         Remote {
             options: self.ssh_option.clone(),
@@ -296,6 +316,9 @@ pub struct OutputOptions {
     /// Write the report to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Also show each verdict in words, costs, reasons and the environment
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// What a run prints while it goes on.
@@ -312,6 +335,7 @@ pub struct TalkOptions {
 #[derive(Debug, Args)]
 pub struct Show {
     /// Name of an experiment, or the folder of your own experiment
+    #[arg(add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: String,
     #[command(flatten)]
     pub select: Select,
@@ -320,7 +344,7 @@ pub struct Show {
 #[derive(Debug, Args)]
 pub struct Report {
     /// A run: its name or part of its name, its directory, or `last`
-    #[arg(default_value = "last")]
+    #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
     pub run: String,
     #[command(flatten)]
     pub output: OutputOptions,
@@ -329,7 +353,7 @@ pub struct Report {
 #[derive(Debug, Args)]
 pub struct Resume {
     /// A run: its name or part of its name, its directory, or `last`
-    #[arg(default_value = "last")]
+    #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
     pub run: String,
     /// More time for the run, including the starts of services [default: the rest of its budget]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
@@ -347,6 +371,7 @@ pub struct Resume {
 #[derive(Debug, Args)]
 pub struct Repro {
     /// Name of a study; leave it out to list the studies
+    #[arg(add = ArgValueCompleter::new(complete::studies))]
     pub study: Option<String>,
     /// Repeat every study that is not finished, and write a book of all of them as Markdown and JSON
     #[arg(long, conflicts_with = "study")]
@@ -368,9 +393,12 @@ pub struct Repro {
     /// Seed for the order of cases and for the bootstrap
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Format of the table of one study
+    /// Format of the table of one study; with --all, html writes pages too
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
+    /// Folder for the pages of --all --format html [default: that of the book]
+    #[arg(short, long, value_name = "FOLDER", requires = "all")]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     pub programs: Programs,
     /// Show warnings but no progress
@@ -379,9 +407,58 @@ pub struct Repro {
 }
 
 #[derive(Debug, Args)]
+pub struct SelfTest {
+    /// Name of an experiment, or the folder of your own experiment
+    #[arg(default_value = "sockets")]
+    pub experiment: String,
+    /// Run only these of a factor's default levels
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    pub only: Vec<Choice>,
+    /// Run these levels of a factor, including levels that are off by default
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    pub set: Vec<Choice>,
+    /// Runs without noise, and as many with it
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub runs: u32,
+    /// Time for all runs together [default: 2m]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub budget: Option<Duration>,
+    /// What a request of a second reading of each run costs more
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%")]
+    pub plant: f64,
+    /// Share of each CPU that lasthop's own bursts of work ask for beside every second run
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "20%")]
+    pub noise: f64,
+    /// Leave out the runs with noise
+    #[arg(long, conflicts_with = "noise")]
+    pub no_noise: bool,
+    /// Ask the experiment's own question N times instead (12 if you give no number): how many intervals cover the pooled
+    /// answer?
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "12", conflicts_with_all = ["runs", "plant"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub repeat: Option<u32>,
+    /// Spread the repetitions over this time
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "repeat")]
+    pub over: Option<Duration>,
+    /// Format of the result
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+    /// Show warnings but no progress
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Internal.
+#[derive(Debug, Args)]
+pub struct NoiseArgs {
+    pub share: f64,
+    pub seconds: u64,
+}
+
+#[derive(Debug, Args)]
 pub struct Export {
     /// A run (its name or part of its name, its directory, or `last`), or an experiment, for its last run
-    #[arg(default_value = "last")]
+    #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs_and_experiments))]
     pub run: String,
     /// Export this case instead of the winner
     #[arg(long)]
@@ -397,6 +474,62 @@ pub struct Export {
     pub kubernetes: bool,
 }
 
+const COMPARE_NOTES: &str = "\
+The load ends after 30 s (--budget). Servers should be on this machine; --remote allows others.
+
+Examples:
+  lasthop compare http://127.0.0.1:8000/ http+unix:/run/app.sock:/
+  lasthop compare https://localhost/ http://localhost/ -c 10 --authority ca.pem
+  lasthop compare 'postgres://me@127.0.0.1/db' 'postgres:///db?host=/run/postgresql&user=me' --query 'select 1'
+  lasthop compare redis://127.0.0.1 redis+unix:/run/redis.sock --restart 'systemctl restart redis'
+
+Passwords come from PGPASSWORD or REDISCLI_AUTH, and secret headers from a file (-H @FILE); the record keeps neither.
+
+Exit codes:
+  0    success
+  1    an endpoint does not answer, or not rightly
+  2    wrong usage: a URL that is not understood, endpoints that do not answer alike, an address of another machine
+  130  interrupted; the results so far are recorded and reported";
+
+fn compare_notes() -> String {
+    load::urls() + "\n" + COMPARE_NOTES
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = compare_notes())]
+pub struct Compare {
+    /// Endpoints to compare; the first is the reference. See URLs below
+    #[arg(value_name = "URL", required = true, num_args = 2..)]
+    pub urls: Vec<String>,
+    /// Shell command that restarts the servers between rounds. It must end, and leave the servers running
+    #[arg(long, value_name = "COMMAND")]
+    pub restart: Option<String>,
+    /// Measure the CPU time of this process and those that it started, where lasthop cannot find the server by itself
+    #[arg(long = "pid", value_name = "ROLE=PID", value_parser = role)]
+    pub pids: Vec<(String, i32)>,
+    /// Compare endpoints that do not answer alike
+    #[arg(long)]
+    pub differing: bool,
+    /// Put load on other machines, too
+    #[arg(long)]
+    pub remote: bool,
+    #[command(flatten)]
+    pub requests: load::RequestArgs,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    #[command(flatten)]
+    pub output: OutputOptions,
+    #[command(flatten)]
+    pub talk: TalkOptions,
+}
+
+/// `ROLE=PID`
+fn role(text: &str) -> Result<(String, i32), String> {
+    let pid = text.split_once('=').and_then(|(role, pid)| Some((role, pid.parse().ok().filter(|pid| *pid > 1)?)));
+    let (role, pid) = pid.filter(|(role, _)| !role.is_empty()).ok_or("expected ROLE=PID, for example app=4711")?;
+    Ok((role.to_owned(), pid))
+}
+
 #[derive(Debug, Args)]
 pub struct PathArgs {
     /// `127.0.0.1:8080`, `8080`, a URL, `unix:/run/app.sock` or `unix:@name`
@@ -406,6 +539,7 @@ pub struct PathArgs {
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Check only what this experiment needs
+    #[arg(add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: Option<String>,
     #[command(flatten)]
     pub programs: Programs,
@@ -415,6 +549,7 @@ pub struct Doctor {
 pub struct Setup {
     /// Name of an experiment, or the folder of your own experiment
     #[arg(required_unless_present_any = ["all", "tools"])]
+    #[arg(add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: Option<String>,
     /// Install what the built-in experiments need, and the classic tools
     #[arg(long, conflicts_with = "experiment")]

@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use lasthop_core::{
+use lasthop_host::service::{home::Home, locate::Locator};
+use lasthop_load::url::redacted;
+use lasthop_plan::catalog::Catalog;
+use lasthop_results::{
     analyse::{self, summary::Summary},
-    experiment::catalog::Catalog,
+    export,
     record::store::{self, State},
     report,
-    service::{home::Home, locate::Locator},
 };
-use lasthop_load::url::redacted;
 
 use super::{
     args::{OutputOptions, Programs},
@@ -45,10 +46,21 @@ pub fn locator(home: &Home, experiment: &str, programs: &Programs) -> Locator {
 
 /// Renders a result and writes it to the file asked for, or to standard output.
 pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError> {
-    let Some(path) = &output.output else {
-        return print(&report::render(summary, output.format, &terminal()));
+    let bytes = |options: &report::Options| match output.format {
+        report::Format::Html => Ok(report::page(summary, &extras(summary)?)),
+        format => Ok(report::render(summary, format, options)),
     };
-    let plain = report::Options { color: false, width: WIDTH };
-    let bytes = report::render(summary, output.format, &plain);
+    let verbose = output.verbose;
+    let Some(path) = &output.output else { return print(&bytes(&report::Options { verbose, ..terminal() })?) };
+    let plain = report::Options { color: false, width: WIDTH, verbose };
+    let bytes = bytes(&plain)?;
     fs::write(path, bytes).map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// What a page shows besides: plots, and the configuration of the winner if there is one.
+fn extras(summary: &Summary) -> Result<report::Extras, CliError> {
+    let data = store::read(&summary.folder).map_err(CliError::failed)?;
+    let files = export::export(&summary.folder, &data, summary, None).unwrap_or_default();
+    let configuration = files.into_iter().map(|file| (file.name, file.text)).collect();
+    Ok(report::Extras { plots: analyse::plots::plots(&data), configuration })
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_core::{
+use lasthop_results::{
     analyse,
     export::{self, Exported},
     record::{Store, store},

@@ -2,17 +2,19 @@
 
 use std::{collections::BTreeSet, process::ExitCode};
 
-use lasthop_core::{
+use lasthop_host::{
     doctor::{self, Finding, Severity},
-    experiment::model::Experiment,
-    report::{self, Page},
     service::{
         locate::Locator,
         setup::{self, Need, SetupStep, System},
     },
-    system::facts::Facts,
+};
+use lasthop_plan::model::Experiment;
+use lasthop_results::{
+    report::{self, Page},
     text,
 };
+use lasthop_system::facts::Facts;
 use lasthop_tool::{TOOLS, Tool};
 
 use super::{

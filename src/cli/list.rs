@@ -2,23 +2,23 @@
 
 use std::path::Path;
 
-use lasthop_core::{
-    experiment::{
-        catalog::Entry,
-        model::{Experiment, Factor},
-        plan::Plan,
-        quantity::written,
-    },
+use lasthop_host::service::{home::Home, locate::Locator};
+use lasthop_model::{
+    quantity::written,
+    record::{RunEnd, Stopped},
+    selection::compared,
+};
+use lasthop_plan::{
+    catalog::Entry,
+    model::{Experiment, Factor},
+    plan::Plan,
+};
+use lasthop_results::{
     record::{
         Store,
         store::{self, State},
     },
     report::{self, ExperimentEntry, Page, RunEntry, RunState, units::rate_text},
-    service::{home::Home, locate::Locator},
-};
-use lasthop_model::{
-    record::{RunEnd, Stopped},
-    selection::compared,
 };
 
 use super::{
@@ -105,9 +105,9 @@ fn describe(plan: &Plan) -> Vec<u8> {
     let defaults = &experiment.defaults;
     say(String::new());
     say(format!(
-        "Trials of {}, {} blocks per round, until every interval is within ±{} % or {} have passed",
+        "Trials of {}, {}until every interval is within ±{} % or {} have passed",
         written(defaults.trial),
-        defaults.blocks,
+        defaults.blocks.map_or(String::new(), |blocks| format!("{blocks} blocks per round, ")),
         (defaults.precision * 1e4).round() / 1e2,
         written(defaults.budget)
     ));

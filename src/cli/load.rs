@@ -12,12 +12,8 @@ use std::{
 
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lasthop_core::{
-    experiment::quantity::{duration, duration_or_none},
-    load::{self, Figures, Job},
-    report,
-    service::null::LISTENING,
-};
+use lasthop_core::load::{self, Figures, Job};
+use lasthop_host::service::null::LISTENING;
 use lasthop_load::{
     engine::CaseError,
     null::{NullServer, NullSpec},
@@ -27,6 +23,8 @@ use lasthop_load::{
     url::{self, UrlOptions},
     wire::{Stage, TrialPhases},
 };
+use lasthop_model::quantity::{duration, duration_or_none};
+use lasthop_results::report;
 
 use super::{
     output::{CliError, FAILED, INTERRUPTED, print, terminal},
@@ -49,13 +47,18 @@ Exit codes:
 
 /// The end of the help: the URLs of every protocol, and notes on them.
 fn notes() -> String {
+    urls() + "\n" + NOTES
+}
+
+/// The URLs of every protocol, for a help.
+pub fn urls() -> String {
     let mut text = "URLs:\n".to_owned();
     for (form, meaning) in PROTOCOLS.iter().flat_map(|kind| kind.urls) {
         let gap = if form.len() > FORM { format!("\n{:FORM$}    ", "") } else { "  ".to_owned() };
         let meaning = meaning.replace('\n', &format!("\n{:FORM$}    ", ""));
         text.push_str(&format!("  {form:FORM$}{gap}{meaning}\n"));
     }
-    text + "\n" + NOTES
+    text
 }
 
 /// Width of the URLs that have their meaning beside them.
@@ -63,19 +66,39 @@ const FORM: usize = 34;
 
 /// Options of `lasthop load`.
 #[derive(Debug, Args)]
-#[command(after_help = notes(), group = ArgGroup::new("mode").multiple(false))]
+#[command(after_help = notes())]
 pub struct LoadArgs {
     /// Endpoint to load; see URLs below
     pub url: String,
-    /// Number of concurrent connections
-    #[arg(short, long, default_value_t = 1, value_name = "N")]
-    connections: u32,
     /// Length of the measurement
     #[arg(short, long, default_value = "5s", value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     duration: Duration,
     /// Length of the warm-up before it, which is not counted
     #[arg(long, default_value = "500ms", value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     warm_up: Duration,
+    /// Seed for Poisson arrivals
+    #[arg(long, default_value_t = 1, requires = "rate", value_name = "N")]
+    seed: u64,
+    /// Also load a server that does nothing, to show how many times more requests the generator can send
+    #[arg(long)]
+    headroom: bool,
+    #[command(flatten)]
+    requests: RequestArgs,
+    /// Format of the figures
+    #[arg(long, value_enum, default_value_t = LoadFormat::Terminal, help_heading = "Output")]
+    format: LoadFormat,
+    /// Write the figures to a file instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+}
+
+/// What is asked of an endpoint, and how often.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("mode").multiple(false))]
+pub struct RequestArgs {
+    /// Number of concurrent connections
+    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    connections: u32,
     /// Number of threads of the load generator
     #[arg(short, long, default_value_t = 1, value_name = "N")]
     threads: u32,
@@ -85,9 +108,6 @@ pub struct LoadArgs {
     /// Spacing of an open loop's requests
     #[arg(long, value_enum, default_value_t = ArrivalsArg::Constant, requires = "rate")]
     arrivals: ArrivalsArg,
-    /// Seed for Poisson arrivals
-    #[arg(long, default_value_t = 1, requires = "rate", value_name = "N")]
-    seed: u64,
     /// Requests to send at once on a connection before waiting for their replies
     #[arg(short = 'P', long, default_value_t = 1, value_name = "DEPTH")]
     pipeline: u32,
@@ -111,9 +131,6 @@ pub struct LoadArgs {
     /// Timeout for each of: connect, TLS handshake [default: the value of --timeout]
     #[arg(long, value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     connect_timeout: Option<Duration>,
-    /// Also load a server that does nothing, to show how many times more requests the generator can send
-    #[arg(long)]
-    headroom: bool,
     #[command(flatten)]
     socket: SocketArgs,
     #[command(flatten)]
@@ -122,12 +139,6 @@ pub struct LoadArgs {
     database: DatabaseArgs,
     #[command(flatten)]
     own: OwnArgs,
-    /// Format of the figures
-    #[arg(long, value_enum, default_value_t = LoadFormat::Terminal, help_heading = "Output")]
-    format: LoadFormat,
-    /// Write the figures to a file instead of standard output
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -377,68 +388,89 @@ fn advice(class: ErrorClass) -> Option<&'static str> {
 }
 
 fn job(arguments: &LoadArgs) -> Result<Job, CliError> {
-    let (endpoint, protocol) = endpoint(arguments)?;
-    let nanoseconds = |duration: Duration| duration.as_nanos() as u64;
-    let connect = arguments.connect_timeout.unwrap_or(arguments.timeout);
+    let requests = &arguments.requests;
     let phases =
         TrialPhases { warm_up_ns: nanoseconds(arguments.warm_up), measure_ns: nanoseconds(arguments.duration) };
-    let socket = &arguments.socket;
-    let spec = Spec {
-        endpoint,
-        protocol,
-        socket: SocketOptions {
-            nodelay: socket.nodelay,
-            send_buffer: socket.send_buffer,
-            receive_buffer: socket.receive_buffer,
-        },
-        reuse: match arguments.reuse {
-            ReuseArg::KeepAlive => Reuse::KeepAlive,
-            ReuseArg::PerRequest => Reuse::PerRequest,
-        },
-        model: model(arguments),
-        engine: match arguments.engine {
-            EngineArg::Auto => Engine::Auto,
-            EngineArg::Blocking => Engine::Blocking,
-            EngineArg::Epoll => Engine::Epoll,
-        },
-        connections: arguments.connections,
-        threads: arguments.threads,
-        pipeline: arguments.pipeline,
-        requests_per_connection: arguments.requests_per_connection,
-        timeouts: Timeouts { connect_ns: nanoseconds(connect), request_ns: nanoseconds(arguments.timeout) },
-        spin_ns: arguments.spin.map(nanoseconds),
-    };
-    let learn = !arguments.own.no_reference && arguments.own.expect.is_none();
-    Ok(Job { url: url::redacted(&arguments.url), spec, phases, learn, headroom: arguments.headroom })
+    let spec = requests.spec(&arguments.url, arguments.seed)?;
+    let url = url::redacted(&arguments.url);
+    Ok(Job { url, spec, phases, learn: requests.learns(), headroom: arguments.headroom })
 }
 
-fn model(arguments: &LoadArgs) -> Model {
-    let Some(rate) = arguments.rate else { return Model::Closed };
-    Model::Open(OpenLoop { rate, arrivals: arguments.arrivals.into(), seed: arguments.seed })
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
 }
 
-fn endpoint(arguments: &LoadArgs) -> Result<(Endpoint, Protocol), CliError> {
-    let defaults = UrlOptions::default();
-    let options = UrlOptions {
-        size: arguments.own.size.unwrap_or(defaults.size),
-        authority: arguments.socket.authority.clone(),
-        server_name: arguments.socket.server_name.clone(),
-        ..defaults
-    };
-    let (mut endpoint, mut protocol) = url::parse(&arguments.url, &options).map_err(CliError::usage)?;
-    if let Some(tls) = &mut endpoint.tls {
-        tls.resumption = arguments.socket.resumption;
+impl RequestArgs {
+    /// Whether the first replies say what is expected.
+    pub fn learns(&self) -> bool {
+        !self.own.no_reference && self.own.expect.is_none()
     }
-    let mut options = arguments.protocol_options();
-    protocol.apply(&mut options).map_err(CliError::usage)?;
-    let pointless = arguments.own.no_reference && protocol.kind().own;
-    if let Some(option) = options.left().or_else(|| pointless.then(|| "--no-reference".to_owned())) {
-        return Err(CliError::usage(format!("{option} cannot be used with {}", url::redacted(&arguments.url))));
+
+    /// The load on an endpoint; `seed` is that of random arrivals.
+    pub fn spec(&self, url: &str, seed: u64) -> Result<Spec, CliError> {
+        let (endpoint, protocol) = self.endpoint(url)?;
+        let connect = self.connect_timeout.unwrap_or(self.timeout);
+        let socket = &self.socket;
+        let arrivals = self.arrivals.into();
+        Ok(Spec {
+            endpoint,
+            protocol,
+            socket: SocketOptions {
+                nodelay: socket.nodelay,
+                send_buffer: socket.send_buffer,
+                receive_buffer: socket.receive_buffer,
+            },
+            reuse: match self.reuse {
+                ReuseArg::KeepAlive => Reuse::KeepAlive,
+                ReuseArg::PerRequest => Reuse::PerRequest,
+            },
+            model: self.rate.map_or(Model::Closed, |rate| Model::Open(OpenLoop { rate, arrivals, seed })),
+            engine: match self.engine {
+                EngineArg::Auto => Engine::Auto,
+                EngineArg::Blocking => Engine::Blocking,
+                EngineArg::Epoll => Engine::Epoll,
+            },
+            connections: self.connections,
+            threads: self.threads,
+            pipeline: self.pipeline,
+            requests_per_connection: self.requests_per_connection,
+            timeouts: Timeouts { connect_ns: nanoseconds(connect), request_ns: nanoseconds(self.timeout) },
+            spin_ns: self.spin.map(nanoseconds),
+        })
     }
-    if let Some(variable) = protocol.kind().password_variable {
-        protocol.password().map_or(Ok(()), |given| password(given, variable))?;
+
+    fn endpoint(&self, text: &str) -> Result<(Endpoint, Protocol), CliError> {
+        let defaults = UrlOptions::default();
+        let options = UrlOptions {
+            size: self.own.size.unwrap_or(defaults.size),
+            authority: self.socket.authority.clone(),
+            server_name: self.socket.server_name.clone(),
+            ..defaults
+        };
+        let (mut endpoint, mut protocol) = url::parse(text, &options).map_err(CliError::usage)?;
+        if let Some(tls) = &mut endpoint.tls {
+            tls.resumption = self.socket.resumption;
+        }
+        let mut options = self.protocol_options();
+        protocol.apply(&mut options).map_err(CliError::usage)?;
+        let pointless = self.own.no_reference && protocol.kind().own;
+        if let Some(option) = options.left().or_else(|| pointless.then(|| "--no-reference".to_owned())) {
+            return Err(CliError::usage(format!("{option} cannot be used with {}", url::redacted(text))));
+        }
+        fill_password(&mut protocol)?;
+        Ok((endpoint, protocol))
     }
-    Ok((endpoint, protocol))
+
+    /// Values of headers, which may be secret.
+    pub fn header_values(&self) -> impl Iterator<Item = &str> {
+        self.http.headers.iter().flat_map(|Headers(headers)| headers).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Takes a password that is not there from the variable of the protocol's usual client.
+pub fn fill_password(protocol: &mut Protocol) -> Result<(), CliError> {
+    let Some(variable) = protocol.kind().password_variable else { return Ok(()) };
+    protocol.password().map_or(Ok(()), |given| password(given, variable))
 }
 
 /// Reads a password that is not in the URL from the variable that the server's own client uses.
@@ -451,7 +483,7 @@ fn password(given: &mut Option<String>, variable: &str) -> Result<(), CliError> 
     Ok(())
 }
 
-impl LoadArgs {
+impl RequestArgs {
     /// The options that only some protocols understand.
     fn protocol_options(&self) -> LoadOptions {
         let (http, database, own) = (&self.http, &self.database, &self.own);

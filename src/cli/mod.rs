@@ -3,6 +3,8 @@
 //! Results go to standard output, talk to standard error.
 
 mod args;
+mod compare;
+mod complete;
 mod context;
 mod export;
 mod hang_up;
@@ -15,6 +17,7 @@ mod progress;
 mod repro;
 mod resume;
 mod run;
+mod selftest;
 mod serve;
 mod signals;
 mod values;
@@ -30,10 +33,8 @@ use clap::{
     CommandFactory, Parser,
     error::{ContextKind, ContextValue},
 };
-use lasthop_core::{
-    experiment::diagnostics::closest,
+use lasthop_host::{
     observe,
-    record::Store,
     service::{
         container::{
             engine::Engine,
@@ -41,10 +42,11 @@ use lasthop_core::{
         },
         guard,
     },
-    system::namespace,
-    text,
 };
-use lasthop_model::engine::EngineKind;
+use lasthop_model::{engine::EngineKind, observation};
+use lasthop_plan::diagnostics::closest;
+use lasthop_results::{record::Store, text};
+use lasthop_system::namespace;
 
 pub use self::args::Cli;
 use self::{
@@ -53,9 +55,9 @@ use self::{
     output::{CliError, FAILED, USAGE, is_styled, print, talk},
 };
 
-/// Parses the command line, runs the command, and returns the exit code.
-#[must_use]
+/// Parses the command line, runs the command, and returns the exit code. For a shell that asks, completes instead.
 pub fn main() -> ExitCode {
+    complete::answer();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(shown_by_clap(&advised(error))),
@@ -112,16 +114,22 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::List => list::experiments().map(done),
         Command::Show(arguments) => list::show(&arguments).map(done),
         Command::Load(arguments) => load::load(&arguments),
+        Command::Compare(arguments) => compare::compare(&arguments),
         Command::Report(arguments) => report_again(&arguments).map(done),
         Command::Runs => list::runs().map(done),
         Command::Repro(arguments) => repro::repro(&arguments),
+        Command::SelfTest(arguments) => selftest::selftest(&arguments),
+        Command::Noise(arguments) => {
+            selftest::make_noise(&arguments);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Export(arguments) => export::export(&arguments).map(done),
         Command::Doctor(arguments) => install::doctor(&arguments),
         Command::Setup(arguments) => install::setup(&arguments),
         Command::New(arguments) => new(&arguments.name).map(done),
         Command::Clean => clean().map(done),
         Command::Path(arguments) => path(&arguments.address).map(done),
-        Command::Completions { shell } => completions(shell).map(done),
+        Command::Completions { shell } => print(&complete::script(shell).map_err(CliError::failed)?).map(done),
         Command::Drive(arguments) => drive(&arguments).map(done),
         Command::Hold => namespace::hold().map(done).map_err(CliError::failed),
         Command::Enter(arguments) => Err(CliError::failed(namespace::enter(&arguments.namespace, &arguments.command))),
@@ -193,7 +201,7 @@ fn clean() -> Result<(), CliError> {
 /// Prints the path to a server, hop by hop.
 fn path(address: &str) -> Result<(), CliError> {
     let address = values::address(address).map_err(CliError::usage)?;
-    let shown = observe::path::shown(&observe::path::decode(&address));
+    let shown = observation::path(&observe::path::decode(&address));
     print(format!("{}\n", text::line(&shown)).as_bytes())
 }
 
@@ -201,10 +209,4 @@ fn report_again(arguments: &args::Report) -> Result<(), CliError> {
     let runs = Store::new(home()?.runs());
     let directory = runs.find(&arguments.run).map_err(CliError::usage)?;
     deliver(&summarise(&directory)?, &arguments.output)
-}
-
-fn completions(shell: clap_complete::Shell) -> Result<(), CliError> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "lasthop", &mut script);
-    print(&script)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use lasthop_core::{report, text};
+use lasthop_results::{report, text};
 
 /// A case failed or a program is missing.
 pub const FAILED: u8 = 1;
@@ -39,7 +39,7 @@ impl CliError {
 
 /// Colours and width for standard output.
 pub fn terminal() -> report::Options {
-    report::Options { color: is_styled(&io::stdout()), width: width() }
+    report::Options { color: is_styled(&io::stdout()), width: width(), verbose: false }
 }
 
 /// Whether to colour a stream: depends on `NO_COLOR`, and on whether it is a terminal.

@@ -8,8 +8,10 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lasthop_core::{analyse::ProgressLine, run::event::Event, system::interrupt, text};
+use lasthop_core::run::event::Event;
 use lasthop_model::record::Stage;
+use lasthop_results::{analyse::ProgressLine, text};
+use lasthop_system::interrupt;
 
 use super::output::talk;
 
@@ -30,7 +32,6 @@ pub enum Talk {
 }
 
 impl Talk {
-    #[must_use]
     pub fn choose(quiet: bool, no_progress: bool) -> Self {
         match (quiet, no_progress || !std::io::stderr().is_terminal()) {
             (true, _) => Self::Warnings,
@@ -58,7 +59,6 @@ struct Awaited {
 }
 
 impl Progress {
-    #[must_use]
     pub fn new(talk: Talk) -> Self {
         let target = if talk == Talk::Line { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
@@ -182,6 +182,9 @@ fn say(run: &Weak<Awaited>, text: &str) {
 }
 
 fn counted(services: usize) -> String {
+    if services == 0 {
+        return "connections".to_owned();
+    }
     if services == 1 { "1 service".to_owned() } else { format!("{services} services") }
 }
 
@@ -215,7 +218,7 @@ fn seconds(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_core::analyse::summary::Metric;
+    use lasthop_results::analyse::summary::Metric;
     use lasthop_stats::Interval;
 
     use super::*;
@@ -228,6 +231,7 @@ mod tests {
             ratio: Some(Interval { estimate, low, high }),
             rounds: 4,
             blocks: 20,
+            precise: false,
         }
     }
 

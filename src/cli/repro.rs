@@ -2,20 +2,20 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use lasthop_core::{
-    experiment::{catalog::LoadError, model::Experiment},
-    report::{self, Format},
-    service::home::Home,
-    system::interrupt,
-    text,
-};
+use lasthop_host::service::home::Home;
+use lasthop_plan::{catalog::LoadError, model::Experiment};
 use lasthop_repro::{
     Options,
-    book::Book,
+    book::{Book, write_site},
     outcome::Repetition,
     page,
     study::{catalog as studies, model::Study},
 };
+use lasthop_results::{
+    report::{self, Format},
+    text,
+};
+use lasthop_system::interrupt;
 
 use super::{
     args,
@@ -78,8 +78,14 @@ fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let bytes = match arguments.format {
         Format::Json => text::json(&result),
         Format::Markdown => report::document_markdown(&page::document(&result)),
-        Format::Terminal => report::document_terminal(&page::document(&result), &terminal()),
-        Format::Csv => return Err(CliError::usage("a study cannot be written as CSV; use terminal, markdown or json")),
+        Format::Terminal => {
+            let everything = report::Options { verbose: true, ..terminal() };
+            report::document_terminal(&page::document(&result), &everything)
+        }
+        Format::Html => report::document_html(&page::document(&result)),
+        Format::Csv | Format::Svg => {
+            return Err(CliError::usage("a study has no such format; use terminal, markdown, html or json"));
+        }
     };
     print(&bytes)?;
     Ok(if interrupt::heard() { ExitCode::from(INTERRUPTED) } else { code_of_one(&result) })
@@ -109,7 +115,13 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
         book.write(&results).map_err(CliError::failed)?;
     }
     let [markdown, json] = book.write(&results).map_err(CliError::failed)?;
-    print(format!("{}\n{}\n", markdown.display(), json.display()).as_bytes())?;
+    let mut files = vec![markdown, json];
+    if arguments.format == Format::Html {
+        let folder = arguments.output.as_deref().unwrap_or(book.path());
+        files.push(write_site(folder, &results).map_err(CliError::failed)?);
+    }
+    let written: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
+    print(written.as_bytes())?;
     Ok(if interrupt::heard() { ExitCode::from(INTERRUPTED) } else { code(&results) })
 }
 

@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 
-use lasthop_core::{
-    experiment::plan::Plan,
-    record::Store,
-    run::{Job, consent::Consent, resume::Unfinished},
-    service::locate::Locator,
-};
+use lasthop_core::run::{Job, consent::Consent, resume::Unfinished};
+use lasthop_host::service::locate::Locator;
+use lasthop_plan::plan::Plan;
+use lasthop_results::record::Store;
 
 use super::{
     args,
+    compare::plan_again,
     context::{catalog, command_line, home},
     output::{CliError, agreed, can_ask, talk},
     run::carry_out,
@@ -30,9 +29,14 @@ pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
     let directory = Store::new(home.runs()).find(&arguments.run).map_err(CliError::usage)?;
     let unfinished = Unfinished::open(&directory).map_err(CliError::usage)?;
     let origin = unfinished.origin.clone();
-    let experiment = catalog()?.load(&origin.experiment).map_err(CliError::usage)?;
-    unfinished.same_experiment(&experiment).map_err(CliError::usage)?;
-    let plan = Plan::new(experiment, &origin.selection).map_err(CliError::usage)?;
+    let plan = match unfinished.given() {
+        Some(given) => plan_again(given)?,
+        None => {
+            let experiment = catalog()?.load(&origin.experiment).map_err(CliError::usage)?;
+            unfinished.same_experiment(&experiment).map_err(CliError::usage)?;
+            Plan::new(experiment, &origin.selection).map_err(CliError::usage)?
+        }
+    };
     unfinished.same_plan(&plan).map_err(CliError::usage)?;
     if let Some(consent) = unfinished.to_confirm(&home.runs(), &plan.experiment).filter(|_| !arguments.trust_record) {
         confirm(&consent)?;

@@ -5,17 +5,15 @@ use std::{
     process::ExitCode,
 };
 
-use lasthop_core::{
-    experiment::{digest, model::Source, plan::Plan, settings::Overrides},
-    record, report,
-    run::{self, Job, Outcome, RunError, resume::Unfinished},
-    service::guard,
-};
+use lasthop_core::run::{self, Job, Outcome, RunError, resume::Unfinished};
+use lasthop_host::service::guard;
 use lasthop_model::{
     driver::Remote,
     record::{Digests, Origin, Stopped},
     selection::{OWN_DRIVER, Selection},
 };
+use lasthop_plan::{digest, model::Source, plan::Plan, settings::Overrides};
+use lasthop_results::{record, report};
 
 use super::{
     args,
@@ -120,7 +118,7 @@ fn origin(plan: &Plan, selection: Selection, options: &args::RunOptions) -> Resu
     let remote = options.drivers.remote();
     Ok(Origin {
         experiment: match &plan.experiment.source {
-            Source::BuiltIn => plan.experiment.name.clone(),
+            Source::BuiltIn | Source::Given => plan.experiment.name.clone(),
             Source::Folder(path) => absolute(path)?.display().to_string(),
         },
         selection,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use lasthop_core::system::interrupt;
+use lasthop_system::interrupt;
 use libc::{SIGHUP, SIGINT, SIGTERM};
 
 use super::output::{CliError, INTERRUPTED};

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use lasthop_load::spec::{Address, Arrivals};
+use lasthop_load::{
+    spec::{Address, Arrivals},
+    url::{self, UrlOptions},
+};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ArrivalsArg {
@@ -30,8 +33,11 @@ pub fn program(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// A server's address: `HOST:PORT`, a local port, a URL, `unix:/path` or `unix:@name`.
+/// A server's address: `HOST:PORT`, a local port, `unix:/path`, `unix:@name`, or a URL as for `lasthop load`.
 pub fn address(text: &str) -> Result<Address, String> {
+    if let Ok((endpoint, _)) = url::parse(text, &UrlOptions::default()) {
+        return Ok(endpoint.address);
+    }
     let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
     if bare.starts_with('/') {
         return Ok(Address::Unix(bare.into()));
@@ -55,7 +61,9 @@ mod tests {
         for text in ["127.0.0.1:8080", "8080", "localhost:8080", "http://127.0.0.1:8080/x"] {
             assert_eq!(address(text).unwrap(), local, "{text}");
         }
-        assert_eq!(address("unix:/run/s").unwrap(), Address::Unix("/run/s".into()));
+        for text in ["unix:/run/s", "http+unix:/run/s:/x", "http://unix:/run/s:/", "http+unix://%2Frun%2Fs/"] {
+            assert_eq!(address(text).unwrap(), Address::Unix("/run/s".into()), "{text}");
+        }
         assert_eq!(address("unix:@s").unwrap(), Address::Abstract("s".into()));
         assert!(address("example").unwrap_err().contains("write 127.0.0.1:8080"));
     }

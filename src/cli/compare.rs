@@ -1,0 +1,103 @@
+//! `lasthop compare`
+
+use std::{process::ExitCode, sync::atomic::Ordering};
+
+use lasthop_core::{
+    compare::{self, Asked, CompareError},
+    run::Job,
+};
+use lasthop_host::service::locate::Locator;
+use lasthop_load::url::redacted;
+use lasthop_model::{
+    record::{Given, Origin},
+    selection::Selection,
+};
+use lasthop_plan::{
+    given::NAME,
+    plan::Plan,
+    settings::{Overrides, PlacementChoice},
+};
+
+use super::{
+    args,
+    context::{command_line, home},
+    load::fill_password,
+    output::CliError,
+    run::carry_out,
+    signals::watch_signals,
+};
+
+pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
+    if !matches!(arguments.overrides.placement, PlacementChoice::Auto | PlacementChoice::Free) {
+        return Err(CliError::usage("--placement cannot be used: lasthop does not start these servers"));
+    }
+    let load = |url: &String| Ok((redacted(url), arguments.requests.spec(url, 0)?));
+    let asked = Asked {
+        endpoints: arguments.urls.iter().map(load).collect::<Result<_, CliError>>()?,
+        learn: arguments.requests.learns(),
+        differing: arguments.differing,
+        remote: arguments.remote,
+        restart: arguments.restart.clone(),
+        pids: arguments.pids.iter().cloned().collect(),
+    };
+    let interrupt = watch_signals()?;
+    let interrupted = || interrupt.load(Ordering::Relaxed);
+    let given = compare::examine(asked, || !interrupted()).map_err(|error| match error {
+        _ if interrupted() => CliError::interrupted("interrupted; nothing was measured"),
+        CompareError::NoAnswer { .. } => CliError::failed(error),
+        other => CliError::usage(other),
+    })?;
+    let plan = Plan::of_given(given);
+    let overrides = Overrides { placement: PlacementChoice::Free, ..arguments.overrides.clone() };
+    let settings = plan.settings(overrides).map_err(CliError::usage)?;
+    let home = home()?;
+    let locator = Locator::new(&home, NAME, Default::default());
+    let job = Job::new(&plan, settings, &locator, &home, command(arguments)).with_origin(origin());
+    carry_out(&job, None, &arguments.talk, &arguments.output)
+}
+
+/// The command line for the record, without passwords and headers.
+fn command(arguments: &args::Compare) -> Vec<String> {
+    let hide = |word: String| match arguments.urls.contains(&word) {
+        true => redacted(&word),
+        false => arguments
+            .requests
+            .header_values()
+            .filter(|value| !value.is_empty())
+            .fold(word, |word, value| word.replace(value, "***")),
+    };
+    command_line().into_iter().map(hide).collect()
+}
+
+/// What it is made from is in the record itself.
+fn origin() -> Origin {
+    Origin {
+        experiment: NAME.to_owned(),
+        selection: Selection::default(),
+        programs: Default::default(),
+        engine: None,
+        images: Default::default(),
+        remote: Default::default(),
+        files: Default::default(),
+        executables: Default::default(),
+    }
+}
+
+/// The plan of a recorded comparison, with the passwords of the environment.
+pub fn plan_again(given: &Given) -> Result<Plan, CliError> {
+    let mut given = given.clone();
+    for endpoint in given.endpoints.values_mut().filter(|endpoint| endpoint.secret) {
+        let kept = endpoint.spec.protocol.password().is_some_and(|password| password.take().is_some());
+        fill_password(&mut endpoint.spec.protocol)?;
+        let filled = endpoint.spec.protocol.password().is_some_and(|password| password.is_some());
+        if !(kept && filled) {
+            let variable = endpoint.spec.protocol.kind().password_variable;
+            let advice = variable.map_or_else(
+                || "start a new comparison".to_owned(),
+                |variable| format!("put it in {variable}, or start a new comparison"),
+            );
+            return Err(CliError::usage(format!("{}: the record does not keep its password; {advice}", endpoint.url)));
+        }
+    }
+    Ok(Plan::of_given(given))
+}

@@ -1,0 +1,162 @@
+//! Completions. The shell asks lasthop for them, which knows your experiments, their factors and your runs.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{Error, Write},
+    path::Path,
+    sync::OnceLock,
+};
+
+use clap::{Command, CommandFactory};
+use clap_complete::{
+    CompleteEnv, Shell,
+    engine::{CompletionCandidate, PathCompleter, ValueCompleter, complete},
+    env::{Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh},
+};
+use lasthop_model::level::Level;
+use lasthop_plan::model::{Experiment, Factor};
+use lasthop_results::record::Store;
+
+use super::{
+    args::Cli,
+    context::{catalog, home},
+};
+
+/// Set by the shells' scripts when they ask.
+const VARIABLE: &str = "LASTHOP_COMPLETE";
+const SHELLS: Shells<'_> = Shells(&[&Bash, &Elvish, &Fish, &Powershell, &Zsh]);
+
+/// Answers a shell that asks for completions, and exits; does nothing otherwise.
+pub fn answer() {
+    CompleteEnv::with_factory(Cli::command).var(VARIABLE).shells(SHELLS).complete();
+}
+
+/// The script that lets a shell ask.
+pub fn script(shell: Shell) -> Result<Vec<u8>, Error> {
+    let mut script = Vec::new();
+    let completer = SHELLS.completer(&shell.to_string()).expect("every shell has one");
+    completer.write_registration(VARIABLE, "lasthop", "lasthop", "lasthop", &mut script)?;
+    Ok(script)
+}
+
+/// Bash breaks `transport=unix` into three words and replaces the last one. So it sends the line as it is, and its word.
+struct Bash;
+
+const BASH: &str = r#"_lasthop() {
+    local IFS=$'\n'
+    COMPREPLY=($(LASTHOP_COMPLETE=bash command lasthop -- "${COMP_LINE:0:COMP_POINT}" "$2" 2>/dev/null))
+    [[ ${COMPREPLY-} != *[=/] ]] || compopt -o nospace 2>/dev/null
+}
+complete -o bashdefault -o nosort -F _lasthop lasthop 2>/dev/null || complete -o bashdefault -F _lasthop lasthop
+"#;
+
+/// The words of a line that Bash has sent.
+static WORDS: OnceLock<Vec<String>> = OnceLock::new();
+
+impl EnvCompleter for Bash {
+    fn name(&self) -> &'static str {
+        "bash"
+    }
+
+    fn is(&self, name: &str) -> bool {
+        name == "bash"
+    }
+
+    fn write_registration(&self, _: &str, _: &str, _: &str, _: &str, script: &mut dyn Write) -> Result<(), Error> {
+        script.write_all(BASH.as_bytes())
+    }
+
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        sent: Vec<OsString>,
+        folder: Option<&Path>,
+        answer: &mut dyn Write,
+    ) -> Result<(), Error> {
+        let [line, word] = [0, 1].map(|at| sent.get(at).map(|text| text.to_string_lossy()).unwrap_or_default());
+        // Within an open quote there is nothing to complete.
+        let Some(mut words) = shlex::split(&line) else { return Ok(()) };
+        if line.is_empty() || line.ends_with(char::is_whitespace) {
+            words.push(String::new());
+        }
+        let current = words.last().cloned().unwrap_or_default();
+        let kept = current.strip_suffix(&*word).unwrap_or_default();
+        let typed = WORDS.get_or_init(|| words);
+        let typed: Vec<OsString> = typed.iter().map(OsString::from).collect();
+        let at = typed.len() - 1;
+        for candidate in complete(command, typed, at, folder)? {
+            let value = candidate.get_value().to_string_lossy();
+            writeln!(answer, "{}", value.strip_prefix(kept).unwrap_or(&value))?;
+        }
+        Ok(())
+    }
+}
+
+/// The command line as far as it is typed.
+fn words() -> Vec<String> {
+    let sent = || std::env::args().skip_while(|word| word != "--").skip(1).collect();
+    WORDS.get().cloned().unwrap_or_else(sent)
+}
+
+/// The experiment that is named on the command line.
+fn experiment() -> Option<Experiment> {
+    let catalog = catalog().ok()?;
+    let names = catalog.names();
+    let words = words();
+    let named = words.iter().find(|word| names.contains(word) || Path::new(word).join("experiment.toml").is_file());
+    catalog.load(named.map_or("sockets", String::as_str)).ok()
+}
+
+fn beginning(current: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    names.into_iter().filter(|name| name.starts_with(&*current)).map(CompletionCandidate::new).collect()
+}
+
+/// Names of experiments, or folders.
+pub fn experiments(current: &OsStr) -> Vec<CompletionCandidate> {
+    let mut found = beginning(current, catalog().map(|catalog| catalog.names()).unwrap_or_default());
+    if current.to_string_lossy().starts_with(['.', '/', '~']) {
+        found.extend(PathCompleter::dir().complete(current));
+    }
+    found
+}
+
+/// Names of runs, the newest first, and `last`.
+pub fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
+    let runs = home().ok().and_then(|home| Store::new(home.runs()).list().ok()).unwrap_or_default();
+    let names = runs.iter().rev().filter_map(|run| Some(run.file_name()?.to_str()?.to_owned()));
+    beginning(current, std::iter::once("last".to_owned()).chain(names))
+}
+
+/// What `export` takes.
+pub fn runs_and_experiments(current: &OsStr) -> Vec<CompletionCandidate> {
+    runs(current).into_iter().chain(experiments(current)).collect()
+}
+
+/// Names of studies.
+pub fn studies(current: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(current, lasthop_repro::study::catalog::names())
+}
+
+/// Levels that run by default, with their factor.
+pub fn default_levels(current: &OsStr) -> Vec<CompletionCandidate> {
+    choices(current, |factor| factor.default)
+}
+
+/// All levels, with their factor.
+pub fn levels(current: &OsStr) -> Vec<CompletionCandidate> {
+    choices(current, |factor| factor.levels)
+}
+
+/// `FACTOR=`, then one level after the other.
+fn choices(current: &OsStr, offered: impl Fn(Factor) -> Vec<Level>) -> Vec<CompletionCandidate> {
+    let (Some(typed), Some(mut experiment)) = (current.to_str(), experiment()) else { return Vec::new() };
+    let Some((name, chosen)) = typed.split_once('=') else {
+        return beginning(current, experiment.factors.into_keys().map(|name| format!("{name}=")));
+    };
+    let Some(factor) = experiment.factors.shift_remove(name) else { return Vec::new() };
+    let (before, _) = typed.split_at(typed.rfind([',', '=']).map_or(0, |at| at + 1));
+    let levels = offered(factor).into_iter().map(|level| level.to_string());
+    let more = levels.filter(|level| !chosen.split(',').any(|taken| taken == level.as_str()));
+    beginning(current, more.map(|level| format!("{before}{level}")))
+}
