@@ -16,8 +16,11 @@ use std::{
 use clap::CommandFactory;
 use common::Lasthop;
 use lasthop::cli::Cli;
-use lasthop_core::{experiment::schema, load, report};
+use lasthop_core::load;
+use lasthop_plan::schema;
 use lasthop_repro::{outcome::Repetition, study};
+use lasthop_results::report;
+use lasthop_selftest::outcome::SelfTest;
 use regex::Regex;
 use serde_json::Value;
 
@@ -46,6 +49,7 @@ fn schemas(files: &mut Files) {
         ("result", report::schema()),
         ("study", study::catalog::schema().clone()),
         ("repro", schemars::schema_for!(Repetition).to_value()),
+        ("selftest", schemars::schema_for!(SelfTest).to_value()),
     ];
     for (name, schema) in schemas {
         files.insert(format!("schema/{name}.json"), format!("{schema:#}\n").into_bytes());

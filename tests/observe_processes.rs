@@ -8,15 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_core::{
+use lasthop_host::{
     observe::observer::Observer,
     service::{
         guard::{Guard, GuardedChild, Input, Output, Spawn},
         sandbox::Sandbox,
     },
-    system::cpus,
 };
 use lasthop_model::observation::{InContainer, Observations, Role, RoleUsage};
+use lasthop_system::cpus;
 
 /// Works for each line that it gets, `KIND MS`, and answers with the CPU milliseconds that it took, by its own account.
 const WORKER: &str = r"

@@ -8,13 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_core::{
-    service::{
-        guard::{Exit, Guard, Input, MARKER, Output, Spawn, Sweep, sweep_in},
-        sandbox::Sandbox,
-    },
-    system::process::{Stat, all, descendants},
+use lasthop_host::service::{
+    guard::{Exit, Guard, Input, MARKER, Output, Spawn, Sweep, sweep_in},
+    sandbox::Sandbox,
 };
+use lasthop_system::process::{Stat, all, descendants};
 
 const LASTHOP: &str = env!("CARGO_BIN_EXE_lasthop");
 const LONG: Duration = Duration::from_secs(20);
@@ -319,7 +317,7 @@ fn the_workers_of_nginx_end_with_a_killed_lasthop() {
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("nginx.conf");
     let root = directory.path().display();
-    let user = lasthop_core::system::account::current().user;
+    let user = lasthop_system::account::current().user;
     let text = format!(
         "user {user}; worker_processes 2; daemon off; pid {root}/pid; error_log {root}/error;\n\
          events {{}}\nhttp {{ access_log off; client_body_temp_path {root}/a; proxy_temp_path {root}/b;\n\

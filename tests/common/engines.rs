@@ -156,7 +156,12 @@ impl World {
     }
 
     pub fn lasthop(&self, arguments: &[&str]) -> Command {
-        let plain = self.lasthop.command(arguments);
+        self.lasthop_of(&self.lasthop, arguments)
+    }
+
+    /// A lasthop with a home of its own in this world.
+    pub fn lasthop_of(&self, lasthop: &Lasthop, arguments: &[&str]) -> Command {
+        let plain = lasthop.command(arguments);
         let mut command = self.inside(plain.get_program());
         command.args(plain.get_args()).stdin(Stdio::null());
         for (name, value) in plain.get_envs() {

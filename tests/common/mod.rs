@@ -118,7 +118,7 @@ impl Lasthop {
     }
 
     /// Panics when a process, a sandbox or a socket of this home is left, or shared memory that nobody uses. The latter may be
-    /// that of a test beside, which then takes it away.
+    /// that of a test beside, which then takes it away, and may leave other.
     pub fn assert_nothing_left(&self) {
         let left: Vec<String> =
             fs::read_dir(self.sandboxes()).unwrap().map(|entry| entry.unwrap().path().display().to_string()).collect();
@@ -126,10 +126,11 @@ impl Lasthop {
         let processes = self.processes();
         assert!(processes.is_empty(), "processes left: {processes:?}");
         let deadline = Instant::now() + Duration::from_secs(30);
-        let left = || unused_shared_memory().difference(&self.shared).cloned().collect::<Vec<_>>();
-        while !left().is_empty() {
-            assert!(Instant::now() < deadline, "shared memory left: {:?}", left());
+        let mut left: BTreeSet<_> = unused_shared_memory().difference(&self.shared).cloned().collect();
+        while !left.is_empty() {
+            assert!(Instant::now() < deadline, "shared memory left: {left:?}");
             thread::sleep(Duration::from_millis(100));
+            left = left.intersection(&unused_shared_memory()).cloned().collect();
         }
     }
 

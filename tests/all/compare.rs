@@ -1,0 +1,305 @@
+//! Endpoints of real servers that lasthop did not start.
+
+use crate::{
+    common,
+    load_peers::{Server, free_port},
+};
+
+use std::{
+    fs,
+    net::TcpStream,
+    os::unix::{net::UnixStream, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use common::{Lasthop, have};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const SHORT: [&str; 8] = ["--budget", "3s", "--trial", "20ms", "--format", "json", "--seed", "7"];
+
+fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap()
+}
+
+/// nginx on a socket and at a port, with pages that answer, are not there, ask who one is, and differ by way.
+struct Nginx {
+    folder: TempDir,
+    port: u16,
+    server: Server,
+}
+
+impl Nginx {
+    fn start() -> Self {
+        let (folder, port) = (folder(), free_port());
+        let path = folder.path().display().to_string();
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|name| format!("{name}_temp_path {path}/{name};"))
+            .join(" ");
+        let text = format!(
+            "daemon off; worker_processes 1; pid {path}/pid; events {{}} http {{ access_log off; {temporary} \
+             default_type text/plain; keepalive_requests 1000000000; \
+             server {{ listen unix:{path}/s; listen 127.0.0.1:{port}; \
+             location = / {{ return 200 \"ok\\n\"; }} location = /gone {{ return 404; }} \
+             location = /closed {{ return 401; }} location = /way {{ return 200 \"$server_port$remote_addr\\n\"; }} }} }}"
+        );
+        fs::write(folder.path().join("conf"), text).unwrap();
+        let mut command = Command::new("/usr/sbin/nginx");
+        command.arg("-e").arg(folder.path().join("log")).arg("-c").arg(folder.path().join("conf"));
+        let socket = folder.path().join("s");
+        let server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
+        Self { folder, port, server }
+    }
+
+    fn tcp(&self, uri: &str) -> String {
+        format!("http://127.0.0.1:{}{uri}", self.port)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+
+    fn unix(&self, uri: &str) -> String {
+        format!("http+unix:{}:{uri}", self.socket().display())
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // A master that is killed leaves its workers; at this signal it ends them first.
+        let pid = rustix::process::Pid::from_raw(self.server.0.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.server.0.wait().unwrap();
+    }
+}
+
+fn has(summary: &Value, id: &str) -> bool {
+    summary["checks"].as_array().unwrap().iter().any(|check| check["id"] == id)
+}
+
+/// Compares two endpoints of one server, of whose program this must be the name.
+#[track_caller]
+fn compared(urls: [&str; 2], program: &str, options: &[&str]) -> Value {
+    let lasthop = Lasthop::new();
+    let ran = lasthop.run(["compare"].iter().chain(&urls).chain(options).chain(&SHORT));
+    let summary = ran.ok().json();
+    assert_eq!(summary["cases"].as_array().unwrap().len(), 2);
+    for case in summary["cases"].as_array().unwrap() {
+        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(case["metrics"]["cpu_per_request"]["roles"][program].as_f64().unwrap() > 0.0, "{case}");
+    }
+    assert_eq!(summary["comparisons"][0]["reference"], summary["cases"][0]["case"]);
+    for wrong in ["transport-not-as-asked", "reuse-not-as-asked", "server-unknown", "config-differs"] {
+        assert!(!has(&summary, wrong), "{}", summary["checks"]);
+    }
+    assert!(has(&summary, "not-restarted"), "{}", summary["checks"]);
+    lasthop.assert_nothing_left();
+    summary
+}
+
+#[test]
+fn nginx_is_compared_by_socket_and_port_and_the_record_reported_again() {
+    if !have("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let summary = compared([&nginx.tcp("/"), &nginx.unix("/")], "nginx", &[]);
+    assert_eq!((&summary["cases"][0]["case"], &summary["cases"][1]["case"]), (&"tcp".into(), &"unix".into()));
+    let lasthop = Lasthop::new();
+    let with = |word: &'static str| SHORT.iter().copied().filter(move |option| *option != word);
+    let arguments = ["compare", &nginx.tcp("/"), &nginx.unix("/")].map(str::to_owned);
+    let plain = arguments.iter().map(String::as_str).chain(with("json").filter(|option| *option != "--format"));
+    let said = lasthop.run(plain).ok().stdout;
+    assert!(said.contains(&format!("compare: {} and {}", nginx.tcp("/"), nginx.unix("/"))), "{said}");
+    assert!(said.contains("Unix socket") && said.contains("TCP") && said.contains("driver → nginx"), "{said}");
+    assert!(said.contains("were not restarted between rounds"), "{said}");
+    assert_eq!(lasthop.run(["report", "last"]).ok().stdout, said);
+    assert!(lasthop.run(["report", "last", "--format", "html"]).ok().stdout.contains("</html>"));
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn every_form_of_a_socket_is_the_same_endpoint() {
+    if !have("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let lasthop = Lasthop::new();
+    let path = nginx.socket().display().to_string();
+    let encoded = path.replace('/', "%2F");
+    for url in [
+        format!("http+unix:{path}"),
+        format!("http+unix:{path}:/"),
+        format!("http+unix://{path}"),
+        format!("http+unix://{encoded}/"),
+        format!("http://unix:{path}:/"),
+        format!("unix:{path}"),
+    ] {
+        let figures = lasthop.run(["load", &url, "-d", "50ms", "--warm-up", "5ms", "--format", "json"]).ok().json();
+        assert_eq!(figures["proof"]["family"], "unix", "{url}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_said_before_anything_is_measured() {
+    if !have("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let lasthop = Lasthop::new();
+    let compare = |one: &str, other: &str| lasthop.run(["compare", one, other, "--budget", "3s"]);
+    let down = format!("http://127.0.0.1:{}/", free_port());
+    let ran = compare(&nginx.tcp("/"), &down).fails(1, "nothing listens there");
+    assert!(ran.stderr.contains(&down), "{}", ran.stderr);
+    compare(&nginx.tcp("/gone"), &nginx.unix("/gone")).fails(1, "status 404");
+    compare(&nginx.tcp("/"), &nginx.unix("/closed")).fails(1, "it asks who you are");
+    let ran = compare(&nginx.tcp("/"), &nginx.unix("/way")).fails(2, "do not answer alike");
+    assert!(
+        ran.stderr.contains("length of the body: 3 bytes at") && ran.stderr.contains("--differing"),
+        "{}",
+        ran.stderr
+    );
+    compare(&nginx.tcp("/"), "http://192.0.2.1/").fails(2, "is not an address of this machine");
+    compare(&nginx.tcp("/"), "http+unix:app.sock").fails(2, "is not the path of a socket");
+    lasthop.run(["compare", &nginx.tcp("/")]).fails(2, "2 values required");
+    let mine = nginx.tcp("/");
+    lasthop.run(["compare", &mine, &mine, "--pid", "app=999999999"]).fails(2, "does not exist");
+    lasthop.run(["compare", &mine, &mine, "--placement", "same"]).fails(2, "--placement cannot be used");
+    assert!(lasthop.runs().is_empty(), "nothing was recorded");
+}
+
+#[test]
+fn replies_that_differ_are_compared_on_demand_and_doubted() {
+    if !have("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let lasthop = Lasthop::new();
+    let (tcp, unix) = (nginx.tcp("/way"), nginx.unix("/way"));
+    let ran = lasthop.run(["compare", &tcp, &unix, "--differing"].iter().chain(&SHORT));
+    let summary = ran.ok().json();
+    let doubt = summary["checks"].as_array().unwrap().iter().find(|check| check["id"] == "config-differs").unwrap();
+    assert!(doubt["evidence"].as_str().unwrap().contains("length of the body"), "{doubt}");
+}
+
+#[test]
+fn a_comparison_at_a_rate_of_several_of_one_transport() {
+    if !have("nginx") {
+        return;
+    }
+    let (one, other) = (Nginx::start(), Nginx::start());
+    let lasthop = Lasthop::new();
+    let urls = [one.tcp("/"), other.tcp("/"), one.unix("/")];
+    let arguments = ["compare", &urls[0], &urls[1], &urls[2], "-R", "500", "-c", "2"];
+    let arguments = arguments.iter().copied().chain(SHORT).map(|word| if word == "20ms" { "50ms" } else { word });
+    let summary = lasthop.run(arguments).ok().json();
+    let names: Vec<&str> = summary["cases"].as_array().unwrap().iter().map(|c| c["case"].as_str().unwrap()).collect();
+    assert_eq!(names, [&format!("tcp 127.0.0.1:{}", one.port), &format!("tcp 127.0.0.1:{}", other.port), "unix"]);
+    assert_eq!(summary["cases"][0]["load"]["rate"], 500.0);
+}
+
+/// Secrets are neither in the record nor shown, and a resumed comparison asks for them again.
+#[test]
+fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
+    if !have("redis-server") {
+        return;
+    }
+    let (folder, port) = (folder(), free_port());
+    let socket = folder.path().join("s");
+    let mut command = Command::new("redis-server");
+    command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--requirepass", "s3cret"]);
+    command.arg("--unixsocket").arg(&socket).arg("--dir").arg(folder.path());
+    let _server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
+    let (tcp, unix) = (format!("redis://127.0.0.1:{port}"), format!("redis+unix:{}", socket.display()));
+    let lasthop = Lasthop::new();
+    let with_password = |arguments: &[&str]| {
+        let output = lasthop.command(arguments).env("REDISCLI_AUTH", "s3cret").output().unwrap();
+        common::Ran::from(output)
+    };
+    lasthop.run(["compare", &tcp, &unix]).fails(1, "NOAUTH");
+    let mark = folder.path().join("restarted").display().to_string();
+    let restart = format!("echo again >> {mark}");
+    let arguments = ["compare", &tcp, &unix, "--restart", &restart, "--blocks", "2"];
+    let arguments: Vec<&str> = arguments.into_iter().chain(SHORT).collect();
+    let summary = with_password(&arguments).ok().json();
+    assert!(!has(&summary, "not-restarted"), "{}", summary["checks"]);
+    let rounds = summary["rounds"].as_u64().unwrap();
+    let restarts = fs::read_to_string(&mark).unwrap().lines().count() as u64;
+    assert!(rounds > 1 && restarts + 1 >= rounds, "{restarts} restarts for {rounds} rounds");
+    let record = lasthop.runs().pop().unwrap();
+    for file in ["run.json", "trials.jsonl"] {
+        assert!(!fs::read_to_string(record.join(file)).unwrap().contains("s3cret"), "{file}");
+    }
+    lasthop.run(["resume", "last", "--budget", "2s"]).fails(2, "put it in REDISCLI_AUTH");
+    let again = with_password(&["resume", "last", "--budget", "2s", "--format", "json"]).ok().json();
+    assert!(again["rounds"].as_u64().unwrap() > rounds, "{again}");
+    let failing = ["compare", &tcp, &unix, "--restart", "echo broken; exit 3", "--blocks", "2", "--budget", "3s"];
+    let ran = with_password(&failing).fails(1, "");
+    assert!(ran.stdout.contains("broken"), "{}", ran.stdout);
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn memcached_is_compared() {
+    if !have("memcached") {
+        return;
+    }
+    let (folder, port) = (folder(), free_port());
+    let socket = folder.path().join("s");
+    let own = |command: &mut Command| {
+        // It refuses to run as root.
+        if rustix::process::geteuid().is_root() {
+            command.args(["-u", "root"]);
+        }
+    };
+    // It listens on one kind of socket only, so there are two.
+    let mut by_port = Command::new("memcached");
+    own(by_port.args(["-l", "127.0.0.1", "-p", &port.to_string()]));
+    let _one = Server::start(&mut by_port, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let mut by_socket = Command::new("memcached");
+    own(by_socket.arg("-s").arg(&socket));
+    let _other = Server::start(&mut by_socket, || UnixStream::connect(&socket).is_ok());
+    let (tcp, unix) = (format!("memcached://127.0.0.1:{port}"), format!("memcached+unix:{}", socket.display()));
+    compared([&tcp, &unix], "memcached", &[]);
+}
+
+#[test]
+fn postgresql_of_another_user_is_compared() {
+    let bin = Path::new("/usr/lib/postgresql/15/bin");
+    if !bin.join("initdb").exists() && !have("initdb") {
+        return;
+    }
+    let (folder, port) = (folder(), free_port());
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let root = rustix::process::geteuid().is_root();
+    if root {
+        for path in [folder.path(), &data] {
+            std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
+        }
+    }
+    let unprivileged = |program: &str| {
+        let mut command = Command::new(bin.join(program));
+        if root {
+            command.uid(65_534);
+        }
+        command.current_dir(folder.path());
+        command
+    };
+    let made = unprivileged("initdb").args(["-U", "postgres", "-A", "trust", "-N", "-D"]).arg(&data).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut command = unprivileged("postgres");
+    command.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-c", "fsync=off", "-p", &port.to_string(), "-k"]);
+    command.arg(folder.path());
+    let unix = format!("postgres:///postgres?host={}&port={port}&user=postgres", folder.path().display());
+    let tcp = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+    let lasthop = Lasthop::new();
+    let answers = || lasthop.run(["load", &unix, "-d", "10ms", "--warm-up", "1ms"]).code == Some(0);
+    let mut server = Server::start(&mut command, answers);
+    compared([&tcp, &unix], "postgres", &["--query", "select 42", "--prepared"]);
+    // A killed PostgreSQL leaves shared memory behind; this is its fast shutdown.
+    let pid = rustix::process::Pid::from_raw(server.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    server.0.wait().unwrap();
+}

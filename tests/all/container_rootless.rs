@@ -1,0 +1,81 @@
+//! podman of a user without rights.
+
+use crate::common;
+
+use common::{
+    engines::{Rootless, World, have_engine},
+    have,
+    hops::goes_over,
+};
+
+/// A short run of the experiment that needs a single program.
+const REDIS: [&str; 14] = [
+    "run",
+    "redis-published-port",
+    "--engine",
+    "podman",
+    "--set",
+    "connections=1",
+    "--rounds",
+    "1",
+    "--budget",
+    "10s",
+    "--trial",
+    "50ms",
+    "--blocks",
+    "2",
+];
+
+fn ready() -> bool {
+    have("redis-server") && have("newuidmap") && have("slirp4netns") && have("setpriv") && have_engine("podman")
+}
+
+/// podman of a user without rights: what it can do is measured and called what it is, what it cannot is said.
+#[test]
+fn a_user_without_rights_has_containers_too() {
+    if !ready() {
+        return;
+    }
+    let world = World::new("podman");
+    let user = Rootless::new(&world, true);
+    let found = user.run(&["doctor"]);
+    assert!(found.stdout.contains("(rootless: "), "{found:?}");
+    let only = "path=published-port,bridge,host-network,shared-volume,no-container-tcp";
+    let ran = user.run(&[&REDIS[..], &["--only", only, "--format", "json"]].concat());
+    let summary = ran.json();
+    let failures = summary["failures"].as_array().unwrap();
+    assert_eq!(failures.len(), 1, "{failures:?}\n{}", ran.stderr);
+    assert_eq!(failures[0]["case"], "bridge");
+    let cause = failures[0]["cause"].as_str().unwrap();
+    assert!(cause.contains("rootless podman gives containers addresses that this machine cannot reach"), "{cause}");
+    goes_over(&summary, "published-port", &["rootlessport (userland proxy, pid ", "redis-server"]);
+    goes_over(&summary, "host-network", &["loopback", "redis-server", "in a container on the host's network"]);
+    goes_over(&summary, "shared-volume", &["Unix socket", "redis-server", "in a container"]);
+    let program = summary["environment"]["programs"]["podman"].to_string();
+    assert!(program.contains("rootless"), "{program}");
+    for (what, list) in [("containers", ["ps", "--all", "--quiet"]), ("volumes", ["volume", "ls", "--quiet"])] {
+        assert_eq!(user.ask(&list), "", "{what} are left");
+    }
+    assert_eq!(user.ask(&["network", "ls", "--format", "{{.Name}}"]).trim(), "podman");
+}
+
+/// The usual ways in which podman is refused to a user.
+#[test]
+fn a_user_whom_podman_refuses_learns_why() {
+    if !ready() {
+        return;
+    }
+    let world = World::new("podman");
+    let user = Rootless::new(&world, false);
+    let ran = user.run(&[&REDIS[..], &["--only", "path=published-port,no-container-tcp", "--format", "json"]].concat());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let summary = ran.json();
+    let failures = summary["failures"].as_array().unwrap();
+    assert_eq!(failures.len(), 1, "what needs no engine is measured: {failures:?}");
+    let cause = failures[0]["cause"].as_str().unwrap();
+    for part in ["podman", "/etc/subuid", "uidmap"] {
+        assert!(cause.contains(part), "`{part}` is not in {cause}");
+    }
+    let found = user.run(&["doctor"]);
+    assert!(found.stdout.contains("/etc/subuid"), "{found:?}");
+}

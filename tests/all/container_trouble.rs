@@ -1,0 +1,185 @@
+//! What goes wrong between containers: ports that run out, limits, the study's tool.
+
+use crate::common;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use common::{
+    engines::{World, have_engine},
+    have, have_python,
+};
+use serde_json::Value;
+
+const EXPERIMENT: &str = "containers";
+
+fn ready() -> bool {
+    have("nginx") && have_python(EXPERIMENT) && have_engine("podman")
+}
+
+/// Trials of the newest record that yielded a number, of a case.
+fn trials(world: &World, case: &str) -> Vec<Value> {
+    let Some(run) = world.lasthop.runs().pop() else { return Vec::new() };
+    let text = fs::read_to_string(run.join("trials.jsonl")).unwrap_or_default();
+    // The last line may still be on its way.
+    let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    rows.filter_map(|mut row| row.get_mut("trial").map(Value::take)).filter(|trial| trial["case"] == case).collect()
+}
+
+/// Checks `time-wait` of a case with this level of `tw_reuse`.
+fn trap<'a>(summary: &'a Value, level: &str) -> Vec<&'a str> {
+    let mut cases = summary["cases"].as_array().unwrap().iter();
+    let name = &cases.find(|case| case["levels"]["tw_reuse"] == level).unwrap()["case"];
+    let checks = summary["checks"].as_array().unwrap().iter();
+    let found = checks.filter(|check| check["id"] == "time-wait" && check["case"] == *name);
+    found.map(|check| check["evidence"].as_str().unwrap()).collect()
+}
+
+/// The recorded trials of a level of `tw_reuse`.
+fn observed(world: &World, level: &str) -> Vec<Value> {
+    let trials = trials(world, &format!("bridge/tw_reuse={level}"));
+    trials.into_iter().map(|mut trial| trial["observations"].take()).collect()
+}
+
+/// What trials found held, as the record has it: how many ports, and whether they serve again.
+fn held(observed: &[Value]) -> Vec<(u64, bool)> {
+    let held = observed.iter().filter_map(|trial| trial.get("held_ports"));
+    held.map(|held| (held["held"].as_u64().unwrap(), held["reused"].as_bool().unwrap())).collect()
+}
+
+/// Connections that took a port in `TIME_WAIT` again, as the kernel counted them.
+fn reused(observed: &[Value]) -> u64 {
+    observed.iter().map(|trial| trial["network"]["ports_reused"].as_u64().unwrap()).sum()
+}
+
+/// nginx in its container, a connection per request to the application in another: no port of lasthop's own namespace is
+/// ever held. The two cases differ in one setting of one container. Of 4,096 ports in nginx's namespace more than half are
+/// held at the end and never all, however fast the machine is: the rate is fixed. The namespaces around it have all of theirs.
+#[test]
+fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
+    if !ready() {
+        return;
+    }
+    let world = World::new("podman");
+    let folder = own_copy(world.lasthop.home());
+    let text = fs::read_to_string(folder.join("experiment.toml")).unwrap();
+    let (before, nginx) = text.split_once("[services.nginx.container]").unwrap();
+    let few = nginx.replacen("sysctls = {", "sysctls = { \"net.ipv4.ip_local_port_range\" = \"32768 36863\",", 1);
+    assert_ne!(few, nginx);
+    fs::write(folder.join("experiment.toml"), format!("{before}[services.nginx.container]{few}")).unwrap();
+
+    let which = ["run", EXPERIMENT, "--engine", "podman", "--only", "path=bridge", "--set", "tw_reuse=on,off"];
+    let how = [
+        "--set",
+        "connections=4",
+        "--rate",
+        "600",
+        "--rounds",
+        "1",
+        "--blocks",
+        "11",
+        "--trial",
+        "500ms",
+        "--budget",
+        "60s",
+    ];
+    let summary = world.run(&[&which[..], &how, &["--format", "json"]].concat()).ok().json();
+    assert_eq!(summary["failures"], serde_json::json!([]));
+
+    let off = observed(&world, "off");
+    let seen = trap(&summary, "off");
+    assert_eq!(seen.len(), 1, "{:?} {}", held(&off), summary["checks"]);
+    let text = seen[0];
+    assert!(text.contains("of 4096 local ports of the network namespace of nginx towards 10."), "{text}");
+    assert!(held(&off).iter().all(|(_, serves_again)| !serves_again), "{:?}", held(&off));
+    assert!(held(&off).iter().any(|(held, _)| *held >= 2_048), "{:?}", held(&off));
+    assert_eq!(reused(&off), 0);
+
+    // Silent because the control works, and not because little was held.
+    let on = observed(&world, "on");
+    assert_eq!(trap(&summary, "on"), Vec::<&str>::new(), "{}", summary["checks"]);
+    assert!(held(&on).iter().all(|(_, serves_again)| *serves_again), "{:?}", held(&on));
+    assert!(reused(&on) > 0, "{on:?}");
+
+    let report = world.run(&["report", "last"]).ok().stdout;
+    assert!(report.contains("TIME_WAIT held up to"), "{report}");
+    world.lasthop.assert_nothing_left();
+}
+
+/// A whole CPU each: the limit is the cgroup's, and what it is called in a report.
+#[test]
+fn a_limit_of_one_cpu_holds_and_is_named() {
+    if !ready() {
+        return;
+    }
+    let world = World::new("podman");
+    let which =
+        ["run", EXPERIMENT, "--engine", "podman", "--only", "path=bridge,combined-unix", "--set", "cpu_limit=1"];
+    let how = ["--rounds", "1", "--blocks", "2", "--trial", "300ms", "--budget", "10s"];
+    let report = world.run(&[&which[..], &how].concat()).ok().stdout;
+    assert!(report.contains("CPU limit 1"), "{report}");
+    assert!(report.contains("Unix socket within one container"), "{report}");
+    let periods = |role: &str| {
+        let trials = trials(&world, "bridge");
+        trials
+            .iter()
+            .filter_map(|trial| trial["observations"]["roles"][role]["cgroup"]["periods"].as_u64())
+            .sum::<u64>()
+    };
+    // A cgroup without a limit counts no periods.
+    assert!(periods("nginx") > 0 && periods("gunicorn") > 0, "{:?}", trials(&world, "bridge").last());
+    world.lasthop.assert_nothing_left();
+}
+
+#[test]
+fn abs_of_the_study_drives_containers() {
+    if !ready() || !have("ab") {
+        return;
+    }
+    let world = World::new("podman");
+    let which = ["run", EXPERIMENT, "--engine", "podman", "--only", "path=bridge,shared-volume,combined-unix"];
+    let how = ["--driver", "ab -n 1000 -c 1 -l", "--set", "client=per-request", "--rounds", "1", "--blocks", "1"];
+    let summary = world.run(&[&which[..], &how, &["--budget", "30s", "--format", "json"]].concat()).ok().json();
+    assert_eq!(summary["failures"], serde_json::json!([]));
+    let cases = summary["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 3);
+    for case in cases {
+        assert_eq!((&case["load"]["driver"], &case["requests"]), (&"ab".into(), &1_000.into()), "{case}");
+        assert_eq!(case["errors"], serde_json::json!({}), "{case}");
+    }
+    world.lasthop.assert_nothing_left();
+}
+
+/// The experiment in a home of its own, to be changed there.
+fn own_copy(home: &Path) -> PathBuf {
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT);
+    let folder = home.join("experiments").join(EXPERIMENT);
+    fs::create_dir_all(folder.join("app")).unwrap();
+    let names = ["Containerfile", "experiment.toml", "nginx.conf.j2", "haproxy.cfg.j2", "app/application.py"];
+    for name in names {
+        fs::copy(built_in.join(name), folder.join(name)).unwrap();
+    }
+    folder
+}
+
+/// The experiment with another recipe for its application.
+fn with_recipe(home: &Path, change: impl Fn(String) -> String) {
+    let folder = own_copy(home).join("services/gunicorn");
+    fs::create_dir_all(&folder).unwrap();
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/gunicorn/recipe.toml");
+    fs::write(folder.join("recipe.toml"), change(fs::read_to_string(built_in).unwrap())).unwrap();
+}
+
+/// Found when the file is read, not when supervisord has started it as root.
+#[test]
+fn a_supervised_service_cannot_run_as_another_user() {
+    let lasthop = common::Lasthop::new();
+    with_recipe(lasthop.home(), |recipe| recipe.replace("[start]\n", "[start]\nrun_as = \"unprivileged\"\n"));
+    let ran = lasthop.run(["show", EXPERIMENT]);
+    let ran = ran.fails(2, "service gunicorn: recipe gunicorn runs as an unprivileged user (`run_as`)");
+    assert!(ran.stderr.contains("network = \"service:supervisor\""), "{}", ran.stderr);
+    lasthop.run(["run", EXPERIMENT, "--only", "path=combined-unix"]).fails(2, "inside `supervisor`");
+    assert!(lasthop.runs().is_empty(), "nothing was run");
+}

@@ -1,0 +1,505 @@
+//! Bad input and bad circumstances: what is wrong, where, and what to do about it.
+
+use crate::common;
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write as _,
+    net::TcpListener,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use common::{Lasthop, Ran, have, have_python};
+
+#[test]
+fn an_unknown_experiment_gets_a_suggestion() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["run", "nginx-gunicron"]).fails(2, "did you mean `nginx-gunicorn`?");
+    lasthop.run(["show", "socket"]).fails(2, "did you mean `sockets`?");
+}
+
+#[test]
+fn unknown_factors_and_levels_get_suggestions() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["run", "--set", "transprot=unix"]).fails(2, "transport");
+    lasthop.run(["run", "--only", "transport=unx"]).fails(2, "unix");
+    lasthop.run(["run", "--set", "transport"]).fails(2, "factor=level");
+    lasthop.run(["run", "--budget", "60"]).fails(2, "60");
+    lasthop.run(["run", "--precision", "2"]).fails(2, "2%");
+}
+
+#[test]
+fn a_typo_in_an_experiment_file_is_shown_in_its_place_with_all_others() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let broken = text.replace("question =", "qestion =").replace("[load]", "[load]\nconections = 1");
+    assert_ne!(text, broken);
+    fs::write(&path, broken).unwrap();
+    let ran = lasthop.run(["run", "./mine"]).fails(2, "did you mean `question`?");
+    assert!(ran.stderr.contains("did you mean `connections`?"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("mine/experiment.toml:"), "{}", ran.stderr);
+    assert!(lasthop.runs().is_empty(), "nothing was run");
+}
+
+#[test]
+fn an_experiment_of_ones_own_runs_as_it_is() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let ran = lasthop.run(["run", "./mine", "--budget", "2s", "--trial", "10ms", "--blocks", "2", "--format", "json"]);
+    let summary = ran.ok().json();
+    assert_eq!(summary["experiment"], "mine");
+    assert_eq!(summary["failures"].as_array().unwrap().len(), 0);
+    lasthop.run(["new", "mine"]).fails(2, "already exists");
+    lasthop.run(["new", "My Stack"]).fails(2, "cannot be the name");
+}
+
+#[test]
+fn a_missing_program_says_how_to_install_it() {
+    let lasthop = Lasthop::new();
+    let empty = tempfile::TempDir::new().unwrap();
+    let missing = empty.path().join("nginx").display().to_string();
+    let ran = lasthop.run(["run", "nginx-gunicorn", "--program", &format!("nginx={missing}")]).fails(1, &missing);
+    assert!(ran.stderr.contains("nginx"), "{}", ran.stderr);
+    // Not on PATH: the recipe also knows where distributions put it, so this test gives it a recipe that does not.
+    lasthop.run(["new", "mine"]).ok();
+    let recipe = lasthop.home().join("mine/services/nginx");
+    fs::create_dir_all(&recipe).unwrap();
+    let text = include_str!("../../services/nginx/recipe.toml")
+        .lines()
+        .filter(|line| !line.starts_with("folders"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    fs::write(recipe.join("recipe.toml"), text).unwrap();
+    let stack = lasthop.home().join("stack");
+    fs::create_dir_all(stack.join("services")).unwrap();
+    for name in ["experiment.toml", "nginx.conf.j2"] {
+        fs::copy(format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")), stack.join(name))
+            .unwrap();
+    }
+    fs::create_dir(stack.join("app")).unwrap();
+    fs::write(stack.join("app/application.py"), include_str!("../../experiments/nginx-gunicorn/app/application.py"))
+        .unwrap();
+    fs::rename(&recipe, stack.join("services/nginx")).unwrap();
+    let ran = lasthop.command(["run", "./stack"]).env("PATH", empty.path()).output().unwrap();
+    let ran = common::Ran::from(ran).fails(1, "lasthop setup stack");
+    assert!(ran.stderr.contains("nginx"), "{}", ran.stderr);
+    lasthop.assert_nothing_left();
+}
+
+/// Programs that print one line and exit, alone on the PATH.
+fn stubs(lasthop: &Lasthop, programs: &[(&str, &str)]) -> PathBuf {
+    let folder = lasthop.home().join("bin");
+    fs::create_dir(&folder).unwrap();
+    for (name, does) in programs {
+        fs::write(folder.join(name), format!("#!/bin/sh\n{does}\n")).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn the_doctor_fails_only_for_what_it_was_asked_about() {
+    let lasthop = Lasthop::new();
+    let broken = "echo 'Cannot connect to the Docker daemon.' >&2; exit 1";
+    let path = stubs(&lasthop, &[("podman", "echo '4.3.1 false netavark'"), ("docker", broken)]);
+    let doctor = |arguments: &[&str]| Ran::from(lasthop.command(arguments).env("PATH", &path).output().unwrap());
+    let all = doctor(&["doctor"]).ok().stdout;
+    assert!(all.contains("MISSING `thin` was not found"), "{all}");
+    assert!(all.contains("ok      podman 4.3.1"), "{all}");
+    assert!(all.contains("note    docker does not work: ") && all.contains("→ start the daemon"), "{all}");
+    assert!(!all.contains("no container engine") && !all.contains("\\n"), "{all}");
+    let ran = doctor(&["doctor", "nginx-thin"]);
+    assert!(ran.code == Some(1) && ran.stdout.contains("MISSING"), "{ran:?}");
+    doctor(&["doctor", "sockets", "--program", "python-sockets=/usr/bin/python3"]).ok();
+}
+
+/// An experiment with a real server in front of nothing, its configuration rendered for each transport.
+fn with_server(lasthop: &Lasthop, recipe: &str, file: &str, configuration: &str) {
+    let folder = lasthop.home().join("mine");
+    fs::create_dir(&folder).unwrap();
+    let experiment = format!(
+        "title = \"t\"\nquestion = \"q?\"\n[link]\nfrom = \"driver\"\nto = \"server\"\n[factors.transport]\n\
+         help = \"h\"\nlevels = [\"unix\", \"tcp\"]\nreference = \"unix\"\n[services.server]\nrecipe = \"{recipe}\"\n\
+         config = {{ \"{file}\" = \"configuration.j2\" }}\n[load]\ntarget = \"server\"\nprotocol = \"http\"\n\
+         connections = 1\nreuse = \"keep-alive\"\n[load.http]\npath = \"/\"\n[load.http.expect]\nstatus = 200\nbody = \"Hello!\"\n"
+    );
+    fs::write(folder.join("experiment.toml"), experiment).unwrap();
+    fs::write(folder.join("configuration.j2"), configuration).unwrap();
+}
+
+const NGINX: &str = "worker_processes 1; pid {{ runtime }}/pid; error_log stderr; events {}\nhttp { access_log off;
+    client_body_temp_path {{ runtime }}/a; proxy_temp_path {{ runtime }}/b; fastcgi_temp_path {{ runtime }}/c;
+    uwsgi_temp_path {{ runtime }}/d; scgi_temp_path {{ runtime }}/e;
+    server { {{ listen }} location / { ANSWER } } }\n";
+
+/// What a denied server says is at the end of a long line. Without the reference there is nothing to measure for.
+#[test]
+fn a_server_that_may_not_enter_says_so_and_soon() {
+    if !have("nginx") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let closed = lasthop.home().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let proxy = format!("proxy_pass http://unix:{}/app.sock;", closed.display());
+    let answer = format!("{{% if transport == 'unix' %}}{proxy}{{% else %}}return 200 \"Hello!\";{{% endif %}}");
+    with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", &answer));
+    let run = ["run", "./mine", "--budget=60s", "--trial=20ms", "--blocks=1000"];
+    let ran = lasthop.run(run);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let shown = ran.stdout.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("failed (13: Permission denied)"), "{}", ran.stdout);
+    let account = if rustix::process::geteuid().is_root() { "nobody".to_owned() } else { whoami() };
+    assert!(shown.contains(&format!("hint: the server runs as `{account}`, who was not allowed to")), "{}", ran.stdout);
+    assert!(
+        shown.contains("Nothing could be compared: Unix socket, the reference, failed at verify"),
+        "{}",
+        ran.stdout
+    );
+    let log = lasthop.runs()[0].join("services/1/0/server/log");
+    assert!(ran.stdout.replace(['\n', ' '], "").contains(&format!("wholelog:{}", log.display())), "{}", ran.stdout);
+    assert!(fs::read_to_string(log).unwrap().contains("Permission denied"));
+    let report = lasthop.run(["report", "last", "--format=json"]).ok().json();
+    assert_eq!((&report["stopped"], &report["rounds"]), (&"failed".into(), &2.into()), "{report}");
+    assert_eq!(report["blocks"], 2, "one in each round");
+    assert_eq!(report["failures"][1]["log_file"], "services/1/0/server/log");
+    // Perhaps the folder is open now; it is not.
+    let resumed = lasthop.run(["resume", "last", "--format=json"]);
+    assert_eq!(resumed.code, Some(1), "{resumed:?}");
+    let report = resumed.json();
+    assert_eq!((&report["stopped"], &report["rounds"]), (&"failed".into(), &4.into()), "{report}");
+    lasthop.assert_nothing_left();
+}
+
+fn whoami() -> String {
+    String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_configuration_that_is_refused_is_explained_by_the_log() {
+    if !have("nginx") || !have("haproxy") {
+        return;
+    }
+    for (recipe, file, configuration, said) in [
+        ("haproxy", "haproxy.cfg", "defaults\n    mode htpp\n", "unknown proxy mode 'htpp'"),
+        ("nginx", "nginx.conf", "events {}\nhttpp {}\n", "unknown directive \"httpp\""),
+    ] {
+        let lasthop = Lasthop::new();
+        with_server(&lasthop, recipe, file, configuration);
+        let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let shown = ran.stdout.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+        assert!(shown.contains(said) && shown.contains("failed at prepare"), "{}", ran.stdout);
+        lasthop.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_socket_path_of_a_server_that_is_too_long_gets_a_hint() {
+    if !have("nginx") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let proxy = format!("proxy_pass http://unix:/tmp/{}.sock;", "x".repeat(110));
+    with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", &proxy));
+    let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
+    let shown = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("hint: the path of a Unix socket may have 107 bytes"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_wrong_body_is_shown_beside_the_right_one() {
+    if !have("nginx") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", "return 200 \"Hell\x1bo!\";"));
+    let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
+    let shown = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let beside = "differs from the expected one at byte 4: expected \"Hello!\", received \"Hell\\x1bo!\"";
+    assert!(shown.contains(beside), "{}", ran.stdout);
+}
+
+#[test]
+fn a_read_only_data_folder_is_named() {
+    let lasthop = Lasthop::new();
+    // Root may write into a folder without write permission, but nobody can make a folder below a file.
+    let file = lasthop.home().join("file");
+    fs::write(&file, "").unwrap();
+    let home = file.join("data");
+    let output = lasthop.command(["run", "sockets", "--budget", "1s"]).env("LASTHOP_HOME", &home).output().unwrap();
+    common::Ran::from(output).fails(1, "LASTHOP_HOME");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_socket_path_that_is_too_long_is_measured() {
+    let lasthop = Lasthop::new();
+    let deep = lasthop.sandboxes().join("a-directory-with-a-name-that-is-much-too-long".repeat(2));
+    fs::create_dir_all(&deep).unwrap();
+    fs::set_permissions(&deep, fs::Permissions::from_mode(0o700)).unwrap();
+    let output = lasthop
+        .command(["run", "sockets", "--only", "transport=unix", "--budget", "1s"])
+        .env("LASTHOP_SANDBOX", &deep)
+        .output()
+        .unwrap();
+    let ran = common::Ran::from(output).fails(1, "107");
+    assert!(ran.stderr.contains("LASTHOP_SANDBOX"), "{}", ran.stderr);
+    fs::remove_dir_all(deep).unwrap();
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_server_that_dies_at_start_shows_its_log() {
+    if !have("nginx") || !have_python("nginx-gunicorn") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let stack = lasthop.home().join("stack");
+    fs::create_dir_all(stack.join("app")).unwrap();
+    for name in ["experiment.toml", "nginx.conf.j2"] {
+        fs::copy(format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")), stack.join(name))
+            .unwrap();
+    }
+    fs::write(stack.join("app/application.py"), "raise RuntimeError('no such luck')\n").unwrap();
+    let gunicorn = user_gunicorn();
+    let ran = lasthop.run(["run", "./stack", "--budget", "3s", "--program", &format!("gunicorn={gunicorn}")]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("no such luck"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("gunicorn"), "{}", ran.stdout);
+    lasthop.assert_nothing_left();
+}
+
+fn user_gunicorn() -> String {
+    let data =
+        std::env::var("XDG_DATA_HOME").unwrap_or_else(|_| format!("{}/.local/share", std::env::var("HOME").unwrap()));
+    format!("{data}/lasthop/python/nginx-gunicorn/bin/gunicorn")
+}
+
+#[test]
+fn a_port_in_use_is_refused_before_a_stranger_is_measured() {
+    let lasthop = Lasthop::new();
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = stranger.local_addr().unwrap();
+    let ran = lasthop.run(["serve", "--pattern", "echo", "--tcp", &address.to_string()]);
+    ran.fails(1, &address.to_string());
+}
+
+#[test]
+fn reports_of_unknown_runs_are_refused() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["report"]).fails(2, "no run is recorded yet");
+    lasthop.run(["run", "--budget", "1s", "--trial", "10ms", "--only", "transport=tcp", "--set", "pattern=echo"]).ok();
+    lasthop.run(["report", "nonesuch"]).fails(2, "no run `nonesuch`");
+    let run = lasthop.runs().pop().unwrap();
+    fs::write(run.join("run.json"), "{").unwrap();
+    lasthop.run(["report", "last"]).fails(1, "run.json:1: not a lasthop record");
+    let runs = lasthop.run(["runs"]).ok();
+    assert!(runs.stdout.contains("unreadable"), "{}", runs.stdout);
+}
+
+#[test]
+fn times_in_files_and_options_are_of_one_kind() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let with = |defaults: &str| {
+        let kept = text.split("[defaults]").next().unwrap();
+        fs::write(&path, format!("{kept}[defaults]\n{defaults}\n")).unwrap();
+        lasthop.run(["show", "./mine"])
+    };
+    let shown = with("budget = \"1h 30m\"\ntrial = \"1500us\"").ok().stdout;
+    assert!(shown.contains("Trials of 1500us") && shown.contains("90m have passed"), "{shown}");
+    with("budget = \"-5s\"").fails(2, "`-5s` is out of range: it must be more than zero");
+    let ran = with("precision = \"150%\"\ntrial = \"60\"").fails(2, "`150%` is more than 100%");
+    assert!(ran.stderr.contains("`60` has no unit: write 60s, 60m"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("mine/experiment.toml:"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_is_no_name_of_a_package_reaches_no_package_manager() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    // What is asked of them is written down, should any be asked.
+    let stubs = lasthop.home().join("bin");
+    fs::create_dir(&stubs).unwrap();
+    let asked = lasthop.home().join("asked");
+    for manager in ["apt-get", "apt-cache", "dpkg-query", "gem"] {
+        let stub = stubs.join(manager);
+        fs::write(&stub, format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\n", asked.display())).unwrap();
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let search = format!("{}:{}", stubs.display(), std::env::var("PATH").unwrap());
+    let set_up = |packages: &str| {
+        let with = text.replace("app = \"app\"", &format!("app = \"app\"\npackages = {{ {packages} }}"));
+        assert_ne!(text, with);
+        fs::write(&path, with).unwrap();
+        Ran::from(lasthop.command(["setup", "./mine", "--dry-run"]).env("PATH", &search).output().unwrap())
+    };
+    for (packages, expected) in [
+        (r#"apt = ["-oDPkg::Pre-Invoke::=touch /tmp/x"]"#, "expected the name of a Debian package"),
+        (r#"apt = ["nginx", "./evil.deb"]"#, "found the text `./evil.deb`"),
+        (r#"apt = ["nginx-"]"#, "expected the name of a Debian package"),
+        (r#"apt = ["x", "nginx/sid"]"#, "expected the name of a Debian package"),
+        (r#"apt = ["Nginx"]"#, "expected the name of a Debian package"),
+        (r#"python = ["-r==x"]"#, "expected a requirement with its version"),
+        (r#"python = ["--index-url=http://x==1"]"#, "expected a requirement with its version"),
+        (r#"python = ["flask==1;x"]"#, "expected a requirement with its version"),
+        (r#"gems = ["--source:x"]"#, "expected a gem with its version"),
+        (r#"gems = ["-i:1"]"#, "expected a gem with its version"),
+    ] {
+        let ran = set_up(packages).fails(2, expected);
+        assert!(ran.stderr.contains("mine/experiment.toml:"), "{}", ran.stderr);
+    }
+    assert!(!asked.exists(), "{:?}", fs::read_to_string(&asked));
+
+    let packages =
+        r#"apt = ["libstdc++6", "python3.11-venv"], python = ["uvicorn[standard]==0.30.1"], gems = ["thin:2.0.1"]"#;
+    let shown = set_up(packages).ok().stdout;
+    assert!(shown.contains("--no-install-recommends -- libstdc++6"), "{shown}");
+    let asked = fs::read_to_string(&asked).unwrap();
+    assert!(asked.contains("apt-cache policy -- ") && asked.contains(" -- libstdc++6"), "{asked}");
+}
+
+#[test]
+fn setup_without_consent_fails_and_installs_nothing() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("app = \"app\"", "app = \"app\"\npackages = { gems = [\"thin:2.0.1\"] }")).unwrap();
+    let stubs = lasthop.home().join("bin");
+    let installed = lasthop.home().join("installed");
+    fs::create_dir(&stubs).unwrap();
+    fs::write(stubs.join("gem"), format!("#!/bin/sh\ntouch '{}'\n", installed.display())).unwrap();
+    fs::set_permissions(stubs.join("gem"), fs::Permissions::from_mode(0o755)).unwrap();
+    let search = format!("{}:{}", stubs.display(), std::env::var("PATH").unwrap());
+
+    let mut alone = lasthop.command(["setup", "./mine"]);
+    let ran = Ran::from(alone.env("PATH", &search).stdin(Stdio::null()).output().unwrap());
+    assert!(ran.stdout.contains("gem install"), "{}", ran.stdout);
+    ran.fails(1, "error: nothing was installed, because there is no terminal to ask on; add --yes");
+
+    // `script` runs it on a terminal, where it asks; an empty answer means no.
+    for answer in ["n\n", "\n"] {
+        let setup = format!("{} setup ./mine", env!("CARGO_BIN_EXE_lasthop"));
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", &setup, "/dev/null"]).current_dir(lasthop.home());
+        script.env("LASTHOP_HOME", lasthop.home()).env("PATH", &search).env("NO_COLOR", "1");
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(shown.contains("Run these commands? [y/N]"), "{shown}");
+        assert!(shown.contains("error: nothing was installed"), "{shown}");
+        assert_eq!(output.status.code(), Some(1), "{shown}");
+    }
+    assert!(!installed.exists());
+}
+
+#[test]
+fn paths_that_are_no_text_are_taken_or_refused_with_a_reason() {
+    let lasthop = Lasthop::new();
+    let odd = |folder: &Path| folder.join(OsStr::from_bytes(b"n\xfc"));
+    let short =
+        ["--only", "pattern=echo", "--only", "transport=unix", "--rounds=1", "--blocks=2", "--trial=10ms", "-q"];
+    let run = |home: &Path, more: &[&OsStr]| {
+        let command = &mut lasthop.command(["run", "sockets"].iter().chain(&short));
+        Ran::from(command.args(more).env("LASTHOP_HOME", home).output().unwrap())
+    };
+    let report = odd(lasthop.home());
+    run(lasthop.home(), &["-o".as_ref(), report.as_ref()]).ok();
+    assert!(fs::read_to_string(&report).unwrap().contains("echo"), "the report is where it was wanted");
+    lasthop.run(["resume", "last"]).fails(2, "is finished");
+
+    run(&odd(lasthop.home()), &[]).fails(1, "is not UTF-8, so records cannot hold it; set LASTHOP_HOME");
+    run(lasthop.home(), &["--ssh-config".as_ref(), report.as_ref()]).fails(2, "is not UTF-8");
+    // Whatever else is typed, nothing panics.
+    for arguments in [
+        &["repro", "myhro-2017-sockets", "--budget=1s", "--into"][..],
+        &["export", "last", "--into"],
+        &["load", "https://127.0.0.1:1/", "--timeout=1s", "--authority"],
+        &["load", "http://127.0.0.1:1/", "--timeout=1s", "-o"],
+        &["show"],
+        &["path"],
+        &["report", "last", "-o"],
+        &["new"],
+        &["setup"],
+        &["run", "--program"],
+        &["run", "--only"],
+        &["serve", "--pattern=echo", "--certificate=x", "--tcp=127.0.0.1:0", "--key"],
+    ] {
+        let ran = Ran::from(lasthop.command(arguments).arg(odd(lasthop.home())).output().unwrap());
+        assert!(matches!(ran.code, Some(0..=2)), "{arguments:?}: {:?}\n{}", ran.code, ran.stderr);
+        assert!(!ran.stderr.contains("panicked"), "{arguments:?}: {}", ran.stderr);
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn an_experiment_without_end_or_measure_is_refused() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let show = |from: &str, to: &str| {
+        let with = text.replace(from, to);
+        assert_ne!(text, with);
+        fs::write(&path, with).unwrap();
+        lasthop.run(["show", "./mine"])
+    };
+    let turns = "{% for a in range(100000) %}".repeat(3) + "x" + &"{% endfor %}".repeat(3);
+    show("path = \"/\"", &format!("path = \"/{turns}\"")).fails(2, "it takes more than");
+    let settings: String = (0..100_000).map(|number| format!("s{number} = 1\n")).collect();
+    let ran = show("[load]", &format!("[services.app.settings]\n{settings}\n[load]")).fails(2, "has no setting `s0`");
+    assert!(ran.stderr.contains("and 99950 more") && ran.stderr.len() < 100_000, "{} bytes", ran.stderr.len());
+}
+
+#[test]
+fn wrong_words_get_the_right_ones() {
+    let lasthop = Lasthop::new();
+    for (typed, meant) in [
+        ("rnu", "did you mean `lasthop run`?"),
+        ("nul", "error: unrecognized subcommand 'nul'"),
+        ("sockets", "did you mean `lasthop run sockets`?"),
+        ("nginx-gunicron", "did you mean `lasthop run nginx-gunicorn`?"),
+    ] {
+        let ran = lasthop.run([typed]).fails(2, meant);
+        assert!(!ran.stderr.contains("'null'") && !ran.stderr.contains("lasthop null"), "{}", ran.stderr);
+    }
+    lasthop.run(["--budget", "-5s"]).fails(2, "`-5s` is out of range: it must be more than zero");
+    lasthop.run(["run", "--precision", "150%"]).fails(2, "`150%` is more than 100%");
+    lasthop.run(["load", "http://127.0.0.1:1/", "--http2"]).fails(2, "lasthop does not speak HTTP/2");
+    let ran = lasthop.run(["load", "http://127.0.0.1:1/", "--body", "@nonesuch"]);
+    ran.fails(2, "cannot read the body: No such file");
+}
+
+#[test]
+fn a_folder_without_a_name_is_this_folder() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let folder = lasthop.home().join("mine");
+    fs::remove_dir_all(folder.join("app")).unwrap();
+    let show = lasthop.command(["show", "."]).current_dir(folder).output().unwrap();
+    Ran::from(show).fails(2, "there is no folder `app` in this folder");
+}
+
+#[test]
+fn the_help_fits_a_screen_and_ends_with_examples() {
+    let lasthop = Lasthop::new();
+    let short = lasthop.run(["-h"]).ok().stdout;
+    assert!((20..=40).contains(&short.lines().count()), "{short}");
+    let long = lasthop.run(["help"]).ok().stdout;
+    assert!(long.contains("LASTHOP_HOME"), "{long}");
+    assert!(long.trim_end().ends_with("lasthop run ./my-stack"), "{long}");
+    assert!(lasthop.run(["run", "-h"]).ok().stdout.contains("--budget"));
+}

@@ -1,0 +1,199 @@
+//! What `lasthop export` writes starts as it says, and answers: in namespaces in which /srv and /run are empty, and which end
+//! with all of their processes.
+
+use crate::common;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use common::{Lasthop, skip};
+use lasthop_plan::{catalog::Catalog, model::Experiment};
+
+/// Whose rights the servers have, besides that to read what `lasthop setup` installed for root.
+const NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+dac_read_search \
+                      --ambient-caps=+dac_read_search";
+const SETTINGS: [&str; 8] = ["--rounds", "1", "--blocks", "2", "--trial", "20ms", "--budget", "10s"];
+
+/// One level of each factor, and of the transports those without TLS.
+fn selection(experiment: &Experiment) -> (Vec<String>, Vec<String>) {
+    let plain = |level: &String| ["unix", "tcp"].contains(&level.as_str());
+    let mut transports = Vec::new();
+    let mut words = Vec::new();
+    for (name, factor) in &experiment.factors {
+        let mut levels: Vec<String> = factor.default.iter().map(ToString::to_string).collect();
+        if name == "transport" {
+            levels.retain(plain);
+            transports = levels.clone();
+        } else {
+            levels.truncate(1);
+        }
+        words.extend(["--only".to_owned(), format!("{name}={}", levels.join(","))]);
+    }
+    (words, transports)
+}
+
+/// Folders of servers in an export, in start order.
+fn servers(experiment: &Experiment, out: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for service in experiment.services.keys() {
+        let numbered =
+            |name: &String| name.strip_prefix(service).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        let folders = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+        let mut names: Vec<String> =
+            folders.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).filter(numbered).collect();
+        names.sort();
+        found.extend(names.into_iter().filter(|name| !found.contains(name)).collect::<Vec<_>>());
+    }
+    found
+}
+
+/// The server's part of the script.
+fn start(out: &Path, record: &Path, name: &str) -> String {
+    let exported = out.join(name);
+    let mut script = format!(
+        "mkdir -p /srv/{name} /run/{name}; cp -r {0}/. /srv/{name}\n\
+         for app in {1}/services/*/*/{name}/app; do if [ -d $app ]; then cp -r $app /srv/{name}; fi; done\n\
+         chown -R 65534:65534 /srv/{name} /run/{name}; cd /srv/{name}\n",
+        exported.display(),
+        record.display()
+    );
+    if exported.join("command.sh").exists() {
+        script += &format!("{NOBODY} sh ./command.sh &\n");
+    } else if exported.join("postgresql.conf").exists() {
+        let data = format!("/run/{name}/data");
+        script += &format!(
+            "{NOBODY} initdb -D {data} --auth=trust --username=lasthop --no-sync --no-locale >/dev/null\n\
+             echo 'CREATE DATABASE lasthop' | {NOBODY} postgres --single -D {data} postgres >/dev/null\n\
+             cat postgresql.conf >> {data}/postgresql.conf; {NOBODY} postgres -D {data} &\n"
+        );
+    } else {
+        let text = fs::read_to_string(exported.join("nginx.conf")).unwrap();
+        let (upstreams, locations): (Vec<&str>, Vec<&str>) =
+            text.split("\n\n").partition(|block| block.starts_with("upstream"));
+        let paths =
+            ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|path| format!("{path}_temp_path {path};"));
+        let whole = format!(
+            "daemon off; pid pid; events {{}}\nhttp {{ access_log off; {}\n{}\nserver {{ listen 127.0.0.1:80;\n{}\n}} }}\n",
+            paths.join(" "),
+            upstreams.join("\n"),
+            locations.join("\n")
+        );
+        fs::write(exported.join("whole.conf"), whole).unwrap();
+        script += &format!(
+            "cp {}/whole.conf .; nginx -e stderr -p /run/{name} -c /srv/{name}/whole.conf &\n",
+            exported.display()
+        );
+    }
+    script
+}
+
+/// How a client reaches the application, as the export says.
+fn client(experiment: &Experiment, out: &Path) -> String {
+    let load = format!("{} load --duration 100ms", env!("CARGO_BIN_EXE_lasthop"));
+    let Ok(name) = fs::read_to_string(out.join(format!("{}.dsn", experiment.load.target))) else {
+        return format!(
+            "{load} http://127.0.0.1/{}",
+            if experiment.name == "file-transfer" { "file/1024" } else { "" }
+        );
+    };
+    let name = name.trim();
+    let password = |file: &str, before: &str| {
+        let text = fs::read_to_string(out.join(file)).unwrap_or_default();
+        text.split_once(before).map(|(_, rest)| rest.split_whitespace().next().unwrap_or_default().to_owned())
+    };
+    match experiment.load.protocol.as_str() {
+        "http" => format!("{load} {name}"),
+        "postgres" => {
+            let password = password("pgpool/pool_passwd", ":TEXT").unwrap_or_default();
+            format!("env PGPASSWORD={password} psql \"{name}\" -c 'SELECT 1'")
+        }
+        "redis" => {
+            let password = password("redis/redis.conf", "lasthop on >").unwrap();
+            let at = name.strip_prefix("unix://").map_or_else(|| format!("-u {name}"), |path| format!("-s {path}"));
+            format!("env REDISCLI_AUTH={password} redis-cli -e --user lasthop {at} PING")
+        }
+        "memcached" => format!("{load} {} --command 'set key value'", with_scheme("memcached", name)),
+        _ => format!("{load} {}", with_scheme("hello", name)),
+    }
+}
+
+fn with_scheme(scheme: &str, address: &str) -> String {
+    let over = if address.starts_with("unix:") { "+" } else { "://" };
+    format!("{scheme}{over}{address}")
+}
+
+/// Folders of the programs that ran, which an account may not have on its PATH.
+fn programs(record: &Path) -> Vec<String> {
+    let environment: serde_json::Value =
+        serde_json::from_slice(&fs::read(record.join("environment.json")).unwrap()).unwrap();
+    let programs = environment["programs"].as_object().unwrap().values();
+    // The tools of a server are beside what a link to it leads to.
+    let folder = |path: PathBuf| path.parent().unwrap().display().to_string();
+    programs
+        .map(|program| PathBuf::from(program["path"].as_str().unwrap()))
+        .flat_map(|path| [folder(path.clone()), folder(path.canonicalize().unwrap_or(path))])
+        .collect()
+}
+
+/// Starts an export and asks the application; says what went wrong.
+fn answers(experiment: &Experiment, out: &Path, record: &Path) -> Result<(), String> {
+    let mut script = "set -eu; mount -t tmpfs none /srv; mount -t tmpfs none /run; mount -t tmpfs none /dev/shm; ip link set lo up\n".to_owned();
+    script += &servers(experiment, out).iter().map(|name| start(out, record, name)).collect::<String>();
+    script += &format!(
+        "tries=0; until {} >/run/answer 2>&1; do\n tries=$((tries + 1)); [ $tries -lt 200 ] || {{ cat /run/answer; exit 1; }}\n \
+         sleep 0.1\ndone\n",
+        client(experiment, out)
+    );
+    let path = format!("{}:{}", programs(record).join(":"), std::env::var("PATH").unwrap());
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script]);
+    let output = command.env("PATH", path).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err(format!("{said}\n{script}")) }
+}
+
+#[expect(clippy::print_stderr, reason = "a skip is said")]
+fn starts(lasthop: &Lasthop, name: &str, experiment: &Experiment) {
+    let (only, transports) = selection(experiment);
+    let words = ["run".to_owned(), name.to_owned(), "-q".to_owned()].into_iter().chain(only);
+    let ran = lasthop.run(words.chain(SETTINGS.map(str::to_owned)));
+    if ran.stderr.contains("no package manager has it") {
+        eprintln!("SKIPPED: {name}: {}", ran.stderr);
+        return;
+    }
+    if ran.stderr.contains("was not found") {
+        skip(&format!("{name}: {}", ran.stderr));
+        return;
+    }
+    ran.ok();
+    let record = lasthop.runs().pop().unwrap();
+    for case in transports {
+        let out = lasthop.home().join(format!("{}-{case}", experiment.name));
+        lasthop.run(["export", name, "--case", &case, "--into", out.to_str().unwrap()]).ok();
+        answers(experiment, &out, &record).unwrap_or_else(|said| panic!("{name}, {case}: {said}"));
+    }
+}
+
+#[test]
+fn what_is_exported_starts_and_answers() {
+    // SAFETY: the call has no conditions.
+    if unsafe { libc::geteuid() } != 0 {
+        skip("only root can make the namespaces in which an export is started");
+        return;
+    }
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "my-stack"]).ok();
+    let folder = lasthop.home().join("my-stack");
+    let catalog = Catalog::new(None);
+    let own = folder.to_str().unwrap().to_owned();
+    for name in std::iter::once(own).chain(catalog.names()) {
+        let experiment = catalog.load(&name).unwrap();
+        if experiment.services.values().all(|service| service.container.is_none()) {
+            starts(&lasthop, &name, &experiment);
+        }
+    }
+    lasthop.assert_nothing_left();
+}

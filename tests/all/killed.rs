@@ -1,0 +1,120 @@
+//! However lasthop ends, nothing of the run is left and the record can be read.
+
+use crate::common;
+
+use std::{
+    fs,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+use common::{Lasthop, have, have_python, signal};
+use serde_json::Value;
+
+/// Most of the time passes in waiting for the moments, so that two at a time take half of it.
+fn two_at_a_time(kills: u64, kill: impl Fn(&Lasthop, u64) + Sync) {
+    let kill = &kill;
+    thread::scope(|scope| {
+        for first in 0..2 {
+            scope.spawn(move || {
+                let lasthop = Lasthop::new();
+                (first..kills).step_by(2).for_each(|number| kill(&lasthop, number));
+            });
+        }
+    });
+}
+
+/// Moments are spread over start, verification and several rounds by a fixed sequence.
+#[test]
+fn sigkill_at_twenty_moments_leaves_nothing() {
+    if !have("nginx") || !have_python("nginx-gunicorn") {
+        return;
+    }
+    let readable = AtomicU64::new(0);
+    two_at_a_time(20, |lasthop, number| {
+        let before = lasthop.runs().len();
+        let mut child = lasthop.start(["run", "nginx-gunicorn", "--budget", "60s", "--trial", "20ms", "--blocks", "2"]);
+        if number % 2 == 0 {
+            // A busy machine is still starting the servers at most of the moments.
+            lasthop.wait_for_run(before + 1);
+        }
+        let moment = Duration::from_millis(60 + number * 2_654_435_761 % 4_000);
+        thread::sleep(moment);
+        signal(&child, libc::SIGKILL);
+        child.wait().unwrap();
+        let begun = lasthop.runs().len() > before;
+        if !begun {
+            // If it had no guard yet, it leaves an empty sandbox to the next start or to this.
+            lasthop.run(["clean"]).ok();
+        }
+        lasthop.wait_until_gone();
+        if begun {
+            let report = lasthop.run(["report", "last"]).ok().stdout;
+            assert!(report.contains("cut off"), "after {moment:?}:\n{report}");
+            readable.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let readable = readable.into_inner();
+    assert!(readable >= 10, "only {readable} of 20 runs had begun their record");
+}
+
+/// The guard of the only run of this lasthop, if it has got so far.
+fn guard_of(lasthop: &Lasthop) -> Option<i32> {
+    let sandbox = fs::read_dir(lasthop.sandboxes()).unwrap().next()?.ok()?.path();
+    let guard: Value = serde_json::from_slice(&fs::read(sandbox.join("guard.json")).ok()?).ok()?;
+    guard["pid"].as_i64()?.try_into().ok()
+}
+
+/// Moments are spread over making the first cluster, its copies, their roles, their start, and the first trials.
+fn kills_while_it_starts(experiment: &str) {
+    two_at_a_time(24, |lasthop, number| kill_while_it_starts(lasthop, experiment, number));
+}
+
+fn kill_while_it_starts(lasthop: &Lasthop, experiment: &str, number: u64) {
+    let before = lasthop.runs().len();
+    let mut child = lasthop.start(["run", experiment, "--budget", "60s", "--trial", "20ms", "--blocks", "2"]);
+    lasthop.wait_for_run(before + 1);
+    thread::sleep(Duration::from_millis(number * 2_654_435_761 % 5_000));
+    match (number % 4, guard_of(lasthop)) {
+        // SAFETY: the guard is a child of the child, which lives.
+        (0, Some(guard)) => assert_eq!(unsafe { libc::kill(guard, libc::SIGKILL) }, 0),
+        (1, _) => signal(&child, libc::SIGQUIT),
+        (2, _) => {
+            signal(&child, libc::SIGINT);
+            thread::sleep(Duration::from_millis(100));
+            signal(&child, libc::SIGINT);
+        }
+        _ => signal(&child, libc::SIGKILL),
+    }
+    child.wait().unwrap();
+    lasthop.wait_until_gone();
+}
+
+#[test]
+fn kills_while_postgres_starts_leave_no_shared_memory() {
+    if have("postgres") {
+        kills_while_it_starts("postgres");
+    }
+}
+
+#[test]
+fn kills_while_pgpool_starts_leave_no_shared_memory() {
+    if have("postgres") && have("pgpool") {
+        kills_while_it_starts("pgpool");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_in_order_and_keeps_what_was_measured() {
+    let lasthop = Lasthop::new();
+    let mut child = lasthop.start(["run", "sockets", "--budget", "60s", "--trial", "10ms", "--blocks", "2"]);
+    lasthop.wait_for_lines(12);
+    signal(&child, libc::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    lasthop.wait_until_gone();
+    let summary = lasthop.run(["report", "last", "--format", "json"]).ok().json();
+    assert_eq!(summary["stopped"], "interrupted");
+    assert_eq!(summary["complete"], true);
+    assert!(summary["cases"][0]["requests"].as_u64().unwrap() > 0);
+}

@@ -1,0 +1,420 @@
+//! `lasthop load` on lasthop's own server: figures, forms of output, exit codes. Nothing to install.
+
+use crate::common;
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::net::{UnixListener, UnixStream},
+    path::Path,
+    process::{Child, Output, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Sender, channel},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use common::Lasthop;
+use lasthop_load::{
+    null::{NullServer, NullSpec, NullStopper, Script, Step},
+    serve::{Pattern, ServeSpec, Server, Stopper},
+    spec::Address,
+};
+
+/// An echo server in this process.
+struct Echo {
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Echo {
+    fn start(path: &Path) -> Self {
+        let address = Address::Unix(path.to_owned());
+        let spec = ServeSpec { pattern: Pattern::Echo, address, tls: None, nodelay: true, backlog: 64 };
+        let server = Server::bind(&spec).unwrap();
+        let stopper = server.stopper().unwrap();
+        Self { stopper, thread: Some(std::thread::spawn(move || server.run().unwrap())) }
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// A server that says one HTTP reply, whatever comes.
+struct Http {
+    url: String,
+    stopper: NullStopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Http {
+    /// The request is the one that `lasthop load` makes of a socket's URL.
+    fn start(path: &Path, reply: &str) -> Self {
+        let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".len();
+        let script = Script {
+            greeting: Vec::new(),
+            request: Step { bytes: request, answer: reply.as_bytes().to_vec() },
+            echoes: false,
+            closes: false,
+            tls_request: None,
+        };
+        let address = Address::Unix(path.to_owned());
+        let server = NullServer::bind(NullSpec { address, tls: None, nodelay: true, script }).unwrap();
+        let stopper = server.stopper().unwrap();
+        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
+        Self { url: format!("http+unix:{}:/", path.display()), stopper, thread }
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+
+#[test]
+fn the_figures_have_the_keys_of_the_design() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    let _server = Echo::start(&socket);
+    let url = format!("echo+unix:{}", socket.display());
+    let ran =
+        lasthop.run(["load", &url, "--size", "512", "-d", "100ms", "-c", "3", "--headroom", "--format", "json"]).ok();
+    let figures = ran.json();
+    // An echo has a null server, too; its own one may be as quick.
+    assert!(figures["headroom"]["times"].as_f64().unwrap() > 0.0, "{}", figures["headroom"]);
+    assert_eq!((figures["schema"].as_str(), figures["url"].as_str()), (Some("lasthop-load/1"), Some(url.as_str())));
+    assert_eq!(figures["errors"], serde_json::json!({}));
+    assert!(figures["seconds"].as_f64().unwrap() >= 0.1);
+    let requests = figures["requests"].as_f64().unwrap();
+    let product = figures["throughput"].as_f64().unwrap() * figures["seconds"].as_f64().unwrap();
+    assert!((product / requests - 1.0).abs() < 1e-6, "{product} is not {requests}");
+    let latency = |key: &str| figures["latency_ns"][key].as_u64().unwrap();
+    let rising = ["p50", "p90", "p99", "p999", "max"].map(latency);
+    assert!(rising.is_sorted() && rising[0] > 0, "{rising:?}");
+    assert!(figures["driver_cpu_seconds"].as_f64().unwrap() > 0.0);
+    assert!(figures["driver_run_delay_seconds"].as_f64().unwrap() >= 0.0);
+    assert!(figures["system_calls_per_request"].as_f64().unwrap() >= 2.0);
+    assert_eq!((figures["engine"].as_str(), figures["connections"].as_u64()), (Some("epoll"), Some(3)));
+    assert_eq!((figures["proof"]["family"].as_str(), &figures["proof"]["reused"]), (Some("unix"), &true.into()));
+    assert_eq!(figures["checked"], "all 512\u{a0}B of each message");
+}
+
+#[test]
+fn the_terminal_says_what_was_proven_and_checked() {
+    let lasthop = Lasthop::new();
+    let server = Http::start(&lasthop.sandboxes().join("s"), OK);
+    let ran = lasthop.run(["load", &server.url, "-d", "50ms", "--warm-up", "1ms", "--headroom"]).ok();
+    for text in [
+        "requests/s",
+        "0 errors",
+        "service time",
+        "Unix socket to",
+        "connections are reused",
+        "status 200 and a body of 3 B, byte for byte",
+        "system calls per request",
+        "times: against a server that does nothing, this load reached",
+    ] {
+        assert!(ran.stdout.contains(text), "`{text}` is not in:\n{}", ran.stdout);
+    }
+    drop(server);
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_rate_that_is_reached_is_shown_and_one_that_is_not_is_a_failure() {
+    let lasthop = Lasthop::new();
+    let server = Http::start(&lasthop.sandboxes().join("s"), OK);
+    let open = |rate: &str| {
+        let options = ["-d", "200ms", "--warm-up", "1ms", "--arrivals", "poisson", "--format", "json", "--rate", rate];
+        lasthop.run(["load", server.url.as_str()].iter().chain(&options))
+    };
+    let figures = open("20").ok().json();
+    assert_eq!(figures["offered"]["reached"], true);
+    assert!(figures["lag_ns"]["p99"].is_u64() && figures["response_ns"]["p99"].is_u64(), "{figures}");
+    let ran = open("90000000");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(ran.json()["offered"]["reached"], false);
+}
+
+#[test]
+fn a_wrong_answer_is_an_error_and_a_server_that_is_not_there_too() {
+    let lasthop = Lasthop::new();
+    let server = Http::start(&lasthop.sandboxes().join("s"), "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+    lasthop.run(["load", &server.url]).fails(1, "500");
+    let right = Http::start(&lasthop.sandboxes().join("r"), OK);
+    lasthop.run(["load", &right.url, "--expect", "other", "-d", "50ms"]).fails(1, "body");
+    lasthop.run(["load", "http+unix:/nonexistent/socket:/"]).fails(1, "No such file");
+    lasthop.run(["load", "http+unix:/nonexistent/socket:/"]).fails(1, "nothing listens there: start the server");
+}
+
+/// Waits until the generator's thread has worked for 5 ms: connections stand and the warm-up is over.
+fn wait_for_load(pid: i32) {
+    let worked = |task: std::fs::DirEntry| {
+        let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let cpu_ns = read("schedstat").split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0_u64);
+        read("comm").trim() == "lasthop-load" && cpu_ns > 5_000_000
+    };
+    let begin = Instant::now();
+    let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    while !tasks().any(|task| task.is_ok_and(worked)) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "there is no load");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn ctrl_c_shows_what_was_measured_so_far() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    let _server = Echo::start(&socket);
+    let url = format!("echo+unix:{}", socket.display());
+    for options in [["-c", "1"], ["-c", "3"], ["--rate", "500"]] {
+        let command = ["load", &url, "-d", "1h", "--warm-up", "1ms", "--format", "json"].into_iter().chain(options);
+        let child = lasthop.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = child.id().cast_signed();
+        wait_for_load(pid);
+        // SAFETY: a signal to a child that has not been waited for.
+        unsafe { libc::kill(pid, libc::SIGINT) };
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{options:?}: {output:?}");
+        let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&figures["cut_short"], &figures["errors"]), (&true.into(), &serde_json::json!({})), "{figures}");
+        let seconds = figures["seconds"].as_f64().unwrap();
+        assert!(figures["requests"].as_u64().unwrap() > 0 && seconds < 3000.0, "{figures}");
+    }
+}
+
+/// A server on a Unix socket; its threads end with the test.
+fn serve(socket: &Path, converse: impl Fn(UnixStream) + Clone + Send + 'static) {
+    let listener = UnixListener::bind(socket).unwrap();
+    thread::spawn(move || {
+        for peer in listener.incoming() {
+            let converse = converse.clone();
+            thread::spawn(move || converse(peer.unwrap()));
+        }
+    });
+}
+
+/// Answers so many requests over all connections, then says that it is silent from now on.
+fn answering(most: u32, silent: Sender<()>) -> impl Fn(UnixStream) + Clone + Send {
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    move |mut peer| {
+        let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(read @ 1..) = peer.read(&mut buffer) {
+            text.extend_from_slice(&buffer[..read]);
+            if text.ends_with(b"\r\n\r\n") {
+                text.clear();
+                match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < most {
+                    true => peer.write_all(OK.as_bytes()).unwrap(),
+                    false => drop(silent.send(())),
+                }
+            }
+        }
+    }
+}
+
+/// Ends it where a minute was not enough.
+fn output_within_a_minute(mut child: Child) -> Output {
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("lasthop still waited after a minute");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn spawn_load(lasthop: &Lasthop, arguments: &[&str]) -> Child {
+    let command = ["load"].iter().chain(arguments);
+    lasthop.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_for_a_server_that_says_nothing() {
+    let lasthop = Lasthop::new();
+    let socket = |name: &str| lasthop.sandboxes().join(name);
+    let (tell, silent) = channel();
+    let notices = tell.clone();
+    serve(&socket(".s.PGSQL.1"), move |mut peer| {
+        let _ = notices.send(());
+        while peer.write_all(b"N\0\0\0\x0cMhello\0\0").is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let http = |name: &str, most: u32| {
+        serve(&socket(name), answering(most, tell.clone()));
+        format!("http+unix:{}:/", socket(name).display())
+    };
+    let postgres = format!("postgres:///d?host={}&port=1&user=u", lasthop.sandboxes().display());
+    // Nothing at all; the two replies that are learnt from; those and the two that are verified.
+    for (url, connections, begun) in [
+        (postgres, "1", false),
+        (http("a", 0), "1", false),
+        (http("b", 2), "1", false),
+        (http("c", 4), "1", true),
+        (http("d", 4), "3", true),
+    ] {
+        let arguments = ["-c", connections, "-d", "1h", "--timeout", "1h", "--warm-up", "1ms", &url];
+        let json = spawn_load(&lasthop, &[&arguments[..], &["--format", "json"]].concat());
+        silent.recv_timeout(Duration::from_secs(60)).unwrap();
+        common::signal(&json, libc::SIGINT);
+        let output = output_within_a_minute(json);
+        assert_eq!(output.status.code(), Some(130), "{url}: {output:?}");
+        let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = (&figures["cut_short"], &figures["errors"], &figures["requests"]);
+        assert_eq!(found, (&true.into(), &serde_json::json!({}), &0.into()), "{figures}");
+        assert_eq!(figures["failure"].is_null(), begun, "{figures}");
+        while silent.try_recv().is_ok() {}
+    }
+}
+
+#[test]
+fn ctrl_c_before_the_load_says_that_nothing_was_measured() {
+    let lasthop = Lasthop::new();
+    let (tell, silent) = channel();
+    let socket = lasthop.sandboxes().join("s");
+    serve(&socket, answering(0, tell));
+    let child = spawn_load(&lasthop, &["--timeout", "1h", &format!("http+unix:{}:/", socket.display())]);
+    silent.recv_timeout(Duration::from_secs(60)).unwrap();
+    common::signal(&child, libc::SIGINT);
+    let ran = common::Ran::from(output_within_a_minute(child));
+    assert_eq!(ran.stdout, "");
+    ran.fails(130, "interrupted before the load began; nothing was measured");
+}
+
+#[test]
+fn a_greeting_without_end_and_interim_replies_without_end_are_refused() {
+    let lasthop = Lasthop::new();
+    let repeat = |name: &str, bytes: &'static [u8]| {
+        serve(&lasthop.sandboxes().join(name), move |mut peer| while peer.write_all(bytes).is_ok() {});
+    };
+    repeat(".s.PGSQL.1", b"N\0\0\0\x0cMhello\0\0");
+    repeat("s", b"HTTP/1.1 100 Continue\r\n\r\n");
+    let postgres = format!("postgres:///d?host={}&port=1&user=u", lasthop.sandboxes().display());
+    lasthop.run(["load", "--timeout", "300ms", &postgres]).fails(1, "authentication: timed out");
+    let http = format!("http+unix:{}:/", lasthop.sandboxes().join("s").display());
+    lasthop.run(["load", &http]).fails(1, "does not end within 64 KiB, interim replies (1xx) included");
+}
+
+#[test]
+fn json_says_why_nothing_was_right() {
+    let lasthop = Lasthop::new();
+    let figures = |url: &str| {
+        let ran = lasthop.run(["load", url, "-d", "50ms", "--format", "json"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        ran.json()
+    };
+    let server = Http::start(&lasthop.sandboxes().join("s"), "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+    let wrong = figures(&server.url);
+    assert_eq!((&wrong["errors"], &wrong["requests"]), (&serde_json::json!({"wrong-status": 1}), &0.into()), "{wrong}");
+    assert_eq!(wrong["failure"]["stage"], "verify");
+    let nobody = figures("http+unix:/nonexistent/socket:/");
+    assert_eq!(nobody["errors"], serde_json::json!({"refused": 1}));
+    assert!(nobody["first_errors"]["refused"].as_str().unwrap().contains("No such file"), "{nobody}");
+    assert!(nobody["proof"].is_null());
+}
+
+/// Lets in whoever sends the secret.
+fn authorised(mut peer: UnixStream) {
+    let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Ok(read @ 1..) = peer.read(&mut buffer) {
+        text.extend_from_slice(&buffer[..read]);
+        if text.ends_with(b"\r\n\r\n") {
+            let request = String::from_utf8(std::mem::take(&mut text)).unwrap();
+            let known =
+                request.contains("\r\nAuthorization: Bearer s3cret\r\n") && request.contains("\r\nX-Two: 2\r\n");
+            let refused = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
+            peer.write_all(if known { OK } else { refused }.as_bytes()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn headers_come_from_a_file_where_nobody_else_sees_them() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    serve(&socket, authorised);
+    let (url, file) = (format!("http+unix:{}:/", socket.display()), lasthop.home().join("headers"));
+    let load = ["load", &url, "-d", "20ms", "--warm-up", "1ms"];
+    lasthop.run(load).fails(1, "401");
+    fs::write(&file, "Authorization: Bearer s3cret\n\nX-Two: 2\n").unwrap();
+    lasthop.run(load.iter().chain(&["-H", &format!("@{}", file.display())])).ok();
+    let input = fs::File::open(&file).unwrap();
+    let piped = lasthop.command(load.iter().chain(&["-H", "@-"])).stdin(input).output().unwrap();
+    common::Ran::from(piped).ok();
+    fs::write(&file, "X-Two: 2\ns3cret\n").unwrap();
+    let wrong = lasthop.run(load.iter().chain(&["-H", &format!("@{}", file.display())]));
+    assert!(!wrong.stderr.contains("s3cret"), "{}", wrong.stderr);
+    wrong.fails(2, "line 2 of the file: expected `Name: value`");
+    lasthop.run(load.iter().chain(&["-H", "@/nonexistent"])).fails(2, "cannot read the headers: No such file");
+}
+
+#[test]
+fn wrong_use_says_what_is_right() {
+    let lasthop = Lasthop::new();
+    for (arguments, text) in [
+        (["load", "127.0.0.1:80", "-c", "1"], "has no scheme"),
+        (["load", "ftp://127.0.0.1", "-c", "1"], "unknown scheme"),
+        (["load", "echo+unix:/s", "--query", "select 1"], "--query cannot be used with echo+unix:/s"),
+        (["load", "echo+unix:/s", "-c", "0"], "connections is 0, must be 1 to 65535"),
+        (["load", "echo+unix:/s", "-t", "2"], "2 threads for 1 connections"),
+        (["load", "echo+unix:/s", "--rate", "0"], "the rate is 0"),
+        (["load", "http+unix:/s", "-H", "no colon"], "expected `Name: value`"),
+    ] {
+        lasthop.run(arguments).fails(2, text);
+    }
+}
+
+/// Every server of HTTP/1.0 does this.
+#[test]
+fn a_server_that_closes_connections_is_not_said_to_keep_them() {
+    let lasthop = Lasthop::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let server = thread::spawn(move || {
+        for stream in listener.incoming().take_while(|_| !stopped.load(Ordering::Relaxed)) {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        }
+    });
+    let ran = lasthop.run(["load", &format!("http://{address}/"), "-d", "100ms", "--warm-up", "10ms"]).ok();
+    stop.store(true, Ordering::Relaxed);
+    TcpStream::connect(address).unwrap();
+    server.join().unwrap();
+    assert!(ran.stdout.contains("1 connection, closed by the server after each reply, 1 thread"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("each request has its own connection"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_body_comes_from_a_file() {
+    let lasthop = Lasthop::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let mut received = [0; 1024];
+        let length = listener.accept().unwrap().0.read(&mut received).unwrap();
+        String::from_utf8_lossy(&received[..length]).into_owned()
+    });
+    let file = lasthop.home().join("body");
+    fs::write(&file, "name=value").unwrap();
+    lasthop.run(["load", &format!("http://{address}/"), "-X", "POST", "--body", &format!("@{}", file.display())]);
+    let request = server.join().unwrap();
+    assert!(request.contains("Content-Length: 10") && request.ends_with("\r\n\r\nname=value"), "{request}");
+}

@@ -1,0 +1,183 @@
+//! lasthop and the tools that people use measure the same server at about the same time: they must roughly agree.
+//! Timings never fail a test, so only what is absurd does; docs/performance.md has the figures.
+
+use crate::common;
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::net::UnixStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{Lasthop, have};
+
+/// Factor between lasthop's figure and the other tool's that only a wrong unit or a wrong count explains. A client that
+/// costs less than another reaches more than twice its rate where the client is the limit, which is no fault.
+const ABSURD: f64 = 20.0;
+
+/// A server that lasthop does not start.
+pub struct Server(pub Child);
+
+impl Server {
+    pub fn start(command: &mut Command, ready: impl Fn() -> bool) -> Self {
+        let mut server = Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let begin = Instant::now();
+        while !ready() {
+            assert!(server.0.try_wait().unwrap().is_none(), "{command:?} ended at once");
+            assert!(begin.elapsed() < Duration::from_secs(60), "{command:?} is not ready");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Started by this test and not waited for yet: the number is its own.
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn nginx(folder: &Path, port: u16) -> Server {
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|name| format!("{name}_temp_path {}/{name};", folder.display()))
+        .join(" ");
+    let text = format!(
+        "daemon off; master_process off; pid {0}/pid; events {{}} http {{ access_log off; {temporary} \
+         keepalive_requests 1000000000; server {{ listen unix:{0}/s; listen 127.0.0.1:{port}; \
+         location / {{ return 200 \"ok\\n\"; }} }} }}",
+        folder.display()
+    );
+    fs::write(folder.join("conf"), text).unwrap();
+    let mut command = Command::new("/usr/sbin/nginx");
+    command.arg("-e").arg(folder.join("log")).arg("-c").arg(folder.join("conf"));
+    Server::start(&mut command, || UnixStream::connect(folder.join("s")).is_ok())
+}
+
+fn number_after(text: &str, mark: &str) -> f64 {
+    let rest = text.split_once(mark).unwrap_or_else(|| panic!("`{mark}` is not in:\n{text}")).1.trim_start();
+    rest[..rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len())].parse().unwrap()
+}
+
+fn number_before(text: &str, mark: &str) -> f64 {
+    let head = text.split_once(mark).unwrap_or_else(|| panic!("`{mark}` is not in:\n{text}")).0;
+    head[head.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |at| at + 1)..].parse().unwrap()
+}
+
+/// Runs both in turns; prints the ratio of throughputs, and fails where it is absurd.
+#[expect(clippy::print_stderr, reason = "the ratio is the point")]
+fn agree(name: &str, lasthop: &Lasthop, load: &[&str], peer: impl Fn(f64) -> f64) {
+    let mut ratios: Vec<f64> = (0..3)
+        .map(|_| {
+            let arguments = ["load"].iter().chain(load).chain(&["-d", "1s", "--format", "json"]);
+            let ours = lasthop.run(arguments).ok().json()["throughput"].as_f64().unwrap();
+            ours / peer(ours)
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    eprintln!("lasthop / {name}: {ratios:.2?}");
+    assert!((1.0 / ABSURD..ABSURD).contains(&ratios[1]), "lasthop / {name}: {ratios:?}");
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn wrk_and_h2load_agree_on_nginx() {
+    if !have("nginx") || !have("wrk") || !have("h2load") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let folder = tempfile::Builder::new().prefix("lhn").tempdir_in("/tmp").unwrap();
+    let port = free_port();
+    let _server = nginx(folder.path(), port);
+    let url = format!("http://127.0.0.1:{port}/");
+    agree("wrk", &lasthop, &[&url, "-c", "10"], |_| {
+        number_after(&output(Command::new("wrk").args(["-t1", "-c10", "-d1", &url])), "Requests/sec:")
+    });
+    let socket = format!("unix:{}/s", folder.path().display());
+    let ours = format!("http+unix:{}/s:/", folder.path().display());
+    agree("h2load", &lasthop, &[&ours, "-c", "10"], |_| {
+        let mut command = Command::new("h2load");
+        command.args(["--h1", "-t1", "-c10", "-m1", "-D1", "-B", &socket, "http://localhost/"]);
+        number_before(&output(&mut command), " req/s,")
+    });
+}
+
+#[test]
+fn redis_benchmark_agrees_on_redis() {
+    if !have("redis-server") || !have("redis-benchmark") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let folder = tempfile::Builder::new().prefix("lhr").tempdir_in("/tmp").unwrap();
+    let socket = folder.path().join("s");
+    let mut command = Command::new("redis-server");
+    command.args(["--port", "0", "--save", "", "--unixsocket"]).arg(&socket).arg("--dir").arg(folder.path());
+    let _server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
+    let url = format!("redis+unix:{}", socket.display());
+    agree("redis-benchmark", &lasthop, &[&url, "--command", "GET key"], |rate| {
+        let count = (rate.max(1000.0) as u64).to_string();
+        let mut command = Command::new("redis-benchmark");
+        command.arg("-s").arg(&socket).args(["-q", "-c", "1", "-n", &count, "GET", "key"]);
+        let text = output(&mut command);
+        let last = text.rsplit(['\r', '\n']).find(|line| line.contains("requests per second"));
+        number_before(last.unwrap(), " requests per second")
+    });
+}
+
+#[test]
+fn pgbench_agrees_on_postgresql() {
+    let bin = Path::new("/usr/lib/postgresql/15/bin");
+    if !bin.join("pgbench").exists() && !have("pgbench") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let folder = tempfile::Builder::new().prefix("lhp").tempdir_in("/tmp").unwrap();
+    let (data, port) = (folder.path().join("data"), free_port());
+    fs::create_dir(&data).unwrap();
+    let root = rustix::process::geteuid().is_root();
+    if root {
+        for path in [folder.path(), &data] {
+            std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
+        }
+    }
+    let unprivileged = |program: &str| {
+        let mut command = Command::new(bin.join(program));
+        if root {
+            std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+        }
+        command.current_dir(folder.path());
+        command
+    };
+    output(unprivileged("initdb").args(["-U", "postgres", "-A", "trust", "-N", "-D"]).arg(&data));
+    let mut command = unprivileged("postgres");
+    command.arg("-D").arg(&data).args(["-h", "", "-c", "fsync=off", "-p", &port.to_string(), "-k"]).arg(folder.path());
+    let url = format!("postgres:///postgres?host={}&port={port}&user=postgres", folder.path().display());
+    let answers = || lasthop.run(["load", &url, "-d", "10ms", "--warm-up", "1ms"]).code == Some(0);
+    let mut server = Server::start(&mut command, answers);
+    fs::write(folder.path().join("q.sql"), "select 1;\n").unwrap();
+    agree("pgbench", &lasthop, &[&url, "-c", "4"], |_| {
+        let mut command = unprivileged("pgbench");
+        command.args(["-n", "-M", "simple", "-c4", "-j1", "-T1", "-U", "postgres", "-p", &port.to_string(), "-h"]);
+        number_after(&output(command.arg(folder.path()).args(["-f", "q.sql", "postgres"])), "tps =")
+    });
+    // A killed PostgreSQL leaves shared memory behind; this is its fast shutdown.
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(server.0.id().cast_signed()).unwrap(),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    server.0.wait().unwrap();
+}

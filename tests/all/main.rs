@@ -1,0 +1,61 @@
+//! The tests that run the program, in one executable: it is linked once, and all of them share the test threads.
+//! `cargo test --test all killed::` runs one file. What needs a process or a name of its own is beside this folder.
+//!
+//! `script/test` runs tests with `container` in their path beside all others: those of an engine exclude each other.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod clean;
+mod compare;
+mod completions;
+mod container_crash;
+mod container_errors;
+mod container_images;
+mod container_pod;
+mod container_redis;
+mod container_rootless;
+mod container_trouble;
+mod containers;
+mod driver_at;
+mod errors;
+mod export_starts;
+mod killed;
+mod load_own_server;
+mod load_peers;
+mod materiality;
+mod other_users;
+mod outside;
+mod page;
+mod repro;
+mod resume;
+mod run_at_a_rate;
+mod run_cockroachdb;
+mod run_file_transfer;
+mod run_haproxy;
+mod run_memcached;
+mod run_nginx_gunicorn;
+mod run_nginx_starlette;
+mod run_nginx_thin;
+mod run_pgpool;
+mod run_php_fpm;
+mod run_postgres;
+mod run_redis;
+mod run_sockets;
+mod selftest;
+mod service_stack;
+mod studies;
+mod tools;
+mod trust;
+mod waits;
+
+#[test]
+fn every_file_of_this_folder_is_a_module() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let module = name.trim_end_matches(".rs");
+        let known = module == "main" || include_str!("main.rs").contains(&format!("\nmod {module};\n"));
+        assert!(known, "{name} is not tested");
+    }
+}

@@ -1,0 +1,352 @@
+//! What another user of the machine can do to the servers of a run: root's servers run as an account without rights, and
+//! whoever has no password gets nothing from them.
+
+use crate::common;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::{Lasthop, have, have_python, signal, skip};
+use lasthop_system::process;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Neither root nor the account that servers get.
+const STRANGER: u32 = 65_533;
+
+/// Only root can become somebody else.
+fn can_be_somebody_else() -> bool {
+    // SAFETY: geteuid has no effects and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    root || skip("only root can try what another user can do")
+}
+
+/// What another user gets to see, of both streams.
+fn stranger(program: impl AsRef<Path>, arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let mut command = Command::new(program.as_ref());
+    command.args(arguments).current_dir("/").env_clear().env("PATH", "/usr/bin:/bin");
+    let output = command.envs(environment.iter().copied()).uid(STRANGER).gid(STRANGER).output().unwrap();
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// A run that goes on while others try, until it is dropped.
+struct Running {
+    lasthop: Lasthop,
+    child: Child,
+}
+
+impl Running {
+    /// Waits until the first trial is recorded: its server is there.
+    fn start(arguments: &[&str]) -> Self {
+        let lasthop = Lasthop::new();
+        // One long round: its servers stay.
+        let long = ["--budget", "10min", "--trial", "50ms", "--blocks", "2000"];
+        let child = lasthop.start([&["run"], arguments, &long].concat());
+        lasthop.wait_for_run(1);
+        let running = Self { lasthop, child };
+        running.wait_for_a_trial();
+        running
+    }
+
+    fn wait_for_a_trial(&self) {
+        let deadline = Instant::now() + Duration::from_secs(300);
+        let lines = self.lasthop.runs().pop().unwrap().join("trials.jsonl");
+        while !fs::read_to_string(&lines).unwrap_or_default().contains("\"elapsed_ns\"") {
+            assert!(Instant::now() < deadline, "no trial in five minutes");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Where each server of this name was told to listen: addresses in the first round.
+    fn addresses(&self, service: &str) -> Vec<String> {
+        let place = |folder: PathBuf| -> Value {
+            serde_json::from_str(&fs::read_to_string(folder.join("place.json")).unwrap()).unwrap()
+        };
+        let addresses = self.folders(service).into_iter().map(|folder| place(folder)["endpoint"]["address"].clone());
+        addresses
+            .map(|address| address.as_object().unwrap().values().next().unwrap().as_str().unwrap().into())
+            .collect()
+    }
+
+    /// Its folders in the record, of the first round.
+    fn folders(&self, service: &str) -> Vec<PathBuf> {
+        let round = self.lasthop.runs().pop().unwrap().join("services/0");
+        let stacks = fs::read_dir(round).unwrap().map(|entry| entry.unwrap().path().join(service));
+        stacks.filter(|folder| folder.is_dir()).collect()
+    }
+
+    /// What it started.
+    fn processes(&self) -> Vec<Process> {
+        let of = |pid: i32| {
+            let folder = PathBuf::from(format!("/proc/{pid}"));
+            let read =
+                |file: &str| fs::read(folder.join(file)).ok().map(|text| String::from_utf8_lossy(&text).into_owned());
+            let (name, command) = (read("comm")?.trim().to_owned(), read("cmdline")?.replace('\0', " "));
+            Some(Process { pid, name, command, user: fs::metadata(&folder).ok()?.uid() })
+        };
+        process::descendants(self.child.id() as i32).into_iter().filter_map(of).collect()
+    }
+
+    /// The servers are there, and whoever has rights is of lasthop's own.
+    #[track_caller]
+    fn only_lasthop_is_root(&self, servers: &[&str]) {
+        let all = self.processes();
+        for name in servers {
+            assert!(
+                all.iter().any(|process| process.name.starts_with(name) && process.user != 0),
+                "no {name} in {all:#?}"
+            );
+        }
+        // The last is the driver of Python programs.
+        let own = [" guard ", " drive ", " null ", "/app/client.py "];
+        let is_own = |process: &Process| own.iter().any(|words| process.command.contains(words));
+        assert!(all.iter().all(|process| process.user != 0 || is_own(process)), "{all:#?}");
+    }
+}
+
+/// What a run started.
+#[derive(Debug)]
+struct Process {
+    pid: i32,
+    name: String,
+    command: String,
+    user: u32,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        signal(&self.child, libc::SIGINT);
+        let _ = self.child.wait();
+        self.lasthop.wait_until_gone();
+    }
+}
+
+const REDIS_ATTACKS: [&[&str]; 12] = [
+    &["PING"],
+    &["FLUSHALL"],
+    &["REPLICAOF", "127.0.0.1", "1"],
+    &["EVAL", "return 1", "0"],
+    &["SAVE"],
+    &["CONFIG", "SET", "dir", "/tmp"],
+    &["MODULE", "LOAD", "/tmp/x.so"],
+    &["DEBUG", "JMAP"],
+    &["ACL", "SETUSER", "default", "on"],
+    &["SHUTDOWN", "NOSAVE"],
+    &["KEYS", "*"],
+    &["GET", "lasthop"],
+];
+
+/// By the rules of the user, or whoever asks.
+fn is_refused(said: &str) -> bool {
+    said.contains("NOPERM") || said.contains("command not allowed")
+}
+
+#[test]
+fn redis_does_nothing_for_another_user() {
+    if !have("redis-server") || !can_be_somebody_else() {
+        return;
+    }
+    let one = ["redis", "--only", "command=GET", "--only", "pipeline=1", "--only", "transport=tcp"];
+    let running = Running::start(&one);
+    running.only_lasthop_is_root(&["redis-server"]);
+    let address = running.addresses("redis").pop().unwrap();
+    let (host, port) = address.split_once(':').unwrap();
+    let ask = |user: &[&str], words: &[&str], password: &[(&str, &str)]| {
+        let at = ["-h", host, "-p", port];
+        stranger("/usr/bin/redis-cli", &[&at, user, words].concat(), password)
+    };
+    for attack in REDIS_ATTACKS {
+        let said = ask(&[], attack, &[]);
+        assert!(said.contains("NOAUTH") || is_refused(&said), "{attack:?}: {said}");
+    }
+    for guess in ["lasthop", "", "redis"] {
+        let said = ask(&["--user", "lasthop"], &["PING"], &[("REDISCLI_AUTH", guess)]);
+        assert!(!said.contains("PONG"), "{guess}: {said}");
+    }
+    // Not even the driver's own user may do more than the load needs.
+    let secret = redis_password(&running);
+    let known = [("REDISCLI_AUTH", secret.as_str())];
+    assert_eq!(ask(&["--user", "lasthop"], &["GET", "lasthop"], &known).trim(), "xxx");
+    for attack in REDIS_ATTACKS.into_iter().filter(|attack| !matches!(attack[0], "PING" | "GET")) {
+        let said = ask(&["--user", "lasthop"], attack, &known);
+        assert!(is_refused(&said), "{attack:?}: {said}");
+    }
+    // The secret is nowhere to be seen: on no command line.
+    assert!(running.processes().iter().all(|process| !process.command.contains(&secret)));
+}
+
+/// As root reads it in the record.
+fn redis_password(running: &Running) -> String {
+    let folder = running.folders("redis").pop().unwrap();
+    let text = fs::read_to_string(folder.join("redis.conf")).unwrap();
+    let (_, rest) = text.split_once("user lasthop on >").unwrap();
+    let secret = rest.split(' ').next().unwrap().to_owned();
+    assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_lowercase()), "{secret}");
+    secret
+}
+
+/// Neither does it run as root, nor is the folder opened to anybody else.
+#[test]
+fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
+    if !have("redis-server") || !can_be_somebody_else() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let (bin, own) = (folder.path().join("bin"), folder.path().join("lasthop"));
+    fs::create_dir(&bin).unwrap();
+    for name in ["redis-server", "redis-cli"] {
+        fs::copy(Path::new("/usr/bin").join(name), bin.join(name)).unwrap();
+    }
+    fs::copy(env!("CARGO_BIN_EXE_lasthop"), &own).unwrap();
+    fs::write(folder.path().join("secret"), "").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let given = |name: &str, path: &Path| format!("--program={name}={}", path.display());
+    let redis = given("redis", &bin.join("redis-server"));
+    for (server, reached, arguments) in [
+        ("redis-server", "bin", ["redis", "--only=command=GET", "--only=transport=tcp,unix", &redis]),
+        ("lasthop", "lasthop", ["sockets", "--only=pattern=echo", "--only=transport=unix", &given("lasthop", &own)]),
+    ] {
+        let running = Running::start(&arguments);
+        running.only_lasthop_is_root(&[server]);
+        let server = running.processes().into_iter().find(|process| process.user != 0).unwrap();
+        let seen = fs::read_dir(format!("/proc/{}/root{}", server.pid, folder.path().display())).unwrap();
+        let seen: Vec<String> = seen.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        assert_eq!(seen, [reached]);
+        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
+    }
+}
+
+/// Recipe, experiment with its choices, and names of processes; the first program of a test must be here.
+const SERVERS: [(&str, &str, &[&str], &[&str]); 11] = [
+    ("redis", "redis-server", &["redis", "--only=command=GET", "--only=pipeline=1"], &["redis-server"]),
+    ("memcached", "memcached", &["memcached", "--only=command=get", "--only=pipeline=1"], &["memcached"]),
+    ("postgres", "postgres", &["postgres", "--only=work=query"], &["postgres"]),
+    ("pgpool", "pgpool", &["pgpool", "--only=work=query", "--only=transport=unix"], &["postgres", "pgpool"]),
+    ("gunicorn", "nginx", &["nginx-gunicorn", "--only=transport=unix"], &["nginx", "gunicorn"]),
+    ("php-fpm", "nginx", &["php-fpm", "--only=connections=1"], &["nginx", "php-fpm8.2"]),
+    ("nginx", "nginx", &["file-transfer"], &["nginx", "gunicorn"]),
+    ("thin", "thin", &["nginx-thin"], &["nginx", "thin"]),
+    (
+        "haproxy",
+        "haproxy",
+        &["containers", "--only=path=no-container-unix", "--only=front=haproxy"],
+        &["haproxy", "nginx"],
+    ),
+    ("lasthop-serve", "sh", &["sockets"], &["lasthop"]),
+    ("python-sockets", "python3", &["sockets", "--only=implementation=python"], &["python3"]),
+];
+
+/// In containers only; and too large a download for every machine.
+const ELSEWHERE: [&str; 2] = ["supervisor", "cockroachdb"];
+
+#[test]
+fn no_server_is_root() {
+    if !can_be_somebody_else() {
+        return;
+    }
+    let folders = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("services")).unwrap().flatten();
+    let recipes = folders.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name().into_string().unwrap());
+    let tested: BTreeSet<&str> = SERVERS.iter().map(|server| server.0).chain(ELSEWHERE).collect();
+    assert_eq!(recipes.collect::<BTreeSet<_>>(), tested.into_iter().map(str::to_owned).collect());
+    for (_, program, arguments, servers) in SERVERS {
+        let python = ["nginx-gunicorn", "file-transfer", "containers"].contains(&arguments[0]);
+        if have(program) && (!python || have_python(arguments[0])) {
+            Running::start(arguments).only_lasthop_is_root(servers);
+        }
+    }
+}
+
+#[test]
+fn no_other_user_reaches_a_unix_socket() {
+    if !have("redis-server") || !can_be_somebody_else() {
+        return;
+    }
+    let one = ["redis", "--only", "command=GET", "--only", "pipeline=1", "--only", "transport=unix"];
+    let running = Running::start(&one);
+    running.only_lasthop_is_root(&["redis-server"]);
+    let socket = running.addresses("redis").pop().unwrap();
+    let said = stranger("/usr/bin/redis-cli", &["-s", &socket, "PING"], &[]);
+    assert!(said.contains("Permission denied"), "{said}");
+    let said = stranger("/bin/ls", &[Path::new(&socket).parent().unwrap().to_str().unwrap()], &[]);
+    assert!(said.contains("Permission denied"), "{said}");
+}
+
+fn psql(address: &str, statement: &str, password: &str) -> String {
+    let (host, port) = address.split_once(':').unwrap();
+    let arguments = ["-h", host, "-p", port, "-U", "lasthop", "-w", "-X", "-A", "-t", "-c", statement, "lasthop"];
+    stranger("/usr/bin/psql", &arguments, &[("PGPASSWORD", password)])
+}
+
+#[test]
+fn postgresql_lets_nobody_in_where_connecting_is_not_measured() {
+    if !have("postgres") || !can_be_somebody_else() {
+        return;
+    }
+    let running = Running::start(&["postgres", "--only", "work=query", "--only", "transport=tcp"]);
+    running.only_lasthop_is_root(&["postgres"]);
+    let address = running.addresses("postgres").pop().unwrap();
+    for guess in ["lasthop", "postgres", ""] {
+        let said = psql(&address, "SELECT 7 * 6", guess);
+        assert!(said.lines().all(|line| line.trim() != "42"), "{guess}: {said}");
+        let authentication = said.contains("password authentication failed") || said.contains("no password supplied");
+        assert!(authentication, "{guess}: {said}");
+    }
+}
+
+/// Where a connection without a password is what is measured, anybody comes in: to read what there is, which is nothing.
+#[test]
+fn whom_postgresql_trusts_may_change_nothing() {
+    if !have("postgres") || !can_be_somebody_else() {
+        return;
+    }
+    let one = ["postgres", "--only", "work=connect", "--only", "auth=trust", "--only", "transport=tcp"];
+    let running = Running::start(&one);
+    let address = running.addresses("postgres").pop().unwrap();
+    assert_eq!(psql(&address, "SELECT 7 * 6", "").trim(), "42");
+    for attack in [
+        "CREATE TABLE t (x int)",
+        "CREATE TEMP TABLE t (x int)",
+        "CREATE SCHEMA s",
+        "CREATE ROLE another",
+        "SELECT lo_create(0)",
+        "SELECT lo_from_bytea(0, 'x')",
+        "SELECT pg_terminate_backend(pg_backend_pid())",
+        "SELECT pg_cancel_backend(pg_backend_pid())",
+        "SELECT pg_read_file('postgresql.conf')",
+        "COPY (SELECT 1) TO PROGRAM 'id'",
+        "COPY (SELECT 1) TO '/tmp/lasthop-x'",
+        "ALTER SYSTEM SET fsync = on",
+        "SELECT rolpassword FROM pg_authid",
+    ] {
+        let said = psql(&address, attack, "");
+        let refused = said.contains("permission denied") || said.contains("must be superuser");
+        assert!(said.contains("ERROR") && refused, "{attack}: {said}");
+    }
+}
+
+/// The report names what anybody could reach, and nothing else.
+#[test]
+fn the_report_says_who_trusted_everybody() {
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let mut arguments = vec!["run", "postgres", "--only", "work=connect", "--budget", "8s", "--trial", "30ms"];
+    arguments.extend(["--blocks", "1", "--format", "json"]);
+    let summary = lasthop.run(arguments).ok().json();
+    let open = summary["checks"].as_array().unwrap().iter().filter(|check| check["id"] == "open-to-everybody");
+    let mut cases: Vec<&str> = open.map(|check| check["case"].as_str().unwrap()).collect();
+    cases.sort_unstable();
+    assert_eq!(cases, ["tcp/auth=trust", "tls/auth=trust"], "{}", summary["checks"]);
+    lasthop.assert_nothing_left();
+}

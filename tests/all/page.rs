@@ -1,0 +1,115 @@
+//! The page of a run in a browser: real runs, made by this executable, opened in Chromium by `web/test.mjs`. And the
+//! bundle that is embedded is that of `web/src`.
+
+use crate::common;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use common::{Lasthop, have, have_setup, skip};
+
+const HOSTILE: &str = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>";
+
+fn web() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("web")
+}
+
+pub fn have_web() -> bool {
+    let installed =
+        web().join("node_modules").is_dir() || skip("web/node_modules is missing; script/setup installs it");
+    installed && have("node") && have("chromium")
+}
+
+/// Runs a program of `web` to its end.
+#[track_caller]
+pub fn node(arguments: &[&str]) {
+    let output = Command::new("timeout").args(["300", "node"]).args(arguments).current_dir(web()).output().unwrap();
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{arguments:?}:\n{}{}", said(&output.stdout), said(&output.stderr));
+}
+
+/// The page of a run, in the home of its run.
+fn page(lasthop: &Lasthop, name: &str, arguments: &[&str]) -> String {
+    let path = lasthop.home().join(format!("{name}.html"));
+    let path = path.to_str().unwrap().to_owned();
+    let ran = lasthop.run(["run"].iter().chain(arguments).chain(&["--format", "html", "--output", &path]));
+    assert!(Path::new(&path).exists(), "{name} has no page: {}", ran.stderr);
+    path
+}
+
+#[test]
+fn the_bundle_is_that_of_its_source() {
+    if !have_web() {
+        return;
+    }
+    node(&["node_modules/.bin/tsc"]);
+    let fresh = tempfile::tempdir().unwrap();
+    node(&["build.mjs", fresh.path().to_str().unwrap()]);
+    for name in ["page.js", "page.css", "page.sha256"] {
+        let read = |folder: &Path| fs::read_to_string(folder.join(name)).unwrap();
+        assert!(read(fresh.path()) == read(&web().join("dist")), "web/dist/{name} is stale: run script/web");
+    }
+}
+
+#[test]
+fn the_pages_of_real_runs_work() {
+    if !have_web() || !have_setup("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let short = ["--budget", "12s", "--trial", "20ms"];
+    let sockets = page(&lasthop, "sockets", &[&["sockets"], &short[..]].concat());
+    let query = ["postgres", "--only", "work=query"];
+    let postgres = page(&lasthop, "postgres", &[&query, &short[..]].concat());
+    node(&["test.mjs", "plots", &sockets, &postgres]);
+    // Whether a busy machine keeps the schedule, and so what is compared, is not this test's business.
+    let rate = ["sockets", "--only", "pattern=echo", "--rate", "500", "--trial", "100ms", "--budget", "8s"];
+    node(&["test.mjs", "drawn", &page(&lasthop, "open", &rate)]);
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn what_servers_and_files_say_does_nothing() {
+    if !have_web() || !have("python3") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "hostile"]).ok();
+    let edit = |name: &str, changes: &[(&str, String)]| {
+        let path = lasthop.home().join("hostile").join(name);
+        let mut text = fs::read_to_string(&path).unwrap();
+        for (from, to) in changes {
+            assert!(text.contains(from), "{name} has no {from}");
+            text = text.replace(from, to);
+        }
+        fs::write(path, text).unwrap();
+    };
+    edit(
+        "experiment.toml",
+        &[
+            ("title = \"hostile\"", format!("title = \"{HOSTILE}\"")),
+            ("question = \"Should", format!("question = \"{HOSTILE} Should")),
+            ("help = \"how clients", format!("labels = {{ unix = \"{HOSTILE}\" }}\nhelp = \"how clients")),
+        ],
+    );
+    // By Unix socket the answer is wrong, which ends in the report with the log.
+    edit(
+        "app/server.py",
+        &[
+            ("import socket\n", format!("import socket\nimport sys\n\nHOSTILE = {HOSTILE:?}\n")),
+            ("    protocol_version", "    server_version = HOSTILE\n    protocol_version".to_owned()),
+            (
+                "        self.send_response",
+                "        if self.server.address_family == socket.AF_UNIX:\n            body = HOSTILE.encode()\n            \
+                 print(HOSTILE, file=sys.stderr, flush=True)\n        self.send_response"
+                    .to_owned(),
+            ),
+        ],
+    );
+    let page = page(&lasthop, "page", &["./hostile", "--budget", "2s", "--trial", "20ms"]);
+    node(&["test.mjs", "hostile", &page]);
+    lasthop.assert_nothing_left();
+}

@@ -1,0 +1,189 @@
+//! Open loops in experiments: requests at a rate, whether or not replies came.
+
+use crate::common;
+
+use std::{collections::BTreeSet, fs};
+
+use common::Lasthop;
+use serde_json::Value;
+
+const SOCKETS: [&str; 6] = ["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp"];
+const SHORT: [&str; 5] = ["--trial=300ms", "--blocks=3", "--rounds=2", "--budget=20s", "-q"];
+
+fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
+    let all = SOCKETS.iter().chain(&SHORT).chain(arguments).chain(&["--format", "json"]);
+    lasthop.run(all).ok().json()
+}
+
+/// In one line: the terminal's are broken anywhere.
+fn report(lasthop: &Lasthop, format: &str) -> String {
+    let text = lasthop.run(["report", "last", "--format", format]).ok().stdout;
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Rounds or trials of the newest run.
+fn records(lasthop: &Lasthop, kind: &str) -> Vec<Value> {
+    let text = fs::read_to_string(lasthop.runs().pop().unwrap().join("trials.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter_map(|line| line.get(kind).cloned()).collect()
+}
+
+fn checks<'a>(summary: &'a Value, id: &str) -> Vec<&'a Value> {
+    summary["checks"].as_array().unwrap().iter().filter(|check| check["id"] == id).collect()
+}
+
+fn metrics_of<'a>(summary: &'a Value, case: &str) -> BTreeSet<&'a str> {
+    let all = summary["comparisons"].as_array().unwrap().iter().filter(|found| found["case"] == case);
+    all.map(|found| found["metric"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn cases_are_compared_by_the_response_time_at_a_rate() {
+    let lasthop = Lasthop::new();
+    let summary = run(&lasthop, &["--rate=2000", "--arrivals=poisson", "--seed=5"]);
+    lasthop.assert_nothing_left();
+    assert_eq!(metrics_of(&summary, "unix"), BTreeSet::from(["latency_p50", "latency_p99", "cpu_per_request"]));
+    let mut not_reached = 0;
+    for case in summary["cases"].as_array().unwrap() {
+        assert_eq!((&case["load"]["rate"], &case["load"]["arrivals"]), (&2000.0.into(), &"poisson".into()));
+        let open = &case["metrics"]["open_loop"];
+        let [scheduled, sent] = ["scheduled", "sent"].map(|key| open[key].as_f64().unwrap());
+        // 600 in a trial on average, and five standard deviations.
+        let expected = 600.0 * case["trials"].as_f64().unwrap();
+        assert!((scheduled - expected).abs() < 5.0 * expected.sqrt(), "{open}");
+        assert!(sent > 0.0 && sent <= scheduled, "{open}");
+        // How much of it a busy machine sends is its affair; what is said of it must be right.
+        assert_eq!(open["reached"], sent >= 0.99 * scheduled, "{open}");
+        not_reached += usize::from(open["reached"] == false);
+        let latency = |key: &str| case["metrics"][key]["estimate"].as_f64().unwrap();
+        assert!(latency("latency_p99") >= open["lag_p99_us"].as_f64().unwrap() * 0.99, "{case}");
+        assert!(case["metrics"]["latency_max"].as_f64().unwrap() >= latency("latency_p50"), "{case}");
+    }
+    assert_eq!(checks(&summary, "rate-not-reached").len(), not_reached);
+    assert_eq!(checks(&summary, "driver-saturated").len(), 0, "{summary}");
+    same_schedule(&lasthop);
+    reports_speak_of_time(&lasthop);
+}
+
+/// Both cases of a round had the same schedule, and every round another.
+fn same_schedule(lasthop: &Lasthop) {
+    let rounds = records(lasthop, "round");
+    let seed = |round: &Value, case: &str| round["cases"][case]["spec"]["model"]["open"]["seed"].as_u64().unwrap();
+    let seeds: BTreeSet<u64> = rounds.iter().map(|round| seed(round, "unix")).collect();
+    assert_eq!(seeds.len(), 2, "{rounds:?}");
+    assert!(rounds.iter().all(|round| seed(round, "unix") == seed(round, "tcp")));
+    let trials = records(lasthop, "trial");
+    for trial in trials.iter().filter(|trial| trial["case"] == "unix") {
+        let same =
+            |other: &&Value| ["round", "block"].iter().all(|key| other[*key] == trial[*key]) && other["case"] == "tcp";
+        let Some(twin) = trials.iter().find(same) else { continue };
+        let scheduled = |trial: &Value| trial["result"]["offered"]["scheduled"].as_u64().unwrap();
+        assert_eq!(scheduled(trial), scheduled(twin), "the same requests were due");
+    }
+}
+
+fn reports_speak_of_time(lasthop: &Lasthop) {
+    for format in ["terminal", "markdown"] {
+        let text = report(lasthop, format);
+        assert!(text.contains("open loop at 2,000 requests/s, Poisson arrivals"), "{text}");
+        assert!(text.contains("median response time") || text.contains("has no verdict"), "{text}");
+        assert!(text.contains("from when a request was due"), "{text}");
+        assert!(!text.contains("more requests/s") && !text.contains("fewer requests/s"), "{text}");
+    }
+    let csv = lasthop.run(["report", "last", "--format", "csv"]).ok().stdout;
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| rows[0].iter().position(|title| *title == name).unwrap();
+    assert_eq!(rows[1][column("rate_per_s")], "2000");
+    assert_eq!((rows[1][column("reference")], rows[1][column("throughput_ratio")]), ("tcp", ""));
+}
+
+#[test]
+fn a_rate_that_cannot_be_reached_is_invalid_and_said() {
+    let lasthop = Lasthop::new();
+    // A request each microsecond on one connection.
+    let summary = run(&lasthop, &["--rate=1000000"]);
+    lasthop.assert_nothing_left();
+    let found = checks(&summary, "rate-not-reached");
+    assert_eq!(found.len(), 2, "{summary}");
+    for check in found {
+        assert_eq!(check["severity"], "invalid");
+        assert!(check["evidence"].as_str().unwrap().contains("due at 1000000 requests/s"), "{check}");
+    }
+    assert_eq!(summary["cases"][0]["metrics"]["open_loop"]["reached"], false);
+    for format in ["terminal", "markdown"] {
+        let text = report(&lasthop, format).replace("**", "");
+        assert!(text.contains("invalid rate-not-reached: the latencies are those of an overload"), "{text}");
+        assert!(text.replace('\n', " ").contains("has no verdict"), "{text}");
+    }
+}
+
+/// An experiment of one's own, with more lines.
+fn own(lasthop: &Lasthop, factors: &str, load: &str) {
+    lasthop.run(["new", "mine"]).ok();
+    let path = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let text = text.replace("[load]\n", &format!("{factors}\n[load]\n{load}\n"));
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
+    let lasthop = Lasthop::new();
+    let factor = "[factors.rate]\nhelp = \"requests per second\"\nlevels = [500, 2000]\n";
+    own(&lasthop, factor, "rate = \"{{ rate }}\"");
+    let shown = lasthop.run(["show", "./mine"]).ok().stdout;
+    assert!(shown.contains("against tcp/rate=500, at 500 requests/s"), "{shown}");
+    let short = ["run", "./mine", "--trial=300ms", "--blocks=2", "--budget=20s", "-q", "--format=json"];
+    let first = lasthop.run(short).ok().json();
+    let rates = |summary: &Value| -> Vec<(String, f64)> {
+        let cases = summary["cases"].as_array().unwrap().iter();
+        cases.map(|case| (case["case"].as_str().unwrap().to_owned(), case["load"]["rate"].as_f64().unwrap())).collect()
+    };
+    let expected =
+        [("unix/rate=500", 500.0), ("unix/rate=2000", 2000.0), ("tcp/rate=500", 500.0), ("tcp/rate=2000", 2000.0)];
+    assert_eq!(rates(&first), expected.map(|(case, rate)| (case.to_owned(), rate)));
+    let text = report(&lasthop, "terminal");
+    assert!(text.contains("500 requests/s: ") && text.contains("2,000 requests/s: "), "{text}");
+    lasthop.run(["run", "./mine", "--rate=100"]).fails(2, "this experiment sets its rate by the factor `rate`");
+    let second = lasthop.run(["resume", "last", "--budget=6s", "-q", "--format=json"]).ok().json();
+    assert_eq!(rates(&second), rates(&first));
+    assert!(second["rounds"].as_u64().unwrap() > first["rounds"].as_u64().unwrap());
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_rate_of_the_command_line_survives_a_pause() {
+    let lasthop = Lasthop::new();
+    let short = ["--trial=300ms", "--blocks=2", "--budget=8s", "-q", "--rate=1500", "--format=json"];
+    lasthop.run(SOCKETS.iter().chain(&short)).ok();
+    let summary = lasthop.run(["resume", "last", "--budget=6s", "-q", "--format=json"]).ok().json();
+    assert_eq!(summary["resumed"].as_array().unwrap().len(), 1);
+    for round in records(&lasthop, "round") {
+        assert_eq!(round["cases"]["unix"]["spec"]["model"]["open"]["rate"], 1500.0);
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn what_cannot_have_a_rate_says_so() {
+    let lasthop = Lasthop::new();
+    for (arguments, text) in [
+        (&["sockets", "--rate=fast"][..], "`fast` is not a rate: write requests per second from 0.001 to 100,000,000"),
+        (&["sockets", "--rate", "-1"], "`-1` is not a rate"),
+        (&["sockets", "--arrivals=poisson"], "--rate"),
+        (&["sockets", "--rate=20"], "make 2 in a trial of 100ms, fewer than 10: use longer trials (--trial 500ms)"),
+        (&["redis", "--rate=2000", "--set=pipeline=16"], "an open loop releases requests one by one"),
+        (
+            &["sockets", "--rate=2000", "--set=implementation=python"],
+            "`python3` is not lasthop's own, and only that has an open loop",
+        ),
+        (&["nginx-gunicorn", "--rate=2000", "--driver=wrk"], "wrk can drive only a closed loop"),
+    ] {
+        lasthop.run(["run"].iter().chain(arguments)).fails(2, text);
+    }
+    own(&lasthop, "", "rate = 2000\npipeline = 8");
+    let ran =
+        lasthop.run(["run", "./mine"]).fails(2, "8 requests in a pipeline: an open loop releases requests one by one");
+    assert!(ran.stderr.contains("mine/experiment.toml:") && ran.stderr.contains("rate = 2000"), "{}", ran.stderr);
+    assert!(lasthop.runs().is_empty(), "nothing was run");
+}

@@ -1,0 +1,119 @@
+//! The real PostgreSQL by Unix socket, TCP and TLS, with every way to authenticate.
+
+use crate::common;
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use common::{Lasthop, have};
+use serde_json::Value;
+
+fn run(lasthop: &Lasthop, choices: &[&str], budget: &str) -> Value {
+    let mut arguments = vec!["run", "postgres", "--budget", budget, "--trial", "30ms", "--blocks", "2"];
+    arguments.extend(["--format", "json"]);
+    arguments.extend_from_slice(choices);
+    lasthop.run(arguments).ok().json()
+}
+
+fn is_right(summary: &Value, cases: usize) {
+    assert_eq!(summary["cases"].as_array().unwrap().len(), cases, "{}", summary["cases"]);
+    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
+    let checks = summary["checks"].as_array().unwrap();
+    let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
+    assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
+}
+
+#[test]
+fn queries_connections_and_rows_over_every_transport() {
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let set = ["--set", "auth=trust", "--set", "rows=5000,10000", "--set", "queries=50,100"];
+    let summary = run(&lasthop, &set, "12s");
+    is_right(&summary, 18);
+    for case in summary["cases"].as_array().unwrap() {
+        let tls = case["transport"] == "tls";
+        assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
+        let kept = case["levels"]["work"] != "connect" && case["levels"]["work"] != "queries";
+        assert_eq!(case["proof"]["reused"], kept, "{case}");
+        assert!(case["metrics"]["cpu_per_request"]["roles"]["postgres"].as_f64().unwrap() > 0.0, "{case}");
+    }
+    let derived = summary["derived"].as_array().unwrap();
+    let names: Vec<&str> = derived.iter().map(|derived| derived["quantity"].as_str().unwrap()).collect();
+    // Without a second way to authenticate nothing follows about the first.
+    assert_eq!(names, ["query", "query", "query", "handshake", "handshake", "handshake", "row", "row", "row"]);
+    for quantity in derived {
+        let value = &quantity["value"];
+        if value.is_null() {
+            assert!(summary["blocks"].as_u64().unwrap() < 2, "{quantity}");
+            continue;
+        }
+        let at = |key: &str| value[key].as_f64().unwrap();
+        assert!(at("low") <= at("estimate") && at("estimate") <= at("high"), "{quantity}");
+        // A connection takes longer than a query on one that is there, by far: PostgreSQL starts a process.
+        assert!(quantity["quantity"] != "handshake" || at("estimate") > 0.0, "{quantity}");
+        assert_eq!(quantity["against_reference"].is_null(), quantity["transport"] == "tcp", "{quantity}");
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn every_way_to_authenticate() {
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let all = "auth=trust,password-scram,password-md5,password-cleartext,peer";
+    let summary = run(&lasthop, &["--only", "work=connect", "--only", all, "--only", "transport=unix,tls"], "25s");
+    // Four over TLS: peer is known of Unix sockets only.
+    is_right(&summary, 9);
+    let derived = summary["derived"].as_array().unwrap();
+    let authentication = derived.iter().filter(|derived| derived["quantity"] == "authentication").count();
+    assert_eq!(authentication, 7, "every way but trust, over each transport: {derived:?}");
+    lasthop.assert_nothing_left();
+}
+
+/// The same experiment with a text replaced.
+fn changed(lasthop: &Lasthop, old: &str, new: &str) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/postgres");
+    let text = fs::read_to_string(folder.join("experiment.toml")).unwrap();
+    assert!(text.contains(old), "{old}");
+    let copy = lasthop.home().join("changed");
+    fs::create_dir(&copy).unwrap();
+    fs::write(copy.join("experiment.toml"), text.replace(old, new)).unwrap();
+}
+
+#[test]
+fn a_wrong_password_fails_and_the_rest_goes_on() {
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    changed(&lasthop, "password = \"{{ secret }}\"", "password = \"wrong\"");
+    let mut arguments = vec!["run", "./changed", "--only", "work=connect", "--only", "transport=unix,tcp"];
+    arguments.extend(["--budget", "8s", "--trial", "30ms", "--blocks", "2", "--format", "json"]);
+    let summary = lasthop.run(arguments).json();
+    let failures = summary["failures"].as_array().unwrap();
+    assert!(!failures.is_empty());
+    for failure in failures {
+        assert!(failure["case"].as_str().unwrap().contains("password-scram"), "{failure}");
+        let cause = failure["cause"].as_str().unwrap();
+        assert!(cause.contains("28P01") && cause.contains("password authentication failed"), "{cause}");
+    }
+    let trials = |case: &Value| case["trials"].as_u64().unwrap();
+    let cases = summary["cases"].as_array().unwrap().iter();
+    assert!(cases.filter(|case| case["levels"]["auth"] == "trust").all(|case| trials(case) > 0), "{summary}");
+    lasthop.assert_nothing_left();
+}
+
+/// PostgreSQL refuses to run as root; the account that it gets reaches its files all the same.
+#[test]
+fn a_sandbox_that_is_closed_to_others_does() {
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    fs::set_permissions(lasthop.sandboxes(), fs::Permissions::from_mode(0o700)).unwrap();
+    lasthop.run(["run", "postgres", "--only", "work=query", "--trial", "30ms", "--budget", "5s"]).ok();
+    lasthop.assert_nothing_left();
+}

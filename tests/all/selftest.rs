@@ -1,0 +1,90 @@
+//! A selftest of real runs: its structure and what it counts. Not whether the statistics hold, which luck decides.
+
+use crate::common;
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
+use common::Lasthop;
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+
+const SHORT: [&str; 8] = ["selftest", "--only", "pattern=echo", "--runs", "2", "--format", "json", "--budget"];
+
+/// What a selftest said; luck decides between success and failure.
+fn result(lasthop: &Lasthop, more: &[&str]) -> Value {
+    let output = lasthop.command(more).output().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{talk}");
+    assert!(!talk.contains("error:"), "{talk}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_case_against_itself_as_it_is_with_a_cost_and_beside_noise() {
+    let lasthop = Lasthop::new();
+    let result = result(&lasthop, &[SHORT.as_slice(), &["8s", "--plant", "100%", "--noise", "30%"]].concat());
+    assert_eq!(result["schema"], "lasthop-selftest/1");
+    let parts = result["parts"].as_array().unwrap();
+    assert_eq!(parts.iter().map(|part| part["noise"].as_f64()).collect::<Vec<_>>(), [None, Some(0.3)]);
+    for part in parts {
+        assert_eq!((part["runs"].as_u64(), part["failures"].as_array().map(Vec::len)), (Some(2), Some(0)));
+        assert_eq!(part["held"]["of"], 2, "{part}");
+        assert_eq!(part["called_different"]["of"], 2, "{part}");
+        assert!(part["half_width"].as_f64().unwrap() > 0.0, "{part}");
+        for answer in part["answers"].as_array().unwrap() {
+            assert!(answer["case"].as_str().unwrap().contains("again"), "{answer}");
+            assert!(answer["low"].as_f64() <= answer["ratio"].as_f64(), "{answer}");
+            let [plain, planted] = [answer, &answer["planted"]].map(|of| of["ratio"].as_f64().unwrap());
+            assert!((plain / planted - 2.0).abs() < 0.02, "twice the cost: {answer}");
+        }
+    }
+    lasthop.run(["runs"]).ok();
+    assert_eq!(lasthop.home().join("selftest/runs").read_dir().unwrap().count(), 4);
+    assert!(!lasthop.home().join("runs").exists(), "a selftest is not among the runs");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn the_same_question_again_has_a_pooled_answer() {
+    let lasthop = Lasthop::new();
+    let asked = ["selftest", "--only", "pattern=echo", "--only", "transport=unix,tcp", "--repeat", "2", "--no-noise"];
+    let result = result(&lasthop, &[asked.as_slice(), &["--budget", "4s", "--format", "json", "-q"]].concat());
+    assert_eq!(result["question"], "again");
+    let part = &result["parts"][0];
+    assert_eq!((part["held"]["of"].as_u64(), part["pooled"][0]["case"].as_str()), (Some(2), Some("unix")), "{part}");
+    assert!(part.get("found").is_none(), "{part}");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["selftest", "--budget", "5s"]).fails(2, "less than 1 s");
+    lasthop.run(["selftest", "--repeat", "3", "--plant", "5%"]).fails(2, "cannot be used with");
+    lasthop.run(["selftest", "nowhere"]).fails(2, "nowhere");
+    lasthop.run(["selftest", "--format", "svg", "--budget", "20s"]).fails(2, "no such format");
+}
+
+#[test]
+fn an_interrupt_reports_the_runs_before() {
+    let lasthop = Lasthop::new();
+    let mut command = lasthop.command(["selftest", "--only", "pattern=echo", "--runs", "50", "--budget", "200s"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut talk = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("run 1 of 50, with noise") {
+        line.clear();
+        assert!(talk.read_line(&mut line).unwrap() > 0, "it ended");
+    }
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let drain = std::thread::spawn(move || std::io::copy(&mut talk, &mut std::io::sink()));
+    let output = child.wait_with_output().unwrap();
+    drain.join().unwrap().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("Interrupted") && text.contains("1 run"), "{text}");
+    lasthop.assert_nothing_left();
+}

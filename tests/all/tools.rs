@@ -1,0 +1,159 @@
+//! Classic tools as drivers and as cross-checks, against the real servers.
+
+use crate::common;
+
+use common::{Lasthop, have, have_python};
+use serde_json::Value;
+
+fn nginx() -> bool {
+    have("nginx") && have_python("nginx-gunicorn")
+}
+
+fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
+    let short = ["--budget", "30s", "--rounds", "1", "--blocks", "2", "--format", "json", "--seed", "1", "-q"];
+    lasthop.run(["run"].iter().chain(arguments).chain(&short)).ok().json()
+}
+
+#[test]
+fn each_http_tool_drives_the_link_behind_nginx() {
+    if !nginx() {
+        return;
+    }
+    for (tool, connections) in [("wrk", "10"), ("ab", "10"), ("h2load", "10"), ("httperf", "1")] {
+        if !have(tool) {
+            continue;
+        }
+        let lasthop = Lasthop::new();
+        let only = format!("connections={connections}");
+        let summary = run(&lasthop, &["nginx-gunicorn", "--only", &only, "--driver", tool]);
+        let cases = summary["cases"].as_array().unwrap();
+        assert_eq!(cases.len(), 2, "{tool}: {cases:?}");
+        for case in cases {
+            assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{tool}: {case}");
+            assert_eq!(case["load"]["driver"], tool);
+            assert!(case["metrics"]["latency_p50"].is_null(), "{tool} has no histogram: {case}");
+            let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
+            assert_eq!(case["proof"]["link"]["family"], wanted, "{tool}: {case}");
+        }
+        let version = summary["environment"]["programs"][tool]["version"].as_str().unwrap();
+        assert!(version.chars().any(|character| character.is_ascii_digit()), "{tool} {version}");
+        let ids: Vec<&str> = summary["checks"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
+        assert!(ids.contains(&"tool-trials"), "the longer trials are said: {ids:?}");
+        lasthop.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_tool_takes_its_turn_beside_lasthop_and_they_are_compared() {
+    if !nginx() || !have("wrk") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let summary = run(&lasthop, &["nginx-gunicorn", "--only", "connections=10", "--cross-check", "wrk"]);
+    let names: Vec<&str> = summary["cases"].as_array().unwrap().iter().map(|c| c["case"].as_str().unwrap()).collect();
+    assert_eq!(names, ["unix/driver=lasthop", "unix/driver=wrk", "tcp/driver=lasthop", "tcp/driver=wrk"]);
+    let checks = summary["checks"].as_array().unwrap();
+    let crossed: Vec<&Value> =
+        checks.iter().filter(|check| check["id"].as_str().unwrap().starts_with("cross-check-")).collect();
+    assert_eq!(crossed.len(), 2, "{checks:?}");
+    for check in crossed {
+        assert!(check["evidence"].as_str().unwrap().contains("times lasthop's requests/s"), "{check}");
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn redis_benchmark_drives_redis_over_every_transport() {
+    if !have("redis-server") || !have("redis-benchmark") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let summary =
+        run(&lasthop, &["redis", "--only", "command=GET", "--only", "pipeline=1", "--driver", "redis-benchmark"]);
+    assert_eq!(summary["failures"], Value::Array(vec![]));
+    for case in summary["cases"].as_array().unwrap() {
+        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 1_000.0, "{case}");
+        assert_eq!(case["proof"]["tls_version"].is_string(), case["transport"] == "tls", "{case}");
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn psql_and_pgbench_drive_postgres_over_every_transport() {
+    for tool in ["psql", "pgbench"] {
+        if !have(tool) {
+            continue;
+        }
+        let lasthop = Lasthop::new();
+        let summary = run(&lasthop, &["postgres", "--only", "work=query", "--driver", tool]);
+        assert_eq!(summary["failures"], Value::Array(vec![]), "{tool}");
+        for case in summary["cases"].as_array().unwrap() {
+            assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 50.0, "{tool}: {case}");
+            assert_eq!(case["proof"]["tls_version"].is_string(), case["transport"] == "tls", "{case}");
+        }
+        lasthop.assert_nothing_left();
+    }
+}
+
+#[test]
+fn flags_of_a_study_are_passed_on_and_what_is_wrong_with_them_is_said() {
+    if !nginx() || !have("ab") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let chosen = ["nginx-gunicorn", "--only", "connections=1", "--only", "transport=tcp"];
+    let summary = run(&lasthop, &[&chosen[..], &["--driver", "ab -n 100 -c 1 -l"]].concat());
+    assert_eq!(summary["cases"][0]["requests"], 200, "two trials of 100 requests");
+    let wrong =
+        ["run"].iter().chain(&chosen).chain(&["--driver", "ab --no-such-flag", "--rounds", "1", "--budget", "20s"]);
+    lasthop.run(wrong).fails(1, "ab ended with status");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_tool_that_does_not_fit_or_is_missing_is_refused_at_once() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["run", "sockets", "--driver", "wrk"]).fails(2, "wrk does not speak hello");
+    lasthop.run(["run", "sockets", "--driver", "wkr"]).fails(2, "unknown tool `wkr`");
+    let given = ["run", "nginx-gunicorn", "--driver", "wrk", "--program", "wrk=/nonexistent"];
+    lasthop.run(given).fails(1, "/nonexistent, given for `wrk`, is not an executable file");
+    assert!(lasthop.runs().is_empty(), "nothing was started");
+}
+
+#[test]
+fn doctor_and_setup_know_the_tools() {
+    let lasthop = Lasthop::new();
+    let page = lasthop.run(["doctor"]).stdout;
+    for tool in ["wrk", "ab", "httperf", "h2load", "psql", "pgbench", "redis-benchmark"] {
+        assert!(page.contains(tool), "{tool} is not in:\n{page}");
+    }
+    let shown = lasthop.run(["setup", "--tools", "--dry-run"]);
+    assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+}
+
+/// Every user of the machine can read the arguments of a process.
+#[test]
+fn a_password_is_no_argument_of_a_tool() {
+    if !have("postgres") || !have("pgbench") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let cases = ["--only=work=connect", "--only=auth=password-scram", "--only=transport=tcp"];
+    let short = ["--driver=pgbench", "--budget=30s", "--rounds=1", "--blocks=2", "-q"];
+    let mut child = lasthop.start(["run", "postgres"].iter().chain(&cases).chain(&short));
+    let mut seen = 0;
+    while child.try_wait().unwrap().is_none() {
+        for process in lasthop.processes() {
+            let (pid, command) = process.split_once(' ').unwrap();
+            if command.split(' ').next().is_some_and(|program| program.ends_with("/pgbench")) {
+                assert!(!command.contains("password"), "{command}");
+                let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                seen += usize::from(String::from_utf8_lossy(&environment).contains("PGPASSWORD="));
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(seen > 0, "it got its password");
+    lasthop.assert_nothing_left();
+}

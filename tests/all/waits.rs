@@ -1,0 +1,433 @@
+//! Every wait of a run has an end: at the user's word, with the guard, or at a deadline.
+
+use crate::common;
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::{
+    Lasthop,
+    engines::{World, have_engine},
+    have, have_python, signal,
+};
+
+const RUN: [&str; 7] = [
+    "run",
+    "sockets",
+    "--only=pattern=echo",
+    "--only=transport=unix,tcp",
+    "--trial=20ms",
+    "--blocks=10",
+    "--no-progress",
+];
+const WORD: &str = "interrupted: stopping the servers; press Ctrl-C again to stop at once";
+/// Generous: the machine may be busy.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A lasthop whose standard error is listened to.
+struct Heard {
+    child: Child,
+    lines: Receiver<String>,
+    all: Vec<String>,
+}
+
+impl Heard {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, lines, all: Vec::new() }
+    }
+
+    /// Waits until it says this.
+    #[track_caller]
+    fn says(&mut self, text: &str) {
+        let deadline = Instant::now() + LONG;
+        while !self.all.iter().any(|line| line.contains(text)) {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.all.push(line),
+                Err(RecvTimeoutError::Timeout) => panic!("`{text}` was not said within {LONG:?}: {:#?}", self.all),
+                Err(RecvTimeoutError::Disconnected) => panic!("it ended without `{text}`: {:#?}", self.all),
+            }
+        }
+    }
+
+    /// Waits for its end, and yields the code and everything it said.
+    #[track_caller]
+    fn ends(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        self.all.extend(self.lines.iter());
+        (code, self.all.join("\n"))
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+}
+
+#[track_caller]
+fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is() {
+        assert!(Instant::now() < deadline, "{what}: not within {LONG:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn send(pid: i32, signal: i32) {
+    // SAFETY: kill has no memory effects; the number is that of a process that this test started.
+    unsafe { libc::kill(pid, signal) };
+}
+
+fn guard(lasthop: &Lasthop) -> i32 {
+    let guards = lasthop.processes().into_iter().find(|line| line.split(' ').nth(2) == Some("guard"));
+    guards.expect("a guard runs").split(' ').next().unwrap().parse().unwrap()
+}
+
+/// What failed, according to the newest record.
+fn failures(lasthop: &Lasthop) -> String {
+    lasthop.run(["report", "last", "--format=json"]).ok().json()["failures"].to_string()
+}
+
+/// Says the word to a run: it hears it, ends as interrupted, and has neither failed nor left anything. Yields what it said.
+#[track_caller]
+fn interrupt(mut run: Heard, word: i32, lasthop: &Lasthop) -> String {
+    signal(&run.child, word);
+    run.says(WORD);
+    let (code, said) = run.ends();
+    assert_eq!(code, Some(130), "{said}");
+    assert_eq!(failures(lasthop), "[]");
+    lasthop.assert_nothing_left();
+    said
+}
+
+/// The run was cut off, lost nothing and left nothing; it goes on, and comes to its end.
+#[track_caller]
+fn goes_on(lasthop: &Lasthop) {
+    lasthop.assert_nothing_left();
+    assert_eq!(failures(lasthop), "[]");
+    let summary = lasthop.run(["resume", "last", "--format=json", "-q"]).ok().json();
+    assert_eq!((&summary["stopped"], &summary["failures"]), (&"rounds".into(), &serde_json::json!([])));
+    lasthop.assert_nothing_left();
+}
+
+/// The experiment of `lasthop new`, whose server does not listen before a file `gate` is there.
+struct Gated {
+    lasthop: Lasthop,
+    waiting: PathBuf,
+    gate: PathBuf,
+}
+
+impl Gated {
+    fn new() -> Self {
+        let lasthop = Lasthop::new();
+        lasthop.run(["new", "mine"]).ok();
+        // Where the account that it runs as may write.
+        let folder = lasthop.home().join("open");
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let (waiting, gate) = (folder.join("waiting"), folder.join("gate"));
+        let server = lasthop.home().join("mine/app/server.py");
+        let text = fs::read_to_string(&server).unwrap();
+        let wait = format!(
+            "def main():\n    import time\n    open({waiting:?}, 'w').close()\n    \
+             while not os.path.exists({gate:?}):\n        time.sleep(0.01)\n"
+        );
+        let gated = text.replacen("def main():\n", &wait, 1);
+        assert_ne!(text, gated);
+        fs::write(&server, gated).unwrap();
+        let recipe = lasthop.home().join("mine/services/python-app/recipe.toml");
+        let text = fs::read_to_string(&recipe).unwrap();
+        let patient = text.replacen("timeout = \"10s\"", "timeout = \"600s\"", 1);
+        assert_ne!(text, patient);
+        fs::write(&recipe, patient).unwrap();
+        Self { lasthop, waiting, gate }
+    }
+
+    /// Its server has begun and does not listen.
+    fn start(&self) -> Heard {
+        let arguments = ["run", "./mine", "--rounds=1", "--blocks=2", "--trial=20ms", "--no-progress"];
+        let heard = Heard::start(self.lasthop.command(arguments));
+        eventually("a server that begins", || self.waiting.exists());
+        heard
+    }
+
+    fn open(&self) {
+        fs::write(&self.gate, "").unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_is_awaited_is_not_awaited_after_the_word() {
+    let gated = Gated::new();
+    let run = gated.start();
+    let said = interrupt(run, libc::SIGINT, &gated.lasthop);
+    assert!(!gated.gate.exists(), "it would never have been ready");
+    assert!(said.contains("to continue this run: lasthop resume "), "{said}");
+    gated.open();
+    goes_on(&gated.lasthop);
+}
+
+#[test]
+fn a_second_word_ends_at_once_and_leaves_nothing() {
+    let gated = Gated::new();
+    let mut run = gated.start();
+    send(guard(&gated.lasthop), libc::SIGSTOP);
+    signal(&run.child, libc::SIGTERM);
+    run.says(WORD);
+    signal(&run.child, libc::SIGTERM);
+    assert_eq!(run.ends().0, Some(130));
+    gated.lasthop.wait_until_gone();
+}
+
+#[test]
+fn a_preparation_is_cut_off() {
+    if !have("psql") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let run = ["run", "postgres", "--rounds=1", "--blocks=1", "--trial=20ms", "--no-progress", "--budget=60s"];
+    let run = Heard::start(lasthop.command(run));
+    // Programs are asked for their versions before.
+    lasthop.wait_for_run(1);
+    let prepares = |line: &String| line.contains("initdb") || line.contains("/bin/postgres");
+    eventually("a preparation", || lasthop.processes().iter().any(prepares));
+    interrupt(run, libc::SIGINT, &lasthop);
+}
+
+#[test]
+fn a_guard_that_was_stopped_ends_everything_all_the_same() {
+    let lasthop = Lasthop::new();
+    let run = Heard::start(lasthop.command(RUN.iter().chain(&["--rounds=1000", "--budget=600s"])));
+    lasthop.wait_for_lines(3);
+    send(guard(&lasthop), libc::SIGSTOP);
+    interrupt(run, libc::SIGINT, &lasthop);
+}
+
+#[test]
+fn without_its_guard_a_run_is_interrupted_and_goes_on_later() {
+    for signal in [libc::SIGKILL, libc::SIGTERM] {
+        let lasthop = Lasthop::new();
+        let run = Heard::start(lasthop.command(RUN.iter().chain(&["--rounds=3", "--budget=600s"])));
+        lasthop.wait_for_lines(3);
+        send(guard(&lasthop), signal);
+        let (code, said) = run.ends();
+        assert_eq!(code, Some(130), "{said}");
+        assert!(said.contains("warning: lasthop's guard process has died"), "{said}");
+        assert!(said.contains("to continue this run: lasthop resume ") && !said.contains("failed"), "{said}");
+        goes_on(&lasthop);
+    }
+}
+
+#[test]
+fn a_guard_that_does_not_answer_ends_the_run() {
+    let gated = Gated::new();
+    let run = gated.start();
+    send(guard(&gated.lasthop), libc::SIGSTOP);
+    // The server listens: a driver is asked for.
+    gated.open();
+    let (code, said) = run.ends();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("warning: lasthop's guard process does not answer"), "{said}");
+    goes_on(&gated.lasthop);
+}
+
+#[test]
+fn a_container_engine_that_hangs_is_named_and_given_up() {
+    const EXPERIMENT: &str = "redis-published-port";
+    if !have_engine("podman") || !have("redis-server") {
+        return;
+    }
+    let world = World::new("podman");
+    let (bin, gate) = (world.root().join("bin"), world.root().join("gate"));
+    fs::create_dir(&bin).unwrap();
+    let real = world.inside("sh").args(["-c", "command -v podman"]).output().unwrap();
+    let real = String::from_utf8(real.stdout).unwrap();
+    let stub = format!(
+        "[ \"$1\" = rm ] && while [ -e '{}' ]; do sleep 0.05; done\nexec {} \"$@\"",
+        gate.display(),
+        real.trim()
+    );
+    script(&bin.join("podman"), &stub);
+    let before = world.inventory();
+    let words = ["run", EXPERIMENT, "--engine=podman", "--only=path=bridge", "--set=connections=1", "--no-progress"];
+    let mut command = world.lasthop(&[&words[..], &["--trial=20ms", "--budget=600s"]].concat());
+    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+    let mut run = Heard::start(command);
+    world.lasthop.wait_for_lines(2);
+    fs::write(&gate, "").unwrap();
+    signal(&run.child, libc::SIGINT);
+    run.says(WORD);
+    run.says("waiting for ");
+    assert!(!run.has_ended(), "it waits for podman");
+    // The engine never comes round.
+    let (code, said) = run.ends();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(
+        said.contains("the container engine did not remove container ") && said.contains("`lasthop clean`"),
+        "{said}"
+    );
+    fs::remove_file(&gate).unwrap();
+    let cleaned = world.run(&["clean"]).ok();
+    assert!(cleaned.stderr.contains("1 container"), "{}", cleaned.stderr);
+    let after = world.inventory();
+    // Base chains of netavark's own stay.
+    for what in ["containers", "networks", "volumes", "links", "mounts"] {
+        assert_eq!(after[what], before[what], "{what}");
+    }
+    world.lasthop.wait_until_gone();
+}
+
+fn script(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// The experiment of `lasthop new` with a driver that is this script; yields code and causes of failure.
+fn driven_by(text: &str) -> (Option<i32>, String) {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let driver = lasthop.home().join("driver");
+    script(&driver, text);
+    let path = lasthop.home().join("mine/experiment.toml");
+    let experiment = fs::read_to_string(&path).unwrap();
+    let load = format!("[load]\ndriver = [\"{}\"]\n", driver.display());
+    fs::write(&path, experiment.replacen("[load]\n", &load, 1)).unwrap();
+    let ran = lasthop.run(["run", "./mine", "--rounds=1", "--blocks=1", "--trial=20ms", "--format=json", "-q"]);
+    lasthop.assert_nothing_left();
+    (ran.code, ran.json()["failures"].to_string())
+}
+
+/// Says its first line, and what comes after its first request.
+fn answering(after: &str) -> String {
+    format!("echo '{{\"hello\":{{\"protocol\":1,\"driver\":\"test\",\"version\":\"0\"}}}}'\nread -r _\n{after}")
+}
+
+#[test]
+fn a_driver_of_others_can_neither_hang_nor_fill_the_memory() {
+    let endless = "exec tr '\\0' x </dev/zero";
+    for (driver, cause) in [
+        (endless.to_owned(), "the driver wrote a line of more than 16777216 bytes"),
+        (answering(endless), "the driver wrote a line of more than 16777216 bytes"),
+        ("exec sleep 1000".to_owned(), "the driver did not answer within 10s"),
+        (
+            answering("echo Traceback; exec sleep 1000"),
+            "the driver wrote `Traceback`, which does not follow the protocol",
+        ),
+    ] {
+        let (code, failures) = driven_by(&driver);
+        assert_eq!(code, Some(1), "{failures}");
+        assert!(failures.contains(cause), "{driver}: {failures}");
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_are_a_failure() {
+    let proof = "{\"prepared\":{\"case\":\"x\",\"proof\":{\"family\":\"unix\",\"peer\":\"p\",\"tls_version\":null,\
+                 \"tls_cipher\":null,\"reused\":true,\"nodelay\":null}}}";
+    let trial = |elapsed: u64| {
+        format!(
+            "{{\"trial\":{{\"case\":\"x\",\"result\":{{\"elapsed_ns\":{elapsed},\"requests\":7,\"requests_total\":7,\
+             \"bytes_received\":1,\"service_time\":null,\"phases\":{{}},\"errors\":{{}},\"connections_opened\":1,\
+             \"cost\":{{}},\"engine\":\"blocking\"}}}}}}"
+        )
+    };
+    for elapsed in [0, u64::MAX] {
+        let trial = trial(elapsed);
+        let (code, failures) =
+            driven_by(&answering(&format!("echo '{proof}'\nwhile read -r _; do echo '{trial}'; done")));
+        assert_eq!(code, Some(1), "{failures}");
+        assert!(failures.contains("the driver's result is impossible: "), "{failures}");
+    }
+}
+
+/// Another driver in its place does not know what the dead one had prepared.
+#[test]
+fn a_driver_that_dies_in_a_preparation_takes_the_other_cases_along() {
+    let (code, failures) = driven_by(&answering(
+        "echo '{\"prepared\":{\"case\":\"x\",\"proof\":{\"family\":\"unix\",\"peer\":\"p\",\"tls_version\":null,\
+         \"tls_cipher\":null,\"reused\":true,\"nodelay\":null}}}'\nread -r _\n\
+         echo '{\"trial\":{\"case\":\"x\",\"result\":{\"elapsed_ns\":20000000,\"requests\":7,\"requests_total\":7,\
+         \"bytes_received\":1,\"service_time\":null,\"phases\":{},\"errors\":{},\"connections_opened\":1,\
+         \"cost\":{},\"engine\":\"blocking\"}}}'\nread -r _\nexit 3",
+    ));
+    assert_eq!(code, Some(1), "{failures}");
+    assert_eq!(failures.matches("the driver ended unexpectedly").count(), 2, "{failures}");
+}
+
+/// A run whose ssh is this script.
+fn over(lasthop: &Lasthop, text: &str) -> Heard {
+    let bin = lasthop.home().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    script(&bin.join("ssh"), text);
+    let mut command = lasthop.command(RUN.iter().chain(&["--driver-at=ssh:there"]));
+    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+    Heard::start(command)
+}
+
+#[test]
+fn a_host_that_floods_or_hangs_is_given_up() {
+    for (ssh, cause) in [
+        ("exec tr '\\0' x </dev/zero", "it wrote a line of more than 65536 bytes"),
+        ("exec yes", "it printed more than 200 lines"),
+        // It asks for an executable that is longer than a pipe holds, and does not read it.
+        ("echo folder /tmp/none; echo kernel; exec sleep 1000", "it did not answer within 30s"),
+    ] {
+        let lasthop = Lasthop::new();
+        let (code, said) = over(&lasthop, ssh).ends();
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("ssh to there did not end: ") && said.contains(cause), "{said}");
+        lasthop.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_host_is_not_awaited_after_the_word() {
+    let lasthop = Lasthop::new();
+    let marker = lasthop.home().join("asked");
+    let mut run = over(&lasthop, &format!("echo folder /tmp/none; : >'{}'; exec sleep 1000", marker.display()));
+    eventually("the host is asked", || marker.exists());
+    signal(&run.child, libc::SIGINT);
+    run.says(WORD);
+    let (code, said) = run.ends();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("interrupted before the first round; nothing was recorded"), "{said}");
+    assert!(lasthop.runs().is_empty());
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_trial_that_spans_a_pause_does_not_count() {
+    let lasthop = Lasthop::new();
+    let mut run = Heard::start(lasthop.command(RUN.iter().chain(&["--rounds=1000", "--budget=600s"])));
+    lasthop.wait_for_lines(2);
+    let deadline = Instant::now() + LONG;
+    while !run.all.iter().any(|line| line.starts_with("discarded a trial of ")) {
+        assert!(Instant::now() < deadline, "{:?}", run.all);
+        signal(&run.child, libc::SIGSTOP);
+        thread::sleep(Duration::from_millis(30));
+        signal(&run.child, libc::SIGCONT);
+        run.all.extend(run.lines.recv_timeout(Duration::from_millis(100)));
+    }
+    interrupt(run, libc::SIGINT, &lasthop);
+}
+
+#[test]
+fn the_word_is_heard_in_every_stack_of_a_starting_round() {
+    if !have("nginx") || !have_python("nginx-gunicorn") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let run = Heard::start(lasthop.command(["run", "nginx-gunicorn", "--no-progress", "--budget=600s"]));
+    lasthop.wait_for_run(1);
+    interrupt(run, libc::SIGHUP, &lasthop);
+}
