@@ -11,23 +11,24 @@ use std::{
 };
 
 use lasthop::cli::Cli;
-use lasthop_core::{
-    analyse,
-    experiment::{catalog::Catalog, model::Source, plan::Plan, quantity, template},
-    record::store,
-    report::{self, Format, Options},
-    service::guard::message,
-};
+use lasthop_host::service::guard::message;
 use lasthop_load::{
     spec::Spec,
     url::{UrlOptions, parse},
 };
 use lasthop_model::{
     driver::DriverAt,
+    quantity,
     rate::{Rate, arrivals},
     selection::{Choice, Selection},
 };
+use lasthop_plan::{catalog::Catalog, model::Source, plan::Plan, template};
 use lasthop_repro::study::{catalog, model::number};
+use lasthop_results::{
+    analyse,
+    record::store,
+    report::{self, Format, Options},
+};
 use lasthop_tool::{Order, TOOLS};
 
 /// Name of a target, and what judges its input.
