@@ -66,5 +66,5 @@ fn bursts(seed: u64, share: f64, end: Instant) {
 }
 
 fn exponential(random: &mut Draws, mean: f64) -> u64 {
-    (-random.unit().max(f64::MIN_POSITIVE).ln()).min(LONGEST).mul_add(mean, 0.0) as u64
+    ((-random.unit().max(f64::MIN_POSITIVE).ln()).min(LONGEST) * mean) as u64
 }

@@ -1,7 +1,7 @@
 //! The result of a selftest, and its JSON.
 
 use lasthop_results::analyse::summary::Verdict;
-use lasthop_stats::{Estimate, mean, stopping, student};
+use lasthop_stats::{Estimate, Interval, mean, stopping, student};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -133,12 +133,8 @@ impl Share {
 }
 
 impl Answer {
-    fn half_width(&self) -> f64 {
-        (self.high.ln() - self.low.ln()) / 2.0
-    }
-
-    fn holds(&self, truth: f64) -> bool {
-        self.low <= truth && truth <= self.high
+    fn interval(&self) -> Interval {
+        Interval { estimate: self.ratio, low: self.low, high: self.high }
     }
 }
 
@@ -154,14 +150,14 @@ impl Part {
             Question::Itself { .. } => Some(1.0),
             Question::Again => truths.iter().find(|pooled| pooled.case == answer.case).map(|pooled| pooled.ratio),
         };
-        self.held = Share::of(all, |answer| truth(answer).is_some_and(|truth| answer.holds(truth)));
+        self.held = Share::of(all, |answer| truth(answer).is_some_and(|truth| answer.interval().contains(truth)));
         if matches!(question, Question::Itself { .. }) {
             let different = |answer: &Answer| matches!(answer.verdict, Verdict::Faster | Verdict::Slower);
             self.called_different = Some(Share::of(all, different));
             self.found =
                 Some(Share::of(all, |answer| answer.planted.is_some_and(|planted| planted.verdict == Verdict::Slower)));
         }
-        let Some(half) = median(all.iter().map(Answer::half_width)) else { return };
+        let Some(half) = median(all.iter().map(|answer| answer.interval().log_half_width())) else { return };
         self.half_width = Some(half.exp_m1());
         let rounds = median(all.iter().map(|answer| f64::from(answer.rounds))).unwrap_or(1.0);
         self.resolution = WIDTHS.iter().filter_map(|width| resolution(half, rounds, budget, *width)).collect();

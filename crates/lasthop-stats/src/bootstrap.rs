@@ -58,11 +58,7 @@ pub fn estimate(
     }
     let deviation = deviation(units, how, statistic)?;
     let effective = effective_units(&sizes.iter().map(|&size| size as f64).collect::<Vec<_>>());
-    Some(Estimate {
-        value,
-        standard_error: deviation * (effective / (effective - 1.0)).sqrt(),
-        freedom: (effective - 1.0).max(1.0),
-    })
+    Some(Estimate::over_units(value, deviation, effective))
 }
 
 /// The statistic of the data as they are.

@@ -48,6 +48,12 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// From `deviation`, which divides by so many effective units, more than one, instead of by one fewer.
+    pub(crate) fn over_units(value: f64, deviation: f64, effective: f64) -> Self {
+        let standard_error = deviation * (effective / (effective - 1.0)).sqrt();
+        Self { value, standard_error, freedom: (effective - 1.0).max(1.0) }
+    }
+
     #[must_use]
     pub fn half_width(&self, confidence: f64) -> f64 {
         student::critical(confidence, self.freedom) * self.standard_error

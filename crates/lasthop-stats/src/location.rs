@@ -41,13 +41,12 @@ impl BlockValue for Disturbed {
     }
 }
 
-/// A location, and whether disturbed blocks count less in it.
+/// A location.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Located {
     pub estimate: Estimate,
-    /// With every block weighted alike.
-    pub unweighted: Estimate,
-    pub weighted: bool,
+    /// With every block weighted alike, if disturbed blocks count less.
+    pub unweighted: Option<Estimate>,
 }
 
 /// The location of all blocks; `None` with fewer than two. Time proportional to the number of blocks.
@@ -60,7 +59,7 @@ pub fn locate(blocks: &Grouped<Disturbed>) -> Option<Located> {
     let blocks: Vec<Disturbed> = blocks.values().copied().collect();
     let unweighted = huber(&blocks, &vec![1.0; blocks.len()], &sizes);
     let weighted = roots(&blocks, unweighted.value).map(|roots| huber(&blocks, &roots, &sizes));
-    Some(Located { estimate: weighted.unwrap_or(unweighted), unweighted, weighted: weighted.is_some() })
+    Some(Located { estimate: weighted.unwrap_or(unweighted), unweighted: weighted.map(|_| unweighted) })
 }
 
 /// How a location depends on the disturbance: a straight line through the blocks.
@@ -102,9 +101,7 @@ pub fn trend(blocks: &Grouped<Disturbed>) -> Option<Trend> {
     let effective = effective_units(&of_rounds(points.iter().map(|point| point.0), &sizes));
     let estimate = |value: f64, influence: &dyn Fn(f64) -> f64| {
         let pulls = points.iter().map(|&(weight, x, y)| weight * (y - start - slope * x) * influence(x));
-        let squares: f64 = of_rounds(pulls, &sizes).iter().map(|pull| pull * pull).sum();
-        let standard_error = (squares * effective / (effective - 1.0)).sqrt() / spread;
-        Estimate { value, standard_error, freedom: (effective - 1.0).max(1.0) }
+        Estimate::over_units(value, deviation(pulls, &sizes) / spread, effective)
     };
     let undisturbed = estimate(centre + start, &|at| xx - x * at);
     Some(Trend { undisturbed, slope: estimate(slope, &|at| total * at - x) })
@@ -136,16 +133,16 @@ fn huber(blocks: &[Disturbed], roots: &[f64], sizes: &[usize]) -> Estimate {
     let residuals: Vec<f64> = blocks.iter().zip(roots).map(|(block, root)| root * (block.value - centre)).collect();
     let full: f64 = residuals.iter().zip(roots).filter(|(r, _)| r.abs() <= limit).map(|(_, root)| root * root).sum();
     let pulls = residuals.iter().zip(roots).map(|(residual, root)| root * residual.clamp(-limit, limit));
-    let squares: f64 = of_rounds(pulls, sizes).iter().map(|pull| pull * pull).sum();
     // Huber's correction for a scale that comes from the same data (Robust Statistics, 6.6).
     let share = residuals.iter().filter(|residual| residual.abs() <= limit).count() as f64 / blocks.len() as f64;
     let correction = 1.0 + (1.0 - share) / share / blocks.len() as f64;
     let effective = effective_units(&of_rounds(roots.iter().map(|root| root * root), sizes));
-    Estimate {
-        value: centre,
-        standard_error: correction * (squares * effective / (effective - 1.0)).sqrt() / full,
-        freedom: (effective - 1.0).max(1.0),
-    }
+    Estimate::over_units(centre, correction * deviation(pulls, sizes) / full, effective)
+}
+
+/// The root of the squared sums over rounds.
+fn deviation(pulls: impl Iterator<Item = f64>, sizes: &[usize]) -> f64 {
+    of_rounds(pulls, sizes).iter().map(|pull| pull * pull).sum::<f64>().sqrt()
 }
 
 /// The estimate, and the residual beyond which a block's pull is limited.

@@ -109,13 +109,13 @@ fn simulate(world: &World) -> Seen {
     let (mut hits, mut width, mut of_means, mut heeded) = (0, 0.0, 0.0, 0);
     for seed in 0..RUNS {
         let data = run(world, &mut draws);
-        let Located { estimate, weighted, .. } = locate(&data).unwrap();
+        let Located { estimate, unweighted } = locate(&data).unwrap();
         let plain = data.units().iter().map(|unit| unit.iter().map(|block| block.value).collect()).collect();
         let mean = mean::mean(&Grouped::new(plain).unwrap(), Resampling { seed, resamples: 200 }).unwrap();
         hits += u32::from(estimate.interval(0.95).contains(TRUTH));
         width += estimate.half_width(0.95);
         of_means += mean.half_width(0.95);
-        heeded += u32::from(weighted);
+        heeded += u32::from(unweighted.is_some());
     }
     let share = |count: u32| f64::from(count) / RUNS as f64;
     Seen { coverage: 100.0 * share(hits), width: width / of_means, weighted: share(heeded) }
@@ -211,7 +211,7 @@ fn a_few_blocks_have_their_mean() {
     };
     assert!(blocks(&[0.1]).is_none());
     let located = blocks(&[0.1, 0.2, 0.6]).unwrap();
-    assert!((located.estimate.value - 0.3).abs() < 1e-12 && !located.weighted);
+    assert!((located.estimate.value - 0.3).abs() < 1e-12 && located.unweighted.is_none());
     let same = blocks(&[0.1; 9]).unwrap().estimate;
     assert!((same.value - 0.1).abs() < 1e-12 && same.standard_error < 1e-12);
 }

@@ -129,6 +129,7 @@ fn measure(
         None => begin(job, executables, tell)?,
         Some(run) => run.go_on(job, &environment(&programs, driver_place.as_ref()), &executables, tell)?,
     };
+    let comparisons = comparisons(job.plan);
     let mut runner = Runner {
         job,
         programs,
@@ -140,8 +141,8 @@ fn measure(
         past,
         writer: &mut writer,
         data,
-        comparisons: comparisons(job.plan),
-        rotation: Rotation::new(job.plan.cases.len(), comparisons(job.plan)),
+        rotation: Rotation::new(job.plan.cases.len(), comparisons.iter().cloned()),
+        comparisons,
         pace: Pace::default(),
         leaving: None,
         site,

@@ -97,8 +97,8 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let latencies = pairs.latencies();
     let latency = |share, name| Some((latency(trials, pairs, latencies.as_ref()?, share, name)?, None));
     let located = |quantity: fn(&MeasuredTrial) -> Option<f64>| {
-        let Located { estimate, unweighted, weighted } = location::locate(&pairs.disturbed(quantity)?)?;
-        Some((estimate, weighted.then_some(unweighted)))
+        let Located { estimate, unweighted } = location::locate(&pairs.disturbed(quantity)?)?;
+        Some((estimate, unweighted))
     };
     // The throughput of an open loop was asked for, so comparing it makes no sense.
     let is_open = pairs.case.load.is_open();
