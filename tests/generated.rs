@@ -103,13 +103,46 @@ fn the_page_of_performance_shows_the_newest_measurements() {
     assert!(kept == fresh, "docs/performance.md is stale; copy {} over it", other.display());
 }
 
-/// Every Markdown document of the repository, by its path.
+/// Between these lines, README has a row for each report in `docs/answers`.
+const ANSWERS: [&str; 2] = ["<!-- written by script/answers -->\n", "<!-- end of the answers -->\n"];
+
+/// `| experiment | what to do and when it stops mattering |`, from the report's first paragraphs.
+fn answer(file: &Path) -> String {
+    let report = fs::read_to_string(file).unwrap();
+    let name = file.file_stem().unwrap().display();
+    let paragraphs = report.split("\n\n").skip(2).map(str::trim);
+    let answer: Vec<&str> = paragraphs.take_while(|text| !text.starts_with(['<', '|', '#'])).collect();
+    assert!((1..=3).contains(&answer.len()), "{name}: {answer:?}");
+    format!("| [{name}](docs/answers/{name}.md) | {} |\n", answer.join(" "))
+}
+
+#[test]
+fn the_answers_of_the_readme_are_those_of_the_reports() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let reports = fs::read_dir(root.join("docs/answers")).unwrap().map(|entry| entry.unwrap().path());
+    let mut reports: Vec<PathBuf> = reports.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    reports.sort();
+    let rows: String = reports.iter().map(|file| answer(file)).collect();
+    let kept = fs::read_to_string(root.join("README.md")).unwrap();
+    let (before, rest) = kept.split_once(ANSWERS[0]).unwrap();
+    let (_, after) = rest.split_once(ANSWERS[1]).unwrap();
+    let fresh = format!("{before}{}| experiment | answer |\n|---|---|\n{rows}{}{after}", ANSWERS[0], ANSWERS[1]);
+    if env::var_os("LASTHOP_GENERATE").is_some() {
+        fs::write(root.join("README.md"), &fresh).unwrap();
+    } else {
+        assert!(kept == fresh, "README.md's answers are stale; run script/generate");
+    }
+}
+
+/// Every Markdown document of the repository that somebody wrote, by its path.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]);
     let output = git.current_dir(root).output().unwrap();
-    let found: Vec<PathBuf> = String::from_utf8(output.stdout).unwrap().lines().map(|line| root.join(line)).collect();
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let written = listed.lines().filter(|line| !line.starts_with("docs/answers/"));
+    let found: Vec<PathBuf> = written.map(|line| root.join(line)).collect();
     assert!(found.len() > 20, "{found:?}");
     found
 }

@@ -114,7 +114,7 @@ pub enum Command {
     #[command(after_help = EXIT_CODES)]
     Resume(Resume),
     /// List the experiments
-    List,
+    List(List),
     /// Show an experiment: its question, services, factors and cases
     Show(Show),
     /// Load a single endpoint and print its figures
@@ -330,6 +330,13 @@ pub struct TalkOptions {
     /// Print one line per round instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct List {
+    /// Also show experiments that are not ready, and what they miss
+    #[arg(long)]
+    pub all: bool,
 }
 
 #[derive(Debug, Args)]

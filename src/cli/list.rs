@@ -6,7 +6,6 @@ use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_model::{
     quantity::written,
     record::{RunEnd, Stopped},
-    selection::compared,
 };
 use lasthop_plan::{
     catalog::Entry,
@@ -28,12 +27,12 @@ use super::{
     run::selection,
 };
 
-pub fn experiments() -> Result<(), CliError> {
+pub fn experiments(arguments: &args::List) -> Result<(), CliError> {
     let home = home()?;
     let entries = catalog()?.list();
     let (good, bad): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.experiment.is_ok());
     let listed: Vec<ExperimentEntry> = good.iter().filter_map(|entry| listed(&home, entry)).collect();
-    print(&report::experiments_table(&listed, &terminal()))?;
+    print(&report::experiments_table(&listed, arguments.all, &terminal()))?;
     for entry in bad {
         if let Err(error) = entry.experiment {
             talk(&format!("warning: {} cannot be loaded:\n{error}", entry.name));
@@ -45,11 +44,10 @@ pub fn experiments() -> Result<(), CliError> {
 fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
     let experiment = entry.experiment.as_ref().ok()?;
     let locator = locator(home, &entry.name, &args::Programs::default());
-    let transports = experiment.factors[compared(&experiment.factors)].levels.iter().map(ToString::to_string).collect();
     Some(ExperimentEntry {
         name: entry.name.clone(),
-        question: experiment.question.clone(),
-        transports,
+        title: experiment.title.clone(),
+        group: experiment.group.clone(),
         source: entry.source.to_string(),
         missing: missing(experiment, &locator),
     })

@@ -111,7 +111,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Resume(arguments) => resume::resume(&arguments),
-        Command::List => list::experiments().map(done),
+        Command::List(arguments) => list::experiments(&arguments).map(done),
         Command::Show(arguments) => list::show(&arguments).map(done),
         Command::Load(arguments) => load::load(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),

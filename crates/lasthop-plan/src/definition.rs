@@ -29,6 +29,9 @@ pub(super) struct ExperimentFile {
     pub title: String,
     /// The question that the experiment answers, in one sentence.
     pub question: String,
+    /// The heading under which `lasthop list` shows it: `databases`, for example.
+    #[serde(default)]
+    pub group: String,
     pub link: Link,
     /// What is varied, by name. `transport` must be there: it is the transport of the link.
     pub factors: IndexMap<String, FactorFile>,

@@ -218,7 +218,7 @@ fn read_value(value: &Spanned<DeValue<'_>>, pointer: &str, places: &mut BTreeMap
 }
 
 /// Keys whose text is only for people, so later checks do not need it.
-const PROSE: [&str; 5] = ["title", "question", "help", "because", "summary"];
+const PROSE: [&str; 6] = ["title", "question", "group", "help", "because", "summary"];
 
 /// A replacement for a value that the schema refuses, so that the rest can be checked: the pointer, and a value of the right
 /// type if the key is required.

@@ -131,6 +131,7 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
         name: NAME.to_owned(),
         title: urls.join(" and "),
         question: "Which of these endpoints should a client use?".to_owned(),
+        group: none(),
         source: Source::Given,
         files: BTreeMap::new(),
         digests: BTreeMap::new(),

@@ -30,6 +30,8 @@ pub struct Experiment {
     pub title: String,
     /// The question it answers, one sentence.
     pub question: String,
+    /// Heading in lists; may be empty.
+    pub group: String,
     pub source: Source,
     /// Every file of the folder except `experiment.toml`, by relative path.
     pub files: BTreeMap<PathBuf, Vec<u8>>,

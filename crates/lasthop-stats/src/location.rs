@@ -27,6 +27,8 @@ const LEAST_BLOCKS: usize = 8;
 const LEAST_WEIGHTED: usize = 20;
 /// The scatter depends on the disturbance if its slope is this many standard errors above 0.
 const DEPENDS: f64 = 2.0;
+/// A line is read at no disturbance if a tenth of the blocks have less than this share of the mean one.
+const NEAR_NONE: f64 = 0.1;
 
 /// A block: the logarithm of its ratio, and how much case and reference were disturbed, 0 or more.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,8 +67,10 @@ pub fn locate(blocks: &Grouped<Disturbed>) -> Option<Located> {
 /// How a location depends on the disturbance: a straight line through the blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// Where nothing disturbs.
-    pub undisturbed: Estimate,
+    /// The least disturbance that the blocks can speak for.
+    pub least: f64,
+    /// The location there.
+    pub at_least: Estimate,
     /// Change for each unit of disturbance.
     pub slope: Estimate,
 }
@@ -103,8 +107,18 @@ pub fn trend(blocks: &Grouped<Disturbed>) -> Option<Trend> {
         let pulls = points.iter().map(|&(weight, x, y)| weight * (y - start - slope * x) * influence(x));
         Estimate::over_units(value, deviation(pulls, &sizes) / spread, effective)
     };
-    let undisturbed = estimate(centre + start, &|at| xx - x * at);
-    Some(Trend { undisturbed, slope: estimate(slope, &|at| total * at - x) })
+    let least = least(&blocks);
+    let at_least = estimate(centre + start + slope * least, &|at| xx - x * at + least * (total * at - x));
+    Some(Trend { least, at_least, slope: estimate(slope, &|at| total * at - x) })
+}
+
+/// What a tenth of the blocks stay below, or none at all if that is near enough: a line says nothing beyond its points.
+fn least(blocks: &[Disturbed]) -> f64 {
+    let mut sorted: Vec<f64> = blocks.iter().map(|block| block.disturbance).collect();
+    sorted.sort_by(f64::total_cmp);
+    let tenth = sorted[sorted.len() / 10];
+    let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
+    if tenth <= NEAR_NONE * mean { 0.0 } else { tenth }
 }
 
 /// Roots of the blocks' weights: how little each scatters, compared with an undisturbed one. `None` if their scatter does

@@ -193,7 +193,8 @@ fn a_trend_is_found_where_there_is_one() {
             let rounds = blocks.units().iter().map(|unit| unit.iter().map(tilted).collect()).collect();
             let trend = trend(&Grouped::new(rounds).unwrap()).unwrap();
             significant += u32::from(trend.slope.p_value() < 0.005);
-            covered += u32::from(trend.undisturbed.interval(0.95).contains(TRUTH));
+            assert_eq!(trend.least, 0.0);
+            covered += u32::from(trend.at_least.interval(0.95).contains(TRUTH));
         }
         [significant, covered].map(|count| f64::from(count) / RUNS as f64)
     };
@@ -201,6 +202,25 @@ fn a_trend_is_found_where_there_is_one() {
     assert!(false_alarms < 0.02 && (0.92..0.975).contains(&covered), "{false_alarms} {covered}");
     let [found, covered] = found(0.5);
     assert!(found > 0.95 && (0.88..0.975).contains(&covered), "{found} {covered}");
+}
+
+/// Where something disturbs all the time, the line is read at the least of it and not beyond.
+#[test]
+fn a_trend_is_not_read_where_there_is_no_block() {
+    let mut draws = Draws::new(4);
+    let mut covered = 0;
+    for _ in 0..RUNS {
+        let blocks = run(&World { bursts: 0.5, reading: 0.02, ..QUIET }, &mut draws);
+        let always = |block: &Disturbed| {
+            let disturbance = block.disturbance + 2.0;
+            Disturbed { value: block.value + 0.5 * disturbance, disturbance }
+        };
+        let rounds = blocks.units().iter().map(|unit| unit.iter().map(always).collect()).collect();
+        let trend = trend(&Grouped::new(rounds).unwrap()).unwrap();
+        assert!((2.0..2.1).contains(&trend.least), "{}", trend.least);
+        covered += u32::from(trend.at_least.interval(0.95).contains(TRUTH + 0.5 * trend.least));
+    }
+    assert!((0.88..0.975).contains(&(f64::from(covered) / RUNS as f64)), "{covered}");
 }
 
 #[test]

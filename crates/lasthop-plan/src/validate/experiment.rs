@@ -83,6 +83,7 @@ impl Checker<'_> {
             name: name.to_owned(),
             title: file.title.clone(),
             question: file.question.clone(),
+            group: file.group.clone(),
             source,
             files: own,
             digests: digest::of_files(self.files),

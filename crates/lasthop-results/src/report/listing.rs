@@ -1,10 +1,14 @@
 //! Lists for `lasthop runs` and `lasthop list`.
 
+use std::collections::BTreeMap;
+
 use super::{
-    document::{Block, Text, Tone},
+    document::{Block, Cell, Column, Row, Table, Text, Tone},
     options::Options,
     terminal::Page,
 };
+
+const BUILT_IN: &str = "built-in";
 
 /// A recorded run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +41,9 @@ pub enum RunState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentEntry {
     pub name: String,
-    pub question: String,
-    /// Levels of the factor `transport`.
-    pub transports: Vec<String>,
+    pub title: String,
+    /// The heading that it stands under; may be empty.
+    pub group: String,
     /// Where it comes from: `built-in`, or the folder.
     pub source: String,
     /// What this machine lacks to run it; empty if it is ready.
@@ -79,24 +83,41 @@ fn state(state: &RunState) -> (&'static str, Tone) {
     }
 }
 
-/// Experiments, each with its question, its transports, and what is missing to run it.
+/// Experiments under their groups, a line each. Those that are not ready are only named, unless `all` are asked for.
 #[must_use]
-pub fn experiments_table(experiments: &[ExperimentEntry], options: &Options) -> Vec<u8> {
+pub fn experiments_table(experiments: &[ExperimentEntry], all: bool, options: &Options) -> Vec<u8> {
+    let mut groups: BTreeMap<&str, Vec<&ExperimentEntry>> = BTreeMap::new();
+    for entry in experiments.iter().filter(|entry| all || entry.missing.is_empty()) {
+        groups.entry(&entry.group).or_default().push(entry);
+    }
+    let mut rows = Vec::new();
+    for (group, entries) in groups {
+        rows.push(Row::Group(if group.is_empty() { "others".to_owned() } else { group.to_owned() }));
+        rows.extend(entries.into_iter().map(row));
+    }
     let mut page = Page::new(options);
-    for (place, entry) in experiments.iter().enumerate() {
-        if place > 0 {
-            page.blank();
-        }
-        let source = if entry.source == "built-in" { String::new() } else { format!("  {}", entry.source) };
-        let ready = if entry.missing.is_empty() { (Tone::Good, "ready") } else { (Tone::Warning, "not ready") };
-        let head = Text::of(Tone::Strong, &entry.name).plain("  ").and(ready.0, ready.1).and(Tone::Dim, source);
-        page.wrapped(&head, 0, 4);
-        page.block(&Block::Paragraph(Text::from(&entry.question)));
-        page.block(&Block::Paragraph(Text::of(Tone::Dim, entry.transports.join(", "))));
-        if !entry.missing.is_empty() {
-            let text = format!("missing: {} (lasthop setup {})", entry.missing.join(", "), entry.name);
-            page.block(&Block::Paragraph(Text::of(Tone::Warning, text)));
-        }
+    let columns = vec![Column::left("experiment"), Column::left("about")];
+    page.table(&Table { columns, rows });
+    let left: Vec<&str> =
+        experiments.iter().filter(|entry| !entry.missing.is_empty()).map(|one| &one.name[..]).collect();
+    if !all && !left.is_empty() {
+        let text = format!("Not ready, because programs are missing: {} (lasthop list --all)", left.join(", "));
+        page.blank();
+        page.block(&Block::Paragraph(Text::of(Tone::Dim, text)));
     }
     page.finish()
+}
+
+fn row(entry: &ExperimentEntry) -> Row {
+    let name = Cell::new(Tone::Strong, &entry.name);
+    let title =
+        if entry.source == BUILT_IN { entry.title.clone() } else { format!("{} ({})", entry.title, entry.source) };
+    match &entry.missing[..] {
+        [] => Row::Cells(vec![name, title.into()]),
+        missing => {
+            let missing = missing.join(", ");
+            let text = format!("{title}; missing: {missing} (lasthop setup {})", entry.name);
+            Row::Note(name, Cell::new(Tone::Warning, text))
+        }
+    }
 }

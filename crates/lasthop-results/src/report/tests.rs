@@ -289,23 +289,22 @@ fn lists() {
     let experiments = [
         ExperimentEntry {
             name: "sockets".into(),
-            question: "Which local transport is fastest between two processes?".into(),
-            transports: ["unix", "abstract", "tcp", "tcp6", "tls", "tls-unix"].map(String::from).to_vec(),
+            title: "Unix socket, TCP and TLS between two processes".into(),
+            group: "raw".into(),
             source: "built-in".into(),
             missing: vec![],
         },
         ExperimentEntry {
             name: "nginx-gunicorn".into(),
-            question:
-                "How should nginx reach gunicorn: through a Unix socket or through TCP on the loopback interface?"
-                    .into(),
-            transports: ["unix", "tcp"].map(String::from).to_vec(),
+            title: "nginx in front of gunicorn".into(),
+            group: "web".into(),
             source: "/home/me/nginx-gunicorn".into(),
             missing: vec!["nginx".into(), "gunicorn".into()],
         },
     ];
     let options = Options::default();
-    let text = [runs_table(&runs, &options), experiments_table(&experiments, &options)].concat();
+    let lists = [false, true].map(|all| experiments_table(&experiments, all, &options)).concat();
+    let text = [runs_table(&runs, &options), lists].concat();
     insta::assert_snapshot!(String::from_utf8(text).unwrap());
 }
 

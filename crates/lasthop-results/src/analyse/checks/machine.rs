@@ -65,20 +65,26 @@ pub fn weighted(evidence: &Evidence) -> Vec<Check> {
 pub fn ratio_under_load(evidence: &Evidence) -> Vec<Check> {
     let check = |pairs: Pairs| {
         let blocks = pairs.disturbed(trials::primary)?;
-        let Trend { undisturbed, slope } = location::trend(&blocks)?;
+        let Trend { least, at_least, slope } = location::trend(&blocks)?;
         let mean = blocks.values().map(|block| block.disturbance).sum::<f64>() / blocks.blocks() as f64;
         let shift = (slope.value * mean).exp_m1().abs();
-        let none = undisturbed.exponential(evidence.trials.confidence());
+        let there = at_least.exponential(evidence.trials.confidence());
+        // Of a case and its reference together.
+        let cpus = |disturbance: f64| format!("{:.2} CPUs", disturbance / 2.0);
+        let taken = if least > 0.0 { cpus(least) } else { "nothing".to_owned() };
         let text = format!(
-            "the ratio depends on what others take from the machine: {:.2} ({:.2} to {:.2}) if they took nothing, {:.2} with \
-             the {:.2} CPUs that they took on average",
-            none.estimate,
-            none.low,
-            none.high,
-            (undisturbed.value + slope.value * mean).exp(),
-            mean / 2.0
+            "the ratio depends on what others take from the machine: {:.2} ({:.2} to {:.2}) while they took {taken}, {:.2} \
+             while they took {}, as on average",
+            there.estimate,
+            there.low,
+            there.high,
+            (at_least.value + slope.value * (mean - least)).exp(),
+            cpus(mean)
         );
-        let effect = "under other load the ratio will be another: compare machines and days by the ratio at none";
+        let effect = match least > 0.0 {
+            true => "under other load the ratio will be another, and this run was never without: stop them and repeat",
+            false => "under other load the ratio will be another: compare machines and days by the ratio at none",
+        };
         let matters = slope.p_value() < TREND_LEVEL && shift >= TREND_SHIFT;
         matters.then(|| of_case("ratio-under-load", Severity::Doubt, &pairs.case.case, text, effect))
     };

@@ -12,7 +12,8 @@ pub fn accept_queue_overflow(evidence: &Evidence) -> Vec<Check> {
     let check = |case: &str| {
         let overflows: u64 = trials.of(case).map(|trial| trial.observations.network.listen_overflows).sum();
         let text = format!("{} found an accept queue full", counted(overflows, "connection"));
-        let effect = "their SYN is repeated after 1 s, 3 s and 7 s, which gives a slow tail without errors: raise the server's backlog";
+        let effect = "their SYN is repeated after 1 s, 3 s and 7 s, which gives a slow tail without errors: raise the server's backlog, unless \
+                      other servers of this machine were the ones";
         (overflows > 0).then(|| of_case("accept-queue-overflow", Severity::Doubt, case, text, effect))
     };
     trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
