@@ -123,6 +123,8 @@ impl Page {
         let options = textwrap::Options::new(self.width)
             .initial_indent(&first)
             .subsequent_indent(&hanging)
+            // Whoever copies a path wants it whole.
+            .break_words(false)
             .word_separator(textwrap::WordSeparator::AsciiSpace)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
         for line in textwrap::wrap(&styled, options) {

@@ -83,10 +83,11 @@ fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
     rivals.into_values().collect()
 }
 
-/// A name as it stands in a sentence: a socket has an article, a protocol has none.
+/// A name as it stands in a sentence: things, such as sockets and ports, have an article, protocols and levels have none.
 fn the(name: &str) -> String {
-    let is_socket = name.ends_with("socket") && !name.contains(" over ");
-    if is_socket { format!("the {name}") } else { name.to_owned() }
+    const THINGS: [&str; 5] = ["socket", "port", "address", "network", "namespace"];
+    let is_thing = name.split(' ').any(|word| THINGS.contains(&word)) && !name.contains(" over ");
+    if is_thing { format!("the {name}") } else { name.to_owned() }
 }
 
 impl<'a> Rival<'a> {
