@@ -23,17 +23,23 @@ fn folder() -> TempDir {
     tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap()
 }
 
-/// nginx on a socket and at a port, with pages that answer, are not there, ask who one is, and differ by way.
+/// nginx on a socket, at a port and at one with TLS, with pages that answer, are not there, ask who one is, and differ by way.
 struct Nginx {
     folder: TempDir,
     port: u16,
+    tls: u16,
     server: Server,
 }
 
 impl Nginx {
     fn start() -> Self {
-        let (folder, port) = (folder(), free_port());
+        let (folder, port, tls) = (folder(), free_port(), free_port());
         let path = folder.path().display().to_string();
+        let mut certificate = Command::new("openssl");
+        certificate.args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost".split(' '));
+        certificate.args(["-addext", "basicConstraints=critical,CA:FALSE", "-addext", "subjectAltName=IP:127.0.0.1"]);
+        certificate.args(["-keyout", &format!("{path}/key"), "-out", &format!("{path}/certificate")]);
+        assert!(certificate.output().unwrap().status.success());
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|name| format!("{name}_temp_path {path}/{name};"))
             .join(" ");
@@ -41,6 +47,7 @@ impl Nginx {
             "daemon off; worker_processes 1; pid {path}/pid; events {{}} http {{ access_log off; {temporary} \
              default_type text/plain; keepalive_requests 1000000000; \
              server {{ listen unix:{path}/s; listen 127.0.0.1:{port}; \
+             listen 127.0.0.1:{tls} ssl; ssl_protocols TLSv1.3; ssl_certificate {path}/certificate; ssl_certificate_key {path}/key; \
              location = / {{ return 200 \"ok\\n\"; }} location = /gone {{ return 404; }} \
              location = /closed {{ return 401; }} location = /way {{ return 200 \"$server_port$remote_addr\\n\"; }} }} }}"
         );
@@ -49,7 +56,7 @@ impl Nginx {
         command.arg("-e").arg(folder.path().join("log")).arg("-c").arg(folder.path().join("conf"));
         let socket = folder.path().join("s");
         let server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
-        Self { folder, port, server }
+        Self { folder, port, tls, server }
     }
 
     fn tcp(&self, uri: &str) -> String {
@@ -117,6 +124,22 @@ fn nginx_is_compared_by_socket_and_port_and_the_record_reported_again() {
     assert_eq!(lasthop.run(["report", "last"]).ok().stdout, said);
     assert!(lasthop.run(["report", "last", "--format", "html"]).ok().stdout.contains("</html>"));
     lasthop.assert_nothing_left();
+}
+
+#[test]
+fn tls_is_compared_and_a_process_that_was_named_is_measured() {
+    if !have("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let https = format!("https://127.0.0.1:{}/", nginx.tls);
+    let pid = format!("web={}", nginx.server.0.id());
+    let own = nginx.folder.path().join("certificate").display().to_string();
+    let summary = compared([&nginx.tcp("/"), &https], "web", &["--pid", &pid, "--authority", &own]);
+    let proofs = [&summary["cases"][0]["proof"], &summary["cases"][1]["proof"]];
+    assert!(proofs[0]["tls_version"].is_null(), "{}", proofs[0]);
+    assert_eq!(proofs[1]["tls_version"], "TLSv1.3");
+    assert_eq!(summary["cases"][1]["transport"], "tls");
 }
 
 #[test]
