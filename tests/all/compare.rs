@@ -2,16 +2,10 @@
 
 use crate::{
     common,
-    load_peers::{Server, free_port},
+    load_peers::{Postgres, Server, free_port, have_postgres},
 };
 
-use std::{
-    fs,
-    net::TcpStream,
-    os::unix::{net::UnixStream, process::CommandExt as _},
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, net::TcpStream, os::unix::net::UnixStream, path::PathBuf, process::Command};
 
 use common::{Lasthop, have};
 use serde_json::Value;
@@ -289,40 +283,10 @@ fn memcached_is_compared() {
 
 #[test]
 fn postgresql_of_another_user_is_compared() {
-    let bin = Path::new("/usr/lib/postgresql/15/bin");
-    if !bin.join("initdb").exists() && !have("initdb") {
+    if !have_postgres("initdb") {
         return;
     }
-    let (folder, port) = (folder(), free_port());
-    let data = folder.path().join("data");
-    fs::create_dir(&data).unwrap();
-    let root = rustix::process::geteuid().is_root();
-    if root {
-        for path in [folder.path(), &data] {
-            std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
-        }
-    }
-    let unprivileged = |program: &str| {
-        let mut command = Command::new(bin.join(program));
-        if root {
-            command.uid(65_534);
-        }
-        command.current_dir(folder.path());
-        command
-    };
-    let made = unprivileged("initdb").args(["-U", "postgres", "-A", "trust", "-N", "-D"]).arg(&data).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let mut command = unprivileged("postgres");
-    command.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-c", "fsync=off", "-p", &port.to_string(), "-k"]);
-    command.arg(folder.path());
-    let unix = format!("postgres:///postgres?host={}&port={port}&user=postgres", folder.path().display());
-    let tcp = format!("postgres://postgres@127.0.0.1:{port}/postgres");
-    let lasthop = Lasthop::new();
-    let answers = || lasthop.run(["load", &unix, "-d", "10ms", "--warm-up", "1ms"]).code == Some(0);
-    let mut server = Server::start(&mut command, answers);
-    compared([&tcp, &unix], "postgres", &["--query", "select 42", "--prepared"]);
-    // A killed PostgreSQL leaves shared memory behind; this is its fast shutdown.
-    let pid = rustix::process::Pid::from_raw(server.0.id().cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    server.0.wait().unwrap();
+    let postgres = Postgres::start();
+    let tcp = format!("postgres://postgres@127.0.0.1:{}/postgres", postgres.port);
+    compared([&tcp, &postgres.by_socket()], "postgres", &["--query", "select 42", "--prepared"]);
 }

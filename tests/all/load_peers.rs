@@ -6,13 +6,17 @@ use crate::common;
 use std::{
     fs,
     net::TcpListener,
-    os::unix::net::UnixStream,
+    os::unix::{fs::chown, net::UnixStream, process::CommandExt as _},
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use common::{Lasthop, have};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use tempfile::TempDir;
+
+const NOBODY: u32 = 65_534;
 
 /// Factor between lasthop's figure and the other tool's that only a wrong unit or a wrong count explains. A client that
 /// costs less than another reaches more than twice its rate where the client is the limit, which is no fault.
@@ -44,6 +48,66 @@ impl Drop for Server {
 
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
+
+/// Whether a program of PostgreSQL is there; without it a test may be skipped.
+pub fn have_postgres(program: &str) -> bool {
+    Path::new(POSTGRES).join(program).exists() || have(program)
+}
+
+/// PostgreSQL of another user where this one is root, whom it refuses.
+pub struct Postgres {
+    pub folder: TempDir,
+    pub port: u16,
+    server: Option<Server>,
+}
+
+impl Postgres {
+    pub fn start() -> Self {
+        let folder = tempfile::Builder::new().prefix("lhp").tempdir_in("/tmp").unwrap();
+        let mut postgres = Self { folder, port: free_port(), server: None };
+        let data = postgres.folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        if geteuid().is_root() {
+            for path in [postgres.folder.path(), &data] {
+                chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        output(postgres.command("initdb").args(["-U", "postgres", "-A", "trust", "-N", "-D"]).arg(&data));
+        let mut command = postgres.command("postgres");
+        command.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-c", "fsync=off", "-p", &postgres.port.to_string()]);
+        command.arg("-k").arg(postgres.folder.path());
+        let (lasthop, url) = (Lasthop::new(), postgres.by_socket());
+        let answers = || lasthop.run(["load", &url, "-d", "10ms", "--warm-up", "1ms"]).code == Some(0);
+        postgres.server = Some(Server::start(&mut command, answers));
+        postgres
+    }
+
+    pub fn by_socket(&self) -> String {
+        format!("postgres:///postgres?host={}&port={}&user=postgres", self.folder.path().display(), self.port)
+    }
+
+    /// One of its programs, as its user.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(Path::new(POSTGRES).join(program));
+        if geteuid().is_root() {
+            command.uid(NOBODY);
+        }
+        command.current_dir(self.folder.path());
+        command
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // Its fast shutdown: if it is killed, it leaves shared memory behind.
+        let Some(server) = &mut self.server else { return };
+        let pid = Pid::from_raw(server.0.id().cast_signed()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        server.0.wait().unwrap();
+    }
 }
 
 fn nginx(folder: &Path, port: u16) -> Server {
@@ -139,45 +203,17 @@ fn redis_benchmark_agrees_on_redis() {
 
 #[test]
 fn pgbench_agrees_on_postgresql() {
-    let bin = Path::new("/usr/lib/postgresql/15/bin");
-    if !bin.join("pgbench").exists() && !have("pgbench") {
+    if !have_postgres("pgbench") {
         return;
     }
     let lasthop = Lasthop::new();
-    let folder = tempfile::Builder::new().prefix("lhp").tempdir_in("/tmp").unwrap();
-    let (data, port) = (folder.path().join("data"), free_port());
-    fs::create_dir(&data).unwrap();
-    let root = rustix::process::geteuid().is_root();
-    if root {
-        for path in [folder.path(), &data] {
-            std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
-        }
-    }
-    let unprivileged = |program: &str| {
-        let mut command = Command::new(bin.join(program));
-        if root {
-            std::os::unix::process::CommandExt::uid(&mut command, 65_534);
-        }
-        command.current_dir(folder.path());
-        command
-    };
-    output(unprivileged("initdb").args(["-U", "postgres", "-A", "trust", "-N", "-D"]).arg(&data));
-    let mut command = unprivileged("postgres");
-    command.arg("-D").arg(&data).args(["-h", "", "-c", "fsync=off", "-p", &port.to_string(), "-k"]).arg(folder.path());
-    let url = format!("postgres:///postgres?host={}&port={port}&user=postgres", folder.path().display());
-    let answers = || lasthop.run(["load", &url, "-d", "10ms", "--warm-up", "1ms"]).code == Some(0);
-    let mut server = Server::start(&mut command, answers);
-    fs::write(folder.path().join("q.sql"), "select 1;\n").unwrap();
+    let postgres = Postgres::start();
+    let url = postgres.by_socket();
+    fs::write(postgres.folder.path().join("q.sql"), "select 1;\n").unwrap();
     agree("pgbench", &lasthop, &[&url, "-c", "4"], |_| {
-        let mut command = unprivileged("pgbench");
-        command.args(["-n", "-M", "simple", "-c4", "-j1", "-T1", "-U", "postgres", "-p", &port.to_string(), "-h"]);
-        number_after(&output(command.arg(folder.path()).args(["-f", "q.sql", "postgres"])), "tps =")
+        let mut command = postgres.command("pgbench");
+        let port = postgres.port.to_string();
+        command.args(["-n", "-M", "simple", "-c4", "-j1", "-T1", "-U", "postgres", "-p", &port, "-h"]);
+        number_after(&output(command.arg(postgres.folder.path()).args(["-f", "q.sql", "postgres"])), "tps =")
     });
-    // A killed PostgreSQL leaves shared memory behind; this is its fast shutdown.
-    rustix::process::kill_process(
-        rustix::process::Pid::from_raw(server.0.id().cast_signed()).unwrap(),
-        rustix::process::Signal::INT,
-    )
-    .unwrap();
-    server.0.wait().unwrap();
 }
