@@ -107,7 +107,9 @@ fn client(experiment: &Experiment, out: &Path) -> String {
     match experiment.load.protocol.as_str() {
         "http" => format!("{load} {name}"),
         "postgres" => {
-            let password = password("pgpool/pool_passwd", ":TEXT").unwrap_or_default();
+            let in_files = [("pgpool/pool_passwd", ":TEXT"), ("pgbouncer/userlist.txt", "\"lasthop\" ")];
+            let password = in_files.iter().find_map(|(file, before)| password(file, before)).unwrap_or_default();
+            let password = password.trim_matches('"');
             format!("env PGPASSWORD={password} psql \"{name}\" -c 'SELECT 1'")
         }
         "redis" => {

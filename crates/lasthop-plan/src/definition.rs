@@ -380,6 +380,8 @@ pub(super) struct SettingFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StartFile {
+    /// The executable, if a preparation makes it with the recipe's program. May be a template.
+    pub program: Option<String>,
     /// Arguments, one per item. `{{ listen }}` alone stands for the arguments of `listen`. An argument that renders to
     /// nothing is left out.
     pub arguments: Vec<String>,

@@ -256,6 +256,8 @@ pub struct Recipe {
     pub prepare: Vec<Vec<Template>>,
     /// The longest that each of these commands may take.
     pub prepare_timeout: Duration,
+    /// The executable that a preparation makes, in the place of `program`.
+    pub made: Option<Template>,
     /// Arguments of the server in the foreground. `{{ listen }}` alone stands for the arguments of `listen`. An
     /// argument that renders to nothing is left out.
     pub arguments: Vec<Template>,
@@ -293,6 +295,8 @@ pub struct Connect {
     /// With `{{ name }}` for the name of an abstract socket (default: `unix:@{{ name }}`).
     #[serde(rename = "abstract")]
     pub abstract_: Option<String>,
+    /// With `{{ address }}`, host and port [default: {{ address }}].
+    pub tcp: Option<String>,
 }
 
 /// A value that an experiment may set.

@@ -141,7 +141,9 @@ impl Renderer<'_> {
         let context = Value::from(context);
         let at = |part: &str| format!("{name}: {part} of recipe {}", recipe.name);
         let list = |part: &str, items: &[Template]| self.list(&at(part), items, &context);
-        let mut command = vec![binding.program.display().to_string()];
+        let made =
+            recipe.made.as_ref().map(|made| template::render(&at("start.program"), made, &context)).transpose()?;
+        let mut command = vec![made.unwrap_or_else(|| binding.program.display().to_string())];
         command.extend(self.arguments(name, recipe, binding, &context)?);
         Ok(RenderedService {
             name: name.to_owned(),
@@ -494,7 +496,7 @@ pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String
     Ok(match address {
         Address::Unix(path) => own(&reader.unix, "path", path.display().to_string().into())?,
         Address::Abstract(name) => own(&reader.abstract_, "name", name.as_str().into())?,
-        Address::Tcp(address) => address.to_string(),
+        Address::Tcp(at) => own(&reader.tcp, "address", at.to_string().into())?,
     })
 }
 

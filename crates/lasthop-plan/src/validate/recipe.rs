@@ -45,12 +45,14 @@ impl Checker<'_> {
         }
         // A recipe serves many experiments, so it can use its settings but not their factors.
         let scope = Scope::default().add(file.settings.keys()).add_own();
+        self.template_tree("/start/program", &scope);
         self.templates("/start/arguments", &file.start.arguments, &scope);
         self.template_tree("/start/environment", &scope);
         self.template_tree("/start/prepare", &scope);
         self.template_tree("/listen", &scope);
         self.template_tree("/connect/unix", &Scope::default().add(["path"]));
         self.template_tree("/connect/abstract", &Scope::default().add(["name"]));
+        self.template_tree("/connect/tcp", &Scope::default().add(["address"]));
         self.template_tree("/ready/path", &scope);
         self.template_tree("/ready/command", &scope);
         self.template_tree("/export/files", &scope);
@@ -96,6 +98,7 @@ impl Checker<'_> {
             settings: file.settings.iter().map(|(name, file)| (name.clone(), setting(file))).collect(),
             prepare: file.start.prepare.clone(),
             prepare_timeout: self.duration("/start/prepare_timeout", file.start.prepare_timeout.as_ref(), "120s"),
+            made: file.start.program.clone(),
             arguments: file.start.arguments.clone(),
             environment: file.start.environment.clone(),
             gives_up_root: match file.start.run_as {
