@@ -37,6 +37,7 @@ mod run_memcached;
 mod run_nginx_gunicorn;
 mod run_nginx_starlette;
 mod run_nginx_thin;
+mod run_pgbouncer;
 mod run_pgpool;
 mod run_php_fpm;
 mod run_postgres;
