@@ -30,6 +30,7 @@ mod page;
 mod repro;
 mod resume;
 mod run_at_a_rate;
+mod run_behind_a_proxy;
 mod run_cockroachdb;
 mod run_file_transfer;
 mod run_haproxy;
