@@ -31,6 +31,11 @@ fn every_case_is_what_it_is_called(name: &str, selected: &[&str], expected: usiz
 }
 
 #[test]
+fn node() {
+    every_case_is_what_it_is_called("nginx-node", &["--only", "connections=1"], 4);
+}
+
+#[test]
 fn uwsgi_in_both_of_its_protocols() {
     every_case_is_what_it_is_called("nginx-uwsgi", &["--only", "connections=1"], 4);
 }
