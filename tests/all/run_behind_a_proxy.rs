@@ -36,6 +36,11 @@ fn node() {
 }
 
 #[test]
+fn puma() {
+    every_case_is_what_it_is_called("nginx-puma", &["--only", "connections=1"], 4);
+}
+
+#[test]
 fn uwsgi_in_both_of_its_protocols() {
     every_case_is_what_it_is_called("nginx-uwsgi", &["--only", "connections=1"], 4);
 }
