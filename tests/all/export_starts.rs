@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use common::{Lasthop, skip};
+use common::{Lasthop, go_cache, go_is_warm, have, skip};
 use lasthop_plan::{catalog::Catalog, model::Experiment};
 
 /// Whose rights the servers have, besides that to read what `lasthop setup` installed for root.
@@ -152,7 +152,7 @@ fn answers(experiment: &Experiment, out: &Path, record: &Path) -> Result<(), Str
     let path = format!("{}:{}", programs(record).join(":"), std::env::var("PATH").unwrap());
     let mut command = Command::new("unshare");
     command.args(["--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script]);
-    let output = command.env("PATH", path).output().unwrap();
+    let output = command.env("PATH", path).env("GOCACHE", go_cache()).output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(()) } else { Err(format!("{said}\n{script}")) }
 }
@@ -185,6 +185,9 @@ fn what_is_exported_starts_and_answers() {
     if unsafe { libc::geteuid() } != 0 {
         skip("only root can make the namespaces in which an export is started");
         return;
+    }
+    if have("go") {
+        go_is_warm();
     }
     let lasthop = Lasthop::new();
     lasthop.run(["new", "my-stack"]).ok();

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lasthop, have_setup};
+use common::{Lasthop, go_is_warm, have, have_setup};
 
 /// Every case answers, its link is proven to be what the case is called, and both of its ends have worked.
 fn every_case_is_what_it_is_called(name: &str, selected: &[&str], expected: usize) {
@@ -33,6 +33,14 @@ fn every_case_is_what_it_is_called(name: &str, selected: &[&str], expected: usiz
 #[test]
 fn node() {
     every_case_is_what_it_is_called("nginx-node", &["--only", "connections=1"], 4);
+}
+
+#[test]
+fn go() {
+    if have("go") {
+        go_is_warm();
+        every_case_is_what_it_is_called("nginx-go", &["--only", "connections=1"], 4);
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ const fn in_containers(experiment: &'static str, arguments: &'static [&'static s
 }
 
 /// Every built-in experiment but [`NOT_HERE`].
-pub const SUBJECTS: [Subject; 19] = [
+pub const SUBJECTS: [Subject; 20] = [
     subject("sockets", &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"]),
     subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
     subject("nginx-gunicorn", &["--only", "connections=1", "--no-headroom"]),
@@ -53,6 +53,7 @@ pub const SUBJECTS: [Subject; 19] = [
     subject("pgbouncer", &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"]),
     subject("nginx-uwsgi", &["--only", "connections=1", "--no-headroom"]),
     subject("nginx-node", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
+    subject("nginx-go", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
     subject("nginx-puma", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
     in_containers("redis-published-port", &["--set", "connections=1", "--only", "path=published-port,shared-volume"]),
     in_containers("nginx-gunicorn-containers", &["--set", "connections=1", "--only", "path=bridge,no-container-unix"]),
