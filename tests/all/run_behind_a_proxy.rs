@@ -44,6 +44,11 @@ fn go() {
 }
 
 #[test]
+fn each_front_with_and_without_kept_connections() {
+    every_case_is_what_it_is_called("fronts", &["--set", "reuse=per-request,keep-alive"], 20);
+}
+
+#[test]
 fn puma() {
     every_case_is_what_it_is_called("nginx-puma", &["--only", "connections=1"], 4);
 }

@@ -38,7 +38,7 @@ const fn in_containers(experiment: &'static str, arguments: &'static [&'static s
 }
 
 /// Every built-in experiment but [`NOT_HERE`].
-pub const SUBJECTS: [Subject; 20] = [
+pub const SUBJECTS: [Subject; 21] = [
     subject("sockets", &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"]),
     subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
     subject("nginx-gunicorn", &["--only", "connections=1", "--no-headroom"]),
@@ -55,6 +55,7 @@ pub const SUBJECTS: [Subject; 20] = [
     subject("nginx-node", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
     subject("nginx-go", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
     subject("nginx-puma", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
+    subject("fronts", &["--no-headroom"]),
     in_containers("redis-published-port", &["--set", "connections=1", "--only", "path=published-port,shared-volume"]),
     in_containers("nginx-gunicorn-containers", &["--set", "connections=1", "--only", "path=bridge,no-container-unix"]),
     in_containers("containers", &["--only", "path=host-network,shared-volume", "--no-headroom"]),
