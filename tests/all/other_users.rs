@@ -227,7 +227,7 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
 }
 
 /// Recipe, experiment with its choices, and names of processes; the first program of a test must be here.
-const SERVERS: [(&str, &str, &[&str], &[&str]); 11] = [
+const SERVERS: [(&str, &str, &[&str], &[&str]); 19] = [
     ("redis", "redis-server", &["redis", "--only=command=GET", "--only=pipeline=1"], &["redis-server"]),
     ("memcached", "memcached", &["memcached", "--only=command=get", "--only=pipeline=1"], &["memcached"]),
     ("postgres", "postgres", &["postgres", "--only=work=query"], &["postgres"]),
@@ -236,6 +236,19 @@ const SERVERS: [(&str, &str, &[&str], &[&str]); 11] = [
     ("php-fpm", "nginx", &["php-fpm", "--only=connections=1"], &["nginx", "php-fpm8.2"]),
     ("nginx", "nginx", &["file-transfer"], &["nginx", "gunicorn"]),
     ("thin", "thin", &["nginx-thin"], &["nginx", "thin"]),
+    ("uwsgi", "uwsgi", &["nginx-uwsgi", "--only=connections=1"], &["nginx", "uwsgi"]),
+    ("puma", "puma", &["nginx-puma", "--only=connections=1"], &["nginx", "puma"]),
+    ("go-http", "go", &["nginx-go", "--only=connections=1"], &["nginx", "server"]),
+    ("node", "node", &["nginx-node", "--only=connections=1"], &["nginx", "node"]),
+    ("apache", "apache2", &["fronts", "--only=front=apache"], &["apache2", "node"]),
+    ("caddy", "caddy", &["fronts", "--only=front=caddy"], &["caddy", "node"]),
+    ("varnish", "varnishd", &["fronts", "--only=front=varnish"], &["varnishd", "cache-main", "node"]),
+    (
+        "pgbouncer",
+        "pgbouncer",
+        &["pgbouncer", "--only=work=query", "--only=transport=unix"],
+        &["postgres", "pgbouncer"],
+    ),
     (
         "haproxy",
         "haproxy",
