@@ -74,6 +74,7 @@ fn a_missing_program_says_how_to_install_it() {
         .filter(|line| !line.starts_with("folders"))
         .fold(String::new(), |text, line| text + line + "\n");
     fs::write(recipe.join("recipe.toml"), text).unwrap();
+    fs::write(recipe.join("nginx.conf.j2"), include_str!("../../services/nginx/nginx.conf.j2")).unwrap();
     let stack = lasthop.home().join("stack");
     fs::create_dir_all(stack.join("services")).unwrap();
     for name in ["experiment.toml", "nginx.conf.j2"] {

@@ -93,11 +93,13 @@ fn start(out: &Path, record: &Path, name: &str) -> String {
 /// How a client reaches the application, as the export says.
 fn client(experiment: &Experiment, out: &Path) -> String {
     let load = format!("{} load --duration 100ms", env!("CARGO_BIN_EXE_lasthop"));
-    let Ok(name) = fs::read_to_string(out.join(format!("{}.dsn", experiment.load.target))) else {
-        return format!(
-            "{load} http://127.0.0.1/{}",
-            if experiment.name == "file-transfer" { "file/1024" } else { "" }
-        );
+    let target = &experiment.load.target;
+    let Ok(name) = fs::read_to_string(out.join(format!("{target}.dsn"))) else {
+        // A proxy that is exported as a whole has the first port that the application has left.
+        let tcp = fs::read_to_string(out.join("README.md")).unwrap().contains("share the loopback interface");
+        let port = if out.join(target).join("command.sh").exists() { 8000 + u16::from(tcp) } else { 80 };
+        let path = if experiment.name == "file-transfer" { "file/1024" } else { "" };
+        return format!("{load} http://127.0.0.1:{port}/{path}");
     };
     let name = name.trim();
     let password = |file: &str, before: &str| {
@@ -179,11 +181,28 @@ fn starts(lasthop: &Lasthop, name: &str, experiment: &Experiment) {
     }
 }
 
+fn can_be_started() -> bool {
+    rustix::process::geteuid().is_root() || skip("only root can make the namespaces in which an export is started")
+}
+
+#[test]
+fn each_proxy_that_is_exported_starts_and_answers() {
+    if !can_be_started() {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let mut experiment = Catalog::new(None).load("fronts").unwrap();
+    for level in experiment.factors["front"].levels.clone() {
+        experiment.name = format!("fronts-{level}");
+        experiment.factors["front"].default = vec![level];
+        starts(&lasthop, "fronts", &experiment);
+    }
+    lasthop.assert_nothing_left();
+}
+
 #[test]
 fn what_is_exported_starts_and_answers() {
-    // SAFETY: the call has no conditions.
-    if unsafe { libc::geteuid() } != 0 {
-        skip("only root can make the namespaces in which an export is started");
+    if !can_be_started() {
         return;
     }
     if have("go") {
@@ -194,7 +213,7 @@ fn what_is_exported_starts_and_answers() {
     let folder = lasthop.home().join("my-stack");
     let catalog = Catalog::new(None);
     let own = folder.to_str().unwrap().to_owned();
-    for name in std::iter::once(own).chain(catalog.names()) {
+    for name in std::iter::once(own).chain(catalog.names()).filter(|name| name != "fronts") {
         let experiment = catalog.load(&name).unwrap();
         if experiment.services.values().all(|service| service.container.is_none()) {
             starts(&lasthop, &name, &experiment);
