@@ -81,6 +81,19 @@ impl Estimate {
         Self { standard_error: self.standard_error.hypot(standard_error), ..*self }
     }
 
+    /// This minus another that is independent of it. The degrees of freedom are those of B. L. Welch (*Biometrika* 34,
+    /// 1947), at least those of the one that has fewer.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        let standard_error = self.standard_error.hypot(other.standard_error);
+        let share = |one: &Self| (one.standard_error / standard_error).powi(4) / one.freedom;
+        let freedom = match standard_error > 0.0 {
+            true => 1.0 / (share(self) + share(other)),
+            false => self.freedom.min(other.freedom),
+        };
+        Self { value: self.value - other.value, standard_error, freedom }
+    }
+
     /// Two-sided probability of a value at least this far from 0 if the truth is 0. A standard error of 0 gives 0, or 1
     /// when the value is 0 too.
     #[must_use]
@@ -111,6 +124,17 @@ mod tests {
         assert!((at_the_edge.p_value() - 0.05).abs() < 1e-12);
         assert_eq!(Estimate { value: 0.0, standard_error: 0.0, freedom: 3.0 }.p_value(), 1.0);
         assert_eq!(Estimate { value: 0.1, standard_error: 0.0, freedom: 3.0 }.p_value(), 0.0);
+    }
+
+    #[test]
+    fn a_difference_has_the_scatter_of_both() {
+        let alike = SOME.minus(&Estimate { value: 0.3, ..SOME });
+        assert!((alike.value + 0.2).abs() < 1e-12 && (alike.freedom - 6.0).abs() < 1e-9, "{alike:?}");
+        assert!((alike.standard_error - 0.05 * 2.0_f64.sqrt()).abs() < 1e-12);
+        let precise = Estimate { standard_error: 1e-9, freedom: 50.0, ..SOME };
+        assert!((SOME.minus(&precise).freedom - 3.0).abs() < 1e-6, "the one that scatters decides");
+        let exact = Estimate { standard_error: 0.0, ..SOME };
+        assert_eq!(exact.minus(&exact).interval(0.95), Interval { estimate: 0.0, low: 0.0, high: 0.0 });
     }
 
     #[test]

@@ -81,6 +81,23 @@ fn means_are_covered_when_the_last_round_was_cut_short() {
     }
 }
 
+/// Two runs of different lengths, on days that scatter differently.
+#[test]
+fn differences_of_independent_runs_are_covered() {
+    for (old, new, wider) in [(4, 4, 1.0), (4, 12, 1.0), (12, 4, 3.0), (10, 10, 5.0)] {
+        let percent = coverage(0.0, |draws, how| {
+            let mut run = |rounds: usize, scale: f64| {
+                let scaled = |values: Vec<f64>| values.into_iter().map(|value| scale * value).collect();
+                let rounds = (0..rounds).map(|_| scaled(round(draws, 6, 0.5))).collect();
+                mean::mean(&Grouped::new(rounds).unwrap(), how).unwrap()
+            };
+            let before = run(old, 1.0);
+            run(new, wider).minus(&before).interval(0.95)
+        });
+        within(&format!("{old} rounds against {new}, {wider} times as wide"), percent, 93.0, 97.5);
+    }
+}
+
 #[test]
 fn one_round_covers_when_rounds_do_not_differ() {
     let percent = coverage(0.0, |draws, how| {
