@@ -16,7 +16,7 @@ use lasthop_stats::{
 
 use super::{
     run_delay,
-    summary::{CaseSummary, CpuPerRequest, Measured, Metrics, OpenLoop, ProofSummary, Throttled},
+    summary::{CaseSummary, CpuPerRequest, Measured, Metric, Metrics, OpenLoop, ProofSummary, Throttled},
     trials::{self, Latencies, Trials, grouped},
 };
 
@@ -164,6 +164,35 @@ pub fn offered(trials: &Trials, case: &str) -> Option<Offered> {
 pub fn merged(trials: &Trials, case: &str, pick: impl Fn(&TrialResult) -> Option<&Histogram>) -> Option<Histogram> {
     let all: Histogram = trials.of(case).filter_map(|trial| pick(&trial.result)).collect();
     Some(all).filter(|all| !all.is_empty())
+}
+
+/// A figure that runs are compared by, and its logarithm.
+pub struct Known {
+    pub metric: Metric,
+    pub measured: Measured,
+    pub log: Estimate,
+}
+
+/// What is known of a case with an interval. The throughput of an open loop was asked for.
+pub fn known(trials: &Trials, plan: &CasePlan) -> Vec<Known> {
+    let case = plan.case.as_str();
+    let rates = || grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))));
+    let costs = || grouped(trials.of(case).map(|trial| (trial.round, trials::cpu(trial))));
+    let quotient =
+        |blocks: Option<Grouped<Totals>>, name| totals::log_quotient(&blocks?, trials.resampling(case, name));
+    let bins = latencies(trials, case);
+    let latency = |share, name| log_latency(trials, case, bins.as_ref()?, share, name);
+    let is_open = plan.load.is_open();
+    let found = [
+        (Metric::Throughput, "1/s", 1.0, if is_open { None } else { quotient(rates(), "throughput") }),
+        (Metric::LatencyP50, "us", 1e-3, latency(0.5, MEDIAN)),
+        (Metric::LatencyP99, "us", 1e-3, latency(0.99, "latency_p99")),
+        (Metric::CpuPerRequest, "us", 1.0, if trials.knows_servers() { quotient(costs(), "cpu") } else { None }),
+    ];
+    let one = |(metric, unit, factor, log): (Metric, &str, f64, Option<Estimate>)| {
+        Some(Known { metric, measured: measured(unit, log, None, trials.confidence(), factor)?, log: log? })
+    };
+    found.into_iter().filter_map(one).collect()
 }
 
 fn throughput(trials: &Trials, case: &str) -> Option<Measured> {

@@ -132,7 +132,7 @@ fn latency(
     Some(log_ratio.with_rounding(BIN_ERROR * std::f64::consts::SQRT_2))
 }
 
-fn better(metric: Metric) -> Better {
+pub fn better(metric: Metric) -> Better {
     match metric {
         Metric::Throughput => Better::More,
         Metric::LatencyP50 | Metric::LatencyP99 | Metric::CpuPerRequest => Better::Less,

@@ -2,13 +2,17 @@
 //!
 //! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
 //! - [`look`]: the ratios so far that verdicts are about, for the progress line and for stopping at a precision.
+//! - [`across`]: several runs: what changed, and what differs between them.
+//! - [`limit`]: whether a result is beyond what the user allows.
 //! - [`checks`]: reasons to doubt the result.
 //! - [`plots`]: what a page draws besides.
 
+pub mod across;
 mod cases;
 pub mod checks;
 mod comparisons;
 mod derived;
+pub mod limit;
 mod materiality;
 pub mod plots;
 mod progress;
@@ -36,10 +40,14 @@ use crate::record::data::RunData;
 #[must_use]
 pub fn summarise(data: &RunData) -> Summary {
     let trials = Trials::new(data);
-    let compared = comparisons::compare_all(&trials);
-    let checks = checks::all(&checks::Evidence { trials: &trials, compared: &compared });
+    summary(&trials, comparisons::compare_all(&trials))
+}
+
+fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
+    let data = trials.data;
+    let checks = checks::all(&checks::Evidence { trials, compared: &compared });
     let mut comparisons: Vec<_> = compared.into_iter().map(|Compared { comparison, .. }| comparison).collect();
-    checks::driver::mark_lower_bounds(&trials, &mut comparisons);
+    checks::driver::mark_lower_bounds(trials, &mut comparisons);
     let header = &data.header;
     Summary {
         schema: SCHEMA.to_owned(),
@@ -65,9 +73,9 @@ pub fn summarise(data: &RunData) -> Summary {
         factors: factors(header),
         labels: labels(header),
         environment: data.environment.clone(),
-        cases: cases::summarise_all(&trials),
+        cases: cases::summarise_all(trials),
         comparisons,
-        derived: derived::derive_all(&trials),
+        derived: derived::derive_all(trials),
         checks,
         failures: trials.data.failures().cloned().collect(),
     }

@@ -51,21 +51,36 @@ pub fn run(truths: &[Truth], rounds: u32, blocks: u32) -> RunData {
     data
 }
 
+/// How far speeds scatter, as shares: by the start of the servers, between trials, and by neighbours in a block.
+#[derive(Clone, Copy)]
+pub struct Noise {
+    pub luck: f64,
+    pub trial: f64,
+    pub neighbours: f64,
+}
+
+const QUIET: Noise = Noise { luck: 0.005, trial: 0.01, neighbours: 0.05 };
+
 /// A run whose driver has no latencies.
 pub fn counting_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64) -> RunData {
+    noisy_run(truths, rounds, blocks, seed, QUIET)
+}
+
+/// The same beside other noise.
+pub fn noisy_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64, scatter: Noise) -> RunData {
     let cases: Vec<CasePlan> = (0..truths.len()).map(|index| plan(truths, index)).collect();
     let mut draws = Draws::new(seed);
     let mut records = Vec::new();
     let mut at_ns = 0;
     for round in 0..rounds {
         records.push(TrialRecord::Round(Box::new(round_record(&cases, round, at_ns))));
-        let luck: Vec<f64> = truths.iter().map(|_| noise(&mut draws, 0.005)).collect();
+        let luck: Vec<f64> = truths.iter().map(|_| noise(&mut draws, scatter.luck)).collect();
         for block in 0..blocks {
-            let neighbours = noise(&mut draws, 0.05);
+            let neighbours = noise(&mut draws, scatter.neighbours);
             let mut order: Vec<usize> = (0..truths.len()).collect();
             draws.shuffle(&mut order);
             for (position, index) in (0..).zip(order) {
-                let speed = luck[index] * neighbours * noise(&mut draws, 0.01);
+                let speed = luck[index] * neighbours * noise(&mut draws, scatter.trial);
                 let trial = MeasuredTrial {
                     round,
                     block,

@@ -149,6 +149,7 @@ fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
     row.put_some("lower_bound", case.and_then(|case| summary.declared(case)).map(|comparison| comparison.lower_bound));
 }
 
-fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
+/// A line of fields.
+pub fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
     fields.map(text::csv).collect::<Vec<_>>().join(",") + "\r\n"
 }

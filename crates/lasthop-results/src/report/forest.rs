@@ -39,24 +39,40 @@ const FURTHEST: f64 = 3.0;
 
 const STYLE: &str = include_str!("forest.css");
 
-/// Ratios of one quantity share an axis.
-struct Panel<'a> {
-    quantity: Quantity,
-    groups: Vec<&'a Group<'a>>,
-    axis: Axis,
+/// A forest plot: what it is of, and its panels.
+pub struct Picture {
+    pub title: String,
+    pub subtitle: String,
+    /// The picture in words.
+    pub description: String,
+    pub margin: f64,
+    pub panels: Vec<Panel>,
 }
 
-/// A case and its ratio.
-struct Row<'a> {
+/// Ratios of one quantity share an axis.
+pub struct Panel {
+    pub title: String,
+    pub parts: Vec<Part>,
+}
+
+/// Rows under a heading, which may be empty.
+pub struct Part {
+    pub heading: String,
+    pub rows: Vec<Row>,
+}
+
+/// A ratio and what it is of.
+pub struct Row {
     label: String,
     bound: &'static str,
-    comparison: &'a Comparison,
+    comparison: Comparison,
 }
 
-impl<'a> Row<'a> {
-    fn of(group: &Group<'a>, Compared { case, comparison, .. }: Compared<'a>) -> Self {
+impl Row {
+    #[must_use]
+    pub fn new(label: String, comparison: &Comparison) -> Self {
         let bound = if comparison.lower_bound { "at least " } else { "" };
-        Self { label: group.label(case), bound, comparison }
+        Self { label, bound, comparison: comparison.clone() }
     }
 
     fn height(&self) -> f64 {
@@ -71,53 +87,66 @@ struct Axis {
     high: f64,
 }
 
-/// The picture as a file of its own.
-#[must_use]
-pub fn file(summary: &Summary) -> Vec<u8> {
-    let (body, below) = drawn(summary);
-    let (height, width) = (below + HEAD, WIDTH - 2 * SIDE);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"forest\" viewBox=\"0 0 {WIDTH} {height}\" \
-         width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-labelledby=\"forest-title forest-desc\">\n\
-         <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
-         <text class=\"setting\" x=\"{SIDE}\" y=\"24\">{}</text>\n\
-         <text class=\"faint\" x=\"{SIDE}\" y=\"43\">{}</text>\n\
-         <svg x=\"{SIDE}\" y=\"{HEAD}\" width=\"{width}\" height=\"{below}\">\n{body}</svg>\n</svg>\n",
-        escape(&title(summary)),
-        escape(&subtitle(summary).to_string())
-    )
-    .into_bytes()
-}
-
-/// The picture within a page, as wide as there is room.
-#[must_use]
-pub fn inline(summary: &Summary) -> String {
-    let (body, height) = drawn(summary);
-    format!(
-        "<svg class=\"forest\" width=\"100%\" height=\"{height}\" role=\"img\" \
-         aria-labelledby=\"forest-title forest-desc\">\n<style>{STYLE}</style>\n{body}</svg>\n"
-    )
-}
-
-/// What is drawn, and its height in pixels.
-fn drawn(summary: &Summary) -> (String, f64) {
-    let groups = groups(summary);
-    let name = format!("{}: ratios with their intervals", summary.experiment);
-    let mut svg = format!(
-        "<title id=\"forest-title\">{}</title>\n<desc id=\"forest-desc\">{}</desc>\n",
-        escape(&name),
-        escape(&described(summary, &groups))
-    );
-    let mut down = 0.0;
-    for panel in panels(summary, &groups) {
-        down = panel.draw(&mut svg, down, summary.settings.margin);
+impl Picture {
+    /// The ratios of a run.
+    #[must_use]
+    pub fn of(summary: &Summary) -> Self {
+        let groups = groups(summary);
+        Self {
+            title: title(summary),
+            subtitle: subtitle(summary).to_string(),
+            description: described(summary, &groups),
+            margin: summary.settings.margin,
+            panels: panels(&groups),
+        }
     }
-    let legend = match down > 0.0 {
-        true => format!("shaded: within {}; the arrow shows what is better", margin(summary.settings.margin)),
-        false => "Nothing was compared.".to_owned(),
-    };
-    let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 10.0, escape(&legend));
-    (svg, down + LEGEND)
+
+    /// As a file of its own.
+    #[must_use]
+    pub fn file(&self) -> Vec<u8> {
+        let (body, below) = self.drawn();
+        let (height, width) = (below + HEAD, WIDTH - 2 * SIDE);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"forest\" viewBox=\"0 0 {WIDTH} {height}\" \
+             width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-labelledby=\"forest-title forest-desc\">\n\
+             <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
+             <text class=\"setting\" x=\"{SIDE}\" y=\"24\">{}</text>\n\
+             <text class=\"faint\" x=\"{SIDE}\" y=\"43\">{}</text>\n\
+             <svg x=\"{SIDE}\" y=\"{HEAD}\" width=\"{width}\" height=\"{below}\">\n{body}</svg>\n</svg>\n",
+            escape(&self.title),
+            escape(&self.subtitle)
+        )
+        .into_bytes()
+    }
+
+    /// Within a page, as wide as there is room.
+    #[must_use]
+    pub fn inline(&self) -> String {
+        let (body, height) = self.drawn();
+        format!(
+            "<svg class=\"forest\" width=\"100%\" height=\"{height}\" role=\"img\" \
+             aria-labelledby=\"forest-title forest-desc\">\n<style>{STYLE}</style>\n{body}</svg>\n"
+        )
+    }
+
+    /// What is drawn, and its height in pixels.
+    fn drawn(&self) -> (String, f64) {
+        let mut svg = format!(
+            "<title id=\"forest-title\">{}: ratios with their intervals</title>\n<desc id=\"forest-desc\">{}</desc>\n",
+            escape(&self.title),
+            escape(&self.description)
+        );
+        let mut down = 0.0;
+        for panel in &self.panels {
+            down = panel.draw(&mut svg, down, self.margin);
+        }
+        let legend = match down > 0.0 {
+            true => format!("shaded: within {}; the arrow shows what is better", margin(self.margin)),
+            false => "Nothing was compared.".to_owned(),
+        };
+        let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 10.0, escape(&legend));
+        (svg, down + LEGEND)
+    }
 }
 
 /// The picture in words.
@@ -133,27 +162,39 @@ fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
     answer.into_iter().chain(rows).collect::<Vec<_>>().join(" ")
 }
 
-fn panels<'a>(summary: &Summary, all: &'a [Group<'a>]) -> Vec<Panel<'a>> {
+fn panels(all: &[Group<'_>]) -> Vec<Panel> {
     let of = |wanted| {
-        let groups: Vec<&Group<'_>> =
-            all.iter().filter(|group| quantity(group) == wanted && group.compared().next().is_some()).collect();
-        let axis = Axis::of(&groups, summary.settings.margin)?;
-        Some(Panel { quantity: wanted, groups, axis })
+        let with_rows = |group: &&Group<'_>| quantity(group) == wanted && group.compared().next().is_some();
+        let groups: Vec<&Group<'_>> = all.iter().filter(with_rows).collect();
+        let head = groups.first()?.head();
+        let part = |group: &&Group<'_>| {
+            let row = |compared: Compared<'_>| Row::new(group.label(compared.case), compared.comparison);
+            Part { heading: group.setting.clone(), rows: group.compared().map(row).collect() }
+        };
+        let reference = compared_name(groups[0].summary(), head);
+        let title = directed(wanted, &format!("relative to {reference}"));
+        Some(Panel { title, parts: groups.iter().map(part).collect() })
     };
     [Quantity::Requests, Quantity::Bytes, Quantity::ResponseTime].into_iter().filter_map(of).collect()
 }
 
+/// What an axis shows, with an arrow to what is better.
+#[must_use]
+pub fn directed(quantity: Quantity, relative: &str) -> String {
+    let word = quantity.word();
+    let less = matches!(quantity, Quantity::ResponseTime | Quantity::Cpu);
+    if less { format!("← {word} {relative}") } else { format!("{word} {relative} →") }
+}
+
 impl Axis {
-    /// `None` if there is nothing to show.
-    fn of(groups: &[&Group<'_>], margin: f64) -> Option<Self> {
-        let all = || groups.iter().flat_map(|group| group.compared()).map(|compared| compared.comparison);
+    fn of(rows: &[&Row], margin: f64) -> Self {
+        let all = || rows.iter().map(|row| &row.comparison);
         let least = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 - margin, f64::min);
         let most = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 + margin, f64::max);
-        all().next()?;
         let low = least(|one| one.low).max(least(|one| one.ratio) / FURTHEST);
         let high = most(|one| one.high).min(most(|one| one.ratio) * FURTHEST);
         let room = (high / low).powf(0.06);
-        Some(Self { low: low / room, high: high * room })
+        Self { low: low / room, high: high * room }
     }
 
     /// In per cent of the width; beyond an end, that end.
@@ -178,46 +219,35 @@ impl Axis {
     }
 }
 
-impl Panel<'_> {
+impl Panel {
     /// Draws from `down` on, and returns where it ends.
     fn draw(&self, svg: &mut String, down: f64, margin_share: f64) -> f64 {
-        let rows = self.groups.iter().flat_map(|group| group.compared().map(|compared| Row::of(group, compared)));
-        let headings = self.groups.iter().filter(|group| !group.setting.is_empty()).count();
+        let rows: Vec<&Row> = self.parts.iter().flat_map(|part| &part.rows).collect();
+        let headings = self.parts.iter().filter(|part| !part.heading.is_empty()).count();
         let top = down + TITLE;
-        let bottom = top + rows.map(|row| row.height()).sum::<f64>() + HEADING * headings as f64;
-        let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 18.0, escape(&self.title()));
-        self.draw_axis(svg, top, bottom, margin_share);
+        let bottom = top + rows.iter().map(|row| row.height()).sum::<f64>() + HEADING * headings as f64;
+        let axis = Axis::of(&rows, margin_share);
+        let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 18.0, escape(&self.title));
+        axis.draw(svg, top, bottom, margin_share);
         let mut down = top;
-        for group in &self.groups {
-            if !group.setting.is_empty() {
-                let _ = writeln!(
-                    svg,
-                    "<text class=\"setting\" x=\"0\" y=\"{}\">{}</text>",
-                    down + 20.0,
-                    escape(&group.setting)
-                );
+        for Part { heading, rows } in &self.parts {
+            if !heading.is_empty() {
+                let _ =
+                    writeln!(svg, "<text class=\"setting\" x=\"0\" y=\"{}\">{}</text>", down + 20.0, escape(heading));
                 down += HEADING;
             }
-            for compared in group.compared() {
-                let row = Row::of(group, compared);
-                self.draw_row(svg, down, &row);
+            for row in rows {
+                axis.draw_row(svg, down, row);
                 down += row.height();
             }
         }
         bottom + AXIS
     }
+}
 
-    fn title(&self) -> String {
-        let head = self.groups[0].head();
-        let reference = compared_name(self.groups[0].summary(), head);
-        match self.quantity {
-            Quantity::ResponseTime => format!("← median response time relative to {reference}"),
-            rate => format!("{} relative to {reference} →", rate.word()),
-        }
-    }
-
-    fn draw_axis(&self, svg: &mut String, top: f64, bottom: f64, margin_share: f64) {
-        let (from, to) = (self.axis.place(1.0 - margin_share), self.axis.place(1.0 + margin_share));
+impl Axis {
+    fn draw(&self, svg: &mut String, top: f64, bottom: f64, margin_share: f64) {
+        let (from, to) = (self.place(1.0 - margin_share), self.place(1.0 + margin_share));
         let height = bottom - top;
         let _ = writeln!(
             svg,
@@ -226,7 +256,7 @@ impl Panel<'_> {
             to - from,
             escape(&margin(margin_share))
         );
-        for tick in self.axis.ticks() {
+        for tick in self.ticks() {
             let class = if (tick - 1.0).abs() < 1e-9 { "one" } else { "grid" };
             let _ = writeln!(
                 svg,
@@ -234,12 +264,12 @@ impl Panel<'_> {
                  <text class=\"tick\" x=\"{x:.2}%\" y=\"{}\">{}</text>",
                 bottom + 16.0,
                 tick_text(tick),
-                x = self.axis.place(tick),
+                x = self.place(tick),
             );
         }
     }
 
-    fn draw_row(&self, svg: &mut String, down: f64, row: &Row<'_>) {
+    fn draw_row(&self, svg: &mut String, down: f64, row: &Row) {
         let Row { label, bound, comparison } = row;
         let base = down + 18.0;
         let last = base + row.height() - ROW;
@@ -257,12 +287,12 @@ impl Panel<'_> {
     }
 
     fn draw_interval(&self, svg: &mut String, middle: f64, comparison: &Comparison) {
-        let [low, at, high] = [comparison.low, comparison.ratio, comparison.high].map(|ratio| self.axis.place(ratio));
+        let [low, at, high] = [comparison.low, comparison.ratio, comparison.high].map(|ratio| self.place(ratio));
         let _ = write!(
             svg,
             "<line class=\"interval\" x1=\"{low:.2}%\" x2=\"{high:.2}%\" y1=\"{middle}\" y2=\"{middle}\"/>"
         );
-        let cut = [(comparison.low < self.axis.low, low, "‹"), (comparison.high > self.axis.high, high, "›")];
+        let cut = [(comparison.low < self.low, low, "‹"), (comparison.high > self.high, high, "›")];
         for (is_cut, end, arrow) in cut {
             let _ = match is_cut {
                 true => write!(svg, "<text class=\"cut\" x=\"{end:.2}%\" y=\"{}\">{arrow}</text>", middle + 6.0),
@@ -305,7 +335,7 @@ mod tests {
     use crate::report::fixtures;
 
     fn shown(summary: &Summary) -> String {
-        String::from_utf8(file(summary)).unwrap()
+        String::from_utf8(Picture::of(summary).file()).unwrap()
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! `content`, its sentences by [`wording`], its numbers by [`units`]. Reports for machines (`json`, `csv`) write the
 //! summary itself. Nothing here measures, reads or prints.
 
+pub mod across;
 mod content;
 mod csv;
 pub mod document;
@@ -38,6 +39,7 @@ use crate::analyse::summary::Summary;
 pub enum Format {
     /// Text for a terminal.
     #[default]
+    #[value(alias = "text")]
     Terminal,
     /// The whole result, for programs (schema lasthop/1).
     Json,
@@ -90,6 +92,6 @@ pub fn render(summary: &Summary, format: Format, options: &Options) -> Vec<u8> {
         Format::Csv => csv::render(summary),
         Format::Markdown => markdown::render(summary),
         Format::Html => page::render(summary, &Extras::default()),
-        Format::Svg => forest::file(summary),
+        Format::Svg => forest::Picture::of(summary).file(),
     }
 }

@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use super::{
     content::{Parts, answer, quantity, subtitle, title},
-    csv, forest,
+    csv,
+    document::Text,
+    forest::Picture,
     groups::{Compared, Group, compared_name, groups},
     html::{self, SCRIPT, inline, section},
     wording::{Quantity, word},
@@ -102,7 +104,7 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
     let body = [
         head(summary),
         show(&parts.cut_off),
-        if compared { figure("ratios", "Ratios", &forest::inline(summary)) } else { String::new() },
+        if compared { figure("ratios", "Ratios", &Picture::of(summary).inline()) } else { String::new() },
         show(&parts.verdicts),
         show(&parts.figures),
         if drawn { plots() } else { String::new() },
@@ -124,17 +126,25 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
 }
 
 fn head(summary: &Summary) -> String {
-    let lines: String = answer(summary).iter().map(|line| format!("<p>{}</p>\n", inline(line))).collect();
+    header(&summary.question, &title(summary), &answer(summary), &subtitle(summary))
+}
+
+/// The head of a page: the question, and its answer.
+#[must_use]
+pub fn header(question: &str, title: &str, answer: &[Text], subtitle: &Text) -> String {
+    let lines: String = answer.iter().map(|line| format!("<p>{}</p>\n", inline(line))).collect();
     format!(
         "<header>\n<p class=\"question\">{}</p>\n<h1>{}</h1>\n<div class=\"answer\">\n{lines}</div>\n\
          <p class=\"sub\">{}</p>\n</header>\n",
-        escape(&summary.question),
-        escape(&title(summary)),
-        inline(&subtitle(summary))
+        escape(question),
+        escape(title),
+        inline(subtitle)
     )
 }
 
-fn figure(id: &str, title: &str, content: &str) -> String {
+/// A section with a picture.
+#[must_use]
+pub fn figure(id: &str, title: &str, content: &str) -> String {
     format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{content}</section>\n")
 }
 

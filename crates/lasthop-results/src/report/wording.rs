@@ -199,6 +199,7 @@ pub fn interval(comparison: &Comparison) -> String {
     format!("{} to {}", percent((near - 1.0).abs(), places), percent((far - 1.0).abs(), places))
 }
 
+/// `−18 % to +2 %`
 fn signed_interval(comparison: &Comparison) -> String {
     let places = percent_places(comparison);
     format!("{} to {}", signed_percent(comparison.low - 1.0, places), signed_percent(comparison.high - 1.0, places))
@@ -454,10 +455,23 @@ pub fn percent(share: f64, places: usize) -> String {
     format!("{}{NBSP}%", grouped(share * 100.0, places))
 }
 
+/// `−13 %`
 fn signed_percent(share: f64, places: usize) -> String {
     let text = percent(share, places);
     let is_zero = !text.bytes().any(|byte| byte.is_ascii_digit() && byte != b'0');
     if share > 0.0 && !is_zero { format!("+{text}") } else { text }
+}
+
+/// A change with its interval: `−13 % (95 % interval −18 % to −8 %)`, or as a ratio if it is large.
+#[must_use]
+pub fn change(comparison: &Comparison, confidence: f64) -> String {
+    let confidence = percent(confidence, 0);
+    if is_large(comparison.ratio) {
+        let ratio = times(comparison.ratio, ratio_places(comparison));
+        return format!("{ratio}{NBSP}times, {confidence} interval {}", interval(comparison));
+    }
+    let share = signed_percent(comparison.ratio - 1.0, percent_places(comparison));
+    format!("{share}, {confidence} interval {}", signed_interval(comparison))
 }
 
 /// A margin or precision in percent, with as many places as it was given.

@@ -84,7 +84,8 @@ fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
 }
 
 /// A name as it stands in a sentence: things, such as sockets and ports, have an article, protocols and levels have none.
-fn the(name: &str) -> String {
+#[must_use]
+pub fn the(name: &str) -> String {
     const THINGS: [&str; 5] = ["socket", "port", "address", "network", "namespace"];
     let is_thing = name.split(' ').any(|word| THINGS.contains(&word)) && !name.contains(" over ");
     if is_thing { format!("the {name}") } else { name.to_owned() }

@@ -14,8 +14,9 @@ mod trust;
 mod verdicts;
 mod why;
 
-pub use answer::{answer, ends};
+pub use answer::{answer, ends, the};
 use lasthop_load::spec::Arrivals;
+pub use parts::{case_title, section, under_settings};
 pub use verdicts::{headline, quantity};
 
 use super::{

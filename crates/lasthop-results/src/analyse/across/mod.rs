@@ -1,0 +1,163 @@
+//! Several runs of the same experiment: two of them as before and after ([`diff`]), any number beside each other
+//! ([`beside`]), and what the records say of how they differ ([`facts`]).
+//!
+//! Runs are independent, so the logarithm of a change is the difference of two estimates, with the scatter of both. A
+//! ratio is taken within blocks, so the machine's day cancels out of it and out of its change. It does not cancel out of
+//! absolute figures: how those change has an interval, and no verdict.
+
+pub mod beside;
+pub mod diff;
+pub mod facts;
+#[cfg(test)]
+mod tests;
+
+use lasthop_model::record::Stopped;
+use lasthop_stats::{Estimate, Interval, verdict};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    cases::{self, Known},
+    comparisons::{self, better},
+    summary::{Comparison, Metric, Severity, Summary, Verdict},
+    trials::Trials,
+};
+use crate::record::data::RunData;
+
+/// Runs that cannot be compared.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAlike {
+    #[error("`{}` is a run of {} and `{}` one of {}; compare runs of the same experiment", .0[0], .1[0], .0[1], .1[1])]
+    Experiments([String; 2], [String; 2]),
+    #[error("`{0}` is named twice; compare two runs")]
+    Same(String),
+    #[error("`{}` and `{}` have no case in common; the former has {}, the latter {}", .0[0], .0[1], .1[0], .1[1])]
+    NothingShared([String; 2], [String; 2]),
+}
+
+/// One of several runs.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Side {
+    /// Name of the run.
+    pub run: String,
+    /// Version of lasthop that wrote the record.
+    pub lasthop: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// Where it ran; `null` if the run died before its first round was up.
+    pub host: Option<String>,
+    pub kernel: Option<String>,
+    pub seconds: f64,
+    pub rounds: u32,
+    pub blocks: u32,
+    pub stopped: Stopped,
+    /// Ids of its checks that found a doubt, or worse.
+    pub doubts: Vec<String>,
+}
+
+impl Side {
+    fn of(summary: &Summary) -> Self {
+        let environment = summary.environment.as_ref();
+        let grave = summary.checks.iter().filter(|check| check.severity > Severity::Note);
+        let mut doubts: Vec<String> = grave.map(|check| check.id.clone()).collect();
+        doubts.sort();
+        doubts.dedup();
+        Self {
+            run: summary.run.clone(),
+            lasthop: summary.lasthop.clone(),
+            started: summary.started.clone(),
+            host: environment.map(|environment| environment.host.clone()),
+            kernel: environment.map(|environment| environment.kernel.clone()),
+            seconds: summary.seconds,
+            rounds: summary.rounds,
+            blocks: summary.blocks,
+            stopped: summary.stopped,
+            doubts,
+        }
+    }
+}
+
+/// A ratio with its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Ratio {
+    pub ratio: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl From<&Comparison> for Ratio {
+    fn from(&Comparison { ratio, low, high, .. }: &Comparison) -> Self {
+        Self { ratio, low, high }
+    }
+}
+
+impl From<Interval> for Ratio {
+    fn from(Interval { estimate: ratio, low, high }: Interval) -> Self {
+        Self { ratio, low, high }
+    }
+}
+
+/// A run with the logarithms behind its figures.
+pub struct Analysed {
+    pub summary: Summary,
+    /// Logarithms of the comparisons of the summary, in their order.
+    logs: Vec<Estimate>,
+    /// Of each case of the summary.
+    cases: Vec<Vec<Known>>,
+    confidence: f64,
+}
+
+impl Analysed {
+    /// Of a whole record.
+    #[must_use]
+    pub fn of(data: &RunData) -> Self {
+        let trials = Trials::new(data);
+        let compared = comparisons::compare_all(&trials);
+        let logs = compared.iter().map(|compared| compared.log_ratio).collect();
+        let cases = trials.cases().iter().map(|plan| cases::known(&trials, plan)).collect();
+        Self { summary: super::summary(&trials, compared), logs, cases, confidence: trials.confidence() }
+    }
+
+    /// The comparison of the same case with the same reference by the same metric, with its logarithm.
+    fn like(&self, other: &Comparison) -> Option<(&Comparison, &Estimate)> {
+        self.summary.comparisons.iter().zip(&self.logs).find(|(one, _)| is_like(one, other))
+    }
+
+    fn case_names(&self) -> impl Iterator<Item = &String> {
+        self.summary.cases.iter().map(|case| &case.case)
+    }
+}
+
+fn is_like(one: &Comparison, other: &Comparison) -> bool {
+    (&one.case, &one.reference, one.metric) == (&other.case, &other.reference, other.metric)
+}
+
+/// Whether a comparison is the one that verdicts are about.
+fn is_declared(summary: &Summary, comparison: &Comparison) -> bool {
+    let case = summary.cases.iter().find(|case| case.case == comparison.case);
+    case.is_some_and(|case| Metric::primary(&case.load) == comparison.metric)
+}
+
+/// From one independent estimate to another: the quotient, the verdict on it, and the probability of so much by chance.
+fn change(metric: Metric, from: &Estimate, to: &Estimate, confidence: f64, margin: f64) -> (Ratio, Verdict, f64) {
+    let log = to.minus(from);
+    let interval = log.exponential(confidence);
+    (interval.into(), verdict::verdict(&interval, margin, better(metric)).into(), log.p_value())
+}
+
+/// Two runs of the same experiment with a case in common.
+fn alike(old: &Analysed, new: &Analysed) -> Result<(), NotAlike> {
+    let [one, other] = [&old.summary, &new.summary];
+    let names = [one.run.clone(), other.run.clone()];
+    if (&one.run, &one.started) == (&other.run, &other.started) {
+        return Err(NotAlike::Same(one.run.clone()));
+    }
+    if one.experiment != other.experiment {
+        return Err(NotAlike::Experiments(names, [one.experiment.clone(), other.experiment.clone()]));
+    }
+    let listed = |run: &Analysed| run.case_names().map(String::as_str).collect::<Vec<_>>().join(", ");
+    match old.case_names().any(|case| new.case_names().any(|other| case == other)) {
+        true => Ok(()),
+        false => Err(NotAlike::NothingShared(names, [listed(old), listed(new)])),
+    }
+}

@@ -1,0 +1,126 @@
+//! Pairs of runs with a known truth.
+
+use lasthop_load::spec::Transport;
+use lasthop_stats::random::Draws;
+
+use super::{
+    beside::beside,
+    diff::{Diff, RatioChange, diff},
+    *,
+};
+use crate::analyse::testing::{self, Noise, TCP, Truth, UNIX, each_trial, fail, noisy_run};
+
+const TLS: Truth = Truth { transport: Transport::Tls, rate: 15_000.0, service_cpu_us: 30.0 };
+/// As on a shared machine: each start is 2 % off, each trial 5 %, and neighbours take up to a fifth.
+const SHARED: Noise = Noise { luck: 0.02, trial: 0.05, neighbours: 0.1 };
+/// Rounds and blocks of a run of about 30 s.
+const LENGTH: (u32, u32) = (10, 8);
+const PAIRS: u64 = 100;
+
+/// A run of its own day: the machine is faster or slower as a whole, and CPU times scatter, too.
+fn day(truths: &[Truth], seed: u64) -> RunData {
+    let mut draws = Draws::new(seed ^ 0xda);
+    let speed = 0.7 + 0.6 * draws.unit();
+    let today: Vec<Truth> = truths.iter().map(|truth| Truth { rate: truth.rate * speed, ..*truth }).collect();
+    let mut data = noisy_run(&today, LENGTH.0, LENGTH.1, seed, SHARED);
+    for case in data.header.cases.clone() {
+        each_trial(&mut data, &case.case, |trial| {
+            let cost = (1.0 + 0.06 * (draws.unit() - 0.5)) / speed;
+            let driver = &mut trial.result.cost;
+            let services = trial.observations.roles.values_mut().map(|role| &mut role.cpu_ns);
+            for time in services.chain([&mut driver.user_ns, &mut driver.system_ns]) {
+                *time = (*time as f64 * cost) as u64;
+            }
+        });
+    }
+    data.header.run = format!("day-{seed}");
+    data
+}
+
+fn changed(diff: &Diff) -> Vec<&RatioChange> {
+    diff.comparisons.iter().filter(|one| one.changed()).collect()
+}
+
+/// Each pair of the same, and a pair whose second run has a case that is 10 % slower.
+#[test]
+fn ninety_five_of_a_hundred_pairs_are_judged_rightly() {
+    let same = [TCP, UNIX, TLS];
+    let slower = [TCP, Truth { rate: UNIX.rate * 0.9, ..UNIX }, TLS];
+    let (mut silent, mut found) = (0, 0);
+    for seed in (0..PAIRS).map(|pair| 3 * pair) {
+        let old = day(&same, seed);
+        silent += u64::from(changed(&diff(&old, &day(&same, seed + 1)).unwrap()).is_empty());
+        let planted = diff(&old, &day(&slower, seed + 2)).unwrap();
+        let is_it = |one: &&RatioChange| one.case == "unix" && one.verdict == Some(Verdict::Slower);
+        found += u64::from(changed(&planted).iter().any(is_it));
+    }
+    assert!(silent >= 95 && found >= 95, "of {PAIRS} pairs {silent} say no change, and {found} find the one planted");
+}
+
+#[test]
+fn ratios_are_matched_and_changes_are_quotients() {
+    let old = testing::healthy();
+    let mut new = testing::run(&[TCP, Truth { rate: 13_000.0, ..UNIX }], 6, 5);
+    new.header.run = "test-2".to_owned();
+    let diff = diff(&old, &new).unwrap();
+    let rate = diff.comparisons.iter().find(|one| one.declared).unwrap();
+    assert!((rate.change.ratio - rate.new.ratio / rate.old.ratio).abs() < 1e-12);
+    assert!(
+        (rate.change.ratio - 0.5).abs() < 0.02 && rate.verdict == Some(Verdict::Slower) && rate.changed(),
+        "{rate:?}"
+    );
+    // The reference did not change, and a case that halves its rate doubles its median.
+    let change = |case: &str, metric: Metric| {
+        diff.cases.iter().find(|one| one.case == case && one.metric == metric).unwrap().change.ratio
+    };
+    assert!((change("tcp", Metric::Throughput) - 1.0).abs() < 0.05);
+    assert!((change("unix", Metric::LatencyP50) - 2.0).abs() < 0.1);
+    assert_eq!(diff.comparisons.iter().filter(|one| one.is_judged()).count(), 2);
+}
+
+#[test]
+fn what_must_not_be_used_is_not_judged() {
+    let (old, mut new) = (testing::healthy(), testing::healthy());
+    new.header.run = "test-2".to_owned();
+    testing::add_errors(&mut new, "unix", lasthop_load::result::ErrorClass::WrongContent, 50);
+    let diff = diff(&old, &new).unwrap();
+    assert!(diff.comparisons.iter().all(|one| one.verdict.is_none() && !one.is_judged()), "{:?}", diff.comparisons);
+}
+
+#[test]
+fn cases_of_one_run_alone_are_named() {
+    let mut new = testing::run(&[TCP, UNIX, TLS], 6, 5);
+    new.header.run = "test-2".to_owned();
+    fail(&mut new, "unix", |_| true);
+    let diff = diff(&testing::healthy(), &new).unwrap();
+    assert_eq!((&diff.only_old[..], &diff.only_new[..]), (&[][..], &["tls".to_owned()][..]));
+    assert!(diff.comparisons.is_empty());
+}
+
+#[test]
+fn runs_that_are_not_alike_are_refused() {
+    let old = testing::healthy();
+    assert_eq!(diff(&old, &old).unwrap_err(), NotAlike::Same("test-1".to_owned()));
+    let mut new = old.clone();
+    new.header.run = "test-2".to_owned();
+    new.header.experiment.name = "store".to_owned();
+    let error = diff(&old, &new).unwrap_err().to_string();
+    assert_eq!(error, "`test-1` is a run of sockets and `test-2` one of store; compare runs of the same experiment");
+    let mut new = testing::run(&[TLS], 6, 5);
+    new.header.run = "test-2".to_owned();
+    assert!(diff(&old, &new).unwrap_err().to_string().contains("the former has tcp, unix, the latter tls"));
+}
+
+#[test]
+fn runs_beside_each_other_say_whether_they_differ() {
+    let runs: Vec<RunData> = (0..3).map(|seed| day(&[TCP, UNIX], seed)).collect();
+    let alike = beside(&runs).unwrap();
+    let declared = |all: &beside::Beside| all.comparisons.iter().find(|one| one.declared).unwrap().clone();
+    let one = declared(&alike);
+    assert_eq!((one.differs, one.ratios.len()), (Some(false), 3), "{one:?}");
+    assert!(one.spread.unwrap() > 1.0 && one.spread.unwrap() < 1.1, "{one:?}");
+    let mut runs = runs;
+    runs.push(day(&[TCP, Truth { rate: 20_000.0, ..UNIX }], 9));
+    let one = declared(&beside(&runs).unwrap());
+    assert_eq!((one.differs, one.ratios.len()), (Some(true), 4), "{one:?}");
+}

@@ -1,0 +1,248 @@
+//! Limits of the user: `unix slower > 5%`. The interval decides, not the estimate: a result is beyond a limit if all of
+//! its interval is, and undecided if a part of it is.
+
+use std::{fmt, str::FromStr};
+
+use indexmap::IndexMap;
+use lasthop_model::{
+    quantity::{QuantityError, share},
+    record::CasePlan,
+};
+use lasthop_stats::Better;
+
+use super::{
+    across::{Ratio, diff::Diff},
+    comparisons::better,
+    summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
+};
+
+/// The words between cases and share.
+const WORDS: [(&str, Verdict); 2] = [("slower", Verdict::Slower), ("faster", Verdict::Faster)];
+/// Stands for every case.
+const ANY: &str = "any";
+
+/// A limit as typed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    text: String,
+    /// What the name of a case and its levels must have.
+    cases: Vec<String>,
+    word: Verdict,
+    share: f64,
+}
+
+/// The text is not a limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    #[error("write CASES slower > SHARE or CASES faster > SHARE, such as 'unix slower > 5%'")]
+    Form,
+    #[error(transparent)]
+    Share(#[from] QuantityError),
+}
+
+/// No case has what a limit names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{limit}` names no case that is compared; write `{ANY}`, or a case or levels of one: {}", known.join(", "))]
+pub struct NoCase {
+    limit: String,
+    known: Vec<String>,
+}
+
+impl FromStr for Limit {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let (left, right) = text.split_once('>').ok_or(LimitError::Form)?;
+        let (cases, word) = left.trim().rsplit_once(char::is_whitespace).ok_or(LimitError::Form)?;
+        let (_, word) = WORDS.into_iter().find(|(known, _)| *known == word).ok_or(LimitError::Form)?;
+        let share = share(right.trim())?;
+        let cases = cases.trim().split('/').map(str::to_owned).collect();
+        Ok(Self { text: text.trim().to_owned(), cases, word, share })
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// What limits are about: a case that is compared with its reference, or was to be.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub case: String,
+    pub levels: IndexMap<String, String>,
+    /// What is judged; `None` if there is no ratio that may be used.
+    pub judged: Option<(Metric, Ratio)>,
+}
+
+/// How a subject stands to a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// All of the interval is beyond it.
+    Beyond,
+    /// A part of the interval is beyond it, or there is none.
+    Undecided,
+    /// Nothing of the interval is.
+    Within,
+}
+
+/// A limit and a subject that it names.
+#[derive(Clone, Debug)]
+pub struct Finding<'a> {
+    pub limit: &'a Limit,
+    pub subject: &'a Subject,
+    pub standing: Standing,
+}
+
+impl Limit {
+    /// Whether the name of the case is what was typed, or each part of that is a level.
+    fn names(&self, subject: &Subject) -> bool {
+        let has = |part: &String| {
+            let level = |(factor, level): (&String, &String)| part == level || *part == format!("{factor}={level}");
+            part == ANY || subject.levels.iter().any(level)
+        };
+        self.cases.join("/") == subject.case || self.cases.iter().all(has)
+    }
+
+    fn standing(&self, metric: Metric, ratio: &Ratio) -> Standing {
+        let upwards = (self.word == Verdict::Faster) == (better(metric) == Better::More);
+        let limit = if upwards { 1.0 + self.share } else { 1.0 - self.share };
+        let beyond = |end: f64| if upwards { end > limit } else { end < limit };
+        match (beyond(ratio.low), beyond(ratio.high)) {
+            (true, true) => Standing::Beyond,
+            (false, false) => Standing::Within,
+            _ => Standing::Undecided,
+        }
+    }
+}
+
+/// Each limit with each subject that it names.
+/// Errors: [`NoCase`] if a limit names none.
+pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Finding<'a>>, NoCase> {
+    let mut found = Vec::new();
+    for limit in limits {
+        let named: Vec<&Subject> = subjects.iter().filter(|subject| limit.names(subject)).collect();
+        if named.is_empty() {
+            return Err(NoCase {
+                limit: limit.text.clone(),
+                known: subjects.iter().map(|one| one.case.clone()).collect(),
+            });
+        }
+        found.extend(named.into_iter().map(|subject| {
+            let standing = subject.judged.map(|(metric, ratio)| limit.standing(metric, &ratio));
+            Finding { limit, subject, standing: standing.unwrap_or(Standing::Undecided) }
+        }));
+    }
+    Ok(found)
+}
+
+/// The cases of a plan, nothing of which is measured yet.
+#[must_use]
+pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject> {
+    let compared = cases.into_iter().filter(|case| case.reference.is_some());
+    let levels =
+        |case: &CasePlan| case.levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect();
+    compared.map(|case| Subject { case: case.case.clone(), levels: levels(case), judged: None }).collect()
+}
+
+/// The cases of a run, each against its reference.
+#[must_use]
+pub fn of_run(summary: &Summary) -> Vec<Subject> {
+    let compared = summary.cases.iter().filter(|case| !case.reference);
+    let subject = |case: &CaseSummary| {
+        let usable = |one: &&Comparison| summary.invalid(&one.case, &one.reference).is_none();
+        let judged = summary.declared(case).filter(usable).map(|one| (one.metric, one.into()));
+        Subject { case: case.case.clone(), levels: case.levels.clone(), judged }
+    };
+    compared.map(subject).collect()
+}
+
+/// The cases of two runs: how the ratio of each changed.
+#[must_use]
+pub fn of_diff(diff: &Diff) -> Vec<Subject> {
+    let changed = |subject: Subject| {
+        let mut all = diff.comparisons.iter().filter(|one| one.declared && one.case == subject.case);
+        let judged = all.find(|one| one.verdict.is_some()).map(|one| (one.metric, one.change));
+        Subject { judged, ..subject }
+    };
+    of_run(&diff.runs[1]).into_iter().map(changed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(text: &str) -> Limit {
+        text.parse().unwrap()
+    }
+
+    fn subject(case: &str, levels: &[(&str, &str)], metric: Metric, [low, high]: [f64; 2]) -> Subject {
+        let levels = levels.iter().map(|(factor, level)| ((*factor).to_owned(), (*level).to_owned())).collect();
+        let ratio = Ratio { ratio: f64::midpoint(low, high), low, high };
+        Subject { case: case.to_owned(), levels, judged: Some((metric, ratio)) }
+    }
+
+    #[test]
+    fn the_interval_decides() {
+        use Standing::{Beyond, Undecided, Within};
+        let rate = |text, ends: [f64; 2]| {
+            let all = [subject("unix", &[], Metric::Throughput, ends)];
+            judge(&[limit(text)], &all).unwrap()[0].standing
+        };
+        assert_eq!(rate("unix slower > 5%", [0.80, 0.94]), Beyond);
+        assert_eq!(rate("unix slower > 5%", [0.80, 0.96]), Undecided);
+        assert_eq!(rate("unix slower > 5%", [0.96, 1.30]), Within);
+        assert_eq!(rate("unix faster > 5%", [1.06, 1.10]), Beyond);
+        assert_eq!(rate("unix faster > 5%", [1.04, 1.10]), Undecided);
+        assert_eq!(rate("unix faster > 5%", [0.20, 0.30]), Within);
+        let time = |text, ends: [f64; 2]| {
+            let all = [subject("unix", &[], Metric::LatencyP50, ends)];
+            judge(&[limit(text)], &all).unwrap()[0].standing
+        };
+        assert_eq!(time("unix slower > 5%", [1.06, 1.20]), Beyond);
+        assert_eq!(time("unix faster > 5%", [0.80, 0.90]), Beyond);
+        assert_eq!(time("unix slower > 5%", [0.80, 0.90]), Within);
+    }
+
+    #[test]
+    fn cases_are_named_by_name_or_level() {
+        let levels = |transport, pattern| [("transport", transport), ("pattern", pattern)];
+        let of = |case, transport, pattern| subject(case, &levels(transport, pattern), Metric::Throughput, [1.0, 1.0]);
+        let all = [
+            of("unix/pattern=echo", "unix", "echo"),
+            of("unix/pattern=hello", "unix", "hello"),
+            of("tls", "tls", "echo"),
+        ];
+        let named = |cases: &str| {
+            let limits = [limit(&format!("{cases} slower > 5%"))];
+            judge(&limits, &all).map(|found| found.iter().map(|one| one.subject.case.clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(named("unix").unwrap(), ["unix/pattern=echo", "unix/pattern=hello"]);
+        assert_eq!(named("unix/echo").unwrap(), ["unix/pattern=echo"]);
+        assert_eq!(named("pattern=echo").unwrap(), ["unix/pattern=echo", "tls"]);
+        assert_eq!(named("unix/pattern=hello").unwrap(), ["unix/pattern=hello"]);
+        assert_eq!(named("any").unwrap().len(), 3);
+        let error = named("abstract").unwrap_err().to_string();
+        assert!(
+            error.contains("`abstract slower > 5%` names no case") && error.contains("unix/pattern=echo, "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_has_no_ratio_is_undecided() {
+        let all = [Subject { judged: None, ..subject("unix", &[], Metric::Throughput, [1.0, 1.0]) }];
+        assert_eq!(judge(&[limit("unix slower>5%")], &all).unwrap()[0].standing, Standing::Undecided);
+    }
+
+    #[test]
+    fn other_forms_are_refused() {
+        for wrong in ["unix", "unix > 5%", "unix slow > 5%", "slower > 5%", "unix slower < 5%", ""] {
+            assert_eq!(wrong.parse::<Limit>(), Err(LimitError::Form), "{wrong}");
+        }
+        let said = |text: &str| text.parse::<Limit>().unwrap_err().to_string();
+        assert!(said("unix slower > 5").contains("percent sign"), "{}", said("unix slower > 5"));
+        assert!(said("unix slower > 0%").contains("more than zero"));
+    }
+}

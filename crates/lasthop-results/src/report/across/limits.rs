@@ -1,0 +1,33 @@
+//! Limits in words.
+
+use super::comparison;
+use crate::{
+    analyse::{
+        limit::{Finding, Standing},
+        summary::{Metric, Verdict},
+    },
+    report::{
+        units::NBSP,
+        wording::{Quantity, change},
+    },
+};
+
+/// `unix slower > 5%: exceeded by unix/pattern=echo: −12 %, 95 % interval −15 % to −9 % requests/s`
+#[must_use]
+pub fn line(finding: &Finding<'_>, confidence: f64) -> String {
+    let Finding { limit, subject, standing } = finding;
+    let word = match standing {
+        Standing::Beyond => "exceeded by",
+        Standing::Undecided => "undecided for",
+        Standing::Within => "kept by",
+    };
+    let why = match subject.judged {
+        Some((metric, ratio)) => {
+            let quantity = if metric == Metric::LatencyP50 { Quantity::ResponseTime } else { Quantity::Requests };
+            let shown = comparison(&subject.case, "", metric, &ratio, Verdict::Undecided);
+            format!("{} ({})", quantity.word(), change(&shown, confidence))
+        }
+        None => "it has no ratio that may be used".to_owned(),
+    };
+    format!("{limit}: {word} {}: {why}", subject.case).replace(NBSP, " ")
+}
