@@ -19,7 +19,10 @@ use lasthop::cli::Cli;
 use lasthop_core::load;
 use lasthop_plan::schema;
 use lasthop_repro::{outcome::Repetition, study};
-use lasthop_results::report;
+use lasthop_results::{
+    analyse::across::{beside::Beside, diff::Diff},
+    report,
+};
 use lasthop_selftest::outcome::SelfTest;
 use regex::Regex;
 use serde_json::Value;
@@ -47,6 +50,8 @@ fn schemas(files: &mut Files) {
         ("recipe", schema::recipe_schema().clone()),
         ("load", load::schema()),
         ("result", report::schema()),
+        ("diff", schemars::schema_for!(Diff).to_value()),
+        ("runs", schemars::schema_for!(Beside).to_value()),
         ("study", study::catalog::schema().clone()),
         ("repro", schemars::schema_for!(Repetition).to_value()),
         ("selftest", schemars::schema_for!(SelfTest).to_value()),

@@ -2,6 +2,7 @@
 //   node test.mjs plots PAGE…    pages of runs with a comparison
 //   node test.mjs drawn PAGE…    pages of runs in which nothing may be compared
 //   node test.mjs text PAGE…     pages without plots
+//   node test.mjs forest PAGE…   pages of several runs: the forest plot, and nothing that needs a script
 //   node test.mjs hostile PAGE…  pages of a run whose servers and files want to do something
 // Says what it saw, or fails.
 
@@ -199,6 +200,18 @@ async function seen(url) {
   return "drawn";
 }
 
+/** Pages of several runs have no script. */
+async function several(url) {
+  for (const options of [{ javaScriptEnabled: false }, { viewport: PHONE, colorScheme: "dark" }]) {
+    const { page, close } = await open(url, options);
+    assert.ok((await page.locator(".answer").innerText()).length > 10);
+    assert.ok((await page.locator("table").count()) > 0 && (await page.locator("svg.forest").isVisible()));
+    if (options.viewport) await forest(page);
+    await close();
+  }
+  return text(url);
+}
+
 async function text(url) {
   for (const options of [{}, { viewport: PHONE, colorScheme: "dark" }]) {
     const { page, troubles, close } = await open(url, options);
@@ -236,5 +249,5 @@ async function hostile(url) {
   return "nothing ran";
 }
 
-for (const page of pages) console.log(`${page}: ${await { plots, drawn: seen, text, hostile }[kind](pathToFileURL(page).href)}`);
+for (const page of pages) console.log(`${page}: ${await { plots, drawn: seen, text, forest: several, hostile }[kind](pathToFileURL(page).href)}`);
 await browser.close();

@@ -15,7 +15,7 @@ use lasthop_model::{
     selection::Choice,
 };
 use lasthop_plan::settings::Overrides;
-use lasthop_results::report::Format;
+use lasthop_results::{analyse::limit::Limit, report::Format};
 
 use super::{
     complete, load,
@@ -38,6 +38,7 @@ Exit codes:
   0    success
   1    a case failed or a program is missing; the output says which
   2    wrong usage: an unknown name, or a file with errors
+  3    a result is beyond a limit of --fail-if
   130  interrupted; the results so far are recorded and reported
 
 Examples:
@@ -46,6 +47,7 @@ Examples:
   lasthop doctor EXPERIMENT                 what is missing to run one?
   lasthop run EXPERIMENT --budget 5m        until its intervals are narrow, or for 5 minutes
   lasthop report last --format markdown     its report, for an issue
+  lasthop diff OLD last                     what changed since, with intervals
   lasthop export last                       the configuration that won
   lasthop load http+unix:/run/app.sock:/    figures of one endpoint
   lasthop compare http://127.0.0.1:8000/ http+unix:/run/app.sock:/
@@ -57,7 +59,37 @@ Exit codes:
   0    success
   1    a case failed or a program is missing; the output says which
   2    wrong usage: an unknown name, or a file with errors
+  3    a result is beyond a limit of --fail-if
   130  interrupted; the results so far are recorded and reported";
+
+const REPORT_NOTES: &str = "\
+Several runs of one experiment are put beside each other, with one column of ratios for each.
+
+Exit codes:
+  0    success
+  1    a record cannot be read
+  2    wrong usage: an unknown run, runs of different experiments
+  3    a result is beyond a limit of --fail-if";
+
+const DIFF_NOTES: &str = "\
+Both runs must be of the same experiment, or of `lasthop compare` with the same names. The ratio of each case to its
+reference is compared, and how it changed has a verdict. Absolute figures differ between any two days, so their change
+has none.
+
+A limit is CASES slower > SHARE or CASES faster > SHARE. CASES is the name of a case, a level (unix), FACTOR=LEVEL, several
+of these joined by a slash (unix/echo), or `any`. It is exceeded only if the whole interval is beyond it; if a part of it
+is, the limit is undecided and does not fail.
+
+Examples:
+  lasthop diff 20261122 last
+  lasthop diff before/ after/ --fail-if 'unix slower > 5%'
+  lasthop diff OLD NEW --format html -o diff.html
+
+Exit codes:
+  0    success, also if something changed
+  1    a record cannot be read
+  2    wrong usage: an unknown run, runs of different experiments, a limit that names no case
+  3    a change is beyond a limit of --fail-if";
 
 const SELFTEST_CODES: &str = "\
 Exit codes:
@@ -121,8 +153,12 @@ pub enum Command {
     Load(load::LoadArgs),
     /// Compare endpoints that are there already: your own servers, which lasthop does not start
     Compare(Box<Compare>),
-    /// Print the report of a recorded run, in any format
+    /// Print the report of a recorded run, in any format, or of several runs beside each other
+    #[command(after_help = REPORT_NOTES)]
     Report(Report),
+    /// Show what changed from one run to another: ratios with intervals, and what else differs
+    #[command(after_help = DIFF_NOTES)]
+    Diff(Diff),
     /// List the recorded runs
     Runs,
     /// Repeat published studies by their own method and by lasthop's, and explain why the figures differ
@@ -319,6 +355,11 @@ pub struct OutputOptions {
     /// Also show each verdict in words, costs, reasons and the environment
     #[arg(short, long)]
     pub verbose: bool,
+    /// Exit with 3 if the whole interval of a case is beyond a limit, such as 'unix slower > 5%': against its reference,
+    /// or for `diff` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level,
+    /// FACTOR=LEVEL, several of these joined by a slash, or `any`
+    #[arg(long, value_name = "LIMIT")]
+    pub fail_if: Vec<Limit>,
 }
 
 /// What a run prints while it goes on.
@@ -350,9 +391,21 @@ pub struct Show {
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// A run: its name or part of its name, its directory, or `last`
+    /// A run: its name or part of its name, its directory, or `last`. Several runs are put beside each other
+    #[arg(value_name = "RUN", default_value = "last", add = ArgValueCompleter::new(complete::runs))]
+    pub runs: Vec<String>,
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The run before: its name or part of its name, or its directory
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
+    pub old: String,
+    /// The run after
     #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
-    pub run: String,
+    pub new: String,
     #[command(flatten)]
     pub output: OutputOptions,
 }
@@ -496,6 +549,7 @@ Exit codes:
   0    success
   1    an endpoint does not answer, or not rightly
   2    wrong usage: a URL that is not understood, endpoints that do not answer alike, an address of another machine
+  3    a result is beyond a limit of --fail-if
   130  interrupted; the results so far are recorded and reported";
 
 fn compare_notes() -> String {

@@ -46,10 +46,17 @@ pub fn locator(home: &Home, experiment: &str, programs: &Programs) -> Locator {
 
 /// Renders a result and writes it to the file asked for, or to standard output.
 pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError> {
-    let bytes = |options: &report::Options| match output.format {
+    deliver_bytes(output, |options| match output.format {
         report::Format::Html => Ok(report::page(summary, &extras(summary)?)),
         format => Ok(report::render(summary, format, options)),
-    };
+    })
+}
+
+/// Writes what `bytes` renders.
+pub fn deliver_bytes(
+    output: &OutputOptions,
+    bytes: impl Fn(&report::Options) -> Result<Vec<u8>, CliError>,
+) -> Result<(), CliError> {
     let verbose = output.verbose;
     let Some(path) = &output.output else { return print(&bytes(&report::Options { verbose, ..terminal() })?) };
     let plain = report::Options { color: false, width: WIDTH, verbose };

@@ -6,6 +6,7 @@ mod args;
 mod compare;
 mod complete;
 mod context;
+mod diff;
 mod export;
 mod hang_up;
 mod install;
@@ -45,13 +46,13 @@ use lasthop_host::{
 };
 use lasthop_model::{engine::EngineKind, observation};
 use lasthop_plan::diagnostics::closest;
-use lasthop_results::{record::Store, text};
+use lasthop_results::{analyse::limit, text};
 use lasthop_system::namespace;
 
 pub use self::args::Cli;
 use self::{
     args::{Command, Run},
-    context::{catalog, deliver, home, summarise},
+    context::{catalog, deliver, summarise},
     output::{CliError, FAILED, USAGE, is_styled, print, talk},
 };
 
@@ -115,7 +116,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Show(arguments) => list::show(&arguments).map(done),
         Command::Load(arguments) => load::load(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
-        Command::Report(arguments) => report_again(&arguments).map(done),
+        Command::Report(arguments) => report_again(&arguments),
+        Command::Diff(arguments) => diff::diff(&arguments),
         Command::Runs => list::runs().map(done),
         Command::Repro(arguments) => repro::repro(&arguments),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
@@ -205,8 +207,16 @@ fn path(address: &str) -> Result<(), CliError> {
     print(format!("{}\n", text::line(&shown)).as_bytes())
 }
 
-fn report_again(arguments: &args::Report) -> Result<(), CliError> {
-    let runs = Store::new(home()?.runs());
-    let directory = runs.find(&arguments.run).map_err(CliError::usage)?;
-    deliver(&summarise(&directory)?, &arguments.output)
+fn report_again(arguments: &args::Report) -> Result<ExitCode, CliError> {
+    let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
+    let output = &arguments.output;
+    match &diff::find(&wanted)?[..] {
+        [one] => {
+            let summary = summarise(one)?;
+            diff::checked(&output.fail_if, &limit::of_run(&summary))?;
+            deliver(&summary, output)?;
+            diff::hold_in_run(&output.fail_if, &summary)
+        }
+        several => diff::report(several, output),
+    }
 }

@@ -10,6 +10,9 @@ pub const FAILED: u8 = 1;
 /// Wrong use.
 pub const USAGE: u8 = 2;
 
+/// A result is beyond a limit of `--fail-if`.
+pub const LIMIT: u8 = 3;
+
 /// Ended by a signal, as shells count SIGINT.
 pub const INTERRUPTED: u8 = 130;
 

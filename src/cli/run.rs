@@ -13,11 +13,12 @@ use lasthop_model::{
     selection::{OWN_DRIVER, Selection},
 };
 use lasthop_plan::{digest, model::Source, plan::Plan, settings::Overrides};
-use lasthop_results::{record, report};
+use lasthop_results::{analyse::limit, record, report};
 
 use super::{
     args,
     context::{catalog, command_line, deliver, home, locator, summarise},
+    diff,
     output::{CliError, FAILED, INTERRUPTED, talk},
     progress::{Progress, Talk},
     signals::watch_signals,
@@ -54,6 +55,7 @@ pub fn carry_out(
     talk: &args::TalkOptions,
     output: &args::OutputOptions,
 ) -> Result<ExitCode, CliError> {
+    diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
     sweep();
     watch_signals()?;
     let mut progress = Progress::new(Talk::choose(talk.quiet, talk.no_progress));
@@ -92,14 +94,13 @@ fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode,
     let summary = summarise(&outcome.record)?;
     record::keep_headline(&outcome.record, &report::headline(&summary)).map_err(CliError::failed)?;
     deliver(&summary, output)?;
+    let held = diff::hold_in_run(&output.fail_if, &summary)?;
     Ok(match outcome.stopped {
         Stopped::Interrupted => {
             talk(&format!("to continue this run: lasthop resume {}", summary.run));
             ExitCode::from(INTERRUPTED)
         }
-        _ if summary.failures.is_empty() && summary.cases.iter().any(|case| case.metrics.is_some()) => {
-            ExitCode::SUCCESS
-        }
+        _ if summary.failures.is_empty() && summary.cases.iter().any(|case| case.metrics.is_some()) => held,
         _ => ExitCode::from(FAILED),
     })
 }

@@ -1,0 +1,208 @@
+//! Two runs of the default experiment against each other, in every format, and limits for CI.
+
+use crate::{
+    common,
+    page::{have_web, node},
+};
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use common::Lasthop;
+use jsonschema::validator_for;
+use serde_json::Value;
+
+/// Too short for a verdict, long enough for an interval of every case.
+const SHORT: [&str; 11] = [
+    "--only",
+    "transport=unix,tcp",
+    "--set",
+    "pattern=echo",
+    "--budget",
+    "4s",
+    "--trial",
+    "10ms",
+    "--blocks",
+    "2",
+    "--quiet",
+];
+
+/// Two runs; the second has another length of trials.
+struct Two {
+    lasthop: Lasthop,
+    old: String,
+    new: String,
+}
+
+static TWO: LazyLock<Two> = LazyLock::new(|| {
+    let lasthop = Lasthop::new();
+    let run = |more: &[&str]| {
+        let all = ["run", "sockets"].into_iter().chain(SHORT).chain(more.iter().copied());
+        lasthop.run(all).ok();
+        lasthop.runs().pop().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+    };
+    let (old, new) = (run(&[]), run(&["--precision", "1%"]));
+    lasthop.assert_nothing_left();
+    Two { lasthop, old, new }
+});
+
+impl Two {
+    fn diff(&self, more: &[&str]) -> common::Ran {
+        self.lasthop.run(["diff", &self.old, &self.new].iter().chain(more))
+    }
+}
+
+fn schema(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema").join(name);
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn valid(name: &str, value: &Value) {
+    let errors: Vec<String> =
+        validator_for(&schema(name)).unwrap().iter_errors(value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+#[test]
+fn a_diff_has_changes_with_intervals_in_every_format() {
+    let two = &*TWO;
+    let json = two.diff(&["--format", "json"]).ok().json();
+    valid("diff.json", &json);
+    assert_eq!((json["old"]["run"].as_str(), json["new"]["run"].as_str()), (Some(&*two.old), Some(&*two.new)));
+    let declared = &json["comparisons"].as_array().unwrap().iter().find(|one| one["declared"] == true).unwrap();
+    let ratio = |of: &str| declared[of]["ratio"].as_f64().unwrap();
+    assert!((ratio("change") - ratio("new") / ratio("old")).abs() < 1e-9, "{declared}");
+    assert!(declared["change"]["low"].as_f64().unwrap() < ratio("change"), "{declared}");
+    let changed = |case: &str, metric: &str| {
+        let cases = json["cases"].as_array().unwrap();
+        cases.iter().any(|one| one["case"] == case && one["metric"] == metric && one["change"]["ratio"].is_f64())
+    };
+    for metric in ["throughput", "latency_p50", "latency_p99", "cpu_per_request"] {
+        assert!(changed("unix/pattern=echo", metric) && changed("tcp/pattern=echo", metric), "{metric}");
+    }
+    let differs: Vec<&str> =
+        json["differences"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(differs, ["precision"]);
+
+    let terminal = two.diff(&[]).ok().stdout;
+    assert!(terminal.contains("new/old") && terminal.contains("precision: 0.02 → 0.01"), "{terminal}");
+    assert!(terminal.lines().all(|line| line.chars().count() <= 80), "{terminal}");
+    assert_eq!(terminal, two.diff(&["--format", "text"]).ok().stdout);
+    let markdown = two.diff(&["--format", "markdown"]).ok().stdout;
+    assert!(markdown.contains("| unix"), "{markdown}");
+    let csv = two.diff(&["--format", "csv"]).ok().stdout;
+    let lines: Vec<&str> = csv.lines().collect();
+    let count = |name: &str| json[name].as_array().unwrap().len();
+    assert_eq!(lines.len(), 1 + count("comparisons") + count("cases"), "{csv}");
+    assert!(lines.iter().all(|line| line.split(',').count() == lines[0].split(',').count()), "{csv}");
+    assert!(two.diff(&["--format", "svg"]).ok().stdout.starts_with("<svg"));
+}
+
+#[test]
+fn runs_stand_beside_each_other() {
+    let two = &*TWO;
+    let report = |format: &str| two.lasthop.run(["report", &two.old, &two.new, "--format", format]).ok();
+    let json = report("json").json();
+    valid("runs.json", &json);
+    assert_eq!(json["runs"].as_array().unwrap().len(), 2);
+    for one in json["comparisons"].as_array().unwrap() {
+        assert_eq!(one["ratios"].as_array().unwrap().len(), 2, "{one}");
+        assert!(one["spread"].as_f64().unwrap() >= 1.0, "{one}");
+        assert_eq!(one["differs"].is_boolean(), one["declared"] == true, "{one}");
+    }
+    let terminal = report("terminal").stdout;
+    assert!(terminal.contains(&two.old) && terminal.contains("spread"), "{terminal}");
+    assert!(report("markdown").stdout.contains("| A | B | spread |"));
+    assert!(report("csv").stdout.lines().count() > 2);
+}
+
+#[test]
+fn a_limit_decides_by_the_interval() {
+    let two = &*TWO;
+    // Nothing becomes a hundred times slower between two runs.
+    let ran = two.diff(&["--fail-if", "unix slower > 99%"]).ok();
+    assert!(ran.stderr.contains("unix slower > 99%: kept by unix/pattern=echo"), "{}", ran.stderr);
+    // By hand: the same record, in which every request of the new run took ten times as long.
+    let slow = slowed(two);
+    let slow = slow.to_str().unwrap();
+    let failed =
+        two.lasthop.run(["diff", &two.old, slow, "--fail-if", "unix slower > 5%", "--fail-if", "any faster > 5%"]);
+    let failed = failed.fails(3, "unix slower > 5%: exceeded by unix/pattern=echo");
+    assert!(failed.stderr.contains("any faster > 5%: kept by"), "{}", failed.stderr);
+    assert!(failed.stdout.contains("The Unix socket"), "{}", failed.stdout);
+    two.lasthop.run(["report", slow, "--fail-if", "unix slower > 5%"]).fails(3, "exceeded by");
+    two.lasthop.run(["report", &two.old, slow, "--fail-if", "unix slower > 50%"]).fails(3, "exceeded by");
+}
+
+/// A copy of the new run in which the Unix socket answered a tenth as often.
+fn slowed(two: &Two) -> PathBuf {
+    let to = two.lasthop.home().join("slow");
+    let from = two.lasthop.home().join("runs").join(&two.new);
+    fs::create_dir_all(&to).unwrap();
+    for file in ["run.json", "environment.json", "end.json"] {
+        fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+    let text = fs::read_to_string(from.join("trials.jsonl")).unwrap();
+    let slower = |line: &str| {
+        let mut record: Value = serde_json::from_str(line).unwrap();
+        let trial = &mut record["trial"];
+        if trial["case"] == "unix/pattern=echo" {
+            for count in ["requests", "requests_total"] {
+                trial["result"][count] = (trial["result"][count].as_u64().unwrap() / 10).max(1).into();
+            }
+        }
+        record.to_string() + "\n"
+    };
+    fs::write(to.join("trials.jsonl"), text.lines().map(slower).collect::<String>()).unwrap();
+    to
+}
+
+#[test]
+fn what_cannot_be_compared_is_said() {
+    let two = &*TWO;
+    let home = two.lasthop.home();
+    two.diff(&["--fail-if", "unix slower 5%"]).fails(2, "write CASES slower > SHARE");
+    two.diff(&["--fail-if", "unix slower > 5"]).fails(2, "percent sign");
+    two.diff(&["--fail-if", "tls slower > 5%"]).fails(2, "names no case that is compared");
+    two.lasthop.run(["diff", &two.old, &two.old]).fails(2, "is named twice");
+    two.lasthop.run(["diff", "nothing", &two.old]).fails(2, "no run `nothing`");
+    two.lasthop.run(["run", "sockets", "--fail-if", "carrier slower > 5%"]).fails(2, "names no case");
+    // Another experiment: the same record under another name.
+    let other = home.join("other");
+    fs::create_dir_all(&other).unwrap();
+    for file in ["environment.json", "end.json", "trials.jsonl"] {
+        fs::copy(home.join("runs").join(&two.new).join(file), other.join(file)).unwrap();
+    }
+    let header = fs::read_to_string(home.join("runs").join(&two.new).join("run.json")).unwrap();
+    let mut header: Value = serde_json::from_str(&header).unwrap();
+    header["experiment"]["name"] = "another".into();
+    header["run"] = "elsewhere".into();
+    fs::write(other.join("run.json"), header.to_string()).unwrap();
+    let other = other.to_str().unwrap();
+    two.lasthop.run(["diff", &two.old, other]).fails(2, "compare runs of the same experiment");
+    two.lasthop.run(["report", &two.old, other]).fails(2, "compare runs of the same experiment");
+}
+
+#[test]
+fn a_run_is_checked_against_limits() {
+    let lasthop = Lasthop::new();
+    let all = ["run", "sockets"].into_iter().chain(SHORT);
+    let ran = lasthop.run(all.chain(["--fail-if", "unix slower > 99%"])).ok();
+    assert!(ran.stderr.contains("unix slower > 99%: kept by unix/pattern=echo"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_page_of_a_diff_works() {
+    if !have_web() {
+        return;
+    }
+    let two = &*TWO;
+    let path = |name: &str| two.lasthop.home().join(name).to_str().unwrap().to_owned();
+    let (diff, runs) = (path("diff.html"), path("runs.html"));
+    two.diff(&["--format", "html", "--output", &diff]).ok();
+    two.lasthop.run(["report", &two.old, &two.new, "--format", "html", "--output", &runs]).ok();
+    node(&["test.mjs", "forest", &diff, &runs]);
+}
