@@ -59,6 +59,13 @@ Exit codes:
   0    success
   1    a case failed or a program is missing; the output says which
   2    wrong usage: an unknown name, or a file with errors
+  130  interrupted; the results so far are recorded and reported";
+
+const RUN_CODES: &str = "\
+Exit codes:
+  0    success
+  1    a case failed or a program is missing; the output says which
+  2    wrong usage: an unknown name, or a file with errors
   3    a result is beyond a limit of --fail-if
   130  interrupted; the results so far are recorded and reported";
 
@@ -140,10 +147,10 @@ impl<T: FromArgMatches> FromArgMatches for Unlisted<T> {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run an experiment and report its result
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = RUN_CODES)]
     Run(Run),
     /// Continue a run that was interrupted or killed, or that used up its budget
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = RUN_CODES)]
     Resume(Resume),
     /// List the experiments
     List(List),

@@ -1,13 +1,13 @@
 //! Several runs beside each other: one column of ratios for each.
 
-use super::{Told, comparison, differences, differences_in_short, doubts, first, panels, side};
+use super::{Told, comparison, differences, differences_in_short, doubts, first, metric_name, panels, side};
 use crate::{
     analyse::{
         across::{
             Ratio, Side,
             beside::{Beside, Spread},
         },
-        summary::{Metric, Summary, Verdict},
+        summary::{Summary, Verdict},
     },
     report::{
         content::{case_title, section, title, under_settings},
@@ -158,10 +158,9 @@ fn cell(one: &Spread, found: &Ratio) -> String {
 
 fn rows(beside: &Beside) -> Vec<Vec<String>> {
     let header = ["run", "host", "kernel", "case", "reference", "metric", "ratio", "ratio_low", "ratio_high"];
-    let metric = |metric: Metric| serde_json::to_value(metric).ok().and_then(|name| name.as_str().map(str::to_owned));
     let of = |one: &Spread, run: &Side, found: &Ratio| {
         let place = [run.run.clone(), run.host.clone().unwrap_or_default(), run.kernel.clone().unwrap_or_default()];
-        let names = [one.case.clone(), one.reference.clone(), metric(one.metric).unwrap_or_default()];
+        let names = [one.case.clone(), one.reference.clone(), metric_name(one.metric)];
         let figures = [found.ratio, found.low, found.high].map(|value| value.to_string());
         place.into_iter().chain(names).chain(figures).collect::<Vec<String>>()
     };

@@ -9,14 +9,16 @@
 //! | all are equivalent | `Nothing changed` |
 //! | none is, but some are undecided | `No change was found`, with the largest that could hide |
 
-use super::{Told, comparison, differences, differences_in_short, doubts, first, panels, quantity_of, side};
+use super::{
+    Told, comparison, differences, differences_in_short, doubts, first, metric_name, panels, quantity_of, side,
+};
 use crate::{
     analyse::{
         across::{
             Ratio,
             diff::{CaseChange, Diff, RatioChange},
         },
-        summary::{CaseSummary, Comparison, Metric, Verdict},
+        summary::{CaseSummary, Comparison, Measured, Metric, Verdict},
     },
     report::{
         content::{case_title, section, the, title, under_settings},
@@ -122,11 +124,10 @@ fn answer(diff: &Diff) -> Vec<Text> {
     let mut lines = match changed[..] {
         [] => vec![unchanged(diff, &all)],
         [one] => vec![sentence(diff, one)],
-        [largest, ..] => vec![
-            Text::of(Tone::Strong, format!("{} of {} ratios changed", changed.len(), all.len()))
-                .plain("; the largest change:"),
-            sentence(diff, largest),
-        ],
+        [largest, ..] => {
+            let count = Text::of(Tone::Strong, format!("{} of {} ratios changed", changed.len(), all.len()));
+            vec![count.plain(", this one most: ").join(sentence(diff, largest))]
+        }
     };
     lines.extend(everything(diff));
     lines.push(differences_in_short(&diff.differences));
@@ -161,16 +162,16 @@ fn sentence(diff: &Diff, found: &Found<'_>) -> Text {
     let Found { group, case, change } = found;
     let quantity = found.quantity();
     let less = matches!(quantity, Quantity::ResponseTime | Quantity::Cpu);
-    let ahead = [&change.old, &change.new].map(|ratio| (ratio.ratio > 1.0) != less);
+    let both = |is: fn(&Ratio) -> bool| is(&change.old) && is(&change.new);
+    let (above, below) = (both(|ratio| ratio.low > 1.0), both(|ratio| ratio.high < 1.0));
+    let (ahead, behind) = if less { (below, above) } else { (above, below) };
     let gained = change.verdict == Some(Verdict::Faster);
     let (name, reference) = (capital(&the(&group.name(case))), the(compared_name(group.summary(), group.head())));
-    let (subject, went) = match (ahead, gained) {
-        ([true, true], true) => (format!("{name}'s advantage over {reference}"), "grew"),
-        ([true, true], false) => (format!("{name}'s advantage over {reference}"), "shrank"),
-        ([false, false], true) => (format!("{name}'s disadvantage against {reference}"), "shrank"),
-        ([false, false], false) => (format!("{name}'s disadvantage against {reference}"), "grew"),
-        (_, true) => (format!("{name} gained on {reference}"), "and went"),
-        (_, false) => (format!("{name} lost to {reference}"), "and went"),
+    let (subject, went) = match (ahead, behind) {
+        (true, _) => (format!("{name}'s advantage over {reference}"), if gained { "grew" } else { "shrank" }),
+        (_, true) => (format!("{name}'s disadvantage against {reference}"), if gained { "shrank" } else { "grew" }),
+        _ if gained => (format!("{name} gained on {reference}"), "and went"),
+        _ => (format!("{name} lost to {reference}"), "and went"),
     };
     let setting = if group.setting.is_empty() { String::new() } else { format!("{}: ", group.setting) };
     let shown = found.comparison();
@@ -346,19 +347,17 @@ fn own_doubts(diff: &Diff) -> Vec<Text> {
 /// The changes of one quantity, as a panel.
 fn changes(diff: &Diff, quantity: Quantity) -> Option<Panel> {
     let groups = groups(&diff.runs[1]);
-    let all = found(diff, &groups, |one| one.is_judged() && (one.declared || one.metric == Metric::CpuPerRequest));
-    let same = |one: &&Found<'_>| match quantity {
-        Quantity::Requests => matches!(one.quantity(), Quantity::Requests | Quantity::Bytes),
-        other => one.quantity() == other,
+    let is_cpu = quantity == Quantity::Cpu;
+    let all = found(diff, &groups, |one| one.is_judged() && (one.metric == Metric::CpuPerRequest) == is_cpu);
+    let same = |one: &&Found<'_>| match one.quantity() {
+        Quantity::Bytes => quantity == Quantity::Requests,
+        other => other == quantity,
     };
-    let cpu = found(diff, &groups, |one| one.is_judged() && one.metric == Metric::CpuPerRequest);
-    let wanted: Vec<&Found<'_>> =
-        if quantity == Quantity::Cpu { cpu.iter().collect() } else { all.iter().filter(same).collect() };
-    let row = |one: &&Found<'_>| {
+    let row = |one: &Found<'_>| {
         let setting = if one.group.setting.is_empty() { String::new() } else { format!(", {}", one.group.setting) };
         forest::Row::new(format!("{}{setting}", one.group.label(one.case)), &one.comparison())
     };
-    let rows: Vec<forest::Row> = wanted.iter().map(row).collect();
+    let rows: Vec<forest::Row> = all.iter().filter(same).map(row).collect();
     let title = directed(quantity, "relative to the reference: new ratio divided by old ratio");
     (!rows.is_empty()).then(|| Panel { title, parts: vec![Part { heading: String::new(), rows }] })
 }
@@ -383,20 +382,17 @@ const HEADER: [&str; 15] = [
 
 /// Ratios, then absolute figures, which have no reference and no verdict.
 fn rows(diff: &Diff) -> Vec<Vec<String>> {
-    let metric = |metric: Metric| serde_json::to_value(metric).ok().and_then(|name| name.as_str().map(str::to_owned));
     let three = |ratio: &Ratio| [ratio.ratio, ratio.low, ratio.high].map(|value| value.to_string());
     let ratio = |one: &RatioChange| {
-        let names = [one.case.clone(), one.reference.clone(), metric(one.metric).unwrap_or_default(), String::new()];
+        let names = [one.case.clone(), one.reference.clone(), metric_name(one.metric), String::new()];
         let figures = [three(&one.old), three(&one.new), three(&one.change)];
         let verdict = one.verdict.map(wording::word).unwrap_or_default().to_owned();
         let p = one.adjusted_p.map(|p| p.to_string()).unwrap_or_default();
         names.into_iter().chain(figures.into_iter().flatten()).chain([verdict, p]).collect()
     };
     let figure = |one: &CaseChange| {
-        let names = [one.case.clone(), String::new(), metric(one.metric).unwrap_or_default(), one.old.unit.clone()];
-        let of = |value: &crate::analyse::summary::Measured| {
-            [value.estimate, value.low, value.high].map(|value| value.to_string())
-        };
+        let names = [one.case.clone(), String::new(), metric_name(one.metric), one.old.unit.clone()];
+        let of = |value: &Measured| [value.estimate, value.low, value.high].map(|value| value.to_string());
         let figures = [of(&one.old), of(&one.new), three(&one.change)];
         names.into_iter().chain(figures.into_iter().flatten()).chain([String::new(), String::new()]).collect()
     };

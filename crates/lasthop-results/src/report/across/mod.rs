@@ -3,6 +3,8 @@
 mod beside;
 mod diff;
 mod limits;
+#[cfg(test)]
+mod tests;
 
 use serde::Serialize;
 
@@ -81,7 +83,7 @@ fn page(result: &impl Told) -> Vec<u8> {
     let Document { title, subtitle, sections } = result.document();
     let sections: String = sections[1..].iter().map(html::section).collect();
     let head = header(result.question(), &title, &result.answer(), &subtitle);
-    html::frame(&title, &(head + &figure("ratios", "Ratios", &picture(result).inline()) + &sections))
+    html::frame(&title, &(head + &figure("ratios", "Intervals", &picture(result).inline()) + &sections))
 }
 
 /// The first section of a document.
@@ -125,6 +127,11 @@ fn comparison(case: &str, reference: &str, metric: Metric, ratio: &Ratio, verdic
         materiality: None,
         run_delay_saved: None,
     }
+}
+
+/// The name of a metric in JSON and CSV.
+fn metric_name(metric: Metric) -> String {
+    serde_json::to_value(metric).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// The declared ratios of all runs, those of a case under each other. `main` is the run that names the cases.
