@@ -12,7 +12,7 @@ use super::{
     wording::{Quantity, margin, word},
 };
 use crate::{
-    analyse::summary::{Comparison, Summary, Verdict},
+    analyse::summary::{Comparison, Metric, Summary, Verdict},
     text::markup as escape,
 };
 
@@ -280,7 +280,10 @@ impl Axis {
             class(comparison.verdict),
             escape(label),
             escape(&interval(comparison)),
-            word(comparison.verdict),
+            match comparison.metric {
+                Metric::CpuPerRequest => Quantity::Cpu.verdict(comparison.verdict),
+                _ => word(comparison.verdict),
+            },
         );
         self.draw_interval(svg, last + 14.0, comparison);
         svg.push_str("</g>\n");

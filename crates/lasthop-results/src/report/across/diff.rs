@@ -358,7 +358,7 @@ fn changes(diff: &Diff, quantity: Quantity) -> Option<Panel> {
         forest::Row::new(format!("{}{setting}", one.group.label(one.case)), &one.comparison())
     };
     let rows: Vec<forest::Row> = all.iter().filter(same).map(row).collect();
-    let title = directed(quantity, "relative to the reference: new ratio divided by old ratio");
+    let title = directed(quantity, "ratios, new/old");
     (!rows.is_empty()).then(|| Panel { title, parts: vec![Part { heading: String::new(), rows }] })
 }
 
