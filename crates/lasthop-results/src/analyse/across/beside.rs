@@ -1,5 +1,7 @@
 //! Several runs beside each other.
 
+use std::iter;
+
 use lasthop_stats::{CONFIDENCE, Estimate, holm};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,9 +58,14 @@ pub struct Spread {
 }
 
 /// Puts runs beside each other.
-/// Errors: [`NotAlike`] unless all are of the same experiment, each with a case of the first.
+/// Errors: [`NotAlike`] unless all are of the same experiment, and every two have a case in common.
+///
+/// # Panics
+/// Without a run.
 pub fn beside(data: &[RunData]) -> Result<Beside, NotAlike> {
-    let runs: Vec<Analysed> = data.iter().map(Analysed::of).collect();
+    let first = Analysed::of(&data[0]);
+    let others: Vec<Analysed> = data[1..].iter().map(|run| Analysed::of(run).named_like(&first.summary)).collect();
+    let runs: Vec<Analysed> = iter::once(first).chain(others).collect();
     for (place, run) in runs.iter().enumerate() {
         runs[..place].iter().try_for_each(|before| alike(before, run))?;
     }

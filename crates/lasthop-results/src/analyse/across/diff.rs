@@ -111,7 +111,8 @@ pub struct CaseChange {
 /// Compares two runs.
 /// Errors: [`NotAlike`] unless both are of the same experiment, with a case in common.
 pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
-    let (old, new) = (Analysed::of(old_data), Analysed::of(new_data));
+    let new = Analysed::of(new_data);
+    let old = Analysed::of(old_data).named_like(&new.summary);
     alike(&old, &new)?;
     let missing = |from: &Analysed, to: &Analysed| {
         from.case_names().filter(|case| to.case_names().all(|other| other != *case)).cloned().collect()

@@ -11,6 +11,7 @@ pub mod facts;
 #[cfg(test)]
 mod tests;
 
+use indexmap::IndexMap;
 use lasthop_model::record::Stopped;
 use lasthop_stats::{Estimate, Interval, verdict};
 use schemars::JsonSchema;
@@ -19,7 +20,7 @@ use serde::Serialize;
 use super::{
     cases::{self, Known},
     comparisons::{self, better},
-    summary::{Comparison, Metric, Severity, Summary, Verdict},
+    summary::{CaseSummary, Comparison, Metric, Severity, Summary, Verdict},
     trials::Trials,
 };
 use crate::record::data::RunData;
@@ -116,6 +117,29 @@ impl Analysed {
         let logs = compared.iter().map(|compared| compared.log_ratio).collect();
         let cases = trials.cases().iter().map(|plan| cases::known(&trials, plan)).collect();
         Self { summary: super::summary(&trials, compared), logs, cases, confidence: trials.confidence() }
+    }
+
+    /// With the names that another run has for cases of the same levels: a name leaves out factors with one level.
+    fn named_like(mut self, other: &Summary) -> Self {
+        let names = self.names_in(other);
+        let rename = |name: &mut String| names.get(name).into_iter().for_each(|new| name.clone_from(new));
+        let Summary { cases, comparisons, checks, failures, .. } = &mut self.summary;
+        cases.iter_mut().for_each(|case| rename(&mut case.case));
+        comparisons.iter_mut().flat_map(|one| [&mut one.case, &mut one.reference]).for_each(rename);
+        checks.iter_mut().filter_map(|check| check.case.as_mut()).for_each(rename);
+        failures.iter_mut().for_each(|failure| rename(&mut failure.case));
+        self
+    }
+
+    /// None where a case runs twice with the same levels.
+    fn names_in(&self, other: &Summary) -> IndexMap<String, String> {
+        let has = |summary: &Summary, name: &str| summary.cases.iter().any(|case| case.case == name);
+        let one = |case: &CaseSummary| {
+            let same = |one: &&CaseSummary| one.levels == case.levels && !has(&self.summary, &one.case);
+            Some((case.case.clone(), other.cases.iter().find(same)?.case.clone()))
+        };
+        let unknown = self.summary.cases.iter().filter(|case| !has(other, &case.case));
+        if self.summary.aa || other.aa { IndexMap::new() } else { unknown.filter_map(one).collect() }
     }
 
     /// The comparison of the same case with the same reference by the same metric, with its logarithm.

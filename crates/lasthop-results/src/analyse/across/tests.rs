@@ -1,6 +1,7 @@
 //! Pairs of runs with a known truth.
 
 use lasthop_load::spec::Transport;
+use lasthop_model::{level::Level, record::TrialRecord};
 use lasthop_stats::random::Draws;
 
 use super::{
@@ -95,6 +96,31 @@ fn cases_of_one_run_alone_are_named() {
     let diff = diff(&testing::healthy(), &new).unwrap();
     assert_eq!((&diff.only_old[..], &diff.only_new[..]), (&[][..], &["tls".to_owned()][..]));
     assert!(diff.comparisons.is_empty());
+}
+
+#[test]
+fn cases_of_the_same_levels_are_the_same_under_other_names() {
+    let (mut old, mut new) = (day(&[TCP, UNIX], 1), day(&[TCP, UNIX], 2));
+    let longer = |name: &str| format!("{name}/pattern=echo");
+    for case in &mut new.header.cases {
+        case.case = longer(&case.case);
+        case.reference = case.reference.as_deref().map(longer);
+    }
+    for record in &mut new.records {
+        if let TrialRecord::Trial(trial) = record {
+            trial.case = longer(&trial.case);
+        }
+    }
+    for data in [&mut old, &mut new] {
+        for case in &mut data.header.cases {
+            case.levels.insert("pattern".to_owned(), Level::Text("echo".to_owned()));
+        }
+    }
+    let found = diff(&old, &new).unwrap();
+    assert!(found.comparisons.iter().any(|one| one.declared && one.case == "unix/pattern=echo"), "{found:?}");
+    assert!(found.only_old.is_empty() && found.only_new.is_empty());
+    let all = beside(&[old, new]).unwrap();
+    assert!(all.comparisons.iter().all(|one| one.ratios.iter().all(Option::is_some)), "{:?}", all.comparisons);
 }
 
 #[test]
