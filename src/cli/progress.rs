@@ -10,7 +10,11 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lasthop_core::run::event::Event;
 use lasthop_model::record::Stage;
-use lasthop_results::{analyse::ProgressLine, text};
+use lasthop_results::{
+    analyse::{ProgressLine, summary::Metric},
+    report::units::significant,
+    text,
+};
 use lasthop_system::interrupt;
 
 use super::output::talk;
@@ -94,21 +98,21 @@ impl Progress {
                 self.say(&format!("{run}: resumed after {pause}, {} of {} used", seconds(used), seconds(budget)));
             }
             Event::Containing => self.awaited.set("the container engine to create image and network".to_owned()),
-            Event::Starting { round, services } => {
+            Event::Starting { services, .. } => {
                 let starting = format!("starting {}", counted(*services));
                 self.awaited.set(format!("{} to finish starting", counted(*services)));
-                self.bar.set_message(line(*round, &starting, self.elapsed, self.budget, &self.so_far));
+                self.bar.set_message(line(&starting, self.elapsed, self.budget, &self.so_far));
             }
             Event::Stopping { services } => self.awaited.set(format!("{} to stop", counted(*services))),
             Event::Clearing { guard } => self
                 .awaited
                 .set(format!("lasthop's guard (process {guard}) to end what still runs and remove the sandbox")),
             Event::GuardFailed(error) => self.bar.suspend(|| talk(&format!("warning: {error}"))),
-            Event::Trial { round, case, elapsed, .. } => {
+            Event::Trial { case, elapsed, .. } => {
                 self.awaited.set(format!("the trial of {case} to end"));
                 self.elapsed = *elapsed;
                 self.bar.set_position(milliseconds(*elapsed));
-                self.bar.set_message(line(*round, case, *elapsed, self.budget, &self.so_far));
+                self.bar.set_message(line(&format!("measuring {case}"), *elapsed, self.budget, &self.so_far));
             }
             Event::Paused { case } => self.bar.suspend(|| {
                 talk(&format!("discarded a trial of {case}: lasthop was suspended during it, or the machine slept"));
@@ -120,7 +124,7 @@ impl Progress {
             }),
             Event::CaseFailed(failure) => self.warn(&failure.case, &failure.stage, &failure.cause),
             Event::Progress { round, elapsed, comparisons } => {
-                self.so_far = narrowing(comparisons);
+                self.so_far = known(comparisons);
                 self.say(&format!("round {} done after {}: {}", round + 1, seconds(*elapsed), self.so_far));
             }
             Event::Ended { elapsed, .. } => {
@@ -188,24 +192,41 @@ fn counted(services: usize) -> String {
     if services == 1 { "1 service".to_owned() } else { format!("{services} services") }
 }
 
-fn line(round: u32, case: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String {
+fn line(now: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String {
     let time = format!("{:.0}/{:.0} s", elapsed.as_secs_f64(), budget.as_secs_f64());
-    let what = if so_far.is_empty() { format!("round {}  {case}", round + 1) } else { so_far.to_owned() };
-    format!("{time}  {}", text::line(&what))
+    format!("{time}  {}", text::line(if so_far.is_empty() { now } else { so_far }))
 }
 
-/// Shows the widest interval, because it decides when the run may stop.
-fn narrowing(comparisons: &[ProgressLine]) -> String {
-    let known = comparisons.iter().filter_map(|line| Some((&line.case, line.ratio?)));
-    let Some((case, ratio)) = known.max_by(|a, b| a.1.log_half_width().total_cmp(&b.1.log_half_width())) else {
+/// `3 of 6 comparisons decided; unix is about 1.6 × tcp, ±12 %`. Shows the widest interval of those that are not decided, or else
+/// of all, because it decides when the run may stop.
+fn known(comparisons: &[ProgressLine]) -> String {
+    let width = |line: &ProgressLine| line.ratio.map_or(0.0, |ratio| ratio.log_half_width());
+    let with_ratio = comparisons.iter().filter(|line| line.ratio.is_some());
+    let awaited = with_ratio
+        .max_by(|one, other| one.decided.cmp(&other.decided).reverse().then(width(one).total_cmp(&width(other))));
+    let Some((line, ratio)) = awaited.and_then(|line| Some((line, line.ratio?))) else {
         return "nothing to compare yet".to_owned();
     };
-    let others = match comparisons.len() - 1 {
-        0 => String::new(),
-        1 => ", the other is narrower".to_owned(),
-        more => format!(", {more} others are narrower"),
+    let decided = comparisons.iter().filter(|line| line.decided).count();
+    let decided = match comparisons.len() {
+        1 => if decided == 1 { "decided" } else { "not decided yet" }.to_owned(),
+        all => format!("{decided} of {all} comparisons decided"),
     };
-    format!("{case} {:.3} ±{:.1} %{others}", ratio.estimate, ratio.log_half_width() * 100.0)
+    let (case, setting) = line.case.split_once('/').unwrap_or((&line.case, ""));
+    let reference = line.reference.split('/').next().unwrap_or_default();
+    let setting = if setting.is_empty() { String::new() } else { format!(" ({setting})") };
+    let (is, times) = match line.metric {
+        Metric::Throughput => ("is", "×"),
+        _ => ("takes", "× the time of"),
+    };
+    let (about, width) = (rounded(ratio.estimate), (ratio.log_half_width() * 100.0).ceil());
+    format!("{decided}; {case} {is} about {about} {times} {reference}{setting}, ±{width:.0} %")
+}
+
+/// Two digits, or three from 0.95 to 1.05, where the third matters.
+fn rounded(ratio: f64) -> String {
+    let near_one = (ratio - 1.0).abs() < 0.05;
+    significant(ratio, if near_one { 3 } else { 2 })
 }
 
 fn milliseconds(duration: Duration) -> u64 {
@@ -218,33 +239,41 @@ fn seconds(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_results::analyse::summary::Metric;
     use lasthop_stats::Interval;
 
     use super::*;
 
-    fn comparison(case: &str, low: f64, estimate: f64, high: f64) -> ProgressLine {
+    fn comparison(case: &str, reference: &str, [low, estimate, high]: [f64; 3], decided: bool) -> ProgressLine {
         ProgressLine {
             case: case.to_owned(),
-            reference: "tcp".to_owned(),
+            reference: reference.to_owned(),
             metric: Metric::Throughput,
             ratio: Some(Interval { estimate, low, high }),
             rounds: 4,
             blocks: 20,
             precise: false,
+            decided,
         }
     }
 
     #[test]
-    fn the_widest_interval_leads() {
-        let text = narrowing(&[comparison("unix", 1.8, 1.9, 2.0), comparison("tls", 0.69, 0.70, 0.71)]);
-        assert_eq!(text, "unix 1.900 ±5.3 %, the other is narrower");
-        assert_eq!(narrowing(&[]), "nothing to compare yet");
+    fn what_is_awaited_leads() {
+        let unix = comparison("unix/pattern=echo", "tcp/pattern=echo", [1.2, 1.63, 2.2], true);
+        let tls = comparison("tls/pattern=echo", "tcp/pattern=echo", [0.98, 1.004, 1.03], false);
+        let lines = [unix.clone(), tls.clone()];
+        assert_eq!(known(&lines), "1 of 2 comparisons decided; tls is about 1.00 × tcp (pattern=echo), ±3 %");
+        let lines = [unix.clone(), ProgressLine { decided: true, ..tls }];
+        assert_eq!(known(&lines), "2 of 2 comparisons decided; unix is about 1.6 × tcp (pattern=echo), ±31 %");
+        let slower = ProgressLine { metric: Metric::LatencyP50, ..comparison("unix", "tcp", [0.7, 0.8, 0.9], true) };
+        assert_eq!(known(&[slower]), "decided; unix takes about 0.80 × the time of tcp, ±13 %");
+        assert_eq!(known(&[]), "nothing to compare yet");
+        assert_eq!(known(&[ProgressLine { ratio: None, ..unix }]), "nothing to compare yet");
     }
 
     #[test]
     fn a_line_says_time_and_what_is_known() {
-        let line = line(0, "unix", Duration::from_secs(3), Duration::from_secs(25), "unix 1.9 ±5.3 %");
-        assert_eq!(line, "3/25 s  unix 1.9 ±5.3 %");
+        let line = |so_far| line("measuring unix", Duration::from_secs(3), Duration::from_secs(25), so_far);
+        assert_eq!(line(""), "3/25 s  measuring unix");
+        assert_eq!(line("decided; unix is about 1.9 × tcp, ±5 %"), "3/25 s  decided; unix is about 1.9 × tcp, ±5 %");
     }
 }

@@ -2,7 +2,7 @@
 //! between rounds, while nothing is measured.
 
 use lasthop_model::record::CasePlan;
-use lasthop_stats::{Estimate, Interval, stopping::precise_enough, totals};
+use lasthop_stats::{Better, Estimate, Interval, Verdict, stopping::precise_enough, totals, verdict::verdict};
 
 use super::{
     cases::{self, MEDIAN},
@@ -27,6 +27,8 @@ pub struct ProgressLine {
     pub blocks: usize,
     /// Whether it has the precision asked for.
     pub precise: bool,
+    /// Whether the verdict would not be `undecided`.
+    pub decided: bool,
 }
 
 /// The state of a run.
@@ -68,11 +70,14 @@ fn is_precise(trials: &Trials, (rounds, log): &Known) -> bool {
 }
 
 fn line(trials: &Trials, pairs: &Pairs, log: Option<Estimate>) -> ProgressLine {
+    let ratio = log.map(|log| log.exponential(trials.looks_confidence()));
+    let margin = trials.data.header.settings.margin;
     ProgressLine {
         case: pairs.case.case.clone(),
         reference: pairs.reference.case.clone(),
         metric: Metric::primary(&pairs.case.load),
-        ratio: log.map(|log| log.exponential(trials.looks_confidence())),
+        decided: ratio.is_some_and(|ratio| verdict(&ratio, margin, Better::More) != Verdict::Undecided),
+        ratio,
         rounds: pairs.rounds(),
         blocks: pairs.blocks.len(),
         precise: is_precise(trials, &(pairs.rounds(), log)),
