@@ -27,7 +27,7 @@ use lasthop_repro::study::{catalog, model::number};
 use lasthop_results::{
     analyse,
     record::store,
-    report::{self, Format, Options},
+    report::{self, Extras, Format, Options},
 };
 use lasthop_tool::{Order, TOOLS};
 
@@ -154,8 +154,11 @@ pub fn record(data: &[u8]) {
     match store::read(folder.path()) {
         Ok(data) => {
             let summary = analyse::summarise(&data);
+            let (plots, trials) = (analyse::plots::plots(&data), analyse::rows::rows(&data));
+            let extras = Extras { plots, trials, ..Extras::default() };
+            let everything = Options { verbose: true, ..Options::default() };
             for format in Format::ALL {
-                assert!(!report::render(&summary, format, &Options::default()).is_empty());
+                assert!(!report::render(&summary, &extras, format, &everything).is_empty());
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -33,6 +33,8 @@ Environment:
   LASTHOP_HOME  folder for records, your experiments and what `setup` installs
                 [default: $XDG_DATA_HOME/lasthop, else ~/.local/share/lasthop]
   NO_COLOR      no colour
+  GITHUB_STEP_SUMMARY
+                reports are also appended to this file, in Markdown (GitHub Actions sets it)
 
 Exit codes:
   0    success
@@ -706,6 +708,7 @@ mod tests {
             }
             for line in command_lines(&text) {
                 let words = shlex::split(&line).unwrap_or_else(|| panic!("{}: {line}", path.display()));
+                let words = words.into_iter().take_while(|word| !["|", ">"].contains(&word.as_str()));
                 let parsed = Cli::try_parse_from(words);
                 assert!(parsed.is_ok(), "{}: {line}\n{}", path.display(), parsed.unwrap_err());
                 lines += 1;

@@ -1,12 +1,12 @@
 //! What commands begin with: the data folder, experiments, programs, records.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, io::Write, path::Path};
 
 use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_load::url::redacted;
 use lasthop_plan::catalog::Catalog;
 use lasthop_results::{
-    analyse::{self, summary::Summary},
+    analyse::{self, plots::plots, rows::rows, summary::Summary},
     export,
     record::store::{self, State},
     report,
@@ -44,30 +44,45 @@ pub fn locator(home: &Home, experiment: &str, programs: &Programs) -> Locator {
     Locator::new(home, experiment, programs.programs.iter().cloned().collect::<BTreeMap<_, _>>())
 }
 
-/// Renders a result and writes it to the file asked for, or to standard output.
+/// Renders a result and writes it to the file asked for, or to standard output; and for people to the page of a job of GitHub
+/// Actions.
 pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError> {
-    deliver_bytes(output, |options| match output.format {
-        report::Format::Html => Ok(report::page(summary, &extras(summary)?)),
-        format => Ok(report::render(summary, format, options)),
-    })
+    add_to_job(summary, std::env::var_os(JOB_PAGE).filter(|path| !path.is_empty()).as_deref().map(Path::new))?;
+    let extras = extras(summary, output.format, output.verbose)?;
+    deliver_bytes(output, |options| report::render(summary, &extras, output.format, options))
 }
 
 /// Writes what `bytes` renders.
-pub fn deliver_bytes(
-    output: &OutputOptions,
-    bytes: impl Fn(&report::Options) -> Result<Vec<u8>, CliError>,
-) -> Result<(), CliError> {
+pub fn deliver_bytes(output: &OutputOptions, bytes: impl Fn(&report::Options) -> Vec<u8>) -> Result<(), CliError> {
     let verbose = output.verbose;
-    let Some(path) = &output.output else { return print(&bytes(&report::Options { verbose, ..terminal() })?) };
-    let plain = report::Options { color: false, width: WIDTH, verbose };
-    let bytes = bytes(&plain)?;
-    fs::write(path, bytes).map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
+    let Some(path) = &output.output else { return print(&bytes(&report::Options { verbose, ..terminal() })) };
+    let plain = report::Options { width: WIDTH, verbose, ..report::Options::default() };
+    fs::write(path, bytes(&plain)).map_err(|error| not_written(path, &error))
 }
 
-/// What a page shows besides: plots, and the configuration of the winner if there is one.
-fn extras(summary: &Summary) -> Result<report::Extras, CliError> {
+/// The file that GitHub Actions shows as the page of a job, in Markdown.
+const JOB_PAGE: &str = "GITHUB_STEP_SUMMARY";
+
+fn add_to_job(summary: &Summary, page: Option<&Path>) -> Result<(), CliError> {
+    let Some(path) = page else { return Ok(()) };
+    let markdown =
+        report::render(summary, &report::Extras::default(), report::Format::Markdown, &report::Options::default());
+    let file = fs::OpenOptions::new().append(true).create(true).open(path);
+    file.and_then(|mut file| file.write_all(&[&markdown[..], b"\n"].concat()))
+        .map_err(|error| not_written(path, &error))
+}
+
+fn not_written(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+/// What a report shows that only the record has: trials, plots, and the configuration of the winner if there is one.
+fn extras(summary: &Summary, format: report::Format, verbose: bool) -> Result<report::Extras, CliError> {
+    if !format.takes_record(verbose) {
+        return Ok(report::Extras::default());
+    }
     let data = store::read(&summary.folder).map_err(CliError::failed)?;
     let files = export::export(&summary.folder, &data, summary, None).unwrap_or_default();
     let configuration = files.into_iter().map(|file| (file.name, file.text)).collect();
-    Ok(report::Extras { plots: analyse::plots::plots(&data), configuration })
+    Ok(report::Extras { plots: plots(&data), trials: rows(&data), configuration })
 }

@@ -9,7 +9,7 @@ use lasthop_results::{
         summary::Summary,
     },
     record::{Store, store},
-    report::across,
+    report::across::{self, Told},
 };
 
 use super::{
@@ -30,8 +30,15 @@ pub fn diff(arguments: &args::Diff) -> Result<ExitCode, CliError> {
     let diff = diff::diff(&read(old)?, &read(new)?).map_err(CliError::usage)?;
     let subjects = limit::of_diff(&diff);
     checked(&arguments.output.fail_if, &subjects)?;
-    deliver_bytes(&arguments.output, |options| Ok(across::render(&diff, arguments.output.format, options)))?;
+    tell(&diff, &arguments.output)?;
     hold(&arguments.output.fail_if, &subjects, diff.confidence)
+}
+
+fn tell(result: &impl Told, output: &args::OutputOptions) -> Result<(), CliError> {
+    if output.format.is_of_trials() {
+        return Err(CliError::usage("this format has the trials of one run: report each run by itself"));
+    }
+    deliver_bytes(output, |options| across::render(result, output.format, options))
 }
 
 /// Several runs in one report.
@@ -40,7 +47,7 @@ pub fn report(directories: &[PathBuf], output: &args::OutputOptions) -> Result<E
     let beside = beside(&data.collect::<Result<Vec<_>, _>>()?).map_err(CliError::usage)?;
     let subjects: Vec<Vec<Subject>> = beside.summaries.iter().map(limit::of_run).collect();
     subjects.iter().try_for_each(|subjects| checked(&output.fail_if, subjects))?;
-    deliver_bytes(output, |options| Ok(across::render(&beside, output.format, options)))?;
+    tell(&beside, output)?;
     let codes = subjects.iter().map(|subjects| hold(&output.fail_if, subjects, beside.confidence));
     let codes: Vec<ExitCode> = codes.collect::<Result<_, _>>()?;
     Ok(codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS))

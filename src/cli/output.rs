@@ -42,7 +42,15 @@ impl CliError {
 
 /// Colours and width for standard output.
 pub fn terminal() -> report::Options {
-    report::Options { color: is_styled(&io::stdout()), width: width(), verbose: false }
+    report::Options { color: is_styled(&io::stdout()), width: width(), verbose: false, unicode: speaks_unicode() }
+}
+
+/// Whether the locale is one of UTF-8, by the first of the variables that is set.
+fn speaks_unicode() -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_string_lossy().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// Whether to colour a stream: depends on `NO_COLOR`, and on whether it is a terminal.

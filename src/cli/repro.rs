@@ -83,7 +83,7 @@ fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
             report::document_terminal(&page::document(&result), &everything)
         }
         Format::Html => report::document_html(&page::document(&result)),
-        Format::Csv | Format::Svg => {
+        _ => {
             return Err(CliError::usage("a study has no such format; use terminal, markdown, html or json"));
         }
     };

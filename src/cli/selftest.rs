@@ -30,7 +30,7 @@ const BUDGET: Duration = Duration::from_secs(120);
 const SHORTEST: Duration = Duration::from_secs(1);
 
 pub fn selftest(arguments: &args::SelfTest) -> Result<ExitCode, CliError> {
-    if matches!(arguments.format, Format::Csv | Format::Svg) {
+    if arguments.format.is_of_runs() {
         return Err(CliError::usage("a selftest has no such format; use terminal, markdown, html or json"));
     }
     let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;

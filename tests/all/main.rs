@@ -21,6 +21,7 @@ mod diff;
 mod driver_at;
 mod errors;
 mod export_starts;
+mod formats;
 mod killed;
 mod load_own_server;
 mod load_peers;

@@ -6,6 +6,7 @@
 //! - [`limit`]: whether a result is beyond what the user allows.
 //! - [`checks`]: reasons to doubt the result.
 //! - [`plots`]: what a page draws besides.
+//! - [`rows`]: every trial, for other tools.
 
 pub mod across;
 mod cases;
@@ -16,6 +17,7 @@ pub mod limit;
 mod materiality;
 pub mod plots;
 mod progress;
+pub mod rows;
 mod run_delay;
 pub mod summary;
 #[cfg(test)]

@@ -20,10 +20,24 @@
 //! | `lower_bound` | whether the ratio behind the verdict is a lower bound |
 //! | `failed_stage` | stage of the first failure |
 
+//! [`trials`] has one row per trial instead, a format that tools which make their own statistics call tidy:
+//!
+//! | columns | meaning |
+//! |---|---|
+//! | `experiment`, `run`, `case`, `factor_NAME`, `is_reference`, `reference` | as above |
+//! | `round`, `block`, `position` | trials of the same round and block are pairs: ratios are taken within them |
+//! | `at_s`, `seconds` | when it began, since the run began; how long was measured |
+//! | `requests`, `errors`, `bytes_received`, `throughput_per_s` | |
+//! | `latency_p50_us`, `latency_p90_us`, `latency_p99_us`, `latency_p999_us`, `latency_max_us` | response times in open loops |
+//! | `cpu_driver_us` | the driver's CPU time per request |
+
 use indexmap::IndexSet;
 
 use crate::{
-    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary},
+    analyse::{
+        rows::{QUANTILES, TrialRow},
+        summary::{CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary},
+    },
     text,
 };
 
@@ -38,6 +52,40 @@ pub fn render(summary: &Summary) -> Vec<u8> {
         page.push_str(&line(row.iter().map(|(_, value)| value.as_str())));
     }
     page.into_bytes()
+}
+
+/// A row for each trial.
+#[must_use]
+pub fn trials(summary: &Summary, trials: &[TrialRow]) -> Vec<u8> {
+    let factors = Shape::of(summary).factors;
+    let header = trial_row(summary, None, &factors).0;
+    let mut page = line(header.iter().map(|(name, _)| name.as_str()));
+    for trial in trials {
+        page.push_str(&line(trial_row(summary, Some(trial), &factors).0.iter().map(|(_, value)| value.as_str())));
+    }
+    page.into_bytes()
+}
+
+/// The row of a trial. Without a trial, its names make the header.
+fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&str>) -> Row {
+    let mut row = Row::default();
+    row.put("experiment", &summary.experiment);
+    row.put("run", &summary.run);
+    setting(&mut row, summary, trial.map(|trial| &summary.cases[trial.case]), factors);
+    row.put_some("round", trial.map(|trial| trial.round));
+    row.put_some("block", trial.map(|trial| trial.block));
+    row.put_some("position", trial.map(|trial| trial.position));
+    row.put_some("at_s", trial.map(|trial| trial.at));
+    row.put_some("seconds", trial.map(|trial| trial.seconds));
+    row.put_some("requests", trial.map(|trial| trial.requests));
+    row.put_some("errors", trial.map(|trial| trial.errors));
+    row.put_some("bytes_received", trial.map(|trial| trial.bytes));
+    row.put_some("throughput_per_s", trial.map(|trial| trial.rate));
+    for (place, (_, name)) in QUANTILES.iter().enumerate() {
+        row.put_some(format!("latency_{name}_us"), trial.and_then(|trial| Some(trial.latencies?[place])));
+    }
+    row.put_some("cpu_driver_us", trial.map(|trial| trial.driver_cpu));
+    row
 }
 
 /// Columns that depend on the run.
@@ -93,7 +141,8 @@ fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row 
     let mut row = Row::default();
     row.put("experiment", &summary.experiment);
     row.put("run", &summary.run);
-    identity(&mut row, summary, case, shape);
+    setting(&mut row, summary, case, &shape.factors);
+    counts(&mut row, case);
     metrics(&mut row, case.and_then(|case| case.metrics.as_ref()), shape);
     schedule(&mut row, case);
     ratios(&mut row, summary, case);
@@ -102,14 +151,17 @@ fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row 
     row
 }
 
-fn identity(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) {
+fn setting(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, factors: &IndexSet<&str>) {
     row.put_some("case", case.map(|case| &case.case));
-    for factor in &shape.factors {
+    for factor in factors {
         row.put_some(format!("factor_{factor}"), case.and_then(|case| case.levels.get(*factor)));
     }
     row.put_some("is_reference", case.map(|case| case.reference));
     let reference = case.and_then(|case| summary.declared(case)).map(|c| &c.reference);
     row.put_some("reference", reference);
+}
+
+fn counts(row: &mut Row, case: Option<&CaseSummary>) {
     row.put_some("trials", case.map(|case| case.trials));
     row.put_some("failed_trials", case.map(|case| case.failed_trials));
     row.put_some("requests", case.map(|case| case.requests));

@@ -63,9 +63,9 @@ pub struct Part {
 
 /// A ratio and what it is of.
 pub struct Row {
-    label: String,
-    bound: &'static str,
-    comparison: Comparison,
+    pub(super) label: String,
+    pub(super) bound: &'static str,
+    pub(super) comparison: Comparison,
 }
 
 impl Row {
@@ -82,9 +82,9 @@ impl Row {
 }
 
 /// From a ratio to a share of the width.
-struct Axis {
-    low: f64,
-    high: f64,
+pub(super) struct Axis {
+    pub(super) low: f64,
+    pub(super) high: f64,
 }
 
 impl Picture {
@@ -162,7 +162,8 @@ fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
     answer.into_iter().chain(rows).collect::<Vec<_>>().join(" ")
 }
 
-fn panels(all: &[Group<'_>]) -> Vec<Panel> {
+/// What is drawn, as a picture or as text.
+pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
     let of = |wanted| {
         let with_rows = |group: &&Group<'_>| quantity(group) == wanted && group.compared().next().is_some();
         let groups: Vec<&Group<'_>> = all.iter().filter(with_rows).collect();
@@ -187,7 +188,7 @@ pub fn directed(quantity: Quantity, relative: &str) -> String {
 }
 
 impl Axis {
-    fn of(rows: &[&Row], margin: f64) -> Self {
+    pub(super) fn of(rows: &[&Row], margin: f64) -> Self {
         let all = || rows.iter().map(|row| &row.comparison);
         let least = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 - margin, f64::min);
         let most = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 + margin, f64::max);
@@ -197,14 +198,18 @@ impl Axis {
         Self { low: low / room, high: high * room }
     }
 
-    /// In per cent of the width; beyond an end, that end.
+    /// From 0 to 1; beyond an end, that end.
+    pub(super) fn share(&self, ratio: f64) -> f64 {
+        ((ratio / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
+    }
+
+    /// In per cent of the width.
     fn place(&self, ratio: f64) -> f64 {
-        let share = (ratio / self.low).ln() / (self.high / self.low).ln();
-        LEFT + (RIGHT - LEFT) * share.clamp(0.0, 1.0)
+        LEFT + (RIGHT - LEFT) * self.share(ratio)
     }
 
     /// Ratios to write below: round numbers, not more than fit on a phone.
-    fn ticks(&self) -> Vec<f64> {
+    pub(super) fn ticks(&self) -> Vec<f64> {
         let decades = |digits: &[f64]| -> Vec<f64> {
             let powers = (-4..=4).map(|power| 10f64.powi(power));
             powers.flat_map(|power| digits.iter().map(move |digit| digit * power)).collect()
@@ -311,7 +316,7 @@ impl Axis {
     }
 }
 
-fn tick_text(tick: f64) -> String {
+pub(super) fn tick_text(tick: f64) -> String {
     let exact = |places: &usize| ((tick * 10f64.powi(*places as i32)).fract() - 0.5).abs() > 0.499_999;
     grouped(tick, (0..4).find(exact).unwrap_or(4))
 }

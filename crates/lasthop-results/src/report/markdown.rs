@@ -25,12 +25,26 @@ pub(super) fn page(document: &Document) -> String {
 #[must_use]
 pub fn render(summary: &Summary) -> Vec<u8> {
     let mut page = page(&document(summary));
-    let command = shlex::try_join(summary.command.iter().map(String::as_str)).unwrap_or_default();
+    let command = again(summary);
     if !command.is_empty() {
         let _ = write!(page, "\nTo repeat it:\n\n{}\n", fenced("sh", &text::line(&command)));
     }
     page.replace(NBSP, " ").into_bytes()
 }
+
+/// The command line that repeats the run with its seed, wherever lasthop is.
+fn again(summary: &Summary) -> String {
+    let Some((_, options)) = summary.command.split_first() else { return String::new() };
+    let seed = summary.seed.to_string();
+    let has_seed = options.iter().any(|word| word == "--seed" || word.starts_with("--seed="));
+    let takes_seed = !options.first().is_some_and(|command| WITHOUT_SEED.contains(&command.as_str()));
+    let added = if has_seed || !takes_seed { vec![] } else { vec!["--seed", &seed] };
+    let words = ["lasthop"].into_iter().chain(options.iter().map(String::as_str)).chain(added);
+    shlex::try_join(words).unwrap_or_default()
+}
+
+/// Commands that make runs and choose their seeds.
+const WITHOUT_SEED: [&str; 2] = ["selftest", "check"];
 
 fn section(page: &mut String, section: &Section) {
     let folded = section.depth != Depth::Open;
@@ -138,6 +152,22 @@ fn line(cells: impl IntoIterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_repeats_the_run_with_its_seed() {
+        let mut summary = crate::report::fixtures::three_transports();
+        summary.seed = 7;
+        let mut of = |words: &[&str]| {
+            summary.command = words.iter().map(ToString::to_string).collect();
+            again(&summary)
+        };
+        assert_eq!(of(&["/a/lasthop", "run", "./my stack"]), "lasthop run './my stack' --seed 7");
+        assert_eq!(of(&["lasthop"]), "lasthop --seed 7");
+        assert_eq!(of(&["lasthop", "run", "--seed=5"]), "lasthop run '--seed=5'");
+        assert_eq!(of(&["lasthop", "run", "--seed", "5"]), "lasthop run --seed 5");
+        assert_eq!(of(&["lasthop", "selftest"]), "lasthop selftest");
+        assert_eq!(of(&[]), "");
+    }
 
     #[test]
     fn spaces_are_not_emphasised() {

@@ -1,10 +1,11 @@
 //! REPORT: from a summary to bytes. One file per format.
 //!
 //! Reports for people (`terminal`, `markdown`) render one [`document::Document`], whose sections are written by
-//! `content`, its sentences by [`wording`], its numbers by [`units`]. Reports for machines (`json`, `csv`) write the
-//! summary itself. Nothing here measures, reads or prints.
+//! `content`, its sentences by [`wording`], its numbers by [`units`]. Reports for machines (`json`, `csv`, `benchstat`)
+//! write the summary itself, or every trial. Nothing here measures, reads or prints.
 
 pub mod across;
+mod benchstat;
 mod content;
 mod csv;
 pub mod document;
@@ -18,6 +19,7 @@ mod listing;
 mod markdown;
 mod options;
 mod page;
+mod plots;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -29,7 +31,7 @@ pub use self::{
     json::schema,
     listing::{ExperimentEntry, RunEntry, RunState, experiments_table, runs_table},
     options::Options,
-    page::{Extras, render as page},
+    page::Extras,
     terminal::Page,
 };
 use crate::analyse::summary::Summary;
@@ -45,6 +47,10 @@ pub enum Format {
     Json,
     /// One row per case, for spreadsheets and data frames.
     Csv,
+    /// One row per trial, to make your own statistics (tidy CSV).
+    Trials,
+    /// One line per trial, as Go's benchmarks print it.
+    Benchstat,
     /// To paste into an issue.
     Markdown,
     /// A page with plots, in one file.
@@ -54,7 +60,26 @@ pub enum Format {
 }
 
 impl Format {
-    pub const ALL: [Self; 6] = [Self::Terminal, Self::Json, Self::Csv, Self::Markdown, Self::Html, Self::Svg];
+    pub const ALL: [Self; 8] =
+        [Self::Terminal, Self::Json, Self::Csv, Self::Trials, Self::Benchstat, Self::Markdown, Self::Html, Self::Svg];
+
+    /// Whether a report in this format shows [`Extras`].
+    #[must_use]
+    pub fn takes_record(self, verbose: bool) -> bool {
+        matches!(self, Self::Trials | Self::Benchstat | Self::Html) || (verbose && self == Self::Terminal)
+    }
+
+    /// Whether only a single run has this format.
+    #[must_use]
+    pub fn is_of_trials(self) -> bool {
+        matches!(self, Self::Trials | Self::Benchstat)
+    }
+
+    /// Whether only runs have this format: neither a study nor a selftest has cases or trials of its own.
+    #[must_use]
+    pub fn is_of_runs(self) -> bool {
+        matches!(self, Self::Csv | Self::Trials | Self::Benchstat | Self::Svg)
+    }
 }
 
 /// A document for a terminal.
@@ -83,15 +108,31 @@ pub fn contents_html(title: &str, pages: &[(String, document::Document)]) -> Vec
     html::contents(title, pages)
 }
 
-/// The report of a run. Of a page, without what only the record has: see [`page`].
+/// The report of a run. Without [`Extras`], plots and trials are missing.
 #[must_use]
-pub fn render(summary: &Summary, format: Format, options: &Options) -> Vec<u8> {
+pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Options) -> Vec<u8> {
     match format {
-        Format::Terminal => terminal::render(summary, options),
+        Format::Terminal => terminal::render(summary, &extras.plots, options),
         Format::Json => json::render(summary),
         Format::Csv => csv::render(summary),
+        Format::Trials => csv::trials(summary, &extras.trials),
+        Format::Benchstat => benchstat::render(summary, &extras.trials),
         Format::Markdown => markdown::render(summary),
-        Format::Html => page::render(summary, &Extras::default()),
+        Format::Html => page::render(summary, extras),
         Format::Svg => forest::Picture::of(summary).file(),
     }
+}
+
+/// Whether the cases of a run that was too short to compare them work: their figures, what failed, and what is wrong with
+/// the link.
+#[must_use]
+pub fn checked(summary: &Summary, options: &Options) -> Vec<u8> {
+    let of_link = ["link-not-proven", "reuse-not-as-asked", "transport-not-as-asked"];
+    let mut summary = Summary { comparisons: Vec::new(), ..summary.clone() };
+    summary.checks.retain(|check| of_link.contains(&check.id.as_str()));
+    let mut page = terminal::Page::of(&summary, options);
+    let parts = content::Parts::of(&summary);
+    let trust = parts.trust.filter(|_| !summary.checks.is_empty());
+    [parts.figures, parts.failures, trust].iter().flatten().for_each(|section| page.section(section));
+    page.finish()
 }

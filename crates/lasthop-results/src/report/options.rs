@@ -9,10 +9,12 @@ pub struct Options {
     pub width: usize,
     /// Everything, also what does not fit a screen.
     pub verbose: bool,
+    /// Whether plots may use characters beyond ASCII.
+    pub unicode: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { color: false, width: 80, verbose: false }
+        Self { color: false, width: 80, verbose: false, unicode: true }
     }
 }

@@ -17,16 +17,19 @@ use super::{
 use crate::{
     analyse::{
         plots::CasePlots,
+        rows::TrialRow,
         summary::{Materiality, Metric, Metrics, Summary, Verdict},
     },
     text::{embedded, markup as escape},
 };
 
-/// What a page shows besides the summary.
+/// What reports show besides the summary, which only the record has.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    /// By case, in the order of the summary; none if the page is made without the record.
+    /// By case, in the order of the summary; none if the report is made without the record.
     pub plots: Vec<CasePlots>,
+    /// Every trial.
+    pub trials: Vec<TrialRow>,
     /// The configuration of the winner: names of files and their text.
     pub configuration: Vec<(String, String)>,
 }
@@ -291,7 +294,11 @@ mod tests {
     fn what_the_record_has_is_drawn() {
         let data = testing::healthy();
         let summary = summarise(&data);
-        let extras = Extras { plots: plots(&data), configuration: vec![("nginx.conf".into(), "a < b".into())] };
+        let extras = Extras {
+            plots: plots(&data),
+            configuration: vec![("nginx.conf".into(), "a < b".into())],
+            ..Extras::default()
+        };
         let page = shown(&summary, &extras);
         assert!(page.contains("id=\"percentiles\"") && page.contains("a &lt; b"));
         let groups = &embedded_in(&page)["groups"];
@@ -318,7 +325,7 @@ mod tests {
         }
         let size = |extras: &Extras| render(&summary, extras).len();
         let without = size(&Extras::default());
-        let per_case = (size(&Extras { plots: plots.clone(), configuration: vec![] }) - without) / plots.len();
+        let per_case = (size(&Extras { plots: plots.clone(), ..Extras::default() }) - without) / plots.len();
         assert!(without + 8 * per_case < 1_000_000, "{without} and {per_case} a case");
     }
 
@@ -333,7 +340,7 @@ mod tests {
             (failure.cause, failure.log) = (hostile.into(), hostile.into());
         }
         let configuration = vec![(hostile.into(), hostile.into())];
-        let page = shown(&summary, &Extras { plots: vec![], configuration });
+        let page = shown(&summary, &Extras { configuration, ..Extras::default() });
         assert_eq!(page.matches("<script").count(), 2, "the data and the script of the page");
         assert!(!page.contains("<img") && !page.contains('\u{202e}'));
         assert_eq!(embedded_in(&page)["result"]["title"], hostile);

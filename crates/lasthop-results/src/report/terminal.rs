@@ -12,9 +12,13 @@ use super::{
     content::document,
     document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
     options::Options,
+    plots,
     units::NBSP,
 };
-use crate::{analyse::summary::Summary, text};
+use crate::{
+    analyse::{plots::CasePlots, summary::Summary},
+    text,
+};
 
 /// Wider lines are hard to read.
 const WIDEST: usize = 100;
@@ -32,11 +36,15 @@ const LONGEST_LINE: usize = 800;
 
 /// The report for people at a terminal.
 #[must_use]
-pub fn render(summary: &Summary, options: &Options) -> Vec<u8> {
-    let mut page = Page::new(options);
-    page.folder.clone_from(&summary.folder);
+pub fn render(summary: &Summary, plots: &[CasePlots], options: &Options) -> Vec<u8> {
+    let mut page = Page::of(summary, options);
     let document = document(summary);
     page.document(&document);
+    if options.verbose {
+        let width = page.width - INDENT;
+        page.plot("Ratios", plots::ratios(summary, width, options.unicode));
+        page.plot("Latencies", plots::latencies(summary, plots, width, options.unicode));
+    }
     page.blank();
     let hidden = |section: &Section| !page.shows(section);
     let more = if document.sections.iter().any(hidden) && !options.verbose {
@@ -65,6 +73,27 @@ impl Page {
         Self { color: options.color, width, verbose: options.verbose, folder: PathBuf::new(), text: String::new() }
     }
 
+    /// A page about a run.
+    #[must_use]
+    pub fn of(summary: &Summary, options: &Options) -> Self {
+        Self { folder: summary.folder.clone(), ..Self::new(options) }
+    }
+
+    /// Lines under a heading, if there are any.
+    fn plot(&mut self, title: &str, lines: Vec<Text>) {
+        if lines.is_empty() {
+            return;
+        }
+        self.blank();
+        self.line(&Text::of(Tone::Strong, title));
+        for text in lines {
+            match display_width(&text.to_string()) + INDENT <= self.width {
+                true => self.line(&Text::from(" ".repeat(INDENT)).join(text)),
+                false => self.wrapped(&text, INDENT, INDENT),
+            }
+        }
+    }
+
     /// The bytes, with no-break spaces turned into plain ones.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
@@ -87,7 +116,7 @@ impl Page {
         }
     }
 
-    fn section(&mut self, section: &Section) {
+    pub fn section(&mut self, section: &Section) {
         self.blank();
         if let Some(title) = &section.title {
             self.wrapped(&Text::of(Tone::Strong, title), 0, INDENT);

@@ -10,18 +10,20 @@ use crate::{analyse::summary::Check, report::fixtures};
 
 fn text(summary: &Summary, format: Format) -> String {
     let everything = Options { verbose: true, ..Options::default() };
-    String::from_utf8(render(summary, format, &everything)).expect("reports are UTF-8")
+    String::from_utf8(render(summary, &Extras::default(), format, &everything)).expect("reports are UTF-8")
 }
 
 /// What a terminal shows unless asked for more.
 #[test]
 fn a_report_fits_a_screen() {
     for (name, summary) in fixtures::all() {
-        let page = String::from_utf8(render(&summary, Format::Terminal, &Options::default())).unwrap();
+        let page =
+            String::from_utf8(render(&summary, &Extras::default(), Format::Terminal, &Options::default())).unwrap();
         assert!(page.lines().count() <= 40 || summary.failures.len() > 1, "{name}:\n{page}");
     }
     for (name, summary) in [("three_transports", fixtures::three_transports()), ("patterns", fixtures::patterns())] {
-        let page = String::from_utf8(render(&summary, Format::Terminal, &Options::default())).unwrap();
+        let page =
+            String::from_utf8(render(&summary, &Extras::default(), Format::Terminal, &Options::default())).unwrap();
         insta::assert_snapshot!(format!("brief_{name}"), page);
     }
 }
@@ -73,7 +75,12 @@ fn no_terminal_line_is_wider_than_asked() {
     for width in [40, 60, 80, 100] {
         for (name, summary) in fixtures::all() {
             for color in [false, true] {
-                let page = render(&summary, Format::Terminal, &Options { color, width, verbose: true });
+                let page = render(
+                    &summary,
+                    &Extras::default(),
+                    Format::Terminal,
+                    &Options { color, width, verbose: true, unicode: true },
+                );
                 for line in String::from_utf8(page).unwrap().lines() {
                     assert!(display_width(line) <= width, "{name} at {width}: {line:?}");
                 }
@@ -113,7 +120,12 @@ fn escape_sequences_appear_only_when_colour_is_asked_for() {
             assert!(!page.contains('\u{1b}'), "{name} as {format:?}");
             assert!(!page.contains('\u{a0}'), "{name} as {format:?} has a no-break space");
         }
-        let coloured = render(&summary, Format::Terminal, &Options { color: true, width: 80, verbose: true });
+        let coloured = render(
+            &summary,
+            &Extras::default(),
+            Format::Terminal,
+            &Options { color: true, width: 80, verbose: true, unicode: true },
+        );
         let coloured = String::from_utf8(coloured).unwrap();
         assert!(coloured.contains("\u{1b}["), "{name} has no colour");
         let plain = anstream::adapter::strip_str(&coloured).to_string();
@@ -125,9 +137,13 @@ fn escape_sequences_appear_only_when_colour_is_asked_for() {
 #[test]
 fn what_must_not_be_used_has_no_verdict_and_no_colour() {
     let summary = fixtures::lower_bound();
-    let page =
-        String::from_utf8(render(&summary, Format::Terminal, &Options { color: true, width: 80, verbose: true }))
-            .unwrap();
+    let page = String::from_utf8(render(
+        &summary,
+        &Extras::default(),
+        Format::Terminal,
+        &Options { color: true, width: 80, verbose: true, unicode: true },
+    ))
+    .unwrap();
     let plain = anstream::adapter::strip_str(&page).to_string();
     assert!(plain.contains("TLS over TCP has no verdict: 12 of 432,100 answers had the wrong content"), "{plain}");
     assert!(!plain.contains("slower") && !plain.contains("TLS over TCP takes"), "{plain}");
@@ -312,7 +328,7 @@ fn lists() {
 fn a_run_that_died_before_its_first_case_renders() {
     let summary = Summary { cases: vec![], comparisons: vec![], failures: vec![], ..fixtures::without_result() };
     for format in Format::ALL {
-        assert!(!render(&summary, format, &Options::default()).is_empty());
+        assert!(!render(&summary, &Extras::default(), format, &Options::default()).is_empty());
     }
     assert!(text(&summary, Format::Terminal).contains("No case has a result."));
     assert_eq!(text(&summary, Format::Csv).lines().count(), 1);
@@ -324,7 +340,12 @@ fn a_run_that_died_before_its_first_case_renders() {
 #[expect(clippy::print_stdout, reason = "the only purpose of this test")]
 fn show() {
     for (_, summary) in fixtures::all() {
-        let page = render(&summary, Format::Terminal, &Options { color: true, width: 80, verbose: true });
+        let page = render(
+            &summary,
+            &Extras::default(),
+            Format::Terminal,
+            &Options { color: true, width: 80, verbose: true, unicode: true },
+        );
         println!("{}", String::from_utf8(page).unwrap());
     }
 }

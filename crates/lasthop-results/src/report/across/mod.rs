@@ -52,14 +52,14 @@ pub trait Told: Serialize {
     fn rows(&self) -> Vec<Vec<String>>;
 }
 
-/// The report in any format.
+/// The report in any format but those of trials (see [`Format::is_of_trials`]), which become CSV.
 #[must_use]
 pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> {
     match format {
         Format::Terminal => document_terminal(&result.document(), options),
         Format::Markdown => document_markdown(&result.document()),
         Format::Json => text::json(result),
-        Format::Csv => {
+        Format::Csv | Format::Trials | Format::Benchstat => {
             result.rows().iter().map(|row| super::csv::line(row.iter().map(String::as_str))).collect::<String>().into()
         }
         Format::Html => page(result),

@@ -79,11 +79,11 @@ fn yardstick(compared: Compared<'_>, cpu: Option<f64>) -> f64 {
 mod tests {
     use crate::{
         analyse::summary::{Comparison, Measured, Metric, OpenLoop, RunDelaySaved, Summary, Verdict},
-        report::{Format, Options, fixtures, render},
+        report::{Extras, Format, Options, fixtures, render},
     };
 
     fn page(summary: &Summary) -> String {
-        String::from_utf8(render(summary, Format::Markdown, &Options::default())).unwrap()
+        String::from_utf8(render(summary, &Extras::default(), Format::Markdown, &Options::default())).unwrap()
     }
 
     /// The Unix socket saves 18.6 µs per request and 12.3 of CPU time.
