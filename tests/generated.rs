@@ -25,7 +25,7 @@ use lasthop_results::{
 };
 use lasthop_selftest::outcome::SelfTest;
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// By path below `docs`.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -57,7 +57,9 @@ fn schemas(files: &mut Files) {
         ("selftest", schemars::schema_for!(SelfTest).to_value()),
     ];
     for (name, schema) in schemas {
-        files.insert(format!("schema/{name}.json"), format!("{schema:#}\n").into_bytes());
+        let mut named = Map::from_iter([("$id".to_owned(), schema::id(name).into())]);
+        named.extend(schema.as_object().unwrap().clone());
+        files.insert(format!("schema/{name}.json"), format!("{:#}\n", Value::from(named)).into_bytes());
     }
 }
 

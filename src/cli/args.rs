@@ -54,7 +54,7 @@ Examples:
   lasthop load http+unix:/run/app.sock:/    figures of one endpoint
   lasthop compare http://127.0.0.1:8000/ http+unix:/run/app.sock:/
                                             your own two: which one, by how much
-  lasthop new my-stack                      an experiment of your own: lasthop run ./my-stack";
+  lasthop new my-stack --from EXPERIMENT    an experiment of your own: lasthop run ./my-stack";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -156,8 +156,11 @@ pub enum Command {
     Resume(Resume),
     /// List the experiments
     List(List),
-    /// Show an experiment: its question, services, factors and cases
+    /// Show an experiment: its question, services, factors and cases, or its files
     Show(Show),
+    /// Report all errors of an experiment, then ask each of its cases for two seconds
+    #[command(after_help = EXIT_CODES)]
+    Check(Check),
     /// Load a single endpoint and print its figures
     Load(load::LoadArgs),
     /// Compare endpoints that are there already: your own servers, which lasthop does not start
@@ -396,6 +399,23 @@ pub struct Show {
     pub experiment: String,
     #[command(flatten)]
     pub select: Select,
+    /// List its files and those of its recipes instead, or print one (`--files nginx.conf.j2`)
+    #[arg(long, value_name = "FILE", num_args = 0.., conflicts_with_all = ["only", "set", "aa"])]
+    pub files: Option<Vec<PathBuf>>,
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Name of an experiment, or the folder of your own experiment
+    #[arg(add = ArgValueCompleter::new(complete::experiments))]
+    pub experiment: String,
+    /// Check only the files, and start nothing
+    #[arg(long)]
+    pub no_run: bool,
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub programs: Programs,
 }
 
 #[derive(Debug, Args)]
@@ -639,6 +659,9 @@ pub struct Setup {
 pub struct New {
     /// Name of the experiment, and of the folder to create
     pub name: String,
+    /// Copy this experiment, with the recipes that it uses, instead of the smallest one
+    #[arg(long, value_name = "EXPERIMENT", add = ArgValueCompleter::new(complete::experiments))]
+    pub from: Option<String>,
 }
 
 fn engine() -> impl TypedValueParser<Value = EngineKind> {

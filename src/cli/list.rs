@@ -1,6 +1,6 @@
 //! `lasthop list`, `lasthop show`, `lasthop runs`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_model::{
@@ -9,6 +9,7 @@ use lasthop_model::{
 };
 use lasthop_plan::{
     catalog::Entry,
+    diagnostics::suggest,
     model::{Experiment, Factor},
     plan::Plan,
 };
@@ -68,9 +69,30 @@ pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
 }
 
 pub fn show(arguments: &args::Show) -> Result<(), CliError> {
+    if let Some(wanted) = &arguments.files {
+        return files(&arguments.experiment, wanted);
+    }
     let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
     let plan = Plan::new(experiment, &selection(&arguments.select)).map_err(CliError::usage)?;
     print(&describe(&plan))
+}
+
+/// Prints the files asked for as they are, or lists all.
+fn files(experiment: &str, wanted: &[PathBuf]) -> Result<(), CliError> {
+    let files = catalog()?.files(experiment).map_err(CliError::usage)?;
+    if wanted.is_empty() {
+        let line = |(path, content): (&PathBuf, &Vec<u8>)| format!("{:>7}  {}\n", content.len(), path.display());
+        return print(files.iter().map(line).collect::<String>().as_bytes());
+    }
+    for path in wanted {
+        let unknown = || {
+            let known: Vec<String> = files.keys().map(|path| path.display().to_string()).collect();
+            let near = suggest(&path.display().to_string(), known.iter().map(String::as_str)).unwrap_or_default();
+            CliError::usage(format!("`{experiment}` has no file `{}`; {near}", path.display()))
+        };
+        print(files.get(path).ok_or_else(unknown)?)?;
+    }
+    Ok(())
 }
 
 fn describe(plan: &Plan) -> Vec<u8> {

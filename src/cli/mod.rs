@@ -3,6 +3,7 @@
 //! Results go to standard output, talk to standard error.
 
 mod args;
+mod check;
 mod compare;
 mod complete;
 mod context;
@@ -114,6 +115,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Resume(arguments) => resume::resume(&arguments),
         Command::List(arguments) => list::experiments(&arguments).map(done),
         Command::Show(arguments) => list::show(&arguments).map(done),
+        Command::Check(arguments) => check::check(&arguments),
         Command::Load(arguments) => load::load(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Report(arguments) => report_again(&arguments),
@@ -128,7 +130,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Export(arguments) => export::export(&arguments).map(done),
         Command::Doctor(arguments) => install::doctor(&arguments),
         Command::Setup(arguments) => install::setup(&arguments),
-        Command::New(arguments) => new(&arguments.name).map(done),
+        Command::New(arguments) => new(&arguments).map(done),
         Command::Clean => clean().map(done),
         Command::Path(arguments) => path(&arguments.address).map(done),
         Command::Completions { shell } => print(&complete::script(shell).map_err(CliError::failed)?).map(done),
@@ -155,9 +157,10 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
     }
 }
 
-fn new(name: &str) -> Result<(), CliError> {
-    let folder = catalog()?.create(name, Path::new(".")).map_err(CliError::usage)?;
-    talk(&format!("created {}; try it: lasthop run ./{name}", folder.display()));
+fn new(arguments: &args::New) -> Result<(), CliError> {
+    let args::New { name, from } = arguments;
+    let folder = catalog()?.create(name, from.as_deref(), Path::new(".")).map_err(CliError::usage)?;
+    talk(&format!("created {}; next: lasthop check ./{name}", folder.display()));
     Ok(())
 }
 

@@ -81,7 +81,7 @@ pub fn sweep() {
 }
 
 /// The error and exit code of a run that did not start.
-fn not_run(error: RunError) -> CliError {
+pub fn not_run(error: RunError) -> CliError {
     match error {
         RunError::Interrupted => CliError::interrupted(error),
         RunError::Changed(changed) => CliError::usage(changed),

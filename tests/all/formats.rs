@@ -28,6 +28,7 @@ fn execute(lasthop: &Lasthop, program: &str, arguments: &[&str]) -> Output {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new(program);
     command.args(arguments).env("PATH", path).env("LASTHOP_HOME", lasthop.home()).current_dir(lasthop.home());
+    command.env_remove("GITHUB_STEP_SUMMARY");
     command.output().unwrap()
 }
 

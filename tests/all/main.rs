@@ -52,6 +52,7 @@ mod studies;
 mod tools;
 mod trust;
 mod waits;
+mod your_own_stack;
 
 #[test]
 fn every_file_of_this_folder_is_a_module() {

@@ -61,6 +61,7 @@ impl Lasthop {
             .env("LASTHOP_SANDBOX", self.sandboxes())
             .env("NO_COLOR", "1")
             .env("GOCACHE", go_cache())
+            .env_remove("GITHUB_STEP_SUMMARY")
             .current_dir(self.home())
             .stdin(Stdio::null());
         command

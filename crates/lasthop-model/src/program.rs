@@ -8,7 +8,7 @@ pub struct Program {
     pub kind: ProgramKind,
     /// Arguments that print the version; empty for lasthop itself.
     pub version_arguments: Vec<String>,
-    /// Regular expression with one group: the version.
+    /// Regular expression with one group: the version. Empty if nobody knows how to ask for it.
     pub version_pattern: String,
     /// The lowest version that works, if that is known.
     pub minimum: Option<String>,

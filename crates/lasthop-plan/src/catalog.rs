@@ -14,8 +14,10 @@ use include_dir::{Dir, include_dir};
 
 use super::{
     diagnostics::{Diagnostic, Diagnostics, closest},
+    document::Document,
     files::Files,
     model::{Experiment, Recipe, Source},
+    schema,
     validate::{self, Recipes},
 };
 
@@ -26,6 +28,11 @@ static SERVICES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../services
 const TEMPLATE: &str = "_template";
 /// Stands for the new experiment's name in the template.
 const NAME: &str = "@name@";
+/// Stands for the experiment that was copied.
+const ORIGINAL: &str = "@original@";
+/// For people: the page of a copy takes the place of the original's.
+const PAGE: &str = "README.md";
+const PAGE_OF_A_COPY: &str = "_copy.md";
 /// Makes a folder an experiment.
 const EXPERIMENT_FILE: &str = "experiment.toml";
 /// Makes a folder a recipe.
@@ -62,6 +69,17 @@ pub enum CreateError {
     Exists(PathBuf),
     #[error("cannot write {}: {cause}", .path.display())]
     Write { path: PathBuf, cause: io::Error },
+    #[error(transparent)]
+    Original(#[from] LoadError),
+}
+
+/// The files of an experiment, and where they are.
+struct Found {
+    name: String,
+    /// The folder, by the name that the user knows.
+    shown: String,
+    source: Source,
+    files: Files,
 }
 
 /// An entry in the list of experiments.
@@ -106,31 +124,41 @@ impl Catalog {
     /// Loads an experiment by name or by path.
     /// Errors: there is none, its folder cannot be read, or its files have errors, which are all reported.
     pub fn load(&self, name: &str) -> Result<Experiment, LoadError> {
+        let Found { name, shown, source, files } = self.find(name)?;
+        self.check(&name, &shown, source, &files)
+    }
+
+    fn find(&self, name: &str) -> Result<Found, LoadError> {
         if name.contains('/') {
-            return self.load_folder(Path::new(name));
+            return found_in(Path::new(name));
         }
         if let Some(own) = self.own("experiments", name, EXPERIMENT_FILE) {
-            return self.load_folder(&own);
+            return found_in(&own);
         }
         if let Some(files) = embedded(&EXPERIMENTS, name, EXPERIMENT_FILE) {
-            return self.check(name, &format!("built-in:experiments/{name}"), Source::BuiltIn, &files);
+            let shown = format!("built-in:experiments/{name}");
+            return Ok(Found { name: name.to_owned(), shown, source: Source::BuiltIn, files });
         }
         if Path::new(name).join(EXPERIMENT_FILE).is_file() {
-            return self.load_folder(Path::new(name));
+            return found_in(Path::new(name));
         }
         Err(LoadError::Unknown { name: name.to_owned(), known: self.names() })
     }
 
-    fn load_folder(&self, folder: &Path) -> Result<Experiment, LoadError> {
-        if !folder.join(EXPERIMENT_FILE).is_file() {
-            return Err(LoadError::NoExperiment(folder.to_owned()));
+    /// Every file of an experiment by its path, with the recipes that its cases may use in `services/`: a folder that needs no
+    /// other.
+    /// Errors: as of [`load`](Self::load).
+    pub fn files(&self, name: &str) -> Result<Files, LoadError> {
+        let Found { name, shown, source, mut files } = self.find(name)?;
+        for recipe in self.check(&name, &shown, source, &files)?.recipes.keys() {
+            let folder = Path::new("services").join(recipe);
+            if !files.contains_key(&folder.join(RECIPE_FILE))
+                && let Some((_, shared)) = self.recipe_files(recipe)
+            {
+                files.extend(shared?.into_iter().map(|(path, content)| (folder.join(path), content)));
+            }
         }
-        let absolute = folder.canonicalize().map_err(|cause| LoadError::Read { path: folder.to_owned(), cause })?;
-        let name =
-            absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
-        let files = read_folder(&absolute)?;
-        let shown = folder.strip_prefix("./").unwrap_or(folder).display().to_string();
-        self.check(&name, &shown, Source::Folder(absolute), &files)
+        Ok(files)
     }
 
     /// An experiment of these files, by their path in its folder, which messages call `shown`.
@@ -156,15 +184,18 @@ impl Catalog {
     }
 
     fn find_recipe(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
+        let (shown, files) = self.recipe_files(name)?;
+        let unread = |error: LoadError| Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error.to_string()));
+        Some(files.map_err(unread).and_then(|files| validate::recipe(name, &shown, &files)))
+    }
+
+    /// The folder of a recipe of the user's own or of the binary, by the name that the user knows, and its files.
+    fn recipe_files(&self, name: &str) -> Option<(String, Result<Files, LoadError>)> {
         if let Some(folder) = self.own("services", name, RECIPE_FILE) {
-            let shown = folder.display().to_string();
-            return Some(match read_folder(&folder) {
-                Ok(files) => validate::recipe(name, &shown, &files),
-                Err(error) => Err(Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error.to_string()))),
-            });
+            return Some((folder.display().to_string(), read_folder(&folder)));
         }
         let files = embedded(&SERVICES, name, RECIPE_FILE)?;
-        Some(validate::recipe(name, &format!("built-in:services/{name}"), &files))
+        Some((format!("built-in:services/{name}"), Ok(files)))
     }
 
     fn own(&self, kind: &str, name: &str, file: &str) -> Option<PathBuf> {
@@ -179,37 +210,85 @@ impl Catalog {
         names.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| is_listed(name)).collect()
     }
 
-    /// Writes a new experiment, which runs as it is, to `parent/name`.
-    /// Errors: the name is not allowed, the folder exists already, or it cannot be written.
-    pub fn create(&self, name: &str, parent: &Path) -> Result<PathBuf, CreateError> {
+    /// Writes a new experiment, which runs as it is, to `parent/name`: a small one, or a copy of another with the recipes that
+    /// it uses.
+    /// Errors: the name is not allowed, the folder exists already or cannot be written, or the other cannot be loaded.
+    pub fn create(&self, name: &str, from: Option<&str>, parent: &Path) -> Result<PathBuf, CreateError> {
         let is_word = |word: &str| {
             !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         };
         if !name.split('-').all(is_word) {
             return Err(CreateError::Name(name.to_owned()));
         }
-        let folder = parent.join(name);
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |cause| CreateError::Write { path, cause }
+        let mut files = match from {
+            Some(original) => self.copied(name, original)?,
+            None => named(embedded(&EXPERIMENTS, TEMPLATE, EXPERIMENT_FILE).unwrap_or_default(), name),
         };
+        files.iter_mut().for_each(|(path, content)| add_schema(path, content));
+        let folder = parent.join(name);
         fs::create_dir(&folder).map_err(|cause| match cause.kind() {
             io::ErrorKind::AlreadyExists => CreateError::Exists(folder.clone()),
             _ => CreateError::Write { path: folder.clone(), cause },
         })?;
-        let files = embedded(&EXPERIMENTS, TEMPLATE, EXPERIMENT_FILE).unwrap_or_default();
         for (path, content) in files {
             let path = folder.join(path);
-            let content = match String::from_utf8(content) {
-                Ok(text) => text.replace(NAME, name).into_bytes(),
-                Err(binary) => binary.into_bytes(),
+            let write = || {
+                fs::create_dir_all(path.parent().unwrap_or(&folder))?;
+                fs::write(&path, content)
             };
-            if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent).map_err(failed(parent))?;
-            }
-            fs::write(&path, content).map_err(failed(&path))?;
+            write().map_err(|cause| CreateError::Write { path: path.clone(), cause })?;
         }
         Ok(folder)
+    }
+
+    /// The files of another experiment under a new name.
+    fn copied(&self, name: &str, original: &str) -> Result<Files, LoadError> {
+        let mut files = self.files(original)?;
+        if let Some(experiment) = files.get_mut(Path::new(EXPERIMENT_FILE)) {
+            *experiment = titled(&String::from_utf8_lossy(experiment), name).into_bytes();
+        }
+        let page = EXPERIMENTS.get_file(PAGE_OF_A_COPY).and_then(|file| file.contents_utf8()).unwrap_or_default();
+        let page = page.replace(NAME, name).replace(ORIGINAL, original);
+        files.insert(PathBuf::from(PAGE), page.into_bytes());
+        Ok(files)
+    }
+}
+
+fn found_in(folder: &Path) -> Result<Found, LoadError> {
+    if !folder.join(EXPERIMENT_FILE).is_file() {
+        return Err(LoadError::NoExperiment(folder.to_owned()));
+    }
+    let absolute = folder.canonicalize().map_err(|cause| LoadError::Read { path: folder.to_owned(), cause })?;
+    let name = absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
+    let files = read_folder(&absolute)?;
+    let shown = folder.strip_prefix("./").unwrap_or(folder).display().to_string();
+    Ok(Found { name, shown, source: Source::Folder(absolute), files })
+}
+
+/// The template with the name of the new experiment.
+fn named(mut files: Files, name: &str) -> Files {
+    for content in files.values_mut() {
+        if let Ok(text) = str::from_utf8(content) {
+            *content = text.replace(NAME, name).into_bytes();
+        }
+    }
+    files
+}
+
+/// The text of an experiment with another title.
+fn titled(text: &str, title: &str) -> String {
+    let document = Document::parse(EXPERIMENT_FILE, text, &mut Diagnostics::default());
+    let mut text = text.to_owned();
+    text.replace_range(document.range("/title"), &format!("\"{title}\""));
+    text
+}
+
+/// Editors find the schema of a file by its first line.
+fn add_schema(path: &Path, content: &mut Vec<u8>) {
+    let schemas = [(EXPERIMENT_FILE, "experiment"), (RECIPE_FILE, "recipe")];
+    let known = schemas.into_iter().find(|(file, _)| path.ends_with(file));
+    if let Some((_, name)) = known.filter(|_| !content.starts_with(b"#:schema ")) {
+        content.splice(0..0, format!("#:schema {}\n", schema::id(name)).into_bytes());
     }
 }
 
@@ -533,17 +612,48 @@ mod tests {
     fn a_new_experiment_loads_and_plans_as_it_is() {
         let parent = tempfile::tempdir().unwrap();
         let catalog = Catalog::default();
-        let folder = catalog.create("my-stack", parent.path()).unwrap();
+        let folder = catalog.create("my-stack", None, parent.path()).unwrap();
         let experiment = catalog.load(&folder.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((&experiment.name[..], &experiment.title[..]), ("my-stack", "my-stack"));
         assert!(fs::read_to_string(folder.join("README.md")).unwrap().starts_with("# my-stack\n"));
         let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(plan.cases.len(), 2);
         assert_eq!(plan.differences, []);
-        assert!(matches!(catalog.create("my-stack", parent.path()), Err(CreateError::Exists(_))));
+        assert!(matches!(catalog.create("my-stack", None, parent.path()), Err(CreateError::Exists(_))));
         for name in ["", "My", "a b", "../x", "a--b", "-a", "a/b"] {
-            assert!(matches!(catalog.create(name, parent.path()), Err(CreateError::Name(_))), "{name}");
+            assert!(matches!(catalog.create(name, None, parent.path()), Err(CreateError::Name(_))), "{name}");
         }
+    }
+
+    #[test]
+    fn a_copy_of_any_built_in_loads_and_plans_like_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let catalog = Catalog::default();
+        let planned = |name: &str| Plan::new(catalog.load(name).unwrap(), &Selection::default()).unwrap();
+        for name in catalog.names() {
+            let copy = format!("my-{name}");
+            let folder = catalog.create(&copy, Some(&name), parent.path()).unwrap_or_else(|error| panic!("{error}"));
+            let (mine, original) = (planned(&folder.display().to_string()), planned(&name));
+            assert_eq!((&mine.experiment.name, &mine.experiment.title), (&copy, &copy));
+            assert_eq!(mine.cases, original.cases, "{name}");
+            assert_eq!(mine.differences, []);
+            for recipe in original.experiment.recipes.keys() {
+                let toml = fs::read_to_string(folder.join("services").join(recipe).join(RECIPE_FILE)).unwrap();
+                assert!(toml.starts_with(&format!("#:schema {}\n", schema::id("recipe"))), "{name}: {toml}");
+            }
+            let page = fs::read_to_string(folder.join(PAGE)).unwrap();
+            assert!(page.starts_with(&format!("# {copy}\n")) && page.contains(&name) && !page.contains('@'), "{page}");
+        }
+        let unknown = catalog.create("other", Some("nginx-gunicron"), parent.path()).unwrap_err().to_string();
+        assert!(unknown.contains("did you mean `nginx-gunicorn`?"), "{unknown}");
+        assert!(!parent.path().join("other").exists());
+    }
+
+    #[test]
+    fn a_title_is_replaced_and_nothing_else() {
+        let text = "# a \"title\"\nquestion = \"title\"\ntitle = 'a title' # short\n";
+        let wanted = "# a \"title\"\nquestion = \"title\"\ntitle = \"mine\" # short\n";
+        assert_eq!(titled(text, "mine"), wanted);
     }
 
     #[test]
@@ -724,6 +834,60 @@ timeout = "soon"
 signal = "term"
 "#;
         insta::assert_snapshot!(template_with(str::to_owned, |_| recipe.to_owned()));
+    }
+
+    /// The template with a command instead of its recipe, and with more keys.
+    fn commanded(command: &str, more: &str) -> String {
+        let toml = EXPERIMENTS.get_file("_template/experiment.toml").unwrap().contents_utf8().unwrap();
+        toml.replace("recipe = \"python-app\"\n", &format!("{command}\n{more}\n"))
+    }
+
+    #[test]
+    fn a_command_takes_the_place_of_a_recipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let bind = "bind.tcp.arguments = [\"--port\", \"{{ listen.port }}\", \"-c{{ connections }}\"]";
+        let toml = commanded("command = [\"python3\", \"app/server.py\", \"{{ listen }}\"]", bind);
+        write(folder.path(), &[("experiment.toml", &toml), ("app/server.py", "")]);
+        let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
+        let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.differences, [], "cases differ in the link only");
+        assert_eq!(plan.stacks[0].services["app"].recipe, "app");
+        let recipe = &plan.experiment.recipes["app"];
+        let listen: Vec<_> =
+            recipe.listen.iter().map(|(name, listen)| (name.name(), listen.arguments.concat())).collect();
+        let expected = [
+            ("unix", "{{ listen.path }}"),
+            ("abstract", "@{{ listen.name }}"),
+            ("tcp", "--port{{ listen.port }}-c{{ connections }}"),
+            ("tcp6", "{{ listen.address }}"),
+        ];
+        assert_eq!(listen, expected.map(|(name, text)| (name, text.to_owned())));
+    }
+
+    #[test]
+    fn what_a_command_cannot_be_is_said() {
+        let command = "command = [\"python3\", \"{{ listen }}\"]";
+        let other = "app = \"app\"\n[services.other]\nrecipe = \"app\"\nlisten = \"tcp\"";
+        for (command, more, error) in [
+            ("", "", "this service has neither `recipe` nor `command`"),
+            (command, "recipe = \"python-app\"", "`recipe` says already how to start this service"),
+            ("recipe = \"nginx\"", "bind.unix.config = \"x\"", "`bind` belongs to a `command`, not to a recipe"),
+            ("recipe = \"nginx\"", "ready = { check = \"connect\" }", "`ready` belongs to a `command`"),
+            ("command = [\"app/server\"]", "", "`app/server` is no program that can be found before the start"),
+            ("command = [\"x\", \"{{ listen.pth }}\"]", "", "`listen` has no attribute `pth`"),
+            (command, "bind.tcp.file = \"x\"", "only a Unix socket has a file name"),
+            (command, "ready = { check = \"http\", command = [] }", "`command` does not belong to this check"),
+            (command, "container = { network = \"bridge\" }", "a service in a container needs a recipe"),
+            (command, other, "`app` is also a service with a `command`"),
+        ] {
+            // The template's own `app` follows.
+            let toml = commanded(command, more).replacen("listen = \"tcp\"\napp = \"app\"", "listen = \"tcp\"", 1);
+            let said = errors(&[("experiment.toml", &toml), ("app/server.py", "")]);
+            assert!(said.contains(error) && said.contains("experiment.toml:"), "{error} in {said}");
+        }
+        let tls = commanded(command, "").replace("\"unix\", \"tcp\"", "\"unix\", \"tls\", \"tcp\"");
+        let said = errors(&[("experiment.toml", &tls), ("app/server.py", "")]);
+        assert!(said.contains("recipe `app` cannot listen on tls"), "{said}");
     }
 
     #[test]

@@ -92,8 +92,19 @@ pub(super) struct FactorFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServiceFile {
-    /// Name of the recipe. May be a template.
+    /// Name of the recipe. May be a template. A service has either this or `command`.
+    #[serde(default)]
     pub recipe: String,
+    /// A server without a recipe: the program, by its name on `PATH` or its absolute path, and its arguments. They may be
+    /// templates, as in the files of `config`. `{{ listen }}` alone stands for the address to listen on: a path,
+    /// `@name` or `HOST:PORT`.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// With `command`: how to tell the server where to listen, by transport, if it takes no such address.
+    #[serde(default)]
+    pub bind: ListenTable,
+    /// With `command`: when the server counts as ready [default: when it accepts a connection].
+    pub ready: Option<ReadyFile>,
     /// Transport that it listens on. Leave it out for the service that the link goes to, where the case decides.
     pub listen: Option<TransportName>,
     /// How many of these servers to start, 0 (the case does not use it) to 64, each with its own address. `{{ NAME.all
@@ -315,7 +326,7 @@ pub(super) struct VersionFile {
 }
 
 /// Where to listen, by transport.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct ListenTable(IndexMap<TransportName, ListenFile>);
 

@@ -61,7 +61,7 @@ impl Document {
 
     /// An error at the value that the pointer leads to, or at its nearest ancestor that was written.
     pub fn at_value(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
-        self.at(self.place(pointer).value.clone(), message)
+        self.at(self.range(pointer), message)
     }
 
     /// An error at the key of that value.
@@ -69,6 +69,11 @@ impl Document {
         let place = self.place(pointer);
         let range = place.key.clone().unwrap_or_else(|| place.value.clone());
         self.at(range, message)
+    }
+
+    /// Where the value is, or its nearest ancestor that was written.
+    pub fn range(&self, pointer: &str) -> Range<usize> {
+        self.place(pointer).value.clone()
     }
 
     fn place(&self, pointer: &str) -> &Place {

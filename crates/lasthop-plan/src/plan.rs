@@ -90,6 +90,9 @@ pub enum PlanError {
     Template(#[from] TemplateError),
     #[error("case {case}: {cause}")]
     Render { case: String, cause: RenderError },
+    /// Each only once, for the first case that it concerns.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n"))]
+    Several(Vec<Self>),
     #[error("{tool} can drive only a closed loop: leave out the rate, or --driver and --cross-check")]
     ToolAtRate { tool: &'static str },
     #[error(
@@ -145,9 +148,8 @@ impl Plan {
         let mut stacks = Vec::new();
         let mut plans = Vec::new();
         let mut portraits = BTreeMap::new();
-        for case in &named {
-            let Portrayed { portrait, load, services } =
-                portray(&experiment, case).map_err(|cause| PlanError::Render { case: case.id.clone(), cause })?;
+        for (case, portrayed) in named.iter().zip(portray_all(&experiment, &named)?) {
+            let Portrayed { portrait, load, services } = portrayed;
             if let Some(tool) = tool_of(&case.levels)
                 && !(tool.speaks)(&load.spec.protocol)
             {
@@ -222,6 +224,26 @@ impl Plan {
                 .filter(|(_, recipes)| !recipes.is_empty())
                 .collect(),
         }
+    }
+}
+
+/// Errors: what cannot be rendered, of all cases.
+fn portray_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<Portrayed>, PlanError> {
+    let (mut portrayed, mut flaws) = (Vec::new(), IndexMap::new());
+    for case in named {
+        match portray(experiment, case) {
+            Ok(one) => portrayed.push(one),
+            Err(cause) => {
+                let flaw = PlanError::Render { case: case.id.clone(), cause: cause.clone() };
+                flaws.entry(cause.to_string()).or_insert(flaw);
+            }
+        }
+    }
+    let mut flaws: Vec<PlanError> = flaws.into_values().collect();
+    match flaws.len() {
+        0 => Ok(portrayed),
+        1 => Err(flaws.remove(0)),
+        _ => Err(PlanError::Several(flaws)),
     }
 }
 
@@ -591,6 +613,20 @@ mod tests {
 
     fn references(plan: &Plan) -> Vec<Option<&str>> {
         plan.cases.iter().map(|case| case.reference.as_deref()).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_rendered_is_said_of_every_case_and_once_of_several() {
+        let mut experiment = Catalog::default().load("nginx-gunicorn").unwrap();
+        let config = &mut experiment.services["nginx"].config[0];
+        config.text = "{% if transport == 'unix' %}\n{{ gunicorn.port }}\n{% else %}\n{{ gunicorn.path }}\n{% endif %}"
+            .to_owned();
+        let error = Plan::new(experiment, &Selection::default()).unwrap_err();
+        let PlanError::Several(flaws) = &error else { panic!("{error}") };
+        assert_eq!(flaws.len(), 2, "{error}");
+        let said = error.to_string();
+        assert!(said.contains("case unix/connections=1: ") && said.contains("case tcp/connections=1: "), "{said}");
+        assert!(said.contains("gunicorn.port") && said.contains("gunicorn.path"), "{said}");
     }
 
     #[test]

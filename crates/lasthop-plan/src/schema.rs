@@ -13,6 +13,11 @@ use super::{
 static EXPERIMENT: LazyLock<Value> = LazyLock::new(generate::<ExperimentFile>);
 static RECIPE: LazyLock<Value> = LazyLock::new(generate::<RecipeFile>);
 
+/// Where the schema of this name is published: its `$id`.
+pub fn id(name: &str) -> String {
+    format!("{}/raw/main/docs/schema/{name}.json", env!("CARGO_PKG_REPOSITORY"))
+}
+
 /// Schema of `experiment.toml`.
 pub fn experiment_schema() -> &'static Value {
     &EXPERIMENT

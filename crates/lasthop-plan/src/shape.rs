@@ -178,7 +178,7 @@ mod tests {
     use crate::{diagnostics::Diagnostics, document::Document, schema};
 
     /// Keywords that say nothing of a value's shape, beside those that are judged.
-    const ANNOTATIONS: [&str; 6] = ["$schema", "title", "description", "default", "format", "x-expected"];
+    const ANNOTATIONS: [&str; 7] = ["$schema", "$id", "title", "description", "default", "format", "x-expected"];
     const JUDGED: [&str; 14] = [
         "type",
         "pattern",

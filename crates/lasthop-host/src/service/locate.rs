@@ -19,6 +19,9 @@ use super::home::Home;
 /// The longest that a program may take to print its version. Python with cold caches needs a second or two.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The version of a program whose recipe does not say how to ask for it.
+const UNKNOWN: &str = "of unknown version";
+
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
     #[error("{} was not found in {}; {}", either(names), places(looked), obtain.clone().unwrap_or_else(|| format!("`lasthop setup {experiment}` installs it")))]
@@ -196,6 +199,9 @@ fn is_executable(path: &Path) -> bool {
 }
 
 fn version_of(path: &Path, program: &Program) -> Result<String, LocateError> {
+    if program.version_pattern.is_empty() {
+        return Ok(UNKNOWN.to_owned());
+    }
     told(Command::new(path), path, program)
 }
 

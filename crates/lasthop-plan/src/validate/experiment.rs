@@ -74,7 +74,7 @@ impl Checker<'_> {
         }
         // A factor that only conditions mention changes nothing that is measured.
         self.used.clear();
-        let services = self.services(file, &factor_scope);
+        let (services, recipes) = self.services(file, &factor_scope);
         let load = self.load(file, &factor_scope.add_services(file.services.keys()).add([SECRET]));
         self.check_use(file);
         let mut own = self.files.clone();
@@ -91,7 +91,7 @@ impl Checker<'_> {
             factors,
             excludes: file.exclude.clone(),
             services,
-            recipes: IndexMap::new(),
+            recipes,
             load,
             derive: self.derive(file),
             defaults: self.defaults(file),
@@ -324,16 +324,31 @@ impl Checker<'_> {
         }
     }
 
-    fn services(&mut self, file: &ExperimentFile, factors: &Scope) -> IndexMap<String, Service> {
+    /// The services in start order, and the recipes that their commands make.
+    fn services(
+        &mut self,
+        file: &ExperimentFile,
+        factors: &Scope,
+    ) -> (IndexMap<String, Service>, IndexMap<String, Recipe>) {
         let order = self.start_order(file);
         let mut services: BTreeMap<&String, Service> = BTreeMap::new();
+        let mut recipes = IndexMap::new();
         for (name, service) in &file.services {
-            services.insert(name, self.service(file, name, service, factors));
+            let (service, recipe) = self.service(file, name, service, factors);
+            services.insert(name, service);
+            recipes.extend(recipe.map(|recipe| (name.clone(), recipe)));
         }
-        order.into_iter().filter_map(|name| Some((name.clone(), services.remove(name)?))).collect()
+        let ordered = order.into_iter().filter_map(|name| Some((name.clone(), services.remove(name)?)));
+        (ordered.collect(), recipes)
     }
 
-    fn service(&mut self, file: &ExperimentFile, name: &str, service: &ServiceFile, factors: &Scope) -> Service {
+    fn service(
+        &mut self,
+        file: &ExperimentFile,
+        name: &str,
+        service: &ServiceFile,
+        factors: &Scope,
+    ) -> (Service, Option<Recipe>) {
         let pointer = join("/services", name);
         let at = |key: &str| join(&pointer, key);
         let is_link = file.link.to == *name;
@@ -365,8 +380,9 @@ impl Checker<'_> {
         {
             self.error(&at("app"), format!("there is no folder `{app}` in {}", self.place()));
         }
-        Service {
-            recipe: service.recipe.clone(),
+        let recipe = self.command(&pointer, name, service, &scope);
+        let service = Service {
+            recipe: recipe.as_ref().map_or(&service.recipe, |made| &made.name).clone(),
             listen: service.listen,
             count: service.count.0.clone(),
             needs: service.needs.clone(),
@@ -375,7 +391,8 @@ impl Checker<'_> {
             app: service.app.as_ref().map(PathBuf::from),
             packages: packages(&service.packages),
             container: service.container.as_ref().map(|container| self.container(&at("container"), container, factors)),
-        }
+        };
+        (service, recipe)
     }
 
     fn container(&mut self, pointer: &str, file: &ContainerFile, factors: &Scope) -> Container {
@@ -574,11 +591,13 @@ impl Checker<'_> {
         experiment: &mut Experiment,
         recipes: &dyn Recipes,
     ) {
-        let pointer = join(&join("/services", name), "recipe");
+        let made = experiment.services[name].recipe.clone();
+        let has_command = |name: &str| file.services.get(name).is_some_and(|service| !service.command.is_empty());
+        let pointer = join(&join("/services", name), if has_command(name) { "command" } else { "recipe" });
         let mut wanted: BTreeMap<String, BTreeSet<Transport>> = BTreeMap::new();
         for levels in combinations {
             let context = Value::from(template::levels_context(levels));
-            match template::render(&pointer, &service.recipe, &context) {
+            match template::render(&pointer, &made, &context) {
                 Ok(recipe) => {
                     let link = || cases::transport(&experiment.link, levels);
                     let transport = service.listen.map_or_else(link, Ok).expect("checked before");
@@ -588,6 +607,16 @@ impl Checker<'_> {
             }
         }
         for (recipe, transports) in wanted {
+            if has_command(name) {
+                let made = experiment.recipes[&recipe].clone();
+                self.check_transports(file, &pointer, &made, &transports);
+                continue;
+            }
+            if has_command(&recipe) {
+                let message = format!("`{recipe}` is also a service with a `command`: give that another name");
+                self.error(&pointer, message);
+                continue;
+            }
             match recipes.get(&recipe) {
                 None => {
                     let names = recipes.names();

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use indexmap::IndexMap;
+use lasthop_load::spec::Transport;
 use lasthop_model::{
     program::{Program, ProgramKind},
     service::{Export, Ready, ReadyCheck, Stop, stays_inside},
@@ -15,7 +17,7 @@ use super::{
     scope::Scope,
 };
 use crate::{
-    definition::{ListenFile, ProgramFile, ReadyName, RecipeFile, RunAsName, SettingFile},
+    definition::{ListenFile, ListenTable, ProgramFile, ReadyFile, ReadyName, RecipeFile, RunAsName, SettingFile},
     diagnostics::Diagnostics,
     digest,
     files::Files,
@@ -66,25 +68,7 @@ impl Checker<'_> {
         if file.listen.given().next().is_none() {
             self.key_error("/listen", "a server must listen on at least one transport", None);
         }
-        for (transport, listen) in file.listen.given() {
-            if listen.file.is_some() && !transport.is_unix() {
-                self.key_error(&format!("/listen/{transport}/file"), "only a Unix socket has a file name", None);
-            }
-            if let Some(authority) = &listen.authority {
-                let pointer = format!("/listen/{transport}/authority");
-                if !transport.is_tls() {
-                    self.key_error(&pointer, "this transport has no TLS", None);
-                } else if !stays_inside(Path::new(authority)) {
-                    self.error(&pointer, format!("`{authority}` is outside the folder `runtime`"));
-                }
-            }
-        }
-        let listen = |listen: &ListenFile| Listen {
-            arguments: listen.arguments.clone(),
-            config: listen.config.clone(),
-            file: listen.file.clone(),
-            authority: listen.authority.as_ref().map(PathBuf::from),
-        };
+        let listen = self.listen("/listen", &file.listen);
         let setting = |setting: &SettingFile| Setting {
             help: setting.help.clone(),
             default: setting.default.as_ref().map(|value| value.0.clone()),
@@ -93,7 +77,7 @@ impl Checker<'_> {
             name: name.to_owned(),
             summary: file.summary.clone(),
             program: self.program(&file.program),
-            listen: file.listen.given().map(|(transport, file)| (transport, listen(file))).collect(),
+            listen,
             connect: file.connect.clone(),
             settings: file.settings.iter().map(|(name, file)| (name.clone(), setting(file))).collect(),
             prepare: file.start.prepare.clone(),
@@ -107,7 +91,7 @@ impl Checker<'_> {
                 None => GivesUpRoot::OutsideContainers,
             },
             config: self.config("/config", &file.config, &scope),
-            ready: self.ready(file),
+            ready: self.ready("/ready", &file.ready),
             stop: self.stop(file),
             export: Export {
                 port: export.port,
@@ -117,6 +101,29 @@ impl Checker<'_> {
             },
             digests: digest::of_files(self.files),
         }
+    }
+
+    /// Where a server listens, by transport.
+    pub(super) fn listen(&mut self, pointer: &str, table: &ListenTable) -> IndexMap<Transport, Listen> {
+        let mut all = IndexMap::new();
+        for (transport, file) in table.given() {
+            let pointer = join(pointer, transport.name());
+            if file.file.is_some() && !transport.is_unix() {
+                self.key_error(&join(&pointer, "file"), "only a Unix socket has a file name", None);
+            }
+            if let Some(authority) = &file.authority {
+                let pointer = join(&pointer, "authority");
+                if !transport.is_tls() {
+                    self.key_error(&pointer, "this transport has no TLS", None);
+                } else if !stays_inside(Path::new(authority)) {
+                    self.error(&pointer, format!("`{authority}` is outside the folder `runtime`"));
+                }
+            }
+            let ListenFile { arguments, config, file, authority } = file;
+            let (arguments, config, file) = (arguments.clone(), config.clone(), file.clone());
+            all.insert(transport, Listen { arguments, config, file, authority: authority.as_ref().map(PathBuf::from) });
+        }
+        all
     }
 
     fn program(&mut self, file: &ProgramFile) -> Program {
@@ -163,8 +170,7 @@ impl Checker<'_> {
         }
     }
 
-    fn ready(&mut self, file: &RecipeFile) -> Ready {
-        let ready = &file.ready;
+    pub(super) fn ready(&mut self, pointer: &str, ready: &ReadyFile) -> Ready {
         let check = ready.check.unwrap_or_default();
         let allowed: &[&str] = match check {
             ReadyName::Connect => &["check", "timeout"],
@@ -175,7 +181,7 @@ impl Checker<'_> {
             [("path", ready.path.is_some()), ("status", ready.status.is_some()), ("command", ready.command.is_some())];
         for (key, _) in given.iter().filter(|(key, given)| *given && !allowed.contains(key)) {
             let help = Some(format!("this check accepts {}", allowed.join(", ")));
-            self.key_error(&join("/ready", key), format!("`{key}` does not belong to this check"), help);
+            self.key_error(&join(pointer, key), format!("`{key}` does not belong to this check"), help);
         }
         let check = match check {
             ReadyName::Connect => ReadyCheck::Connect,
@@ -186,9 +192,9 @@ impl Checker<'_> {
             ReadyName::Command => ReadyCheck::Command(ready.command.clone().unwrap_or_default()),
         };
         if check == ReadyCheck::Command(Vec::new()) {
-            self.key_error("/ready", "`command` is missing", None);
+            self.key_error(pointer, "`command` is missing", None);
         }
-        Ready { check, timeout: self.duration("/ready/timeout", ready.timeout.as_ref(), "10s") }
+        Ready { check, timeout: self.duration(&join(pointer, "timeout"), ready.timeout.as_ref(), "10s") }
     }
 
     fn stop(&mut self, file: &RecipeFile) -> Stop {

@@ -61,7 +61,7 @@ fn name(summary: &Summary, case: &CaseSummary) -> String {
 
 /// Text as a part of a name, in which spaces and slashes would begin something else.
 fn word(text: &str) -> String {
-    text.chars().map(|one| if one.is_whitespace() || one.is_control() || one == '/' { '_' } else { one }).collect()
+    text::line(text).chars().map(|one| if one.is_whitespace() || one == '/' { '_' } else { one }).collect()
 }
 
 /// Iterations, then values with their units.
@@ -109,6 +109,6 @@ mod tests {
 
     #[test]
     fn a_level_stays_one_word() {
-        assert_eq!(word("a b/c\n"), "a_b_c_");
+        assert_eq!(word("a b/c\u{202e}"), "a_b_c\\u{202e}");
     }
 }

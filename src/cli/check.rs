@@ -1,0 +1,86 @@
+//! `lasthop check`
+
+use std::{
+    fs,
+    io::{self, IsTerminal},
+    process::ExitCode,
+    time::Duration,
+};
+
+use lasthop_core::run::{self, Job};
+use lasthop_host::service::home::Home;
+use lasthop_model::record::{Difference, Stopped};
+use lasthop_plan::{plan::Plan, settings::Overrides};
+use lasthop_results::{analyse::summary::Summary, report};
+
+use super::{
+    args,
+    context::{catalog, command_line, home, locator, summarise},
+    output::{CliError, FAILED, INTERRUPTED, print, talk, terminal},
+    progress::{Progress, Talk},
+    run::{not_run, selection, sweep},
+    signals::watch_signals,
+};
+
+/// Each case is asked so often, for so long: two seconds.
+const BLOCKS: u32 = 4;
+const TRIAL: Duration = Duration::from_millis(500);
+
+/// Reports all errors in the files of an experiment. Then starts its servers and asks every case for a short time.
+pub fn check(arguments: &args::Check) -> Result<ExitCode, CliError> {
+    let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
+    let plan = Plan::new(experiment, &selection(&arguments.select)).map_err(CliError::usage)?;
+    talk(&format!("{}: no error in its files; {}", plan.experiment.name, counted(plan.cases.len())));
+    for difference in &plan.differences {
+        let Difference { case, reference, place, diff } = difference;
+        talk(&format!("warning: {case} differs from {reference} in {place}, not only in the link:\n{diff}"));
+    }
+    if arguments.no_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let summary = ask(&plan, arguments)?;
+    print(&report::checked(&summary, &terminal()))?;
+    let answered = summary.cases.iter().filter(|case| case.metrics.is_some()).count();
+    if summary.stopped == Stopped::Interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    if answered < plan.cases.len() || !summary.failures.is_empty() {
+        talk(&format!("{answered} of {} answer rightly", counted(plan.cases.len())));
+        return Ok(ExitCode::from(FAILED));
+    }
+    // Its logs are of no use, and nobody would look for a record here.
+    let _ = fs::remove_dir_all(&summary.folder);
+    talk(&format!("every case answers; next: lasthop run {}", arguments.experiment));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the servers once, and asks each case for two seconds.
+fn ask(plan: &Plan, arguments: &args::Check) -> Result<Summary, CliError> {
+    sweep();
+    watch_signals()?;
+    let overrides = Overrides {
+        trial: Some(TRIAL),
+        blocks: Some(BLOCKS),
+        rounds: Some(1),
+        budget: Some(TRIAL * BLOCKS * plan.cases.len() as u32),
+        no_headroom: true,
+        ..Overrides::default()
+    };
+    let settings = plan.settings(overrides).map_err(CliError::usage)?;
+    let home = home()?;
+    let locator = locator(&home, &plan.experiment.name, &arguments.programs);
+    let into = Home::at(home.writable("check").map_err(CliError::failed)?);
+    let job = Job {
+        whole_round: true,
+        engine: arguments.programs.engine,
+        images: arguments.programs.images,
+        ..Job::new(plan, settings, &locator, &into, command_line())
+    };
+    let mut progress = Progress::new(Talk::choose(!io::stderr().is_terminal(), false));
+    let outcome = run::carry_out(&job, None, &mut |event| progress.show(event)).map_err(not_run)?;
+    summarise(&outcome.record)
+}
+
+fn counted(cases: usize) -> String {
+    if cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") }
+}

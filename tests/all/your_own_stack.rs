@@ -1,0 +1,143 @@
+//! `docs/your-own-stack.md` is true: its files are written, its commands run, and what they print has the shape that the
+//! page shows.
+
+use crate::common;
+
+use std::{fs, path::Path, process::Command};
+
+use common::{Lasthop, have};
+use regex::Regex;
+
+/// A block of the page: its language, the file that it is, if it is one, and its text.
+struct Fenced<'a> {
+    language: &'a str,
+    file: Option<&'a str>,
+    text: &'a str,
+}
+
+fn fenced(page: &str) -> Vec<Fenced<'_>> {
+    let form = Regex::new(r"(?m)^```(\w+)(?: (\S+))?\n((?s:.*?))^```$").unwrap();
+    form.captures_iter(page)
+        .map(|found| Fenced {
+            language: found.get(1).unwrap().as_str(),
+            file: found.get(2).map(|file| file.as_str()),
+            text: found.get(3).unwrap().as_str(),
+        })
+        .collect()
+}
+
+/// The commands of a console with what each prints.
+fn commands(text: &str) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("$ "), all.last_mut()) {
+            (Some(command), _) => all.push((command.split("   #").next().unwrap().to_owned(), String::new())),
+            (None, Some((_, output))) => *output += &format!("{line}\n"),
+            (None, None) => panic!("output without a command: {line}"),
+        }
+    }
+    all
+}
+
+/// Lines without what differs from run to run: figures, verdicts, the answer above the table, and layout.
+fn shape(text: &str) -> Vec<String> {
+    let figure = Regex::new(r"[0-9][0-9,.]*|–").unwrap();
+    let verdict = Regex::new(r"\b(faster|slower|equivalent|undecided)\b").unwrap();
+    let (mut lines, mut in_answer) = (Vec::new(), false);
+    for line in text.lines() {
+        in_answer = in_answer && !line.trim_start().starts_with("transport ");
+        if !in_answer && !line.trim().is_empty() {
+            let masked = verdict.replace_all(&figure.replace_all(line, "#"), "VERDICT").into_owned();
+            lines.push(masked.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+        in_answer |= line.contains(" → ") && line.contains(" blocks in ");
+    }
+    lines
+}
+
+/// Whether the printed lines are those of the page, where `…` stands for any number of them.
+fn is_like(printed: &[String], shown: &[String]) -> bool {
+    match shown.split_first() {
+        None => printed.is_empty(),
+        Some((cut, rest)) if cut == "…" => (0..=printed.len()).any(|from| is_like(&printed[from..], rest)),
+        Some((line, rest)) => printed.first() == Some(line) && is_like(&printed[1..], rest),
+    }
+}
+
+#[test]
+fn the_page_is_what_happens() {
+    if !have("node") || !have("nginx") {
+        return;
+    }
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/your-own-stack.md")).unwrap();
+    let lasthop = Lasthop::new();
+    let bin = lasthop.home().join("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lasthop"), bin.join("lasthop")).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    // The shape needs no narrow interval.
+    let budget = Regex::new(r"--budget \S+").unwrap();
+    let mut ran = 0;
+    for Fenced { language, file, text } in fenced(&page) {
+        if let Some(file) = file {
+            fs::write(lasthop.home().join(file), text).unwrap();
+        }
+        for (command, shown) in if language == "console" { commands(text) } else { Vec::new() } {
+            // What a run says while it goes on is for logs; the page shows what a terminal keeps.
+            let talk = if command.starts_with("lasthop run") { "" } else { "2>&1" };
+            let command = budget.replace(&command, "--budget 6s");
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("{{ {command}; }} {talk}")]).current_dir(lasthop.home()).env("PATH", &path);
+            shell.env("LASTHOP_HOME", lasthop.home()).env("LASTHOP_SANDBOX", lasthop.sandboxes()).env("NO_COLOR", "1");
+            shell.env_remove("GITHUB_STEP_SUMMARY");
+            let printed = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+            assert!(is_like(&shape(&printed), &shape(&shown)), "$ {command}\nprinted:\n{printed}\nthe page:\n{shown}");
+            ran += 1;
+        }
+    }
+    assert_eq!(ran, 7, "commands");
+    assert_eq!(fs::read_dir(lasthop.home().join("check/runs")).unwrap().count(), 0, "a good check leaves no record");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_check_finds_what_no_file_says() {
+    if !have("python3") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let experiment = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&experiment).unwrap();
+    fs::write(&experiment, text.replace("Hello there!", "Good day!")).unwrap();
+    lasthop.run(["check", "./mine", "--no-run"]).ok();
+    let ran = lasthop.run(["check", "./mine"]).fails(1, "0 of 2 cases answer rightly");
+    assert!(ran.stdout.contains("failed at verify") && ran.stdout.contains("Good day!"), "{}", ran.stdout);
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn files_of_an_experiment_are_listed_and_printed_as_they_are() {
+    let lasthop = Lasthop::new();
+    let list = lasthop.run(["show", "nginx-gunicorn", "--files"]).ok().stdout;
+    assert!(list.contains("  nginx.conf.j2\n") && list.contains("  services/nginx/recipe.toml\n"), "{list}");
+    let both = ["nginx.conf.j2", "services/nginx/recipe.toml"];
+    let printed = lasthop.run(["show", "nginx-gunicorn", "--files", both[0], both[1]]).ok().stdout;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = [root.join("experiments/nginx-gunicorn/nginx.conf.j2"), root.join(both[1])];
+    assert_eq!(printed, files.map(|file| fs::read_to_string(file).unwrap()).concat());
+    lasthop.run(["show", "nginx-gunicorn", "--files", "nginx.conf"]).fails(2, "did you mean `nginx.conf.j2`?");
+    lasthop.run(["new", "mine", "--from", "nginx-gunicron"]).fails(2, "did you mean `nginx-gunicorn`?");
+}
+
+#[test]
+fn shapes_differ_where_more_than_figures_does() {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(shape("  unix   1,990  65.5\n\n  tls  faster"), ["unix # #", "tls VERDICT"]);
+    assert_eq!(
+        shape("a → b · 3 rounds, 9 blocks in 2 s\nUse it\n  transport  x"),
+        ["a → b · # rounds, # blocks in # s", "transport x"]
+    );
+    assert!(is_like(&lines("a\nb\nc\nd"), &lines("a\n…\nd")) && is_like(&lines("a"), &lines("a\n…")));
+    assert!(!is_like(&lines("a\nb"), &lines("a")) && !is_like(&lines("a"), &lines("…\nb")));
+}
