@@ -24,6 +24,9 @@ const AWAITED: Duration = Duration::from_secs(1);
 /// A wait is named again after this many [`AWAITED`].
 const AGAIN: u32 = 10;
 
+/// A ratio whose interval is wider, in logarithms, says nothing.
+const TOO_WIDE: f64 = 1.0;
+
 /// How much is printed to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Talk {
@@ -215,6 +218,9 @@ fn known(comparisons: &[ProgressLine]) -> String {
     let (case, setting) = line.case.split_once('/').unwrap_or((&line.case, ""));
     let reference = line.reference.split('/').next().unwrap_or_default();
     let setting = if setting.is_empty() { String::new() } else { format!(" ({setting})") };
+    if ratio.log_half_width() > TOO_WIDE {
+        return format!("{decided}; it is too early to say anything about {case}{setting}");
+    }
     let (is, times) = match line.metric {
         Metric::Throughput => ("is", "×"),
         _ => ("takes", "× the time of"),
@@ -266,6 +272,8 @@ mod tests {
         assert_eq!(known(&lines), "2 of 2 comparisons decided; unix is about 1.6 × tcp (pattern=echo), ±31 %");
         let slower = ProgressLine { metric: Metric::LatencyP50, ..comparison("unix", "tcp", [0.7, 0.8, 0.9], true) };
         assert_eq!(known(&[slower]), "decided; unix takes about 0.80 × the time of tcp, ±13 %");
+        let wild = comparison("unix/pattern=echo", "tcp/pattern=echo", [0.1, 1.5, 22.5], false);
+        assert_eq!(known(&[wild]), "not decided yet; it is too early to say anything about unix (pattern=echo)");
         assert_eq!(known(&[]), "nothing to compare yet");
         assert_eq!(known(&[ProgressLine { ratio: None, ..unix }]), "nothing to compare yet");
     }
