@@ -102,6 +102,7 @@ impl Checker<'_> {
             settings: IndexMap::new(),
             prepare: Vec::new(),
             prepare_timeout: Duration::ZERO,
+            made: None,
             arguments: arguments.to_vec(),
             environment: IndexMap::new(),
             gives_up_root: GivesUpRoot::OutsideContainers,
