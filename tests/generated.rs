@@ -113,12 +113,11 @@ fn the_page_of_performance_shows_the_newest_measurements() {
 /// Between these lines, README has a row for each report in `docs/answers`.
 const ANSWERS: [&str; 2] = ["<!-- written by script/answers -->\n", "<!-- end of the answers -->\n"];
 
-/// `| experiment | what to do and when it stops mattering |`, from the report's first paragraphs.
+/// `| experiment | what to do and when it stops mattering |`, as the report quotes it.
 fn answer(file: &Path) -> String {
     let report = fs::read_to_string(file).unwrap();
     let name = file.file_stem().unwrap().display();
-    let paragraphs = report.split("\n\n").skip(2).map(str::trim);
-    let answer: Vec<&str> = paragraphs.take_while(|text| !text.starts_with(['<', '|', '#'])).collect();
+    let answer: Vec<&str> = report.lines().filter_map(|line| line.strip_prefix("> ")).collect();
     assert!((1..=3).contains(&answer.len()), "{name}: {answer:?}");
     format!("| [{name}](docs/answers/{name}.md) | {} |\n", answer.join(" "))
 }

@@ -12,13 +12,22 @@ use crate::{
     text::{self, fenced, html, markdown as escape},
 };
 
-/// Any document, under a heading of the second level.
+/// Any document, under a heading of the second level. What comes first, the answer, is quoted, so that it stands out.
 pub(super) fn page(document: &Document) -> String {
     let mut page = format!("## {}\n\n{}\n", escape(&document.title), escape(&document.subtitle.to_string()));
-    for part in &document.sections {
-        section(&mut page, part);
+    for (place, part) in document.sections.iter().enumerate() {
+        let mut text = String::new();
+        section(&mut text, part);
+        let is_answer = place == 0 && part.title.is_none();
+        page.push_str(&if is_answer { quoted(&text) } else { text });
     }
     page
+}
+
+fn quoted(text: &str) -> String {
+    let lines = text.trim_matches('\n').lines();
+    let quoted = lines.map(|line| if line.is_empty() { ">\n".to_owned() } else { format!("> {line}\n") });
+    format!("\n{}", quoted.collect::<String>())
 }
 
 /// The report for an issue or a page of text.

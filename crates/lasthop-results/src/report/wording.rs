@@ -307,6 +307,7 @@ fn extent(verdict: Verdict, least: &Part<'_>, most: &Part<'_>) -> String {
     let one = std::ptr::eq(least, most);
     match verdict {
         Verdict::Faster | Verdict::Slower if one => format!(": {} ({})", bounded(most), most.setting),
+        Verdict::Faster | Verdict::Slower if bounded(least) == bounded(most) => format!(", with {}", bounded(most)),
         Verdict::Faster | Verdict::Slower => {
             format!(", from {} ({}) to {} ({})", bounded(least), least.setting, bounded(most), most.setting)
         }

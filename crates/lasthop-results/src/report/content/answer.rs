@@ -164,7 +164,11 @@ fn effect(summary: &Summary, best: &Rival<'_>) -> String {
     let (least, most) = (&ends(first.comparison())[1], &ends(last.comparison())[1]);
     let range = if least == most { least.clone() } else { format!("{least} to {most}") };
     let all = best.settings();
-    let settings = if won.len() == all { format!("all {all}") } else { format!("{} of {all}", won.len()) };
+    let settings = match won.len() {
+        2 if all == 2 => "both".to_owned(),
+        few if few < all => format!("{few} of {all}"),
+        _ => format!("all {all}"),
+    };
     format!("{bound}{range}{NBSP}times {what} in {settings} settings")
 }
 
