@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    common::engines::World,
+    common::engines::{World, take_environment},
     processes::{all, command_line, lives},
 };
 
@@ -66,9 +66,7 @@ impl Arena {
         let lasthop = self.world.lasthop(&[]);
         let mut command = self.world.inside("sh");
         command.args(["-c", text, "attack"]).arg(env!("CARGO_BIN_EXE_lasthop"));
-        for (name, value) in lasthop.get_envs() {
-            command.env(name, value.unwrap());
-        }
+        take_environment(&mut command, &lasthop);
         command.stdin(std::process::Stdio::null());
         command
     }

@@ -164,9 +164,7 @@ impl World {
         let plain = lasthop.command(arguments);
         let mut command = self.inside(plain.get_program());
         command.args(plain.get_args()).stdin(Stdio::null());
-        for (name, value) in plain.get_envs() {
-            command.env(name, value.unwrap());
-        }
+        take_environment(&mut command, &plain);
         command
     }
 
@@ -360,4 +358,14 @@ fn remove_empty(controllers: &Path, name: &str) {
         let _ = fs::remove_dir(controller.path().join(&name[1..]));
     }
     let _ = fs::remove_dir(controllers.join(&name[1..]));
+}
+
+/// Sets and removes what `other` sets and removes.
+pub fn take_environment(command: &mut Command, other: &Command) {
+    for (name, value) in other.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
 }
