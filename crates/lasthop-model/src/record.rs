@@ -261,6 +261,9 @@ pub struct FactorSummary {
     /// Levels that this run uses.
     pub levels: Vec<Level>,
     pub reference: Option<Level>,
+    /// Levels that no report advises.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<Level>,
     /// Levels in the words of a report, by level.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, String>,

@@ -79,6 +79,9 @@ pub(super) struct FactorFile {
     pub default: Option<Vec<Scalar>>,
     /// The level that others are compared with. Only for `transport` or `path`.
     pub reference: Option<Scalar>,
+    /// Levels that only control, such as a path that nobody who asks can choose: reports show them and advise none.
+    #[serde(default)]
+    pub controls: Vec<Scalar>,
     /// Expression over the factors above this one. If it is false, this factor does not apply.
     pub when: Option<String>,
     /// Lowest and highest whole number that `--set` accepts in addition to the listed levels.

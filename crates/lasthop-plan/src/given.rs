@@ -108,8 +108,8 @@ fn factors(given: &Given, levels: Vec<Level>) -> IndexMap<String, FactorSummary>
         format!("{}{again}", endpoint.url)
     };
     let labels = labels.map(|(name, endpoint)| (name.clone(), label(name, endpoint))).collect();
-    let help = "the endpoint".to_owned();
-    IndexMap::from([(TRANSPORT.to_owned(), FactorSummary { help, levels, reference, labels })])
+    let (help, controls) = ("the endpoint".to_owned(), Vec::new());
+    IndexMap::from([(TRANSPORT.to_owned(), FactorSummary { help, levels, reference, controls, labels })])
 }
 
 fn experiment(given: &Given, levels: &[Level]) -> Experiment {
@@ -122,6 +122,7 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
         levels: levels.to_vec(),
         default: levels.to_vec(),
         reference: levels.first().cloned(),
+        controls: Vec::new(),
         when: None,
         range: None,
         labels: IndexMap::new(),

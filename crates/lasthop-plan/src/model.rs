@@ -116,6 +116,8 @@ pub struct Factor {
     pub default: Vec<Level>,
     /// The level that ratios refer to. Only the compared factor (`transport` or `path`) has it.
     pub reference: Option<Level>,
+    /// Levels that no report advises.
+    pub controls: Vec<Level>,
     /// Expression over the other factors. If it is false, the factor does not apply and has no level.
     pub when: Option<String>,
     /// For whole numbers: range within which `--set` accepts levels that are not listed, both ends included.

@@ -286,7 +286,8 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
     let levels: Vec<Level> = drivers.iter().cloned().map(Level::Text).collect();
     let help = "load generator: lasthop, or a classic tool".to_owned();
     let default = levels.clone();
-    let factor = Factor { help, default, levels, reference: None, when: None, range: None, labels: IndexMap::new() };
+    let (controls, labels) = (Vec::new(), IndexMap::new());
+    let factor = Factor { help, default, levels, reference: None, controls, when: None, range: None, labels };
     experiment.factors.insert(DRIVER.to_owned(), factor);
 }
 
@@ -324,8 +325,8 @@ fn same_rates(plans: &[CasePlan]) -> Result<(), PlanError> {
 fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
     let mut summaries = IndexMap::new();
     for (name, levels) in chosen {
-        let Factor { help, reference, labels, .. } = experiment.factors[name].clone();
-        summaries.insert(name.clone(), FactorSummary { help, levels: levels.clone(), reference, labels });
+        let Factor { help, reference, controls, labels, .. } = experiment.factors[name].clone();
+        summaries.insert(name.clone(), FactorSummary { help, levels: levels.clone(), reference, controls, labels });
     }
     summaries
 }
@@ -902,6 +903,7 @@ mod tests {
                 default: levels.clone(),
                 levels,
                 reference: None,
+                controls: vec![],
                 when: None,
                 range: None,
                 labels: IndexMap::new(),

@@ -250,6 +250,10 @@ impl Checker<'_> {
         if default.is_empty() {
             self.error(&format!("{pointer}/default"), "at least one level is needed");
         }
+        let controls = plain(&file.controls);
+        for (at, level) in controls.iter().enumerate() {
+            self.must_be_level(&format!("{pointer}/controls/{at}"), level, &levels);
+        }
         self.reference(pointer, name, file, &levels);
         self.range(pointer, file, &levels);
         let known: Vec<String> = levels.iter().map(Level::to_string).collect();
@@ -261,6 +265,7 @@ impl Checker<'_> {
             levels,
             default,
             reference: file.reference.clone().map(|level| level.0),
+            controls,
             when: file.when.clone(),
             range: file.range.map(|[low, high]| (low, high)),
             labels: file.labels.clone(),

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 pub use cases::class_name;
 use indexmap::IndexMap;
-use lasthop_model::record::{Resumption, RunHeader, Stopped};
+use lasthop_model::record::{CasePlan, Resumption, RunHeader, Stopped};
 pub use progress::{Look, ProgressLine, is_due, look};
 
 use self::{
@@ -74,6 +74,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         blocks: trials.blocks(),
         factors: factors(header),
         labels: labels(header),
+        controls: controls(header),
         environment: data.environment.clone(),
         cases: cases::summarise_all(trials),
         comparisons,
@@ -114,6 +115,15 @@ fn factors(header: &RunHeader) -> IndexMap<String, Vec<String>> {
 fn labels(header: &RunHeader) -> IndexMap<String, IndexMap<String, String>> {
     let labelled = header.factors.iter().filter(|(_, factor)| !factor.labels.is_empty());
     labelled.map(|(name, factor)| (name.clone(), factor.labels.clone())).collect()
+}
+
+fn controls(header: &RunHeader) -> Vec<String> {
+    let controls = |case: &&CasePlan| {
+        case.levels
+            .iter()
+            .any(|(factor, level)| header.factors.get(factor).is_some_and(|of| of.controls.contains(level)))
+    };
+    header.cases.iter().filter(controls).map(|case| case.case.clone()).collect()
 }
 
 impl From<lasthop_stats::Verdict> for Verdict {

@@ -56,6 +56,9 @@ pub struct Summary {
     /// Levels in the words of the experiment, by factor and level, where it has such words.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, IndexMap<String, String>>,
+    /// Cases that only control, so that no report advises them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<String>,
     /// `None` if the run died before the first round was up.
     pub environment: Option<Environment>,
     pub cases: Vec<CaseSummary>,

@@ -166,6 +166,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         help: String::new(),
         levels: cases.iter().map(|case| Level::Text(case.transport.name().to_owned())).collect(),
         reference: None,
+        controls: Vec::new(),
         labels: IndexMap::new(),
     };
     RunHeader {

@@ -206,6 +206,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         blocks: 96,
         factors: factors(&cases),
         labels: IndexMap::new(),
+        controls: vec![],
         environment: Some(environment(&[("server", "/usr/local/bin/lasthop", "0.1.0")])),
         cases,
         comparisons,

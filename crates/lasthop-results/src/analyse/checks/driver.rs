@@ -2,7 +2,7 @@
 
 use lasthop_model::record::{CasePlan, Placement};
 
-use super::finding::{Evidence, of_case, percent};
+use super::finding::{Evidence, counted, of_case, percent};
 use crate::analyse::{
     cases,
     summary::{Check, Comparison, Metric, Severity},
@@ -21,7 +21,11 @@ pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |plan: &CasePlan| {
         let load = cases::driver_load(trials, plan);
-        let text = format!("the driver used {} of a core per thread ({} threads)", percent(load), plan.load.threads);
+        let text = format!(
+            "the driver used {} of a core per thread ({})",
+            percent(load),
+            counted(plan.load.threads.into(), "thread")
+        );
         let effect = match plan.load.is_open() {
             false => {
                 "the driver is the bottleneck: the servers can do at least this throughput, and a ratio in favour of \

@@ -55,13 +55,24 @@ pub fn answer(summary: &Summary) -> Vec<Text> {
     if summary.aa {
         return vec!["There is nothing to choose: this run compares each case with itself.".into()];
     }
-    let rivals = rivals(&groups);
+    let rivals = choices(summary, rivals(&groups));
     if rivals.iter().all(|rival| rival.found.is_empty()) {
         return vec![nothing(summary)];
     }
     let Some(best) = best(&rivals) else { return vec![without_winner(summary, &rivals)] };
     let lines = [Some(advice(summary, best)), as_good(&rivals, best), until(summary, best)];
     lines.into_iter().flatten().collect()
+}
+
+/// What somebody can choose: without what only controls, if anything else was compared.
+fn choices<'a>(summary: &Summary, mut rivals: Vec<Rival<'a>>) -> Vec<Rival<'a>> {
+    let controls = |rival: &Rival<'_>| {
+        !rival.found.is_empty() && rival.found.iter().all(|found| summary.controls.contains(&found.compared.case.case))
+    };
+    if rivals.iter().any(|rival| !controls(rival)) {
+        rivals.retain(|rival| !controls(rival));
+    }
+    rivals
 }
 
 fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
@@ -397,6 +408,21 @@ mod tests {
         }
         let rest = said(&with(&[Faster, Undecided])).remove(0);
         assert!(rest.contains("in 1 of 2 settings; undecided in 1."), "{rest}");
+    }
+
+    #[test]
+    fn what_only_controls_is_not_advised() {
+        use Verdict::Faster;
+        let mut summary = with(&[Faster, Faster]);
+        let controls: Vec<String> = summary.comparisons.iter().map(|one| one.case.clone()).collect();
+        let alone = said(&summary);
+        summary.controls = controls;
+        assert_eq!(said(&summary), alone, "there is nothing else");
+        let mut summary = fixtures::three_transports();
+        assert!(said(&summary)[0].starts_with("Use the Unix socket"));
+        summary.controls =
+            summary.cases.iter().map(|one| one.case.clone()).filter(|one| one.starts_with("unix")).collect();
+        assert!(said(&summary)[0].starts_with("Stay with TCP"), "{:?}", said(&summary));
     }
 
     #[test]
