@@ -174,7 +174,7 @@ impl Figures {
 
     /// The figures of a load that could not begin.
     pub fn failed(job: &Job, error: &CaseError) -> Self {
-        let name = error.class.map(lasthop_results::analyse::class_name);
+        let name = error.class.map(lasthop_results::analyse::name_of);
         Self {
             errors: name.iter().map(|name| (name.clone(), 1)).collect(),
             first_errors: name.into_iter().map(|name| (name, error.cause.clone())).collect(),
@@ -216,7 +216,7 @@ impl Figures {
 type Errors = (BTreeMap<String, u64>, BTreeMap<String, String>);
 
 fn errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Errors {
-    let name = |class: &ErrorClass| lasthop_results::analyse::class_name(*class);
+    let name = |class: &ErrorClass| lasthop_results::analyse::name_of(*class);
     (
         found.iter().map(|(class, error)| (name(class), error.count)).collect(),
         found.iter().map(|(class, error)| (name(class), error.first.clone())).collect(),

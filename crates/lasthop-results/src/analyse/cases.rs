@@ -13,6 +13,7 @@ use lasthop_stats::{
     Estimate, Grouped, quantile,
     totals::{self, Totals},
 };
+use serde::Serialize;
 
 use super::{
     run_delay,
@@ -88,12 +89,13 @@ pub fn errors(trials: &Trials, case: &str) -> IndexMap<String, u64> {
     for (class, error) in trials.every().filter(|trial| trial.case == case).flat_map(|trial| &trial.result.errors) {
         *errors.entry(*class).or_insert(0) += error.count;
     }
-    errors.into_iter().map(|(class, count)| (class_name(class), count)).collect()
+    errors.into_iter().map(|(class, count)| (name_of(class), count)).collect()
 }
 
-/// The name of an error class, as in records and JSON.
-pub fn class_name(class: lasthop_load::result::ErrorClass) -> String {
-    serde_json::to_value(class).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+/// The name of a plain value of an enum, as in records and JSON: of an error class or a metric.
+#[must_use]
+pub fn name_of(value: impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// From the first round that came up.

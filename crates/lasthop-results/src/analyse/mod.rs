@@ -26,7 +26,7 @@ mod trials;
 
 use std::path::PathBuf;
 
-pub use cases::class_name;
+pub use cases::name_of;
 use indexmap::IndexMap;
 use lasthop_model::record::{CasePlan, Resumption, RunHeader, Stopped};
 pub use progress::{Look, ProgressLine, is_due, look};

@@ -19,7 +19,7 @@
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
 //! | `lower_bound` | whether the ratio behind the verdict is a lower bound |
 //! | `failed_stage` | stage of the first failure |
-
+//!
 //! [`trials`] has one row per trial instead, a format that tools which make their own statistics call tidy:
 //!
 //! | columns | meaning |

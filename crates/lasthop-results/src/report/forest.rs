@@ -12,7 +12,7 @@ use super::{
     wording::{Quantity, margin, word},
 };
 use crate::{
-    analyse::summary::{Comparison, Metric, Summary, Verdict},
+    analyse::summary::{Comparison, Metric, Summary},
     text::markup as escape,
 };
 
@@ -282,7 +282,7 @@ impl Axis {
             svg,
             "<g class=\"{}\"><text class=\"case\" x=\"0\" y=\"{base}\">{}</text>\
              <text class=\"value\" x=\"100%\" y=\"{last}\">{bound}{} <tspan class=\"verdict\">{}</tspan></text>",
-            class(comparison.verdict),
+            word(comparison.verdict),
             escape(label),
             escape(&interval(comparison)),
             match comparison.metric {
@@ -325,16 +325,6 @@ pub(super) fn tick_text(tick: f64) -> String {
 fn interval(comparison: &Comparison) -> String {
     let [low, ratio, high] = ends(comparison);
     format!("{ratio}{NBSP}× ({low} to {high})")
-}
-
-/// The colour, and whether the mark is filled.
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::Equivalent => "equivalent",
-        Verdict::Undecided => "undecided",
-    }
 }
 
 #[cfg(test)]

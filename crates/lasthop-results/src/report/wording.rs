@@ -430,6 +430,12 @@ fn is_large(ratio: f64) -> bool {
     ratio >= 1.5 || ratio <= 0.5
 }
 
+/// The ends of a ratio's interval: `1.59 to 1.88`
+#[must_use]
+pub fn bounds(comparison: &Comparison, places: usize) -> String {
+    format!("{} to {}", ratio(comparison.low, places), ratio(comparison.high, places))
+}
+
 /// Decimal places needed to show the interval of a ratio.
 #[must_use]
 pub fn ratio_places(comparison: &Comparison) -> usize {

@@ -14,7 +14,7 @@ fn found(evidence: &Evidence, case: &str) -> Vec<(String, u64, String)> {
     let trials = evidence.trials;
     let first = |class: &str| {
         let mut errors = trials.every().filter(|trial| trial.case == case).flat_map(|trial| &trial.result.errors);
-        errors.find(|(found, _)| cases::class_name(**found) == class).map(|(_, error)| error.first.clone())
+        errors.find(|(found, _)| cases::name_of(**found) == class).map(|(_, error)| error.first.clone())
     };
     let errors = cases::errors(trials, case).into_iter().filter(|(_, count)| *count > 0);
     errors.map(|(class, count)| (class.clone(), count, first(&class).unwrap_or_default())).collect()

@@ -1,21 +1,22 @@
 //! Several runs beside each other: one column of ratios for each.
 
-use super::{Told, comparison, differences, differences_in_short, doubts, first, metric_name, panels, side};
+use super::{Told, comparison, differences, differences_in_short, doubts, first, of_cases, panels, side};
 use crate::{
     analyse::{
         across::{
             Ratio, Side,
             beside::{Beside, Spread},
         },
+        name_of,
         summary::{Summary, Verdict},
     },
     report::{
-        content::{case_title, section, title, under_settings},
-        document::{Block, Cell, Column, Columns, Depth, Document, Row, Section, Table, Text, Tone},
+        content::{case_title, section, title},
+        document::{Block, Cell, Column, Columns, Depth, Document, Section, Text, Tone},
         forest::Panel,
-        groups::{Group, groups, short_name},
+        groups::{groups, short_name},
         units::{NONE, ratio},
-        wording::{percent, ratio_places},
+        wording::{bounds, percent, ratio_places},
     },
 };
 
@@ -135,32 +136,27 @@ fn ratios(beside: &Beside) -> Option<Section> {
         None => NONE.into(),
     });
     let columns = columns.with(Column::right("spread"), spreads).with(Column::left("difference").joined(), differs);
-    let (columns, rows) = columns.into_rows();
-    let mut rows = rows.into_iter();
-    let groups: Vec<&Group<'_>> = all.iter().collect();
-    let rows = under_settings(&groups, |group| {
-        group.cases.iter().filter(|case| of(&case.case).is_some()).filter_map(|_| rows.next().map(Row::Cells)).collect()
-    });
+    let table = of_cases(&all, columns, |case| of(&case.case).is_some());
     let confidence = percent(beside.confidence, 0);
     let text = format!(
         "Ratios with their {confidence} intervals. Spread: how far the largest is above the smallest, chance included."
     );
-    let blocks = vec![Block::Table(Table { columns, rows }), Block::Paragraph(Text::of(Tone::Dim, text))];
+    let blocks = vec![Block::Table(table), Block::Paragraph(Text::of(Tone::Dim, text))];
     section("Ratios", Depth::Open, blocks)
 }
 
 /// `1.73 (1.59 to 1.88)`
 fn cell(one: &Spread, found: &Ratio) -> String {
-    let places = ratio_places(&comparison(&one.case, &one.reference, one.metric, found, Verdict::Undecided));
-    let [middle, low, high] = [found.ratio, found.low, found.high].map(|value| ratio(value, places));
-    format!("{middle} ({low} to {high})")
+    let shown = comparison(&one.case, &one.reference, one.metric, found, Verdict::Undecided);
+    let places = ratio_places(&shown);
+    format!("{} ({})", ratio(found.ratio, places), bounds(&shown, places))
 }
 
 fn rows(beside: &Beside) -> Vec<Vec<String>> {
     let header = ["run", "host", "kernel", "case", "reference", "metric", "ratio", "ratio_low", "ratio_high"];
     let of = |one: &Spread, run: &Side, found: &Ratio| {
         let place = [run.run.clone(), run.host.clone().unwrap_or_default(), run.kernel.clone().unwrap_or_default()];
-        let names = [one.case.clone(), one.reference.clone(), metric_name(one.metric)];
+        let names = [one.case.clone(), one.reference.clone(), name_of(one.metric)];
         let figures = [found.ratio, found.low, found.high].map(|value| value.to_string());
         place.into_iter().chain(names).chain(figures).collect::<Vec<String>>()
     };

@@ -9,24 +9,23 @@
 //! | all are equivalent | `Nothing changed` |
 //! | none is, but some are undecided | `No change was found`, with the largest that could hide |
 
-use super::{
-    Told, comparison, differences, differences_in_short, doubts, first, metric_name, panels, quantity_of, side,
-};
+use super::{Told, comparison, differences, differences_in_short, doubts, first, of_cases, panels, quantity_of, side};
 use crate::{
     analyse::{
         across::{
             Ratio,
             diff::{CaseChange, Diff, RatioChange},
         },
+        name_of,
         summary::{CaseSummary, Comparison, Measured, Metric, Verdict},
     },
     report::{
-        content::{case_title, section, the, title, under_settings},
-        document::{Block, Cell, Column, Columns, Depth, Document, Row, Section, Table, Text, Tone},
+        content::{case_title, section, the, title},
+        document::{Block, Cell, Column, Columns, Depth, Document, Section, Table, Text, Tone},
         forest::{self, Panel, Part, directed},
         groups::{Group, compared_name, groups},
         units::{NBSP, TimeUnit, capital, column, ratio, significant},
-        wording::{self, Quantity, margin, percent, ratio_places, tone},
+        wording::{self, Quantity, bounds, margin, percent, ratio_places, tone},
     },
 };
 
@@ -195,23 +194,12 @@ fn everything(diff: &Diff) -> Option<Text> {
     let least_of = |of: fn(&Ratio) -> f64| declared(diff).map(|one| of(&one.change)).fold(f64::INFINITY, f64::min);
     let most_of = |of: fn(&Ratio) -> f64| declared(diff).map(|one| of(&one.change)).fold(0.0, f64::max);
     let is_time = declared(diff).next()?.metric == Metric::LatencyP50;
-    let word = match (most_of(|one| one.high) < 1.0 - diff.margin, least_of(|one| one.low) > 1.0 + diff.margin) {
-        (true, _) => {
-            if is_time {
-                "faster"
-            } else {
-                "slower"
-            }
-        }
-        (_, true) => {
-            if is_time {
-                "slower"
-            } else {
-                "faster"
-            }
-        }
-        _ => return None,
-    };
+    let fell = most_of(|one| one.high) < 1.0 - diff.margin;
+    let rose = least_of(|one| one.low) > 1.0 + diff.margin;
+    if !fell && !rose {
+        return None;
+    }
+    let word = if fell == is_time { "faster" } else { "slower" };
     let what = if is_time { "median response time" } else { "requests/s" };
     let [least, most] = [least_of(|one| one.ratio), most_of(|one| one.ratio)].map(|value| ratio(value, 2));
     Some(Text::of(Tone::Warning, format!("Every case is {word} than before")).plain(format!(
@@ -253,7 +241,8 @@ fn table(diff: &Diff, groups: &[Group<'_>], all: &[Found<'_>]) -> Option<Table> 
         .with(Column::right("old"), all.iter().map(|one| ratio(one.change.old.ratio, places)))
         .with(Column::right("new"), all.iter().map(|one| ratio(one.change.new.ratio, places)));
     let columns = changed(columns, diff, &shown).with(Column::left("verdict").joined(), all.iter().map(verdict));
-    Some(assemble(groups, columns, |case| all.iter().any(|one| one.case.case == case.case)))
+    let has = |case: &CaseSummary| all.iter().any(|one| one.case.case == case.case);
+    Some(of_cases(groups, columns, has))
 }
 
 fn name(group: &Group<'_>, case: &CaseSummary) -> Cell {
@@ -264,21 +253,9 @@ fn name(group: &Group<'_>, case: &CaseSummary) -> Cell {
 fn changed(columns: Columns, diff: &Diff, shown: &[Comparison]) -> Columns {
     let places = shown.iter().map(ratio_places).max().unwrap_or(2);
     let confidence = percent(diff.confidence, 0);
-    columns.with(Column::right("new/old"), shown.iter().map(|one| ratio(one.ratio, places))).with(
-        Column::left(format!("{confidence} interval")).joined(),
-        shown.iter().map(|one| format!("{} to {}", ratio(one.low, places), ratio(one.high, places))),
-    )
-}
-
-/// Puts rows, one for each case that has one, under their settings.
-fn assemble(groups: &[Group<'_>], columns: Columns, has: impl Fn(&CaseSummary) -> bool) -> Table {
-    let (columns, rows) = columns.into_rows();
-    let mut rows = rows.into_iter();
-    let groups: Vec<&Group<'_>> = groups.iter().collect();
-    let rows = under_settings(&groups, |group| {
-        group.cases.iter().filter(|case| has(case)).filter_map(|_| rows.next().map(Row::Cells)).collect()
-    });
-    Table { columns, rows }
+    columns
+        .with(Column::right("new/old"), shown.iter().map(|one| ratio(one.ratio, places)))
+        .with(Column::left(format!("{confidence} interval")).joined(), shown.iter().map(|one| bounds(one, places)))
 }
 
 /// Absolute figures: those that verdicts would be about, or the others.
@@ -319,7 +296,7 @@ fn figures(diff: &Diff, groups: &[Group<'_>], metric: Metric, wanted: bool) -> O
         .with(Column::left(case_title(&diff.runs[1])), all.iter().map(|(group, case, _)| name(group, case)))
         .with(Column::right(format!("old {name_of}{what}")), scaled(&old))
         .with(Column::right(format!("new {name_of}{what}")), scaled(&new));
-    Some(assemble(groups, changed(columns, diff, &shown), |case| of(case).is_some()))
+    Some(of_cases(groups, changed(columns, diff, &shown), |case| of(case).is_some()))
 }
 
 /// Cases that one run lacks.
@@ -384,14 +361,14 @@ const HEADER: [&str; 15] = [
 fn rows(diff: &Diff) -> Vec<Vec<String>> {
     let three = |ratio: &Ratio| [ratio.ratio, ratio.low, ratio.high].map(|value| value.to_string());
     let ratio = |one: &RatioChange| {
-        let names = [one.case.clone(), one.reference.clone(), metric_name(one.metric), String::new()];
+        let names = [one.case.clone(), one.reference.clone(), name_of(one.metric), String::new()];
         let figures = [three(&one.old), three(&one.new), three(&one.change)];
         let verdict = one.verdict.map(wording::word).unwrap_or_default().to_owned();
         let p = one.adjusted_p.map(|p| p.to_string()).unwrap_or_default();
         names.into_iter().chain(figures.into_iter().flatten()).chain([verdict, p]).collect()
     };
     let figure = |one: &CaseChange| {
-        let names = [one.case.clone(), String::new(), metric_name(one.metric), one.old.unit.clone()];
+        let names = [one.case.clone(), String::new(), name_of(one.metric), one.old.unit.clone()];
         let of = |value: &Measured| [value.estimate, value.low, value.high].map(|value| value.to_string());
         let figures = [of(&one.old), of(&one.new), three(&one.change)];
         names.into_iter().chain(figures.into_iter().flatten()).chain([String::new(), String::new()]).collect()

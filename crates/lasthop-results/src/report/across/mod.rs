@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::{
     Format, Options,
-    content::{quantity, section},
-    document::{Block, Depth, Document, Section, Text, Tone},
+    content::{quantity, section, table_under_settings},
+    document::{Block, Columns, Depth, Document, Section, Table, Text, Tone},
     document_markdown, document_terminal,
     forest::{Panel, Part, Picture, Row, directed},
     groups::{Group, groups},
@@ -26,7 +26,7 @@ use crate::{
             Ratio, Side,
             facts::{Differing, Kind},
         },
-        summary::{Comparison, Metric, Summary, Verdict},
+        summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
     },
     text,
 };
@@ -129,9 +129,9 @@ fn comparison(case: &str, reference: &str, metric: Metric, ratio: &Ratio, verdic
     }
 }
 
-/// The name of a metric in JSON and CSV.
-fn metric_name(metric: Metric) -> String {
-    serde_json::to_value(metric).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+/// A table with a row for each case that `has` one, under their settings.
+fn of_cases(groups: &[Group<'_>], columns: Columns, has: impl Fn(&CaseSummary) -> bool) -> Table {
+    table_under_settings(groups, columns, |group| group.cases.iter().filter(|case| has(case)).count())
 }
 
 /// The declared ratios of all runs, those of a case under each other. `main` is the run that names the cases.

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use indexmap::IndexSet;
 
 use super::{
-    parts::{self, case_title, under_settings},
+    parts::{self, case_title, table_under_settings, under_settings},
     verdicts::failed_stage,
 };
 use crate::{
-    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary},
+    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary, Verdict},
     report::{
         document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
         groups::Group,
         units::{ByteRateUnit, Count, NONE, TimeUnit, column, rate_text, ratio, significant},
-        wording::{Quantity, percent, ratio_places, tone, word},
+        wording::{Quantity, bounds, percent, ratio_places, tone, word},
     },
 };
 
@@ -97,7 +97,7 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
 fn assemble(summary: &Summary, groups: &[&Group<'_>], columns: Columns) -> Table {
     let (columns, rows) = columns.into_rows();
     let mut figures = rows.into_iter();
-    let rows = under_settings(groups, |group| {
+    let rows = under_settings(groups.iter().copied(), |group| {
         let row = |case: &&CaseSummary| match case.metrics {
             Some(_) => figures.next().map(Row::Cells),
             None => Some(Row::Note(group.label(case).into(), Cell::new(Tone::Bad, why_missing(summary, case)))),
@@ -166,36 +166,70 @@ fn latency_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
     )
 }
 
-fn compared<'a>(line: &Line<'a>) -> Option<&'a Comparison> {
-    line.group.declared(line.case)
+/// What verdicts are on, as three columns: ratio, interval and verdict.
+struct Judged {
+    of: for<'a> fn(&Line<'a>) -> Option<&'a Comparison>,
+    titles: [String; 2],
+    word: fn(Verdict) -> &'static str,
+    /// Whether a lower bound is marked: a driver at its limit bounds the speed, not the cost.
+    marks_bounds: bool,
+    /// In the place of the reference's verdict.
+    reference: Option<&'static str>,
 }
 
+/// The declared quantity.
 fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let Some(places) = lines.iter().filter_map(|line| compared(line).map(ratio_places)).max() else { return columns };
-    let bound = |lower: bool, ratio: f64| match (lower, ratio >= 1.0) {
-        (false, _) => "",
-        (true, true) => "≥ ",
-        (true, false) => "≤ ",
+    let confidence = lines.first().map_or(0.0, |line| line.group.summary().settings.confidence);
+    let judged = Judged {
+        of: |line| line.group.declared(line.case),
+        titles: ["ratio".to_owned(), format!("{} interval", percent(confidence, 0))],
+        word,
+        marks_bounds: true,
+        reference: Some("reference"),
     };
-    let ratios = lines.iter().map(|line| match compared(line) {
-        Some(c) => Cell::new(toned(line, c), format!("{}{}", bound(c.lower_bound, c.ratio), ratio(c.ratio, places))),
-        None if line.case.reference => ratio(1.0, places).into(),
-        None => NONE.into(),
-    });
-    let intervals = lines.iter().map(|line| {
-        compared(line).map_or(String::new(), |c| format!("{} to {}", ratio(c.low, places), ratio(c.high, places)))
-    });
-    let verdicts = lines.iter().map(|line| match compared(line) {
-        Some(_) if line.group.invalid(line.case).is_some() => "invalid".into(),
-        Some(comparison) => Cell::new(tone(comparison.verdict), word(comparison.verdict)),
-        None if line.case.reference => Cell::new(Tone::Dim, "reference"),
-        None => Cell::default(),
-    });
-    let confidence = percent(lines[0].group.summary().settings.confidence, 0);
-    columns
-        .with(Column::right("ratio"), ratios)
-        .with(Column::left(format!("{confidence} interval")).joined(), intervals)
-        .with(Column::left("verdict").joined(), verdicts)
+    judged.columns(columns, lines)
+}
+
+/// The CPU time of all roles together.
+fn cpu_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let judged = Judged {
+        of: |line| line.group.comparison(line.case, Metric::CpuPerRequest),
+        titles: ["CPU ratio".to_owned(), "interval".to_owned()],
+        word: |verdict| Quantity::Cpu.verdict(verdict),
+        marks_bounds: false,
+        reference: None,
+    };
+    judged.columns(columns, lines)
+}
+
+impl Judged {
+    fn columns(&self, columns: Columns, lines: &[Line<'_>]) -> Columns {
+        let Self { of, titles: [title, interval], word, marks_bounds, reference } = self;
+        let Some(places) = lines.iter().filter_map(|line| of(line).map(ratio_places)).max() else { return columns };
+        let bound = |lower: bool, ratio: f64| match (lower && *marks_bounds, ratio >= 1.0) {
+            (false, _) => "",
+            (true, true) => "≥ ",
+            (true, false) => "≤ ",
+        };
+        let ratios = lines.iter().map(|line| match of(line) {
+            Some(c) => {
+                Cell::new(toned(line, c), format!("{}{}", bound(c.lower_bound, c.ratio), ratio(c.ratio, places)))
+            }
+            None if line.case.reference => ratio(1.0, places).into(),
+            None => NONE.into(),
+        });
+        let intervals = lines.iter().map(|line| of(line).map_or(String::new(), |c| bounds(c, places)));
+        let verdicts = lines.iter().map(|line| match of(line) {
+            Some(_) if line.group.invalid(line.case).is_some() => "invalid".into(),
+            Some(comparison) => Cell::new(tone(comparison.verdict), word(comparison.verdict)),
+            None if line.case.reference => reference.map_or_else(Cell::default, |word| Cell::new(Tone::Dim, word)),
+            None => Cell::default(),
+        });
+        columns
+            .with(Column::right(title), ratios)
+            .with(Column::left(interval).joined(), intervals)
+            .with(Column::left("verdict").joined(), verdicts)
+    }
 }
 
 /// What must not be used has no colour.
@@ -226,14 +260,9 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte.map_or(NONE.to_owned(), |ns| significant(ns, 3));
         columns = columns.with(Column::right("ns/byte"), lines.iter().map(per_byte));
     }
-    let (columns, rows) = columns.into_rows();
-    let mut figures = rows.into_iter();
-    let rows = under_settings(&groups, |group| {
-        let with_figures = group.cases.iter().filter(|case| case.metrics.is_some());
-        with_figures.filter_map(|_| figures.next().map(Row::Cells)).collect()
-    });
+    let with_figures = |group: &Group<'_>| group.cases.iter().filter(|case| case.metrics.is_some()).count();
     let title = format!("{} per request", listed(&headings));
-    let mut blocks = vec![Block::Table(Table { columns, rows })];
+    let mut blocks = vec![Block::Table(table_under_settings(groups, columns, with_figures))];
     if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
         let has_delays = lines.iter().any(|line| line.metrics.run_delay_total().is_some());
         let delay = if has_delays { " and its run delay from \"run delay\"" } else { "" };
@@ -241,33 +270,6 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
     }
     parts::section(&title, Depth::Folded, blocks)
-}
-
-fn cpu_compared<'a>(line: &Line<'a>) -> Option<&'a Comparison> {
-    line.group.comparison(line.case, Metric::CpuPerRequest)
-}
-
-/// The verdict on the CPU time of all roles together.
-fn cpu_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let Some(places) = lines.iter().filter_map(|line| cpu_compared(line).map(ratio_places)).max() else {
-        return columns;
-    };
-    let ratios = lines.iter().map(|line| match cpu_compared(line) {
-        Some(cpu) => Cell::new(toned(line, cpu), ratio(cpu.ratio, places)),
-        None if line.case.reference => ratio(1.0, places).into(),
-        None => NONE.into(),
-    });
-    let interval = |cpu: &Comparison| format!("{} to {}", ratio(cpu.low, places), ratio(cpu.high, places));
-    let intervals = lines.iter().map(|line| cpu_compared(line).map_or(String::new(), interval));
-    let verdicts = lines.iter().map(|line| match cpu_compared(line) {
-        Some(_) if line.group.invalid(line.case).is_some() => "invalid".into(),
-        Some(cpu) => Cell::new(tone(cpu.verdict), Quantity::Cpu.verdict(cpu.verdict)),
-        None => Cell::default(),
-    });
-    columns
-        .with(Column::right("CPU ratio"), ratios)
-        .with(Column::left("interval").joined(), intervals)
-        .with(Column::left("verdict").joined(), verdicts)
 }
 
 /// `a, b and c`
@@ -292,10 +294,7 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
         None if c.metric == Metric::CpuPerRequest => Cell::new(tone(c.verdict), Quantity::Cpu.verdict(c.verdict)),
         None => Cell::new(tone(c.verdict), word(c.verdict)),
     };
-    let intervals = all.iter().map(|c| {
-        let places = ratio_places(c);
-        format!("{} to {}", ratio(c.low, places), ratio(c.high, places))
-    });
+    let intervals = all.iter().map(|c| bounds(c, ratio_places(c)));
     let columns = Columns::default()
         .with(Column::left("case"), all.iter().map(|c| c.case.clone()))
         .with(Column::left("against"), all.iter().map(|c| c.reference.clone()))

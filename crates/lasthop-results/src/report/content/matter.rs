@@ -1,10 +1,10 @@
 //! Whether a difference matters: what it means for one request and for a machine.
 
-use super::parts::{self, case_title, under_settings};
+use super::parts::{self, case_title, table_under_settings};
 use crate::{
     analyse::summary::{Comparison, Materiality, Metric, Summary, Verdict},
     report::{
-        document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
+        document::{Block, Cell, Column, Columns, Depth, Section, Text, Tone},
         groups::{Compared, Group},
         units::{Micros, NONE, TimeUnit, column},
         wording::margin,
@@ -39,12 +39,8 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
         let blocks = vec![Block::Paragraph(nothing_found(&lines).into())];
         return parts::section("Does it matter?", Depth::Folded, blocks);
     }
-    let (columns, rows) = columns(summary, &lines).into_rows();
-    let mut figures = rows.into_iter();
-    let rows = under_settings(&groups, |group| {
-        self::lines(group).iter().filter_map(|_| figures.next().map(Row::Cells)).collect()
-    });
-    let blocks = vec![Block::Table(Table { columns, rows }), Block::Paragraph(legend(summary, &lines))];
+    let table = table_under_settings(groups, columns(summary, &lines), |group| self::lines(group).len());
+    let blocks = vec![Block::Table(table), Block::Paragraph(legend(summary, &lines))];
     parts::section("Does it matter?", Depth::Folded, blocks)
 }
 

@@ -16,7 +16,7 @@ mod why;
 
 pub use answer::{answer, ends, the};
 use lasthop_load::spec::Arrivals;
-pub use parts::{case_title, section, under_settings};
+pub use parts::{case_title, section, table_under_settings};
 pub use verdicts::{headline, quantity};
 
 use super::{

@@ -3,7 +3,7 @@
 use crate::{
     analyse::summary::{CaseSummary, Summary},
     report::{
-        document::{Block, Depth, Row, Section},
+        document::{Block, Columns, Depth, Row, Section, Table},
         groups::{Group, compared_factor},
         wording::Terms,
     },
@@ -24,7 +24,10 @@ pub fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Option<Section>
 }
 
 /// Rows of several groups, each under its setting.
-pub fn under_settings<'a>(groups: &[&Group<'a>], mut rows: impl FnMut(&Group<'a>) -> Vec<Row>) -> Vec<Row> {
+pub fn under_settings<'b, 'a: 'b>(
+    groups: impl IntoIterator<Item = &'b Group<'a>>,
+    mut rows: impl FnMut(&'b Group<'a>) -> Vec<Row>,
+) -> Vec<Row> {
     let mut all = Vec::new();
     for group in groups {
         let rows = rows(group);
@@ -34,6 +37,18 @@ pub fn under_settings<'a>(groups: &[&Group<'a>], mut rows: impl FnMut(&Group<'a>
         all.extend(rows);
     }
     all
+}
+
+/// A table whose rows are under the settings of their groups; `count` are those of a group.
+pub fn table_under_settings<'b, 'a: 'b>(
+    groups: impl IntoIterator<Item = &'b Group<'a>>,
+    columns: Columns,
+    count: impl Fn(&'b Group<'a>) -> usize,
+) -> Table {
+    let (columns, rows) = columns.into_rows();
+    let mut rows = rows.into_iter().map(Row::Cells);
+    let rows = under_settings(groups, |group| rows.by_ref().take(count(group)).collect());
+    Table { columns, rows }
 }
 
 /// Title of the column with the names of the cases.
