@@ -16,7 +16,7 @@ use lasthop_results::{analyse::summary::Summary, report};
 use super::{
     args,
     context::{catalog, command_line, home, locator, summarise},
-    output::{CliError, FAILED, INTERRUPTED, print, talk, terminal},
+    output::{CliError, FAILED, INTERRUPTED, counted, print, talk, terminal},
     progress::{Progress, Talk},
     run::{not_run, selection, sweep},
     signals::watch_signals,
@@ -30,7 +30,7 @@ const TRIAL: Duration = Duration::from_millis(500);
 pub fn check(arguments: &args::Check) -> Result<ExitCode, CliError> {
     let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
     let plan = Plan::new(experiment, &selection(&arguments.select)).map_err(CliError::usage)?;
-    talk(&format!("{}: no error in its files; {}", plan.experiment.name, counted(plan.cases.len())));
+    talk(&format!("{}: no error in its files; {}", plan.experiment.name, counted(plan.cases.len(), "case")));
     for difference in &plan.differences {
         let Difference { case, reference, place, diff } = difference;
         talk(&format!("warning: {case} differs from {reference} in {place}, not only in the link:\n{diff}"));
@@ -45,7 +45,7 @@ pub fn check(arguments: &args::Check) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     if answered < plan.cases.len() || !summary.failures.is_empty() {
-        talk(&format!("{answered} of {} answer rightly", counted(plan.cases.len())));
+        talk(&format!("{answered} of {} answer rightly", counted(plan.cases.len(), "case")));
         return Ok(ExitCode::from(FAILED));
     }
     // Its logs are of no use, and nobody would look for a record here.
@@ -79,8 +79,4 @@ fn ask(plan: &Plan, arguments: &args::Check) -> Result<Summary, CliError> {
     let mut progress = Progress::new(Talk::choose(!io::stderr().is_terminal(), false));
     let outcome = run::carry_out(&job, None, &mut |event| progress.show(event)).map_err(not_run)?;
     summarise(&outcome.record)
-}
-
-fn counted(cases: usize) -> String {
-    if cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") }
 }

@@ -9,7 +9,7 @@ use lasthop_results::{
     analyse::{self, plots::plots, rows::rows, summary::Summary},
     export,
     record::store::{self, State},
-    report,
+    report::{self, Extras, Format},
 };
 
 use super::{
@@ -65,8 +65,7 @@ const JOB_PAGE: &str = "GITHUB_STEP_SUMMARY";
 
 fn add_to_job(summary: &Summary, page: Option<&Path>) -> Result<(), CliError> {
     let Some(path) = page else { return Ok(()) };
-    let markdown =
-        report::render(summary, &report::Extras::default(), report::Format::Markdown, &report::Options::default());
+    let markdown = report::render(summary, &Extras::default(), Format::Markdown, &report::Options::default());
     let file = fs::OpenOptions::new().append(true).create(true).open(path);
     file.and_then(|mut file| file.write_all(&[&markdown[..], b"\n"].concat()))
         .map_err(|error| not_written(path, &error))
@@ -76,13 +75,19 @@ fn not_written(path: &Path, error: &std::io::Error) -> CliError {
     CliError::failed(format!("cannot write {}: {error}", path.display()))
 }
 
-/// What a report shows that only the record has: trials, plots, and the configuration of the winner if there is one.
-fn extras(summary: &Summary, format: report::Format, verbose: bool) -> Result<report::Extras, CliError> {
-    if !format.takes_record(verbose) {
-        return Ok(report::Extras::default());
+/// What a report in a format shows that only the record has: trials, plots, and the configuration of the winner if there
+/// is one.
+fn extras(summary: &Summary, format: Format, verbose: bool) -> Result<Extras, CliError> {
+    let data = || store::read(&summary.folder).map_err(CliError::failed);
+    match format {
+        Format::Trials | Format::Benchstat => Ok(Extras { trials: rows(&data()?), ..Extras::default() }),
+        Format::Html => {
+            let data = data()?;
+            let files = export::export(&summary.folder, &data, summary, None).unwrap_or_default();
+            let configuration = files.into_iter().map(|file| (file.name, file.text)).collect();
+            Ok(Extras { plots: plots(&data), configuration, ..Extras::default() })
+        }
+        Format::Terminal if verbose => Ok(Extras { plots: plots(&data()?), ..Extras::default() }),
+        _ => Ok(Extras::default()),
     }
-    let data = store::read(&summary.folder).map_err(CliError::failed)?;
-    let files = export::export(&summary.folder, &data, summary, None).unwrap_or_default();
-    let configuration = files.into_iter().map(|file| (file.name, file.text)).collect();
-    Ok(report::Extras { plots: plots(&data), trials: rows(&data), configuration })
 }

@@ -54,7 +54,7 @@ pub use self::args::Cli;
 use self::{
     args::{Command, Run},
     context::{catalog, deliver, summarise},
-    output::{CliError, FAILED, USAGE, is_styled, print, talk},
+    output::{CliError, FAILED, USAGE, counted, is_styled, print, talk},
 };
 
 /// Parses the command line, runs the command, and returns the exit code. For a shell that asks, completes instead.
@@ -168,9 +168,8 @@ fn new(arguments: &args::New) -> Result<(), CliError> {
 fn shown(removed: &Removed) -> String {
     let Removed { containers, networks, volumes, left } = removed;
     let all = [(containers, "container"), (networks, "network"), (volumes, "volume")];
-    let plural = |count| if count == 1 { "" } else { "s" };
     let gone = all.iter().filter(|(count, _)| **count > 0);
-    let gone: String = gone.map(|(count, name)| format!(", {count} {name}{}", plural(**count))).collect();
+    let gone: String = gone.map(|(count, name)| format!(", {}", counted(**count, name))).collect();
     let left = if left.is_empty() { String::new() } else { format!("; not removed: {}", left.join(", ")) };
     gone + &left
 }

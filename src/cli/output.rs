@@ -19,6 +19,11 @@ pub const INTERRUPTED: u8 = 130;
 /// Width of files, and of a terminal whose width is unknown.
 pub const WIDTH: usize = 80;
 
+/// `1 case`, `2 cases`
+pub fn counted(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Ends lasthop with an exit code other than 0.
 #[derive(Debug)]
 pub struct CliError {

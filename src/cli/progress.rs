@@ -17,7 +17,7 @@ use lasthop_results::{
 };
 use lasthop_system::interrupt;
 
-use super::output::talk;
+use super::output::{counted, talk};
 
 /// After an interrupt, a wait that lasts this long is named.
 const AWAITED: Duration = Duration::from_secs(1);
@@ -90,8 +90,7 @@ impl Progress {
             Event::Began { run, cases, budget, .. } => {
                 self.budget = *budget;
                 self.bar.set_length(milliseconds(*budget));
-                let of = if *cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") };
-                self.say(&format!("{run}: {of}, at most {}", seconds(*budget)));
+                self.say(&format!("{run}: {}, at most {}", counted(*cases, "case"), seconds(*budget)));
             }
             Event::Resumed { run, resumption } => {
                 let [used, budget] = [resumption.at_ns, resumption.budget_ns].map(Duration::from_nanos);
@@ -102,11 +101,11 @@ impl Progress {
             }
             Event::Containing => self.awaited.set("the container engine to create image and network".to_owned()),
             Event::Starting { services, .. } => {
-                let starting = format!("starting {}", counted(*services));
-                self.awaited.set(format!("{} to finish starting", counted(*services)));
-                self.bar.set_message(line(&starting, self.elapsed, self.budget, &self.so_far));
+                let what = format!("starting {}", members(*services));
+                self.awaited.set(format!("{} to finish starting", members(*services)));
+                self.bar.set_message(line(&what, self.elapsed, self.budget, &self.so_far));
             }
-            Event::Stopping { services } => self.awaited.set(format!("{} to stop", counted(*services))),
+            Event::Stopping { services } => self.awaited.set(format!("{} to stop", members(*services))),
             Event::Clearing { guard } => self
                 .awaited
                 .set(format!("lasthop's guard (process {guard}) to end what still runs and remove the sandbox")),
@@ -188,11 +187,9 @@ fn say(run: &Weak<Awaited>, text: &str) {
     }
 }
 
-fn counted(services: usize) -> String {
-    if services == 0 {
-        return "connections".to_owned();
-    }
-    if services == 1 { "1 service".to_owned() } else { format!("{services} services") }
+/// What starts or stops in a round.
+fn members(services: usize) -> String {
+    if services == 0 { "connections".to_owned() } else { counted(services, "service") }
 }
 
 fn line(now: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String {

@@ -63,12 +63,6 @@ impl Format {
     pub const ALL: [Self; 8] =
         [Self::Terminal, Self::Json, Self::Csv, Self::Trials, Self::Benchstat, Self::Markdown, Self::Html, Self::Svg];
 
-    /// Whether a report in this format shows [`Extras`].
-    #[must_use]
-    pub fn takes_record(self, verbose: bool) -> bool {
-        matches!(self, Self::Trials | Self::Benchstat | Self::Html) || (verbose && self == Self::Terminal)
-    }
-
     /// Whether only a single run has this format.
     #[must_use]
     pub fn is_of_trials(self) -> bool {
