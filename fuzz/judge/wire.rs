@@ -7,9 +7,11 @@ use lasthop_load::{
     protocol::{
         Exchange, Factory, Greeting, Progress, Protocol,
         echo::Echo,
+        grpc::{Grpc, GrpcExpect},
         hello::Hello,
         http::{Http, HttpExpect, HttpVersion},
         memcached::{Command, Memcached, MemcachedExpect},
+        mysql::{Mysql, MysqlExpect, MysqlMode},
         postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
         redis::{Redis, RedisExpect},
         stream::{Stream, pattern},
@@ -23,11 +25,13 @@ use lasthop_load::{
 /// Name of a target, and what judges its input.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 12] = [
     ("http", http),
     ("redis", redis),
     ("memcached", memcached),
     ("postgres", postgres),
+    ("mysql", mysql),
+    ("grpc", grpc),
     ("echo", echo),
     ("stream", stream),
     ("hello", hello),
@@ -175,15 +179,78 @@ pub fn postgres(data: &[u8]) {
     one_outcome(&protocol, data);
 }
 
+/// The greeting begins with the bytes of a handshake, unless the data says otherwise: few bytes are one by chance.
+pub fn mysql(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else { return };
+    let expect = MysqlExpect {
+        columns: (choice & 1 > 0).then_some(1),
+        rows: (choice & 1 > 0).then_some(1),
+        first: (choice & 2 > 0).then(|| "1".to_owned()),
+        changed: (choice & 4 > 0).then_some(0),
+    };
+    let mysql = Mysql {
+        user: "user".to_owned(),
+        database: String::new(),
+        password: (choice & 8 > 0).then(|| "secret".to_owned()),
+        query: "select 1".to_owned(),
+        mode: if choice & 16 > 0 { MysqlMode::Prepared } else { MysqlMode::Simple },
+        parameters: vec![],
+        expect,
+    };
+    let protocol = Protocol::from(mysql);
+    if choice & 32 > 0 {
+        greet(&protocol, data);
+    } else if let Some((head, rest)) = data.split_at_checked(3) {
+        greet(&protocol, &[head, &protocol.welcome(0, false), rest].concat());
+    }
+    one_outcome(&protocol, data);
+}
+
+/// What follows a reply belongs to the connection: whether that is kept depends on what has come already.
+pub fn grpc(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else { return };
+    let expect = match choice % 4 {
+        0 => GrpcExpect::Any,
+        1 => GrpcExpect::Echo,
+        2 => GrpcExpect::Length(7),
+        _ => GrpcExpect::Message("CgVIZWxsbw==".to_owned()),
+    };
+    let (method, host) = ("a.B/C".to_owned(), "localhost".to_owned());
+    let grpc = Grpc { method, host, size: 0, text: Some("Hello".to_owned()), expect };
+    let protocol = Protocol::from(grpc);
+    let Some((size, first, second)) = split(data) else { return };
+    let factory = factory(protocol.clone());
+    let judged = |reply: &[u8], size: usize| {
+        outcome(&mut *factory.exchange(), reply, size).map(|(payload, _, class)| (payload, class))
+    };
+    let whole = judged(second, usize::MAX);
+    assert_eq!(judged(second, size), whole, "in pieces of {size}");
+    let _ = judged(first, usize::MAX);
+    assert_eq!(judged(second, size), whole, "after another reply");
+    // Several replies of a connection, whose table they share.
+    let (mut exchange, mut output) = (factory.exchange(), Vec::new());
+    exchange.reset();
+    let _ = exchange.greet(&[], &mut output).and_then(|_| exchange.greet(first, &mut output));
+    for piece in second.chunks(size) {
+        exchange.begin();
+        if exchange.receive(piece).is_err() {
+            break;
+        }
+        assert!(exchange.request().len() < 1 << 20, "words without bound");
+    }
+    let _ = protocol.repeatable(second.to_vec());
+    let _ = protocol.traits(second);
+}
+
 /// A greeting takes any bytes, in any pieces, to one end. (SCRAM draws a nonce: its words differ, its class does not.)
 fn greet(protocol: &Protocol, data: &[u8]) {
     let Some((size, _, input)) = split(data) else { return };
     let in_pieces = |size: usize| {
         let mut exchange = factory(protocol.clone()).exchange();
         exchange.reset();
-        // Any bytes are a certificate or not.
+        // Any bytes are a certificate or not, and so are the words in plain before TLS.
         if data.first().is_some_and(|size| size % 2 == 0) {
-            exchange.secured(input);
+            exchange.secured(input, input);
         }
         let mut output = Vec::new();
         let mut greeting = exchange.greet(&[], &mut output).map_err(|failure| failure.class)?;

@@ -33,10 +33,32 @@ pub enum Transport {
     Tls,
     /// TLS over a Unix stream socket with a path.
     TlsUnix,
+    /// Two pipes.
+    Pipe,
+    /// A pair of connected Unix stream sockets without a name.
+    Socketpair,
+    /// Two POSIX message queues.
+    Mqueue,
+    /// Shared memory; who waits sleeps.
+    Shm,
+    /// Shared memory; who waits spins before it sleeps.
+    ShmSpin,
 }
 
 impl Transport {
-    pub const ALL: [Self; 6] = [Self::Unix, Self::Abstract, Self::Tcp, Self::Tcp6, Self::Tls, Self::TlsUnix];
+    pub const ALL: [Self; 11] = [
+        Self::Unix,
+        Self::Abstract,
+        Self::Tcp,
+        Self::Tcp6,
+        Self::Tls,
+        Self::TlsUnix,
+        Self::Pipe,
+        Self::Socketpair,
+        Self::Mqueue,
+        Self::Shm,
+        Self::ShmSpin,
+    ];
 
     /// The level's name as it is written in experiment files and reports.
     pub fn name(self) -> &'static str {
@@ -47,6 +69,11 @@ impl Transport {
             Self::Tcp6 => "tcp6",
             Self::Tls => "tls",
             Self::TlsUnix => "tls-unix",
+            Self::Pipe => "pipe",
+            Self::Socketpair => "socketpair",
+            Self::Mqueue => "mqueue",
+            Self::Shm => "shm",
+            Self::ShmSpin => "shm-spin",
         }
     }
 
@@ -54,7 +81,7 @@ impl Transport {
         matches!(self, Self::Tls | Self::TlsUnix)
     }
 
-    /// Whether the bytes travel through a Unix socket.
+    /// Whether a client connects to a Unix socket, if only to be handed a channel there.
     pub fn is_unix(self) -> bool {
         self.address().domain() == Domain::UNIX
     }
@@ -66,6 +93,11 @@ impl Transport {
             Self::Abstract => Address::Abstract(String::new()),
             Self::Tcp | Self::Tls => Address::Tcp((Ipv4Addr::LOCALHOST, 0).into()),
             Self::Tcp6 => Address::Tcp((Ipv6Addr::LOCALHOST, 0).into()),
+            Self::Pipe => Address::Channel(Channel::Pipe, PathBuf::new()),
+            Self::Socketpair => Address::Channel(Channel::Socketpair, PathBuf::new()),
+            Self::Mqueue => Address::Channel(Channel::Mqueue, PathBuf::new()),
+            Self::Shm => Address::Channel(Channel::Shm, PathBuf::new()),
+            Self::ShmSpin => Address::Channel(Channel::ShmSpin, PathBuf::new()),
         }
     }
 }
@@ -89,6 +121,45 @@ impl FromStr for Transport {
     }
 }
 
+/// What a server hands to each client that connects to its Unix socket, and what their bytes then travel through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Channel {
+    Pipe,
+    Socketpair,
+    Mqueue,
+    Shm,
+    ShmSpin,
+}
+
+impl Channel {
+    pub const ALL: [Self; 5] = [Self::Pipe, Self::Socketpair, Self::Mqueue, Self::Shm, Self::ShmSpin];
+
+    pub fn transport(self) -> Transport {
+        match self {
+            Self::Pipe => Transport::Pipe,
+            Self::Socketpair => Transport::Socketpair,
+            Self::Mqueue => Transport::Mqueue,
+            Self::Shm => Transport::Shm,
+            Self::ShmSpin => Transport::ShmSpin,
+        }
+    }
+
+    /// The word of the transport.
+    pub fn name(self) -> &'static str {
+        self.transport().name()
+    }
+
+    /// What the kernel can tell about it: not whether a process spins.
+    fn family(self) -> &'static str {
+        if self == Self::ShmSpin { Self::Shm.name() } else { self.name() }
+    }
+
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|channel| channel.name() == word)
+    }
+}
+
 /// A socket address that a client connects to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,6 +169,8 @@ pub enum Address {
     /// Name in the abstract namespace, without the leading NUL, at most 107 bytes.
     Abstract(String),
     Tcp(SocketAddr),
+    /// Path of the Unix socket where the server hands out its end of a channel, at most 107 bytes.
+    Channel(Channel, PathBuf),
 }
 
 impl Address {
@@ -107,6 +180,7 @@ impl Address {
             Self::Unix(_) => Self::Unix(path.into()),
             Self::Abstract(_) => Self::Abstract(name.into()),
             Self::Tcp(address) => Self::Tcp((address.ip(), port).into()),
+            Self::Channel(channel, _) => Self::Channel(*channel, path.into()),
         }
     }
 
@@ -118,7 +192,7 @@ impl Address {
     /// The path, the name or the port alone, as configurations write it.
     pub fn bare(&self) -> String {
         match self {
-            Self::Unix(path) => path.display().to_string(),
+            Self::Unix(path) | Self::Channel(_, path) => path.display().to_string(),
             Self::Abstract(name) => name.clone(),
             Self::Tcp(address) => address.port().to_string(),
         }
@@ -131,7 +205,11 @@ impl Address {
 
     /// The file that a Unix socket has.
     pub fn path(&self) -> Option<&Path> {
-        if let Self::Unix(path) = self { Some(path) } else { None }
+        if let Self::Unix(path) | Self::Channel(_, path) = self { Some(path) } else { None }
+    }
+
+    pub fn channel(&self) -> Option<Channel> {
+        if let Self::Channel(channel, _) = self { Some(*channel) } else { None }
     }
 
     /// `AF_UNIX`, `AF_INET` or `AF_INET6`.
@@ -139,19 +217,19 @@ impl Address {
         match self {
             Self::Tcp(tcp) if tcp.is_ipv6() => Domain::IPV6,
             Self::Tcp(_) => Domain::IPV4,
-            Self::Unix(_) | Self::Abstract(_) => Domain::UNIX,
+            Self::Unix(_) | Self::Abstract(_) | Self::Channel(..) => Domain::UNIX,
         }
     }
 
-    /// The domain as proofs name it.
+    /// What carries the bytes, as proofs name it: the domain of a socket, or the kind of a channel.
     pub fn family(&self) -> &'static str {
-        family(self.domain())
+        self.channel().map_or_else(|| family(self.domain()), Channel::family)
     }
 
     /// The name by which `/proc/net/unix` lists it, if it is there: the kernel shows the NUL before an abstract name as `@`.
     pub fn unix_name(&self) -> Option<String> {
         match self {
-            Self::Unix(path) => Some(path.display().to_string()),
+            Self::Unix(path) | Self::Channel(_, path) => Some(path.display().to_string()),
             Self::Abstract(name) => Some(format!("@{name}")),
             Self::Tcp(_) => None,
         }
@@ -162,7 +240,7 @@ impl Address {
     pub fn socket_name(&self) -> Result<SockAddr, AddressError> {
         match self {
             Self::Tcp(tcp) => Ok(SockAddr::from(*tcp)),
-            Self::Unix(path) => unix(path),
+            Self::Unix(path) | Self::Channel(_, path) => unix(path),
             Self::Abstract(name) => abstract_unix(name),
         }
     }
@@ -190,13 +268,15 @@ pub fn family(domain: Domain) -> &'static str {
     }
 }
 
-/// The form that nginx and gunicorn take: `127.0.0.1:8000`, `[::1]:8000`, `unix:/path`, `unix:@name`.
+/// The form that nginx and gunicorn take: `127.0.0.1:8000`, `[::1]:8000`, `unix:/path`, `unix:@name`; and `pipe:/path`
+/// for a channel.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Abstract(name) => write!(f, "unix:@{name}"),
             Self::Tcp(address) => address.fmt(f),
+            Self::Channel(channel, path) => write!(f, "{}:{}", channel.name(), path.display()),
         }
     }
 }
@@ -211,6 +291,10 @@ impl FromStr for Address {
     type Err = NotAnAddress;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some((channel, path)) = text.split_once(':').and_then(|(word, path)| Some((Channel::named(word)?, path)))
+        {
+            return Ok(Self::Channel(channel, path.into()));
+        }
         match text.strip_prefix("unix:").map(|name| (name, name.strip_prefix('@'))) {
             Some((_, Some(name))) => Ok(Self::Abstract(name.to_owned())),
             Some((path, None)) => Ok(Self::Unix(path.into())),
@@ -296,7 +380,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_again() {
-        for text in ["unix:/run/app.sock", "unix:@app", "127.0.0.1:8000", "[::1]:8000"] {
+        for text in ["unix:/run/app.sock", "unix:@app", "127.0.0.1:8000", "[::1]:8000", "shm-spin:/run/app.sock"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
         assert!("localhost".parse::<Address>().is_err());

@@ -9,6 +9,7 @@ use crate::{
     TrialResult,
     engine::{Case, CaseError},
     speed::{Speed, Speedometer},
+    stages::Stage as LoadStage,
     wire::{self, Reply, Request, Stage, TrialPhases, WireError},
 };
 
@@ -42,8 +43,8 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
                 Err(error) => failed(case, error),
             }
         }
-        Request::Trial { case, phases } => {
-            match cases.get_mut(&case).map(|prepared| trial(prepared, speedometer, phases)) {
+        Request::Trial { case, phases, stages } => {
+            match cases.get_mut(&case).map(|prepared| trial(prepared, speedometer, phases, &stages)) {
                 Some(Ok(result)) => Reply::Trial { case, result: Box::new(result) },
                 Some(Err(error)) => failed(case, error),
                 None => {
@@ -60,9 +61,14 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
 }
 
 /// A trial between two readings of the speed.
-fn trial(case: &mut Case, speedometer: &mut Speedometer, phases: TrialPhases) -> Result<TrialResult, CaseError> {
+fn trial(
+    case: &mut Case,
+    speedometer: &mut Speedometer,
+    phases: TrialPhases,
+    stages: &[LoadStage],
+) -> Result<TrialResult, CaseError> {
     let before = speedometer.recent();
-    let result = case.trial(phases)?;
+    let result = if stages.is_empty() { case.trial(phases)? } else { case.staged(stages)? };
     Ok(TrialResult { speed: Some(Speed { before, after: speedometer.read() }), ..result })
 }
 

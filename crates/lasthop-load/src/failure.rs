@@ -11,11 +11,13 @@ pub struct Failure {
     pub class: ErrorClass,
     /// What happened, as a lower-case fragment.
     pub message: String,
+    /// The status that the server gave, in protocols that number them.
+    pub status: Option<u16>,
 }
 
 impl Failure {
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into() }
+        Self { class, message: message.into(), status: None }
     }
 
     /// A system error while connecting. `EAGAIN` there means that a Unix socket's backlog stayed full.

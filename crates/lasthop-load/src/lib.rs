@@ -5,7 +5,7 @@
 //!
 //! # Layout
 //! - [`spec`]: what to do, with its [`options`]. Serialisable, validated before anything is opened.
-//! - [`address`]: where a server listens; [`transport`]: sockets, plain or TLS; after `connect` all are the same.
+//! - [`address`]: where a server listens; [`transport`]: sockets, plain or TLS; after `connect` all are the same. [`tls_request`]: words in plain before TLS.
 //! - [`protocol`]: what is said, without sockets; every reply is checked. One table has all protocols.
 //! - [`pacer`]: when the requests of an open loop are due.
 //! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `cost`: what it consumes, and the run delay of any thread; [`proof`]: what it ran over.
@@ -39,7 +39,9 @@ pub mod sample;
 pub mod serve;
 pub mod spec;
 pub mod speed;
+pub mod stages;
 mod tally;
+pub mod tls_request;
 pub mod transport;
 pub mod url;
 pub mod wire;

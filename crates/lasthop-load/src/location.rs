@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use crate::address::{Address, Endpoint, Tls};
+use crate::address::{Address, Channel, Endpoint, Tls};
 
 /// What stands for a password.
 pub const HIDDEN: &str = "***";
@@ -72,8 +72,10 @@ impl Default for UrlOptions {
 pub struct Location<'a> {
     /// The first word of the scheme: `http` of `http+unix`.
     pub scheme: &'a str,
-    /// The scheme says `+unix`: the path of a socket follows.
+    /// The scheme says `+unix`, or names a channel: the path of a socket follows.
     pub is_socket: bool,
+    /// What the server hands out there, if not the socket itself carries the bytes.
+    pub channel: Option<Channel>,
     /// TLS is asked for, by `+tls` or by a scheme of the protocol's own.
     pub is_secure: bool,
     /// What follows the scheme and its colon.
@@ -99,16 +101,41 @@ impl<'a> Location<'a> {
         if self.is_socket { self.socket(self.rest) } else { self.tcp(self.authority().0, default_port) }
     }
 
+    /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon within
+    /// the path is only taken for the border before a slash.
+    /// Errors: the percent-encoding is broken.
+    pub fn socket_and_target(&self) -> Result<(String, &'a str), UrlError> {
+        let plain = match self.rest.strip_prefix("//") {
+            Some(encoded) if !encoded.starts_with('/') => {
+                let (path, uri) = encoded.split_at(encoded.find('/').unwrap_or(encoded.len()));
+                return Ok((decode(path)?, uri));
+            }
+            Some(plain) => plain,
+            None => self.rest,
+        };
+        Ok(match plain.rfind(":/") {
+            Some(at) => (plain[..at].to_owned(), &plain[at + 1..]),
+            None => (plain.to_owned(), "/"),
+        })
+    }
+
     /// Errors: it is not the path of a socket.
     pub fn socket(&self, path: &str) -> Result<Endpoint, UrlError> {
         let absolute = path.strip_prefix("//").filter(|path| path.starts_with('/'));
         let path = absolute.unwrap_or(path);
         let address = match path.strip_prefix('@') {
-            Some(name) if !name.is_empty() => Address::Abstract(name.to_owned()),
-            _ if path.starts_with('/') && path.len() > 1 => Address::Unix(PathBuf::from(path)),
+            Some(name) if !name.is_empty() && self.channel.is_none() => Address::Abstract(name.to_owned()),
+            _ if path.starts_with('/') && path.len() > 1 => self.at(PathBuf::from(path)),
             _ => return Err(UrlError::SocketPath(path.to_owned())),
         };
         Ok(Endpoint { address, tls: self.tls("localhost") })
+    }
+
+    fn at(&self, path: PathBuf) -> Address {
+        match self.channel {
+            Some(channel) => Address::Channel(channel, path),
+            None => Address::Unix(path),
+        }
     }
 
     /// Errors: there is no host, no port, or the host has no address.

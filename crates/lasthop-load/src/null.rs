@@ -24,10 +24,11 @@ use crate::{
     address::AddressError,
     failure::Failure,
     limits,
-    protocol::Greeting,
+    protocol::{Exchange, Greeting},
     result::ErrorClass,
     sample::Sample,
     spec::{Address, Spec},
+    tls_request::TlsRequest,
     transport::{Handshake, Socket, Stream, TlsError, TlsStream, server_config},
 };
 
@@ -51,11 +52,15 @@ pub struct Script {
     pub echoes: bool,
     /// Whether the connection is closed after a reply.
     pub closes: bool,
-    /// Asked in plain before TLS, and the byte that grants it.
-    pub tls_request: Option<Step>,
+    /// Answers in plain before TLS.
+    #[serde(default)]
+    pub plain: Vec<Step>,
+    /// Where the reply has the four bytes that number its request: 1, 3, 5 and so on.
+    #[serde(default)]
+    pub numbers: Vec<usize>,
 }
 
-/// So many bytes come in, these go out.
+/// So many bytes come in, these go out; unasked where none come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     pub bytes: usize,
@@ -68,36 +73,64 @@ impl Script {
     /// Errors: the greeting of the protocol is not understood.
     pub fn learn(spec: &Spec, sample: &Sample) -> Result<Self, Failure> {
         let tls_request = spec.protocol.tls_request().filter(|_| spec.endpoint.tls.is_some());
+        let (greeting, request) = conversation(spec, tls_request)?;
+        let (answer, numbers) = spec.protocol.repeatable(sample.reply.clone());
         Ok(Self {
-            greeting: greeting(spec)?,
-            request: Step { bytes: sample.request, answer: sample.reply.clone() },
+            greeting,
+            request: Step { bytes: request, answer },
+            numbers,
             echoes: spec.protocol.echoes(),
             closes: sample.closes,
-            tls_request: tls_request.map(|(bytes, grant)| Step { bytes: bytes.len(), answer: vec![grant] }),
+            plain: tls_request.map(plain).unwrap_or_default(),
         })
     }
 
     /// Whether the server says its only reply unasked.
-    fn speaks_first(&self) -> bool {
+    fn only_speaks(&self) -> bool {
         self.request.bytes == 0
+    }
+
+    /// Whether it says something before it has received anything.
+    fn speaks_first(&self) -> bool {
+        let first = self.plain.first().or(self.greeting.first()).unwrap_or(&self.request);
+        first.bytes == 0
     }
 }
 
-/// Plays the greeting of `spec` through without a socket, and keeps how many bytes each step of it has.
-fn greeting(spec: &Spec) -> Result<Vec<Step>, Failure> {
-    let mut steps = Vec::new();
-    if !spec.protocol.greets() {
-        return Ok(steps);
+/// The server's words and the request for TLS, in their order.
+fn plain(TlsRequest { request, server_first, granted, .. }: TlsRequest) -> Vec<Step> {
+    let answer = |bytes, answer: &[u8]| Step { bytes, answer: answer.to_vec() };
+    if server_first {
+        vec![answer(0, granted), answer(request.len(), &[])]
+    } else {
+        vec![answer(request.len(), granted)]
     }
+}
+
+/// Plays the greeting of `spec` through without a socket. How many bytes each step of it has, and then a request.
+fn conversation(spec: &Spec, tls_request: Option<TlsRequest>) -> Result<(Vec<Step>, usize), Failure> {
+    let spec = &Spec { pipeline: 1, ..spec.clone() };
     let unusable = |error: io::Error| Failure::new(ErrorClass::Os, error.to_string());
     let mut exchange = spec.factory().map_err(unusable)?.exchange();
     exchange.reset();
+    let steps = if spec.protocol.greets() { greeting(spec, exchange.as_mut(), tls_request)? } else { Vec::new() };
+    exchange.begin();
+    Ok((steps, exchange.request().len()))
+}
+
+fn greeting(spec: &Spec, exchange: &mut dyn Exchange, tls_request: Option<TlsRequest>) -> Result<Vec<Step>, Failure> {
+    let mut steps = Vec::new();
+    // What the server says before TLS is its first welcome.
+    let said = usize::from(tls_request.is_some_and(|request| request.server_first));
+    if let Some(request) = tls_request {
+        exchange.secured(&[], request.granted);
+    }
     let mut input = Vec::new();
     while steps.len() < GREETING_MAX {
         let mut output = Vec::new();
         let greeting = exchange.greet(&input, &mut output)?;
-        input = spec.protocol.welcome(steps.len());
-        if !output.is_empty() {
+        input = spec.protocol.welcome(said + steps.len(), tls_request.is_some());
+        if !output.is_empty() || greeting == Greeting::More {
             steps.push(Step { bytes: output.len(), answer: input.clone() });
         }
         if greeting == Greeting::Done {
@@ -278,6 +311,8 @@ struct Conversation {
     step: usize,
     /// Bytes of the step under way that have come.
     have: usize,
+    /// Requests that were answered.
+    answered: u32,
 }
 
 enum State {
@@ -291,7 +326,7 @@ enum State {
 
 impl Conversation {
     fn new(fd: OwnedFd) -> Self {
-        Self { state: State::Raw(Socket::waiting(fd)), step: 0, have: 0 }
+        Self { state: State::Raw(Socket::waiting(fd)), step: 0, have: 0, answered: 0 }
     }
 
     /// Does what can be done without waiting; false when the connection is to be closed.
@@ -300,7 +335,13 @@ impl Conversation {
             self.state = match std::mem::replace(&mut self.state, State::Gone) {
                 State::Raw(socket) => match tls {
                     None => State::Open(Stream::Plain(socket)),
-                    Some(config) => begin_tls(socket, config, script.tls_request.as_ref())?,
+                    Some(config) => match self.say_in_plain(&socket, script, buffer)? {
+                        true => begin_tls(socket, config)?,
+                        false => {
+                            self.state = State::Raw(socket);
+                            return Ok(true);
+                        }
+                    },
                 },
                 State::Shaking(mut stream) => match stream.handshake()? {
                     Handshake::Done => State::Open(Stream::Tls(stream)),
@@ -319,12 +360,33 @@ impl Conversation {
         }
     }
 
+    /// Says what comes before TLS; false when the client is to speak. Its words are so short that they come in one piece.
+    fn say_in_plain(&mut self, socket: &Socket, script: &Script, buffer: &mut [u8]) -> Result<bool, Failure> {
+        while let Some(now) = script.plain.get(self.step) {
+            if now.bytes > 0 {
+                match socket.receive(&mut buffer[..now.bytes]) {
+                    Ok(count) if count == now.bytes => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                    _ => return Err(Failure::protocol("not a request for TLS")),
+                }
+            }
+            socket.send(&now.answer).map_err(|error| Failure::io("grant TLS", &error))?;
+            self.step += 1;
+        }
+        self.step = 0;
+        Ok(true)
+    }
+
     fn answer(&mut self, script: &Script, buffer: &mut [u8]) -> Result<bool, Failure> {
-        let Self { state: State::Open(stream), step, have } = self else { return Ok(false) };
-        if script.speaks_first() {
+        let Self { state: State::Open(stream), step, have, answered } = self else { return Ok(false) };
+        if script.only_speaks() {
             stream.send_all(&script.request.answer)?;
             stream.farewell();
             return Ok(false);
+        }
+        if script.greeting.first().is_some_and(|first| *step == 0 && first.bytes == 0) {
+            stream.send_all(&script.greeting[0].answer)?;
+            *step = 1;
         }
         loop {
             let received = match stream.receive(buffer) {
@@ -342,7 +404,7 @@ impl Conversation {
                 *step += 1;
                 stream.send_all(&now.answer)?;
             }
-            if *step == script.greeting.len() && !answer_requests(stream, script, have)? {
+            if *step == script.greeting.len() && !answer_requests(stream, script, have, answered)? {
                 continue;
             }
             if script.closes && *step == script.greeting.len() {
@@ -357,30 +419,38 @@ impl Conversation {
 }
 
 /// Answers all whole requests with one send, unless they were echoed; false where there is none.
-fn answer_requests(stream: &mut Stream, script: &Script, have: &mut usize) -> Result<bool, Failure> {
+fn answer_requests(
+    stream: &mut Stream,
+    script: &Script,
+    have: &mut usize,
+    answered: &mut u32,
+) -> Result<bool, Failure> {
     let request = &script.request;
     let whole = *have / request.bytes.max(1);
     *have %= request.bytes.max(1);
     match whole {
         0 => return Ok(false),
         _ if script.echoes => {}
+        _ if !script.numbers.is_empty() => stream.send_all(&numbered(script, whole, answered))?,
         1 => stream.send_all(&request.answer)?,
         several => stream.send_all(&request.answer.repeat(several))?,
     }
     Ok(true)
 }
 
-/// Grants TLS where it is asked for in plain. The request is so short that it comes in one piece.
-fn begin_tls(socket: Socket, config: &Arc<ServerConfig>, request: Option<&Step>) -> Result<State, Failure> {
-    if let Some(request) = request {
-        let mut asked = vec![0; request.bytes];
-        match socket.receive(&mut asked) {
-            Ok(count) if count == request.bytes => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(State::Raw(socket)),
-            _ => return Err(Failure::protocol("not a request for TLS")),
+/// So many answers, each with the number of its request.
+fn numbered(script: &Script, count: usize, answered: &mut u32) -> Vec<u8> {
+    let mut answers = script.request.answer.repeat(count);
+    for answer in answers.chunks_mut(script.request.answer.len().max(1)) {
+        for at in &script.numbers {
+            answer[*at..at + 4].copy_from_slice(&(answered.wrapping_mul(2) + 1).to_be_bytes());
         }
-        socket.send(&request.answer).map_err(|error| Failure::io("grant TLS", &error))?;
+        *answered = answered.wrapping_add(1);
     }
+    answers
+}
+
+fn begin_tls(socket: Socket, config: &Arc<ServerConfig>) -> Result<State, Failure> {
     let session = TlsStream::server(socket, Arc::clone(config));
     Ok(State::Shaking(Box::new(session.map_err(|error| Failure::protocol(error.to_string()))?)))
 }

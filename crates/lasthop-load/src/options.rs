@@ -118,6 +118,11 @@ pub enum SpecError {
     BlockingOpenLoop,
     #[error("the blocking engine leaves waiting to the kernel and cannot spin; use epoll")]
     BlockingSpin,
+    #[error(
+        "a channel ({0}) is driven like a plain program does: a connection for each thread, a closed loop, no TLS, and \
+         no epoll"
+    )]
+    Channel(&'static str),
     #[error("the rate is {0} requests per second, must be 0.001 to 100,000,000")]
     Rate(f64),
     #[error("{depth} requests in a pipeline: {why}")]

@@ -1,6 +1,9 @@
 //! When the requests of an open loop are due: pure arithmetic, without a clock.
 
-use crate::spec::{Arrivals, OpenLoop};
+use crate::{
+    spec::{Arrivals, OpenLoop},
+    stages::Stage,
+};
 
 /// The due times of one worker's share of the requests, in nanoseconds from the begin of a trial.
 ///
@@ -16,6 +19,12 @@ pub struct Pacer {
     /// Requests released so far.
     released: u64,
     due: f64,
+    /// This worker's place among them.
+    index: u32,
+    workers: u32,
+    /// What is left of the stages that take the place of the rate, the last first, and when the current one began.
+    stages: Vec<Stage>,
+    stage_began: f64,
 }
 
 impl Pacer {
@@ -29,14 +38,49 @@ impl Pacer {
             random: SplitMix(open.seed ^ (u64::from(index) << 32)),
             released: 0,
             due: 0.0,
+            index,
+            workers,
+            stages: Vec::new(),
+            stage_began: 0.0,
         };
         pacer.restart();
         pacer
     }
 
+    /// The next trial is paced by these, if there are any. Their requests are due whether or not anyone can send them.
+    pub fn in_stages(&mut self, stages: &[Stage]) {
+        self.stages = stages.iter().rev().copied().collect();
+    }
+
+    /// Whether a request that nobody can send when it is due is not sent at all.
+    pub fn waits_for_nobody(&self) -> bool {
+        !self.stages.is_empty()
+    }
+
+    /// When the request after `released` ones of a stage is due; in the next stage, if this one is over by then. The last one
+    /// goes on.
+    fn due_in_stage(&mut self) -> Option<f64> {
+        loop {
+            let stage = *self.stages.last()?;
+            let place = f64::from(self.index) + self.released as f64 * f64::from(self.workers);
+            let due = self.stage_began + place * 1e9 / stage.rate;
+            let ends = self.stage_began + stage.length_ns as f64;
+            if due < ends || self.stages.len() == 1 {
+                return Some(due);
+            }
+            self.stages.pop();
+            (self.stage_began, self.released) = (ends, 0);
+        }
+    }
+
     /// Begins a new trial. Poisson arrivals go on with fresh random numbers: no two trials are alike.
     pub fn restart(&mut self) {
         self.released = 0;
+        self.stage_began = 0.0;
+        if let Some(due) = self.due_in_stage() {
+            self.due = due;
+            return;
+        }
         self.due = match self.arrivals {
             Arrivals::Constant => self.offset,
             Arrivals::Poisson => self.gap(),
@@ -53,6 +97,10 @@ impl Pacer {
     #[inline]
     pub fn release(&mut self) {
         self.released += 1;
+        if !self.stages.is_empty() {
+            self.due = self.due_in_stage().unwrap_or(self.due);
+            return;
+        }
         self.due = match self.arrivals {
             // Multiplied, not summed: no error accumulates.
             Arrivals::Constant => self.offset + self.released as f64 * self.interval,
@@ -136,6 +184,27 @@ mod tests {
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "coefficient of variation {}", variance.sqrt() / mean);
         let short = gaps.iter().filter(|gap| **gap < mean).count() as f64 / gaps.len() as f64;
         assert!((short - (1.0 - (-1.0_f64).exp())).abs() < 0.01, "{short} of the gaps are below the mean");
+    }
+
+    #[test]
+    fn stages_follow_each_other_with_a_rate_each() {
+        let stage = |rate, length_ns| Stage { rate, length_ns, fill_ns: 0, slot_ns: 0 };
+        let stages = [stage(1000.0, 10_000_000), stage(4000.0, 2_000_000), stage(500.0, 4_000_000)];
+        let of = |index, workers| {
+            let mut pacer = Pacer::new(&open(7.0, Arrivals::Poisson), index, workers);
+            pacer.in_stages(&stages);
+            pacer.restart();
+            let mut due = dues(&mut pacer, 40);
+            due.retain(|due| *due < 16_000_000);
+            due
+        };
+        let all = of(0, 1);
+        let within = |from, to| all.iter().filter(|due| (from..to).contains(*due)).count();
+        let counts = [within(0, 10_000_000), within(10_000_000, 12_000_000), within(12_000_000, 16_000_000)];
+        assert_eq!(counts, [10, 8, 2]);
+        let mut shared = [of(0, 2), of(1, 2)].concat();
+        shared.sort_unstable();
+        assert_eq!(shared, all, "two workers take turns");
     }
 
     proptest! {

@@ -5,7 +5,12 @@ use std::io;
 use rustls::ProtocolVersion;
 use socket2::SockAddr;
 
-use crate::{address, result::Proof, spec::SocketOptions, transport::Stream};
+use crate::{
+    address,
+    result::Proof,
+    spec::{Channel, SocketOptions},
+    transport::{self, Stream},
+};
 
 /// Reads the proof from a connected stream; the sizes of its buffers only where `asked` has them. `reused` is false: that
 /// takes two requests to know; what the server wanted to know is told by the protocol.
@@ -13,11 +18,16 @@ use crate::{address, result::Proof, spec::SocketOptions, transport::Stream};
 pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let options = stream.socket().options();
     let peer = options.peer_addr()?;
+    let (family, peer_name) = match stream {
+        Stream::Passed(passed) => passed.proof()?,
+        _ if peer.is_unnamed() => (Channel::Socketpair.name(), transport::name_of(stream.fd())?),
+        _ => (address::family(peer.domain()), name(&peer)),
+    };
     let (tls_version, tls_cipher) = session(stream);
     let nodelay = peer.as_socket().map(|_| options.tcp_nodelay()).transpose()?;
     Ok(Proof {
-        family: address::family(peer.domain()).to_owned(),
-        peer: name(&peer),
+        family: family.to_owned(),
+        peer: peer_name,
         tls_version,
         tls_cipher,
         reused: false,

@@ -8,6 +8,7 @@ use crate::{
     histogram::Histogram,
     result::{DriverCost, ErrorClass, ErrorCount, Offered, Phases, TlsHandshakes, TrialResult},
     spec::{Engine, Model},
+    stages::{self, Stage, StageRecorder, StageResult},
     tally::Tally,
     transport::Calls,
     wire::TrialPhases,
@@ -52,6 +53,8 @@ pub struct Recorder {
     auth: Tally,
     response: Tally,
     lag: Tally,
+    /// Only in a load in stages.
+    stages: Option<StageRecorder>,
     meter: CostMeter,
     before: CostSnapshot,
 }
@@ -81,6 +84,8 @@ pub struct WorkerRecord {
     /// Open loop only.
     pub lag: Option<Histogram>,
     pub phases: Phases,
+    /// Only of a load in stages.
+    pub stages: Vec<StageResult>,
 }
 
 impl Recorder {
@@ -98,6 +103,7 @@ impl Recorder {
             auth: Tally::default(),
             response: Tally::default(),
             lag: Tally::default(),
+            stages: None,
             meter: CostMeter::new(calls),
             before: CostSnapshot::default(),
         }
@@ -114,6 +120,7 @@ impl Recorder {
         for tally in [service, split_first, split_service, connect, tls, auth, response, lag] {
             tally.clear();
         }
+        self.stages = None;
         self.before = CostSnapshot::default();
     }
 
@@ -186,8 +193,9 @@ impl Recorder {
     }
 
     /// Begins a trial of an open loop whose schedule counts from `now`. Returns when its measure phase ends.
-    pub fn start_scheduled(&mut self, now: u64, phases: TrialPhases) -> u64 {
+    pub fn start_scheduled(&mut self, now: u64, phases: TrialPhases, stages: &[Stage]) -> u64 {
         self.start(now, phases);
+        self.stages = (!stages.is_empty()).then(|| StageRecorder::start(now, stages));
         let opens = now.saturating_add(phases.warm_up_ns);
         let ends = opens.saturating_add(phases.measure_ns);
         self.window = Window::Scheduled { opens, ends };
@@ -201,6 +209,9 @@ impl Recorder {
             self.count(start, first, end, payload, 1);
             self.response.record(end.saturating_sub(due));
         }
+        if let Some(stages) = &mut self.stages {
+            stages.right(due, end);
+        }
     }
 
     /// A request that was due at `due` is sent at `now`.
@@ -212,6 +223,17 @@ impl Recorder {
             self.counts.scheduled += 1;
             self.counts.sent += 1;
             self.lag.record(now.saturating_sub(due));
+        }
+        if let Some(stages) = &mut self.stages {
+            stages.due(due, true);
+        }
+    }
+
+    /// A request of a stage that was due while every connection was busy is not sent.
+    pub fn turned_away(&mut self, due: u64) {
+        self.counts.scheduled += u64::from(self.is_counted(due));
+        if let Some(stages) = &mut self.stages {
+            stages.due(due, false);
         }
     }
 
@@ -257,6 +279,15 @@ impl Recorder {
     pub fn fail(&mut self, failure: &Failure, count: u64) {
         let entry = self.counts.errors.entry(failure.class);
         entry.or_insert_with(|| ErrorCount { count: 0, first: failure.message.clone() }).count += count;
+    }
+
+    /// As [`Recorder::fail`], of requests that were due at `due`; 0 in a closed loop.
+    #[cold]
+    pub fn fail_due(&mut self, failure: &Failure, count: u64, due: u64, now: u64) {
+        self.fail(failure, count);
+        if let Some(stages) = &mut self.stages {
+            stages.wrong(due, now, failure, count);
+        }
     }
 
     /// Ends the trial early, at `now`: what has been counted so far stays, with the time that it took.
@@ -313,6 +344,7 @@ impl Recorder {
             counts: std::mem::take(&mut self.counts),
             response: present(&self.response),
             lag: present(&self.lag),
+            stages: self.stages.take().map(StageRecorder::finish).unwrap_or_default(),
             phases: Phases {
                 connect: present(&self.connect),
                 tls: present(&self.tls),
@@ -384,6 +416,7 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     join(&mut result.service_time, Some(record.service));
     join(&mut result.response_time, record.response);
     join(&mut result.lag, record.lag);
+    stages::merge(&mut result.stages, record.stages);
     join(&mut result.phases.connect, record.phases.connect);
     join(&mut result.phases.tls, record.phases.tls);
     join(&mut result.phases.auth, record.phases.auth);
@@ -496,7 +529,7 @@ mod tests {
         assert_eq!((record.window_ns, record.counts.requests), (600, 2));
 
         let mut open = Recorder::new(Calls::default());
-        open.start_scheduled(1000, PHASES);
+        open.start_scheduled(1000, PHASES, &[]);
         open.sent(1200, 1210);
         open.complete_due(1200, 1210, 1211, 1300, 2);
         open.cut_short(1600);
@@ -534,7 +567,7 @@ mod tests {
     #[test]
     fn an_open_loop_counts_what_was_due_within_the_phase() {
         let mut recorder = Recorder::new(Calls::default());
-        assert_eq!(recorder.start_scheduled(1000, PHASES), 2100);
+        assert_eq!(recorder.start_scheduled(1000, PHASES, &[]), 2100);
         // Due, sent, completed: before the phase, in it, in it but late, after it.
         for (due, sent, end) in [(1099, 1100, 1150), (1100, 1110, 1300), (2099, 2150, 2500), (2100, 2100, 2200)] {
             recorder.sent(due, sent);

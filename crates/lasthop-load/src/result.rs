@@ -145,6 +145,89 @@ impl Offered {
     }
 }
 
+/// What happened in a stage, by when it happened. An answer may be to a request of the stage before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageResult {
+    /// Requests per second asked for.
+    pub rate: f64,
+    /// Nanoseconds counted: the stage without its beginning.
+    pub counted_ns: u64,
+    /// Requests that were due.
+    pub due: u64,
+    /// Those of them that were not sent, because every connection was busy.
+    pub not_sent: u64,
+    /// Right answers that arrived.
+    pub right: u64,
+    /// How long after they were due, in nanoseconds.
+    pub times: Histogram,
+    /// Everything else that came of a request.
+    pub wrong: Vec<Wrong>,
+    /// Requests by when they were due, over the whole stage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<Slot>,
+}
+
+/// Requests of a stage that ended alike, without a right answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wrong {
+    pub class: ErrorClass,
+    /// The status that the server gave, in protocols that number them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    pub count: u64,
+    /// The first one, in words.
+    pub first: String,
+    /// How long after they were due, in nanoseconds.
+    pub times: Histogram,
+}
+
+/// How a request ended without a right answer: class and status.
+pub type WrongKind = (ErrorClass, Option<u16>);
+
+impl Wrong {
+    pub fn kind(&self) -> WrongKind {
+        (self.class, self.status)
+    }
+}
+
+/// The requests that were due in a part of a stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slot {
+    pub due: u64,
+    /// Response times of right answers, whenever they arrived.
+    pub right: Histogram,
+}
+
+impl Slot {
+    /// The same of another worker.
+    pub fn add(&mut self, other: &Self) {
+        self.due += other.due;
+        self.right.merge(&other.right);
+    }
+}
+
+impl StageResult {
+    /// The same of another worker, or of another trial.
+    pub fn add_wrong(&mut self, other: Wrong) {
+        match self.wrong.iter_mut().find(|own| own.kind() == other.kind()) {
+            None => self.wrong.push(other),
+            Some(own) => {
+                own.count += other.count;
+                own.times.merge(&other.times);
+            }
+        }
+    }
+
+    /// Requests that were due and whose end did not come: so many more were outstanding afterwards than before.
+    pub fn unanswered(&self) -> u64 {
+        let wrong: u64 = self.wrong.iter().map(|wrong| wrong.count).sum();
+        self.due.saturating_sub(self.right + wrong + self.not_sent)
+    }
+}
+
 /// The record of one trial on one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -173,6 +256,9 @@ pub struct TrialResult {
     /// Open loop only: what was to be sent and what was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
+    /// Only of a load in stages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageResult>,
     /// Only with a connection per request over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<Box<PortUse>>,

@@ -18,8 +18,6 @@ const REPLY_MAX: usize = 64 << 20;
 /// A right reply and what led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Bytes of one request.
-    pub request: usize,
     /// The reply as it came over the wire; within TLS, as it was encrypted.
     pub reply: Vec<u8>,
     /// Whether the server closes the connection after it.
@@ -38,7 +36,8 @@ pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure>
 fn converse(spec: &Spec, watch: &Arc<Watch>) -> Result<Sample, Failure> {
     let unusable = |cause: String| Failure::new(ErrorClass::Os, cause);
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
-    let connector = connector.map_err(|error| unusable(error.to_string()))?.asking_for_tls(spec.protocol.tls_request());
+    let connector = connector.map_err(|error| unusable(error.to_string()))?;
+    let connector = connector.asking_for_tls(spec.protocol.tls_request()).speaking(spec.protocol.application());
     let mut exchange = spec.factory().map_err(|error| unusable(error.to_string()))?.exchange();
     let mut stream = connector.open(&Calls::default(), watch)?.stream;
     exchange.reset();
@@ -52,16 +51,16 @@ fn converse(spec: &Spec, watch: &Arc<Watch>) -> Result<Sample, Failure> {
     if request > 0 {
         stream.send_all(exchange.request())?;
     }
-    let (reply, keep) = reply(exchange.as_mut(), &mut stream)?;
+    let (reply, keep) = reply(exchange.as_mut(), &mut stream, request)?;
     watch.rest();
     stream.farewell();
     let closes = !keep || spec.tells_to_close();
-    Ok(Sample { request, reply, closes })
+    Ok(Sample { reply, closes })
 }
 
 fn greet(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure> {
-    if let Some(certificate) = stream.certificate() {
-        exchange.secured(certificate);
+    if let Some((certificate, heard)) = stream.secured() {
+        exchange.secured(certificate, heard);
     }
     let mut buffer = vec![0; 16 * 1024];
     let mut received = 0;
@@ -81,7 +80,8 @@ fn greet(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure
     }
 }
 
-fn reply(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(Vec<u8>, bool), Failure> {
+/// `sent` bytes of the request have been sent; it may grow meanwhile.
+fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, mut sent: usize) -> Result<(Vec<u8>, bool), Failure> {
     let mut kept = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -99,6 +99,11 @@ fn reply(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(Vec<u8>, b
                 }
                 Progress::More => {
                     kept.extend_from_slice(&buffer[..received]);
+                    let more = &exchange.request()[sent..];
+                    sent += more.len();
+                    if !more.is_empty() {
+                        stream.send_all(more)?;
+                    }
                     continue;
                 }
             }

@@ -5,7 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 pub use crate::{
-    address::{Address, Endpoint, Tls, Transport, UnknownTransport},
+    address::{Address, Channel, Endpoint, Tls, Transport, UnknownTransport},
     options::{Arrivals, Engine, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, SpecError, Timeouts},
 };
 use crate::{
@@ -95,10 +95,18 @@ impl Spec {
         if self.engine == Engine::Blocking && connections != threads {
             return Err(SpecError::TooManyForBlocking { connections, threads });
         }
+        self.validate_channel()?;
         self.validate_model()?;
         self.validate_pipeline()?;
         self.validate_unit()?;
         self.protocol.validate(self.usage())
+    }
+
+    fn validate_channel(&self) -> Result<(), SpecError> {
+        let Some(channel) = self.endpoint.address.channel() else { return Ok(()) };
+        let is_plain = self.connections == self.threads && self.model == Model::Closed && !self.spins();
+        let possible = is_plain && self.engine != Engine::Epoll && self.endpoint.tls.is_none();
+        if possible { Ok(()) } else { Err(SpecError::Channel(channel.name())) }
     }
 
     fn validate_model(&self) -> Result<(), SpecError> {
@@ -151,7 +159,8 @@ impl Spec {
     fn usage(&self) -> Usage {
         // A connection that carries several requests is closed by the client: the server is told to keep it.
         let reuse = if self.requests_per_connection > 1 { Reuse::KeepAlive } else { self.reuse };
-        Usage { reuse, pipeline: self.pipeline, encrypted: self.endpoint.tls.is_some() }
+        let is_local = self.endpoint.address.ip().is_none();
+        Usage { reuse, pipeline: self.pipeline, encrypted: self.endpoint.tls.is_some(), is_local }
     }
 
     /// What makes the exchanges of one thread. `self` is valid: what cannot be encoded is refused before.
@@ -219,6 +228,7 @@ mod tests {
             })
         };
         let base = spec();
+        let piped = || Endpoint { address: Address::Channel(Channel::Pipe, "/s".into()), tls: None };
         for (spec, text) in [
             (Spec { connections: 0, ..base.clone() }, "connections is 0, must be 1 to 65535"),
             (Spec { threads: 2, ..base.clone() }, "2 threads for 1 connections"),
@@ -227,6 +237,8 @@ mod tests {
             (Spec { model: open, ..base.clone() }, "the rate is NaN"),
             (Spec { engine: Engine::Blocking, spin_ns: Some(1), ..base.clone() }, "the blocking engine leaves waiting"),
             (Spec { spin_ns: Some(2_000_000_000), ..base.clone() }, "spin in nanoseconds is 2000000000"),
+            (Spec { endpoint: piped(), connections: 2, ..base.clone() }, "a channel (pipe) is driven like"),
+            (Spec { endpoint: piped(), engine: Engine::Epoll, ..base.clone() }, "a channel (pipe) is driven like"),
             (Spec { pipeline: 4, reuse: Reuse::PerRequest, ..base.clone() }, "4 requests in a pipeline"),
             (Spec { requests_per_connection: 0, ..base.clone() }, "requests for each connection is 0, must be 1"),
             (Spec { requests_per_connection: 2, ..base.clone() }, "2 requests for each connection: kept connections"),

@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `SCHEME://host[:port]…` | over TCP |
 //! | `SCHEME+unix:/path.sock…` | over a Unix socket; `@name` is an abstract one |
+//! | `SCHEME+pipe:/path.sock`, `+socketpair`, `+mqueue`, `+shm`, `+shm-spin` | over a channel that the server hands out there |
 //! | `SCHEME+tls://…`, `SCHEME+tls+unix:…` | with TLS |
 //! | `unix:/path.sock…` | HTTP over a Unix socket |
 
 pub use crate::location::{UrlError, UrlOptions};
 use crate::{
-    address::Endpoint,
+    address::{Channel, Endpoint},
     location::{HIDDEN, Location, without_secrets},
     protocol::{PROTOCOLS, Protocol},
 };
@@ -43,12 +44,15 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
     let scheme = if scheme == "unix" { "http+unix" } else { scheme };
     let mut words = scheme.split('+');
     let first = words.next().unwrap_or_default();
-    let mut location = Location { scheme: first, is_socket: false, is_secure: false, rest, options };
+    let mut location = Location { scheme: first, is_socket: false, channel: None, is_secure: false, rest, options };
     for word in words {
         match word {
             "unix" => location.is_socket = true,
             "tls" => location.is_secure = true,
-            _ => return Err(unknown(scheme)),
+            _ => {
+                location.is_socket = true;
+                location.channel = Some(Channel::named(word).ok_or_else(|| unknown(scheme))?);
+            }
         }
     }
     let kind = PROTOCOLS.into_iter().find(|kind| kind.schemes.contains(&first));
@@ -70,6 +74,7 @@ mod tests {
         protocol::{
             echo::Echo,
             http::Http,
+            mysql::Mysql,
             postgres::{ChannelBinding, Postgres},
             redis::Redis,
         },
@@ -137,6 +142,14 @@ mod tests {
         let (_, protocol) = read("postgres://u@127.0.0.1/?sslmode=require&channel_binding=require").unwrap();
         let postgres = protocol.get::<Postgres>().unwrap();
         assert_eq!((postgres.channel_binding, postgres.database.as_str()), (ChannelBinding::Require, "u"));
+        let (endpoint, protocol) = read("mysql+tls://u:p%40ss@127.0.0.1/db").unwrap();
+        let mysql = protocol.get::<Mysql>().unwrap();
+        assert_eq!((endpoint.address, endpoint.tls.is_some()), (tcp_address("127.0.0.1:3306"), true));
+        assert_eq!((&*mysql.user, mysql.password.as_deref(), &*mysql.database), ("u", Some("p@ss"), "db"));
+        let (endpoint, protocol) = read("mariadb+unix:/run/mysqld/mysqld.sock?user=me&password=a%26b&db=d").unwrap();
+        let mysql = protocol.get::<Mysql>().unwrap();
+        assert_eq!(endpoint.address, Address::Unix("/run/mysqld/mysqld.sock".into()));
+        assert_eq!((&*mysql.user, mysql.password.as_deref(), &*mysql.database), ("me", Some("a&b"), "d"));
         let (endpoint, protocol) = read("rediss://:secret@127.0.0.1/3").unwrap();
         let redis = protocol.get::<Redis>().unwrap();
         assert_eq!((endpoint.address, redis.database), (tcp_address("127.0.0.1:6379"), 3));
@@ -151,6 +164,7 @@ mod tests {
     #[test]
     fn the_own_server_is_understood() {
         let options = UrlOptions { size: 1024, ..UrlOptions::default() };
+        assert_eq!(address("echo+shm-spin:/s"), Address::Channel(Channel::ShmSpin, "/s".into()));
         let (_, protocol) = parse("echo+unix:/s", &options).unwrap();
         assert_eq!(protocol, Echo { size: 1024 }.into());
         assert_eq!(address("hello://127.0.0.1:9000"), tcp_address("127.0.0.1:9000"));
@@ -165,12 +179,17 @@ mod tests {
             ("ftp://x/", "unknown scheme `ftp`"),
             ("echo+quic:/s", "unknown scheme `echo+quic`"),
             ("http+unix:app.sock", "is not the path of a socket"),
+            ("echo+pipe:@name", "is not the path of a socket"),
             ("echo://127.0.0.1", "needs a host and a port"),
             ("http://127.0.0.1:99999/", "`99999` is not a port"),
             ("postgres://127.0.0.1/db", "the user is missing"),
             ("postgres://u@127.0.0.1/db?sslmode=prefer", "sslmode `prefer`"),
             ("postgres://u@127.0.0.1/db?x=1", "unknown parameter `x`"),
             ("postgres://u@127.0.0.1/db?channel_binding=maybe", "channel_binding `maybe`"),
+            ("mysql://127.0.0.1/db", "the user is missing"),
+            ("mysql+unix:/s", "the user is missing"),
+            ("mysql://u@/db", "needs a host and a port"),
+            ("mysql://u@127.0.0.1/db?sslmode=require", "unknown parameter `sslmode` (known: user, password, db)"),
             ("redis://127.0.0.1/x", "not the number of a Redis database"),
             ("redis+unix:/s?db=x", "not the number of a Redis database"),
             ("redis+unix:/s?host=x", "unknown parameter `host` (known: user, password, db)"),
@@ -213,6 +232,10 @@ mod tests {
             "postgres//me:s3cret@127.0.0.1/db",
             "me:5s3cret@127.0.0.1/db",
             "redis://:s3cret/3",
+            "mysql://me:s3cret/db",
+            "mysql://me:1s3/cret@127.0.0.1/db",
+            "mysql://me:12?s3cret@127.0.0.1/db",
+            "mysql+unix:/s?user=me&password=s3cret%",
             "redis://:12/s3cret@127.0.0.1/3",
             "redis+unix:/s?password=s3cret%",
             "rediss://me:s3cret@127.0.0.1:70000/3",
@@ -228,8 +251,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_password_is_shown(password in "[a-zA-Z0-9:/?#%@&=+ é]{0,12}", scheme in 0usize..3) {
-            let scheme = ["postgres", "redis", "rediss"][scheme];
+        fn no_password_is_shown(password in "[a-zA-Z0-9:/?#%@&=+ é]{0,12}", scheme in 0usize..4) {
+            let scheme = ["postgres", "mysql", "redis", "rediss"][scheme];
             let url = format!("{scheme}://me:<{password}>@127.0.0.1:1/0");
             prop_assert_eq!(redacted(&url), format!("{scheme}://me:***@127.0.0.1:1/0"));
         }

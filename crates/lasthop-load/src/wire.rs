@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     result::{Proof, TrialResult},
     spec::Spec,
+    stages::Stage as LoadStage,
 };
 
 /// Rises with every change that an older peer cannot understand.
@@ -24,8 +25,14 @@ pub const VERSION: u32 = 1;
 pub enum Request {
     /// Open the case's connections and verify two answers; the connections live until `Close`.
     Prepare { case: String, spec: Box<Spec> },
-    /// One slice of load on a prepared case.
-    Trial { case: String, phases: TrialPhases },
+    /// One slice of load on a prepared case. With stages it is they that pace an open loop, errors are results, and there is
+    /// no warm-up.
+    Trial {
+        case: String,
+        phases: TrialPhases,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stages: Vec<LoadStage>,
+    },
     /// Close the case's connections.
     Close { case: String },
 }

@@ -392,9 +392,9 @@ fn a_drive_session_speaks_lines() {
     let request = |request: &Request| serde_json::to_string(request).unwrap();
     let case = || "a".to_owned();
     let input = [
-        request(&Request::Trial { case: case(), phases: SHORT }),
+        request(&Request::Trial { case: case(), phases: SHORT, stages: Vec::new() }),
         request(&Request::Prepare { case: case(), spec: Box::new(spec(server.endpoint(), http())) }),
-        request(&Request::Trial { case: case(), phases: SHORT }),
+        request(&Request::Trial { case: case(), phases: SHORT, stages: Vec::new() }),
         request(&Request::Close { case: case() }),
     ];
     let mut output = Vec::new();

@@ -20,6 +20,7 @@ use lasthop_load::{
     engine::Case,
     protocol::{
         Protocol,
+        mysql::{Mysql, MysqlExpect, MysqlMode},
         postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
         redis::{Redis, RedisExpect},
     },
@@ -47,7 +48,9 @@ struct Liar {
 
 #[derive(Clone)]
 struct Lines {
-    /// Bytes that a client says first, and the answer to them.
+    /// What the server says as soon as somebody connects.
+    said_first: Vec<u8>,
+    /// Bytes that a client says in the greeting, and the answer to them.
     greeting: Option<(usize, Vec<u8>)>,
     /// Bytes of one request.
     request: usize,
@@ -76,6 +79,7 @@ impl Liar {
 
 /// Ends when the client does.
 fn converse(mut peer: Socket, requests: &AtomicU64, lines: &Lines) -> Option<()> {
+    peer.write_all(&lines.said_first).ok()?;
     if let Some((bytes, answer)) = &lines.greeting {
         peer.read_exact(&mut vec![0; *bytes]).ok()?;
         peer.write_all(answer).ok()?;
@@ -155,7 +159,10 @@ fn redis() -> (Protocol, Lines) {
     });
     let greeting = Some((b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n".len(), b"+OK\r\n".to_vec()));
     let (request, right) = (request_of(&protocol), b"$5\r\nHello\r\n".to_vec());
-    (protocol, Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO })
+    (
+        protocol,
+        Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO, said_first: vec![] },
+    )
 }
 
 #[test]
@@ -202,6 +209,59 @@ fn a_dawdling_server_is_a_timeout() {
     }
 }
 
+fn mysql() -> (Protocol, Lines) {
+    let mysql = Mysql {
+        user: "u".into(),
+        database: String::new(),
+        password: None,
+        query: "select 1".into(),
+        mode: MysqlMode::Simple,
+        parameters: vec![],
+        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".into()), changed: None },
+    };
+    let protocol = Protocol::from(mysql);
+    let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
+    let mut exchange = spec(&nowhere, protocol.clone()).factory().unwrap().exchange();
+    let (said_first, mut response) = (protocol.welcome(0, false), Vec::new());
+    exchange.reset();
+    exchange.greet(&said_first, &mut response).unwrap();
+    let greeting = Some((response.len(), protocol.welcome(1, false)));
+    let (request, right) = (request_of(&protocol), row("1"));
+    let lines = Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO, said_first };
+    (protocol, lines)
+}
+
+/// A result of MySQL: one column, one row.
+fn row(value: &str) -> Vec<u8> {
+    let column = b"\x01\0\0\x01\x01\x17\0\0\x02\x03def\0\0\0\x011\0\x0c\x3f\0\x01\0\0\0\x03\x81\0\0\0\0";
+    let row = [&[value.len() as u8 + 1, 0, 0, 3, value.len() as u8], value.as_bytes()].concat();
+    [&column[..], &row, b"\x07\0\0\x04\xfe\0\0\x02\0\0\0"].concat()
+}
+
+#[test]
+fn mysql_that_lies_is_counted_by_class() {
+    let (protocol, lines) = mysql();
+    let right = lines.right.clone();
+    let error = b"\x0d\0\0\x01\xff\x10\x04#HY000busy";
+    let two = right.repeat(2);
+    for (wrong, then, class) in [
+        (&error[..], Then::GoOn, ErrorClass::WrongStatus),
+        (&row("2"), Then::GoOn, ErrorClass::WrongContent),
+        // OK, where a row was expected.
+        (b"\x07\0\0\x01\0\0\0\x02\0\0\0", Then::GoOn, ErrorClass::WrongContent),
+        (b"\x07\0\0\x05\0\0\0\x02\0\0\0", Then::Hang, ErrorClass::Protocol),
+        (b"\x01\0\0\x01\xfb", Then::Hang, ErrorClass::Protocol),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Then::Hang, ErrorClass::Protocol),
+        (&two, Then::Hang, ErrorClass::Protocol),
+        (&right[..20], Then::Close, ErrorClass::Reset),
+        (b"", Then::Close, ErrorClass::Reset),
+        (b"", Then::Hang, ErrorClass::Timeout),
+        (&right[..right.len() - 1], Then::Hang, ErrorClass::Timeout),
+    ] {
+        errors_of(&protocol, &lines.wrong(wrong, then), class);
+    }
+}
+
 fn postgres() -> (Protocol, Lines) {
     let postgres = Postgres {
         user: "u".into(),
@@ -223,7 +283,10 @@ fn postgres() -> (Protocol, Lines) {
         Some((startup.len(), b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I".to_vec()))
     };
     let (request, right) = (request_of(&protocol), answer("1"));
-    (protocol, Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO })
+    (
+        protocol,
+        Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO, said_first: vec![] },
+    )
 }
 
 /// One row of one column, whose description is short.

@@ -117,7 +117,7 @@ fn interim_replies_are_passed_over_up_to_a_limit() {
     assert_eq!(body.as_deref(), Some("Hello"));
 
     let server = Accepting::unix(answering(interim(5_000), u64::MAX).0);
-    let Failure { class, message } = reference::learn(&spec(&server.endpoint, http("")), || true).unwrap_err();
+    let Failure { class, message, .. } = reference::learn(&spec(&server.endpoint, http("")), || true).unwrap_err();
     let text = "the reply's head does not end within 64 KiB, interim replies (1xx) included";
     assert_eq!((class, message.as_str()), (ErrorClass::Protocol, text));
 }

@@ -9,9 +9,11 @@ use lasthop_load::{
     null::{NullServer, NullSpec, Script},
     protocol::{
         Protocol,
+        grpc::{Grpc, GrpcExpect},
         hello::Hello,
         http::{Http, HttpExpect, HttpVersion},
         memcached::{Command, Memcached, MemcachedExpect},
+        mysql::{Mysql, MysqlExpect, MysqlMode},
         postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
         redis::{Redis, RedisExpect},
         stream,
@@ -72,14 +74,8 @@ fn prepared_reply() -> Vec<u8> {
 
 /// A null server for the load of `spec`, as if its real server had said `reply`; what is said is learned from it.
 fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, reply: &[u8]) {
-    let request = {
-        let mut one = spec.factory().unwrap().exchange();
-        one.reset();
-        one.begin();
-        one.request().len() / spec.pipeline as usize
-    };
     let closes = spec.protocol.closes_each_time() || spec.tells_to_close();
-    let taken = sample::Sample { request, reply: reply.to_vec(), closes };
+    let taken = sample::Sample { reply: reply.to_vec(), closes };
     let script = Script::learn(spec, &taken).unwrap();
     let address = spec.endpoint.address.clone();
     let server = NullServer::bind(NullSpec { address, tls, nodelay: true, script }).unwrap();
@@ -145,6 +141,40 @@ fn memcached_is_replayed() {
 fn postgresql_is_replayed() {
     loads(postgres(QueryMode::Simple), &simple_reply());
     loads(postgres(QueryMode::Prepared), &prepared_reply());
+}
+
+#[test]
+fn mysql_is_replayed() {
+    let mysql = |mode, parameters| {
+        Protocol::from(Mysql {
+            user: "u".into(),
+            database: "d".into(),
+            password: Some("secret".into()),
+            query: "select 1".into(),
+            mode,
+            parameters,
+            expect: MysqlExpect::default(),
+        })
+    };
+    let column = b"\x01\0\0\x01\x01\x17\0\0\x02\x03def\0\0\0\x011\0\x0c\x3f\0\x01\0\0\0\x03\x81\0\0\0\0";
+    let end = b"\x07\0\0\x04\xfe\0\0\x02\0\0\0";
+    loads(mysql(MysqlMode::Simple, vec![]), &[&column[..], b"\x02\0\0\x03\x011", end].concat());
+    let binary = [&column[..], b"\x06\0\0\x03\0\0\x01\0\0\0", end].concat();
+    loads(mysql(MysqlMode::Prepared, vec![]), &binary);
+    loads(mysql(MysqlMode::Prepared, vec!["7".into(), "8".into()]), &binary);
+}
+
+/// Each reply has the stream of its request.
+#[test]
+fn calls_of_grpc_are_numbered() {
+    let (method, host) = ("a.B/C".to_owned(), "h".to_owned());
+    let grpc = Grpc { method, host, size: 70_000, text: None, expect: GrpcExpect::Any };
+    let head = b"\0\0\x01\x01\x04\0\0\0\x01\x88";
+    let data = b"\0\0\x08\0\0\0\0\0\x01\0\0\0\0\x03\x0a\x01a";
+    let trailers = b"\0\0\x0f\x01\x05\0\0\0\x01\x00\x0bgrpc-status\x010";
+    let protocol = Protocol::from(grpc);
+    let (reply, _) = protocol.repeatable([&head[..], data, trailers].concat());
+    loads(protocol, &reply);
 }
 
 /// What lasthop's own server would say.

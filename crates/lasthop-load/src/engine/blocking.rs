@@ -198,6 +198,11 @@ impl Blocking {
                 Step::Blocked => return Err(Failure::timeout("reply")),
                 Step::More { .. } => self.check_time(start)?,
             }
+            if !self.connection.is_flushed()
+                && let Some(reply) = self.send_and_receive(start)?
+            {
+                return Ok(reply);
+            }
         }
     }
 
@@ -234,7 +239,7 @@ impl Blocking {
         loop {
             self.check_time(start)?;
             let Some(stream) = &self.connection.stream else { return Ok(None) };
-            let waited = stream.socket().wait(Wait::ReadOrWrite, Some(self.request_ns));
+            let waited = stream.wait(Wait::ReadOrWrite, Some(self.request_ns));
             let ready = waited.map_err(|error| Failure::io("send", &error))?;
             if ready.readable {
                 let step = self.connection.receive_now(&mut self.buffer, &mut self.recorder)?;

@@ -134,6 +134,11 @@ impl Connection {
         self.stream = None;
     }
 
+    /// Whether everything that is to be said so far has been passed to the socket.
+    pub fn is_flushed(&self) -> bool {
+        self.flushed
+    }
+
     pub fn started(&self) -> u64 {
         self.started
     }
@@ -142,8 +147,8 @@ impl Connection {
     /// Errors: the server does not let us in, or the connection broke.
     pub fn greet(&mut self, first: bool, buffer: &mut [u8]) -> Result<bool, Failure> {
         let Self { stream: Some(stream), exchange, .. } = self else { return Ok(true) };
-        if let Some(certificate) = stream.certificate().filter(|_| first) {
-            exchange.secured(certificate);
+        if let Some((certificate, heard)) = stream.secured().filter(|_| first) {
+            exchange.secured(certificate, heard);
         }
         let mut output = Vec::new();
         let mut done = first && exchange.greet(&[], &mut output)? == Greeting::Done;
@@ -180,6 +185,10 @@ impl Connection {
     /// The next request counts its response time from `due`.
     pub fn set_due(&mut self, due: u64) {
         self.due = due;
+    }
+
+    pub fn due(&self) -> u64 {
+        self.due
     }
 
     /// Closes an idle connection that the peer has closed, or on which it has sent something.
@@ -270,8 +279,11 @@ impl Connection {
                 let now = clock::now();
                 self.first = if self.first == 0 { now } else { self.first };
                 let step = self.judge_pieces(&buffer[..count], now, recorder)?;
-                let filled = count == buffer.len();
-                Ok(if let Step::More { .. } = step { Step::More { filled } } else { step })
+                self.say_more()?;
+                Ok(match step {
+                    Step::Finished(reply) => Step::Finished(Reply { keep: reply.keep && self.flushed, ..reply }),
+                    _ => Step::More { filled: count == buffer.len() },
+                })
             }
             Ok(_) => {
                 let done = self.exchange.end()?;
@@ -283,6 +295,12 @@ impl Connection {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Step::Blocked),
             Err(error) => Err(Failure::io("receive", &error)),
         }
+    }
+
+    /// Sends what the exchange has to say only now: an answer to what came, a part of the request that had to wait.
+    fn say_more(&mut self) -> Result<(), Failure> {
+        let has_more = self.flushed && self.exchange.request().len() > self.sent;
+        if has_more { self.send_more().map(drop) } else { Ok(()) }
     }
 
     /// Handles replies one by one, or a part of one.
@@ -331,7 +349,7 @@ impl Connection {
     fn settle_one(&mut self, done: &Done, now: u64, recorder: &mut Recorder) {
         self.awaited -= 1;
         match &done.fault {
-            Some(fault) => recorder.fail(fault, 1),
+            Some(fault) => recorder.fail_due(fault, 1, self.due, now),
             None => self.record(Run { replies: 1, used: done.used, payload: done.payload }, now, recorder),
         }
     }

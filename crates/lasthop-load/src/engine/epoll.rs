@@ -16,6 +16,7 @@ use crate::{
     recorder::{Recorder, WorkerRecord},
     result::ErrorClass,
     spec::{Model, SPIN_BEFORE_DUE_NS, Spec},
+    stages::Stage,
     transport::{Calls, Connector, Handshake, Socket, Stream, Watch},
     wire::TrialPhases,
 };
@@ -40,9 +41,10 @@ enum Phase {
         socket: Socket,
         since: u64,
     },
-    /// TLS is asked for in plain, and the answer awaited.
+    /// The server's words in plain before TLS are awaited.
     Asking {
         socket: Socket,
+        heard: Vec<u8>,
         since: u64,
         connect_ns: u64,
     },
@@ -186,13 +188,14 @@ impl Epoll {
         Err(first.map_or_else(|| Failure::timeout("connect"), |(class, error)| Failure::new(class, error.first)))
     }
 
-    pub fn trial(&mut self, phases: TrialPhases) -> WorkerRecord {
+    pub fn trial(&mut self, phases: TrialPhases, stages: &[Stage]) -> WorkerRecord {
         for slot in &mut self.slots {
             slot.connection.close_if_stale();
         }
         match self.pacer.take() {
             Some(mut pacer) => {
-                let record = self.run_scheduled(&mut pacer, phases);
+                pacer.in_stages(stages);
+                let record = self.run_scheduled(&mut pacer, phases, stages);
                 self.pacer = Some(pacer);
                 record
             }
@@ -201,10 +204,10 @@ impl Epoll {
     }
 
     /// Runs an open loop: when a request is due, the connection that has been free for longest sends it. If none is
-    /// free, the request waits and its lag grows.
-    fn run_scheduled(&mut self, pacer: &mut Pacer, phases: TrialPhases) -> WorkerRecord {
+    /// free, the request waits and its lag grows; in stages it is not sent.
+    fn run_scheduled(&mut self, pacer: &mut Pacer, phases: TrialPhases, stages: &[Stage]) -> WorkerRecord {
         let begin = clock::now();
-        let mut ends = self.shared.recorder.start_scheduled(begin, phases);
+        let mut ends = self.shared.recorder.start_scheduled(begin, phases, stages);
         self.start_ticking();
         self.shared.pauses.clear();
         self.shared.active = 0;
@@ -222,7 +225,8 @@ impl Epoll {
                 pacer.release_before(phases.warm_up_ns);
             }
             self.release_due(pacer, begin, now, ends);
-            let next = if self.is_anyone_free() { ends.min(begin + pacer.due()) } else { ends };
+            let next =
+                if self.is_anyone_free() || pacer.waits_for_nobody() { ends.min(begin + pacer.due()) } else { ends };
             // Busy-poll during the last part of the wait, because waking up would delay the request.
             let left = next.saturating_sub(clock::now()).saturating_sub(self.spin_before_due_ns);
             // Hundreds of replies may arrive at once. A request that becomes due meanwhile does not wait for the last
@@ -250,7 +254,14 @@ impl Epoll {
             if due > now || due >= ends {
                 return;
             }
-            let Some(index) = self.shared.free.as_mut().and_then(VecDeque::pop_front) else { return };
+            let Some(index) = self.shared.free.as_mut().and_then(VecDeque::pop_front) else {
+                if !pacer.waits_for_nobody() {
+                    return;
+                }
+                pacer.release();
+                self.shared.recorder.turned_away(due);
+                continue;
+            };
             pacer.release();
             self.shared.recorder.sent(due, now);
             self.slots[index].connection.set_due(due);
@@ -471,22 +482,35 @@ impl Slot {
         let connect_ns = clock::now() - since;
         if connector.asks_for_tls() {
             connector.ask_for_tls(&socket)?;
-            self.phase = Phase::Asking { socket, since, connect_ns };
+            self.phase = Phase::Asking { socket, heard: Vec::new(), since, connect_ns };
+            // What came together with the end of the connect is not reported again.
+            return if connector.listens_first() { self.hear(common, connector) } else { Ok(None) };
+        }
+        self.established(connector.wrap(socket, Vec::new())?, since, connect_ns, common)
+    }
+
+    /// What the server says in plain before TLS.
+    fn hear(&mut self, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
+        let Phase::Asking { socket, heard, since, connect_ns } = &mut self.phase else { return Ok(None) };
+        let (since, connect_ns) = (*since, *connect_ns);
+        if !connector.hear(socket, heard)? {
             return Ok(None);
         }
-        self.established(socket, since, connect_ns, common, connector)
+        let Phase::Asking { socket, heard, .. } = std::mem::replace(&mut self.phase, Phase::Closed) else {
+            unreachable!("matched just above")
+        };
+        self.established(connector.wrap(socket, heard)?, since, connect_ns, common)
     }
 
     /// The socket is connected, and the server has agreed to TLS if it had to be asked.
     fn established(
         &mut self,
-        socket: Socket,
+        stream: Stream,
         since: u64,
         connect_ns: u64,
         common: &mut Common,
-        connector: &Connector,
     ) -> Result<Option<Reply>, Failure> {
-        self.connection.attach(connector.wrap(socket)?);
+        self.connection.attach(stream);
         if common.tls {
             self.phase = Phase::Handshaking { since, connect_ns };
             return self.handshake(since, connect_ns, common);
@@ -578,14 +602,7 @@ impl Slot {
                 socket.take_error().map_err(|error| Failure::connect(&error))?;
                 self.connected(socket, since, common, connector)?
             }
-            Phase::Asking { .. } if event.readable => {
-                let Phase::Asking { socket, since, connect_ns } = std::mem::replace(&mut self.phase, Phase::Closed)
-                else {
-                    unreachable!("matched just above")
-                };
-                connector.take_grant(&socket)?;
-                self.established(socket, since, connect_ns, common, connector)?
-            }
+            Phase::Asking { .. } if event.readable => self.hear(common, connector)?,
             Phase::Greeting { .. } if event.readable => self.go_on_greeting(false, common)?,
             // Servers may close a connection between two requests. The next request opens a new one.
             Phase::Idle if event.closed && !common.only_open => {
@@ -639,6 +656,12 @@ impl Slot {
                 Step::Finished(reply) if event.closed => return Ok(Some(Reply { keep: false, ..reply })),
                 Step::Finished(reply) => return self.follow_up(reply, common),
                 Step::Blocked => return Ok(None),
+                // The reply asked for words that the socket does not take at once.
+                Step::More { .. } if sent && !self.connection.is_flushed() => {
+                    sent = false;
+                    self.phase = Phase::Busy { sent };
+                    self.ask_writable(common)?;
+                }
                 Step::More { filled } if all_seen && !filled => return Ok(None),
                 Step::More { .. } => {}
             }
@@ -685,7 +708,8 @@ impl Slot {
     /// Counts a failure, and reopens the connection after a pause unless the time is over.
     #[cold]
     fn fail(&mut self, index: usize, failure: &Failure, common: &mut Common) {
-        common.recorder.fail(failure, self.connection.lost());
+        let (lost, due) = (self.connection.lost(), self.connection.due());
+        common.recorder.fail_due(failure, lost, due, clock::now());
         self.connection.close();
         self.phase = Phase::Closed;
         if let Some(free) = common.free_for_schedule() {

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use blocking::Blocking;
 use supervisor::Supervisor;
 pub use supervisor::supervised;
-use worker::Worker;
+use worker::{Asked, Worker};
 
 use crate::{
     failure::Failure,
@@ -24,7 +24,8 @@ use crate::{
     ports::Ports,
     recorder::{self, WorkerRecord},
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
-    spec::{Address, Engine, Model, Spec},
+    spec::{Address, Engine, Model, Spec, SpecError},
+    stages::{self, Stage as LoadStage},
     transport::{Connector, Watch},
     wire::{Stage, TrialPhases},
 };
@@ -78,7 +79,7 @@ impl Case {
         raise_descriptor_limit(spec.connections)?;
         let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
         let connector = connector.map_err(|error| CaseError::new(Stage::Spec, error))?;
-        let connector = connector.asking_for_tls(spec.protocol.tls_request());
+        let connector = connector.asking_for_tls(spec.protocol.tls_request()).speaking(spec.protocol.application());
         let probed = supervised(spec.timeouts, &mut go_on, |watch| probe_twice(spec, &connector, watch));
         let proof = probed.map_err(|failure| CaseError::new(Stage::Verify, failure))??;
         let engine = chosen_engine(spec);
@@ -119,18 +120,36 @@ impl Case {
         Ok(result)
     }
 
+    /// Runs a trial in stages, on a case with an open loop. Errors are results, and so is a trial without a right answer.
+    /// Errors: the stages or the case cannot be driven so, or a thread died.
+    pub fn staged(&mut self, stages: &[LoadStage]) -> Result<TrialResult, CaseError> {
+        if self.model == Model::Closed {
+            return Err(CaseError::new(Stage::Spec, "a closed loop has no stages"));
+        }
+        if let Some(wrong) = stages.iter().find(|stage| !(0.001..=1e8).contains(&stage.rate)) {
+            return Err(CaseError::new(Stage::Spec, SpecError::Rate(wrong.rate)));
+        }
+        let phases = TrialPhases { warm_up_ns: 0, measure_ns: stages::length(stages) };
+        self.ask(&Asked { phases, stages: stages.into() }, || true)
+    }
+
     /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
     /// far, without waiting for late replies. Without any right answer, `requests` is 0 and the errors say why.
     /// Errors: a thread died.
     pub fn watched_trial(
         &mut self,
         phases: TrialPhases,
-        mut go_on: impl FnMut() -> bool,
+        go_on: impl FnMut() -> bool,
     ) -> Result<TrialResult, CaseError> {
+        self.ask(&Asked { phases, stages: [].into() }, go_on)
+    }
+
+    fn ask(&mut self, asked: &Asked, mut go_on: impl FnMut() -> bool) -> Result<TrialResult, CaseError> {
+        let phases = asked.phases;
         let seconds = (phases.warm_up_ns + phases.measure_ns) as f64 / 1e9;
         let mut port_use = self.ports.as_ref().map(|ports| ports.before(seconds));
         for worker in &self.workers {
-            worker.begin(phases);
+            worker.begin(asked.clone());
         }
         let mut look = || {
             port_use.iter_mut().for_each(Ports::during);

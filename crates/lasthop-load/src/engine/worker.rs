@@ -16,13 +16,22 @@ use crate::{
     recorder::WorkerRecord,
     result::ErrorClass,
     spec::{Engine, Spec},
+    stages::Stage,
     transport::{Connector, Watch},
     wire::TrialPhases,
 };
 
+/// A trial to run.
+#[derive(Clone)]
+pub struct Asked {
+    pub phases: TrialPhases,
+    /// What paces an open loop instead of its rate; nothing in an ordinary trial.
+    pub stages: Arc<[Stage]>,
+}
+
 pub struct Worker {
     /// `None` once the worker is told to end.
-    trials: Option<Sender<TrialPhases>>,
+    trials: Option<Sender<Asked>>,
     opened: Receiver<Result<(), Failure>>,
     records: Receiver<WorkerRecord>,
     thread: Option<JoinHandle<()>>,
@@ -72,11 +81,11 @@ impl Worker {
         Arc::clone(&self.watch)
     }
 
-    pub fn begin(&self, phases: TrialPhases) {
+    pub fn begin(&self, asked: Asked) {
         self.watch.carry_on();
         if let Some(trials) = &self.trials {
             // A dead worker is noticed when its record does not come.
-            let _ = trials.send(phases);
+            let _ = trials.send(asked);
         }
     }
 
@@ -96,9 +105,9 @@ impl Drop for Worker {
     }
 }
 
-fn serve(own: &mut Loop, trials: &Receiver<TrialPhases>, records: &Sender<WorkerRecord>) {
-    for phases in trials {
-        if records.send(own.trial(phases)).is_err() {
+fn serve(own: &mut Loop, trials: &Receiver<Asked>, records: &Sender<WorkerRecord>) {
+    for asked in trials {
+        if records.send(own.trial(&asked)).is_err() {
             return;
         }
     }
@@ -144,10 +153,10 @@ impl Loop {
         }
     }
 
-    fn trial(&mut self, phases: TrialPhases) -> WorkerRecord {
+    fn trial(&mut self, asked: &Asked) -> WorkerRecord {
         match self {
-            Self::Blocking(blocking) => blocking.trial(phases),
-            Self::Epoll(epoll) => epoll.trial(phases),
+            Self::Blocking(blocking) => blocking.trial(asked.phases),
+            Self::Epoll(epoll) => epoll.trial(asked.phases, &asked.stages),
         }
     }
 }

@@ -30,6 +30,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
     urls: &[
         ("echo://127.0.0.1:9000", "lasthop's own server (`lasthop serve`): a message and back"),
         ("echo+unix:/run/echo.sock", "the same over a Unix socket; +tls for TLS"),
+        ("echo+pipe:/run/echo.sock", "the same over a channel; also +socketpair, +mqueue, +shm, +shm-spin"),
     ],
     password_variable: None,
     read: kind::read::<Echo>,

@@ -48,8 +48,9 @@ pub trait Exchange {
     /// Forgets everything about an earlier connection.
     fn reset(&mut self);
 
-    /// After [`Exchange::reset`], before the greeting: the stream is encrypted, and this is the server's certificate (DER).
-    fn secured(&mut self, _certificate: &[u8]) {}
+    /// After [`Exchange::reset`], before the greeting: the stream is encrypted. The server's certificate (DER), and what
+    /// the server has said in plain before.
+    fn secured(&mut self, _certificate: &[u8], _heard: &[u8]) {}
 
     /// Speaks before the first request: authentication, settings. Takes what was received, nothing the first time, and
     /// appends what is to be sent.
@@ -66,7 +67,8 @@ pub trait Exchange {
     /// Prepares the next request, or the next batch of a pipeline.
     fn begin(&mut self);
 
-    /// The bytes of the request or batch that was begun.
+    /// The bytes of the request or batch that was begun. They may grow with each [`Exchange::receive`]: by an answer to what
+    /// came, or by what was not allowed before.
     fn request(&self) -> &[u8];
 
     /// Turns to the next reply of the batch: from the beginning, unless the replies of a batch differ.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{HIDDEN, Location, UrlError, decode, without_secrets},
+    location::{HIDDEN, Location, UrlError, without_secrets},
     options::{Reuse, SpecError},
     result::ErrorClass,
 };
@@ -52,25 +52,8 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
         let port = if location.is_secure { 443 } else { 80 };
         return Ok((location.tcp(host, Some(port))?, asking_for(path, host)));
     }
-    let (path, uri) = socket_and_target(location.rest)?;
+    let (path, uri) = location.socket_and_target()?;
     Ok((location.socket(&path)?, asking_for(uri, "localhost")))
-}
-
-/// `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon within the path is only taken for the border before
-/// a slash.
-fn socket_and_target(rest: &str) -> Result<(String, &str), UrlError> {
-    let plain = match rest.strip_prefix("//") {
-        Some(encoded) if !encoded.starts_with('/') => {
-            let (path, uri) = encoded.split_at(encoded.find('/').unwrap_or(encoded.len()));
-            return Ok((decode(path)?, uri));
-        }
-        Some(plain) => plain,
-        None => rest,
-    };
-    Ok(match plain.rfind(":/") {
-        Some(at) => (plain[..at].to_owned(), &plain[at + 1..]),
-        None => (plain.to_owned(), "/"),
-    })
 }
 
 fn asking_for(path: &str, host: &str) -> Protocol {
@@ -659,7 +642,8 @@ impl Exchange for HttpExchange {
 }
 
 fn wrong_status(got: u16, expected: u16) -> Failure {
-    Failure::new(ErrorClass::WrongStatus, format!("status {got}, expected {expected}"))
+    let failure = Failure::new(ErrorClass::WrongStatus, format!("status {got}, expected {expected}"));
+    Failure { status: Some(got), ..failure }
 }
 
 /// Bytes that cannot become a reply are refused before the head is whole.

@@ -16,6 +16,7 @@ use crate::{
     failure::Failure,
     location::{HIDDEN, Location, UrlError},
     options::{Reuse, SpecError},
+    tls_request::TlsRequest,
 };
 
 /// A protocol by itself, without parameters: an entry of [`PROTOCOLS`](super::PROTOCOLS).
@@ -61,6 +62,8 @@ pub struct Usage {
     pub pipeline: u32,
     /// Whether there is TLS.
     pub encrypted: bool,
+    /// Whether it is a Unix socket.
+    pub is_local: bool,
 }
 
 impl Usage {
@@ -175,8 +178,13 @@ pub trait ProtocolSpec: Plain {
         false
     }
 
-    /// What is said in plain before a TLS handshake, and the byte that the server must answer with.
-    fn tls_request(&self) -> Option<(&'static [u8], u8)> {
+    /// What is said in plain before a TLS handshake.
+    fn tls_request(&self) -> Option<TlsRequest> {
+        None
+    }
+
+    /// The protocol's name in a TLS handshake (ALPN), where servers want it.
+    fn application(&self) -> Option<&'static [u8]> {
         None
     }
 
@@ -188,9 +196,15 @@ pub trait ProtocolSpec: Plain {
     /// Leaves out what a null server, which verifies nobody, does not do.
     fn let_anybody_in(&mut self) {}
 
-    /// What a null server says to the greeting's step of this number.
-    fn welcome(&self, _step: usize) -> Vec<u8> {
+    /// What a null server says to the greeting's step of this number, which may depend on whether TLS came before.
+    fn welcome(&self, _step: usize, _encrypted: bool) -> Vec<u8> {
         Vec::new()
+    }
+
+    /// This reply as a null server can say it again and again, and where in it the four bytes stand that number the request
+    /// on its connection: 1, 3, 5 and so on.
+    fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
+        (reply, Vec::new())
     }
 
     /// How clients name the server.

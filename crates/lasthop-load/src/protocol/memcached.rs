@@ -196,7 +196,7 @@ impl ProtocolSpec for Memcached {
         self.preparation().is_some()
     }
 
-    fn welcome(&self, _step: usize) -> Vec<u8> {
+    fn welcome(&self, _step: usize, _encrypted: bool) -> Vec<u8> {
         STORED.to_vec()
     }
 }
@@ -553,7 +553,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_asked_is_refused() {
-        let usage = Usage { reuse: crate::options::Reuse::KeepAlive, pipeline: 1, encrypted: false };
+        let usage = Usage { reuse: crate::options::Reuse::KeepAlive, pipeline: 1, encrypted: false, is_local: false };
         assert!(set().validate(usage).is_ok());
         for (wrong, text) in [
             (Memcached { key: "a b".into(), ..set() }, "the key `a b` contains a blank"),

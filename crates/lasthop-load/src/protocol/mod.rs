@@ -5,10 +5,12 @@ mod check;
 pub mod chunked;
 pub mod echo;
 pub mod exchange;
+pub mod grpc;
 pub mod hello;
 pub mod http;
 pub mod kind;
 pub mod memcached;
+pub mod mysql;
 pub mod postgres;
 pub mod redis;
 mod scram;
@@ -24,8 +26,17 @@ pub use self::{
 };
 
 /// Every protocol.
-pub static PROTOCOLS: [&ProtocolKind; 7] =
-    [&http::KIND, &redis::KIND, &memcached::KIND, &postgres::KIND, &echo::KIND, &hello::KIND, &stream::KIND];
+pub static PROTOCOLS: [&ProtocolKind; 9] = [
+    &http::KIND,
+    &redis::KIND,
+    &memcached::KIND,
+    &postgres::KIND,
+    &mysql::KIND,
+    &grpc::KIND,
+    &echo::KIND,
+    &hello::KIND,
+    &stream::KIND,
+];
 
 /// The protocol of that name.
 pub fn kind(name: &str) -> Option<&'static ProtocolKind> {

@@ -18,6 +18,7 @@ use crate::{
     location::{Location, UrlError, credentials, decode, pairs, port_number, resolve, split_port},
     options::{SpecError, within},
     result::ErrorClass,
+    tls_request::TlsRequest,
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -258,8 +259,8 @@ impl ProtocolSpec for Postgres {
         true
     }
 
-    fn tls_request(&self) -> Option<(&'static [u8], u8)> {
-        Some((&TLS_REQUEST, TLS_GRANTED))
+    fn tls_request(&self) -> Option<TlsRequest> {
+        Some(TlsRequest { request: &TLS_REQUEST, server_first: false, missing: tls_answer, granted: &[TLS_GRANTED] })
     }
 
     fn let_anybody_in(&mut self) {
@@ -267,7 +268,7 @@ impl ProtocolSpec for Postgres {
         self.channel_binding = ChannelBinding::Disable;
     }
 
-    fn welcome(&self, step: usize) -> Vec<u8> {
+    fn welcome(&self, step: usize, _: bool) -> Vec<u8> {
         if step == 0 { WELCOME.to_vec() } else { PARSED.to_vec() }
     }
 
@@ -367,6 +368,15 @@ const VERSION: [u8; 4] = [0, 3, 0, 0];
 /// The request for TLS that precedes the handshake, and the byte that grants it.
 pub const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 pub const TLS_GRANTED: u8 = b'S';
+
+/// One byte is the whole answer.
+fn tls_answer(heard: &[u8]) -> Result<usize, Failure> {
+    match heard.first() {
+        None => Ok(1),
+        Some(&TLS_GRANTED) => Ok(0),
+        Some(_) => Err(Failure::new(ErrorClass::Tls, "the server does not offer TLS on this socket")),
+    }
+}
 
 /// What all connections of a thread have in common.
 #[derive(Clone)]
@@ -738,7 +748,7 @@ impl Exchange for PostgresExchange {
         self.begin();
     }
 
-    fn secured(&mut self, certificate: &[u8]) {
+    fn secured(&mut self, certificate: &[u8], _: &[u8]) {
         // Others have no use for it.
         self.certificate = self.shared.common.spec.password.is_some().then(|| certificate.to_vec());
     }
@@ -995,7 +1005,7 @@ mod tests {
         let mut exchange = PostgresExchange::new(Shared::new(&spec, 1).unwrap());
         exchange.reset();
         if let Some(certificate) = certificate {
-            exchange.secured(certificate);
+            exchange.secured(certificate, &[]);
         }
         assert_eq!(exchange.greet(&[], &mut Vec::new()), Ok(Greeting::More));
         exchange
@@ -1082,7 +1092,7 @@ mod tests {
         assert_eq!(exchange.password_asked(), Some(true));
         // A new connection has to be bound anew.
         exchange.reset();
-        exchange.secured(&own);
+        exchange.secured(&own, &[]);
         exchange.greet(&[], &mut Vec::new()).unwrap();
         assert!(said(&mut exchange, &authentication(0, &[])).unwrap_err().contains("let us in without it"));
         assert_eq!(exchange.password_asked(), Some(false));

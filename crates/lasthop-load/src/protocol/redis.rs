@@ -175,7 +175,7 @@ impl ProtocolSpec for Redis {
         self.password.is_some() || self.database != 0
     }
 
-    fn welcome(&self, _step: usize) -> Vec<u8> {
+    fn welcome(&self, _step: usize, _encrypted: bool) -> Vec<u8> {
         b"+OK\r\n".repeat(usize::from(self.password.is_some()) + usize::from(self.database != 0))
     }
 

@@ -40,7 +40,7 @@ impl Server {
     /// Serves all connections on the calling thread until it is stopped: the pattern `echo` without TLS only.
     /// Errors: another pattern or TLS is asked for, or accepting fails for good.
     pub fn run_many(self) -> Result<(), ServeError> {
-        if self.shared.pattern != Pattern::Echo || self.shared.tls.is_some() {
+        if self.shared.pattern != Pattern::Echo || self.shared.tls.is_some() || self.shared.channel.is_some() {
             return Err(ServeError::NotMany);
         }
         let poller = Poller::new(Calls::default()).map_err(ServeError::Accept)?;

@@ -21,8 +21,8 @@ use crate::{
     failure::Failure,
     limits,
     protocol::{echo, hello, stream},
-    spec::Address,
-    transport::{Handshake, Socket, Stream, TlsError, TlsStream, server_config},
+    spec::{Address, Channel},
+    transport::{self, Handshake, Socket, Stream, TlsError, TlsStream, server_config},
 };
 
 /// The text that the pattern `hello` sends.
@@ -71,7 +71,7 @@ pub enum ServeError {
     Listen { address: Address, cause: io::Error },
     #[error("cannot accept a connection: {0}")]
     Accept(io::Error),
-    #[error("many connections on one thread are served with the pattern `echo` and without TLS only")]
+    #[error("many connections on one thread are served with the pattern `echo`, and without TLS or a channel only")]
     NotMany,
 }
 
@@ -87,6 +87,8 @@ struct Shared {
     pattern: Pattern,
     tls: Option<Arc<ServerConfig>>,
     nodelay: bool,
+    /// What is handed out to clients, and where.
+    channel: Option<(Channel, PathBuf)>,
 }
 
 /// Binds, listens and serves for ever.
@@ -110,10 +112,11 @@ impl Server {
         listener.bind(&address).map_err(refused)?;
         listener.listen(i32::try_from(spec.backlog).unwrap_or(i32::MAX)).map_err(refused)?;
         let own_path = spec.address.path().map(Path::to_owned);
+        let channel = spec.address.channel().zip(own_path.clone());
         let bound = listener.local_addr().map_err(refused)?;
         let address = bound.as_socket().map_or_else(|| spec.address.clone(), Address::Tcp);
-        let shared =
-            Arc::new(Shared { pattern: spec.pattern, tls, nodelay: spec.nodelay && spec.address.ip().is_some() });
+        let nodelay = spec.nodelay && spec.address.ip().is_some();
+        let shared = Arc::new(Shared { pattern: spec.pattern, tls, nodelay, channel });
         Ok(Self { listener, shared, address, own_path })
     }
 
@@ -197,11 +200,22 @@ impl Shared {
             accepted.set_tcp_nodelay(true).map_err(|error| Failure::io("set nodelay", &error))?;
         }
         let socket = Socket::waiting(OwnedFd::from(accepted));
+        if let Some((channel, path)) = &self.channel {
+            let offered = transport::offer(*channel, path, socket);
+            return offered.map(Stream::from).map_err(|error| Failure::io("make a channel", &error));
+        }
         let Some(config) = &self.tls else { return Ok(Stream::Plain(socket)) };
         let session = TlsStream::server(socket, Arc::clone(config));
         let mut tls = session.map_err(|error| Failure::protocol(error.to_string()))?;
         while tls.handshake()? != Handshake::Done {}
         Ok(Stream::Tls(Box::new(tls)))
+    }
+
+    /// A stream on which the client is waited for.
+    fn open_for_long(&self, accepted: socket2::Socket) -> Result<Stream, Failure> {
+        let stream = self.open(accepted)?;
+        stream.guard().map_err(|error| Failure::io("guard a channel", &error))?;
+        Ok(stream)
     }
 
     fn hello(&self, accepted: socket2::Socket) -> Result<(), Failure> {
@@ -212,7 +226,7 @@ impl Shared {
     }
 
     fn echo(&self, accepted: socket2::Socket) -> Result<(), Failure> {
-        let mut stream = self.open(accepted)?;
+        let mut stream = self.open_for_long(accepted)?;
         let mut buffer = vec![0; 64 * 1024];
         let mut filled = 0;
         loop {
@@ -232,7 +246,7 @@ impl Shared {
     }
 
     fn stream(&self, accepted: socket2::Socket) -> Result<(), Failure> {
-        let mut stream = self.open(accepted)?;
+        let mut stream = self.open_for_long(accepted)?;
         let mut request = [0; stream::REQUEST];
         let mut chunk = Vec::new();
         loop {

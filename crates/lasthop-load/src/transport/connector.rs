@@ -5,13 +5,14 @@ use std::{io, os::fd::OwnedFd, sync::Arc};
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{Domain, SockAddr, Type};
 
-use super::{Calls, Handshake, Socket, Stream, TlsError, TlsStream, Watch, client_config};
+use super::{Calls, Handshake, Socket, Stream, TlsError, TlsStream, Watch, channel, client_config};
 use crate::{
     address::AddressError,
     clock,
     failure::Failure,
     result::ErrorClass,
-    spec::{Endpoint, SocketOptions, Timeouts},
+    spec::{Channel, Endpoint, SocketOptions, Timeouts},
+    tls_request::TlsRequest,
 };
 
 /// The endpoint cannot be connected to as it is specified.
@@ -31,8 +32,9 @@ pub struct Connector {
     options: SocketOptions,
     timeouts: Timeouts,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-    /// What has to be said in plain before TLS, and the byte that grants it.
-    tls_request: Option<(&'static [u8], u8)>,
+    /// What is said in plain before TLS.
+    tls_request: Option<TlsRequest>,
+    channel: Option<Channel>,
 }
 
 /// A connection, and how long its parts took.
@@ -53,12 +55,21 @@ impl Connector {
             timeouts,
             tls,
             tls_request: None,
+            channel: endpoint.address.channel(),
         })
     }
 
-    /// Says `request` in plain before a TLS handshake, and expects one byte as the answer.
-    pub fn asking_for_tls(mut self, request: Option<(&'static [u8], u8)>) -> Self {
+    /// Says `request` in plain before a TLS handshake.
+    pub fn asking_for_tls(mut self, request: Option<TlsRequest>) -> Self {
         self.tls_request = request.filter(|_| self.tls.is_some());
+        self
+    }
+
+    /// Names the protocol in a TLS handshake (ALPN), where there is a name.
+    pub fn speaking(mut self, application: Option<&[u8]>) -> Self {
+        if let (Some((config, _)), Some(name)) = (&mut self.tls, application) {
+            Arc::make_mut(config).alpn_protocols = vec![name.to_vec()];
+        }
         self
     }
 
@@ -66,21 +77,41 @@ impl Connector {
         self.tls_request.is_some()
     }
 
-    /// Errors: the connection broke.
-    pub fn ask_for_tls(&self, socket: &Socket) -> Result<(), Failure> {
-        let Some((request, _)) = self.tls_request else { return Ok(()) };
-        socket.send(request).map(drop).map_err(|error| Failure::io("request for TLS", &error))
+    /// Whether the server speaks in plain before it is asked for TLS.
+    pub fn listens_first(&self) -> bool {
+        self.tls_request.is_some_and(|request| request.server_first)
     }
 
+    /// Asks for TLS on a new connection, unless the server speaks first.
+    /// Errors: the connection broke.
+    pub fn ask_for_tls(&self, socket: &Socket) -> Result<(), Failure> {
+        match self.tls_request {
+            Some(TlsRequest { request, server_first: false, .. }) => say(socket, request),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what the server says in plain, and no byte of what follows; true when the handshake may begin, false when
+    /// there is nothing more to receive yet.
     /// Errors: the server does not grant TLS, or the connection broke.
-    pub fn take_grant(&self, socket: &Socket) -> Result<(), Failure> {
-        let Some((_, granted)) = self.tls_request else { return Ok(()) };
-        let mut answer = [0];
-        match socket.receive(&mut answer) {
-            Ok(1) if answer[0] == granted => Ok(()),
-            Ok(1) => Err(Failure::new(ErrorClass::Tls, "the server does not offer TLS on this socket")),
-            Ok(_) => Err(Failure::new(ErrorClass::Reset, "request for TLS: the peer closed the connection")),
-            Err(error) => Err(Failure::io("request for TLS", &error)),
+    pub fn hear(&self, socket: &Socket, heard: &mut Vec<u8>) -> Result<bool, Failure> {
+        let Some(TlsRequest { request, server_first, missing, .. }) = self.tls_request else { return Ok(true) };
+        loop {
+            let (had, more) = (heard.len(), missing(heard)?);
+            if more == 0 {
+                return if server_first { say(socket, request).map(|()| true) } else { Ok(true) };
+            }
+            heard.resize(had + more, 0);
+            let received = socket.receive(&mut heard[had..]);
+            heard.truncate(had + received.as_ref().map_or(0, |count| *count));
+            match received {
+                Ok(0) => {
+                    return Err(Failure::new(ErrorClass::Reset, "request for TLS: the peer closed the connection"));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(Failure::io("request for TLS", &error)),
+            }
         }
     }
 
@@ -106,21 +137,34 @@ impl Connector {
             true => Failure::timeout("connect"),
             false => Failure::connect(&error),
         })?;
+        if let Some(channel) = self.channel {
+            let taken = channel::take(channel, socket).map_err(|error| match watch.is_overdue() {
+                true => Failure::timeout("connect"),
+                false => Failure::connect(&error),
+            })?;
+            return Ok(self.opened(taken.into(), clock::now() - begin, None, watch));
+        }
         let connected = clock::now();
         let deadline = connected.saturating_add(self.timeouts.connect_ns);
         watch.expect_by(deadline);
-        if self.asks_for_tls() {
-            self.ask_for_tls(&socket)?;
-            self.take_grant(&socket)?;
+        self.ask_for_tls(&socket)?;
+        let mut heard = Vec::new();
+        if !self.hear(&socket, &mut heard)? {
+            return Err(Failure::timeout("request for TLS"));
         }
-        let mut stream = self.wrap(socket)?;
+        let mut stream = self.wrap(socket, heard)?;
         let mut tls_ns = None;
         if let Stream::Tls(tls) = &mut stream {
             finish_handshake(tls, deadline)?;
             tls_ns = Some(clock::now() - connected);
         }
+        Ok(self.opened(stream, connected - begin, tls_ns, watch))
+    }
+
+    /// The deadline of the first request begins.
+    fn opened(&self, stream: Stream, connect_ns: u64, tls_ns: Option<u64>, watch: &Watch) -> Opened {
         watch.expect_by(clock::now().saturating_add(self.timeouts.request_ns));
-        Ok(Opened { stream, connect_ns: connected - begin, tls_ns })
+        Opened { stream, connect_ns, tls_ns }
     }
 
     /// A connected socket whose receives wait. A Unix socket with a full backlog is refused at once, as it is for
@@ -149,13 +193,14 @@ impl Connector {
         Ok((Socket::new(OwnedFd::from(socket), calls.clone()), connected))
     }
 
-    /// The stream over a connected socket; with TLS its handshake is still to be made.
+    /// The stream over a connected socket, on which the server said what was `heard`; with TLS its handshake is still to
+    /// be made.
     /// Errors: TLS cannot begin.
-    pub fn wrap(&self, socket: Socket) -> Result<Stream, Failure> {
+    pub fn wrap(&self, socket: Socket, heard: Vec<u8>) -> Result<Stream, Failure> {
         let Some((config, name)) = &self.tls else { return Ok(Stream::Plain(socket)) };
         let tls = TlsStream::client(socket, Arc::clone(config), name.clone())
             .map_err(|error| Failure::new(ErrorClass::Tls, format!("TLS: {error}")))?;
-        Ok(Stream::Tls(Box::new(tls)))
+        Ok(Stream::Tls(Box::new(tls.after_hearing(heard))))
     }
 
     fn socket(&self, kind: Type, calls: &Calls) -> io::Result<socket2::Socket> {
@@ -175,6 +220,11 @@ impl Connector {
         }
         Ok(socket)
     }
+}
+
+/// The words are so short that a new socket takes them at once.
+fn say(socket: &Socket, words: &[u8]) -> Result<(), Failure> {
+    socket.send(words).map(drop).map_err(|error| Failure::io("request for TLS", &error))
 }
 
 /// A signal interrupts a connect over TCP, which then goes on by itself.

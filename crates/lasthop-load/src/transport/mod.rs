@@ -1,6 +1,7 @@
 //! The seam between the engines and the sockets: connect, send, receive, close. After `connect` every transport is
 //! driven by the same code.
 
+mod channel;
 mod connector;
 mod socket;
 mod tls;
@@ -8,17 +9,29 @@ mod watch;
 
 use std::{io, os::fd::AsRawFd as _};
 
+pub use channel::{Passed, forget_queue, name_of, offer};
 pub use connector::{Connector, ConnectorError, Opened};
 pub use socket::{Calls, Socket, Wait};
 pub use tls::{Handshake, TlsError, TlsStream, client_config, server_config};
 pub use watch::Watch;
 
+use self::{channel::Handed, socket::Ready};
 use crate::failure::Failure;
 
 /// A connected byte stream, plain or encrypted.
 pub enum Stream {
     Plain(Socket),
     Tls(Box<TlsStream>),
+    Passed(Box<Passed>),
+}
+
+impl From<Handed> for Stream {
+    fn from(handed: Handed) -> Self {
+        match handed {
+            Handed::Socket(socket) => Self::Plain(socket),
+            Handed::Channel(passed) => Self::Passed(passed),
+        }
+    }
 }
 
 impl Stream {
@@ -30,6 +43,7 @@ impl Stream {
         let sent = match self {
             Self::Plain(socket) => socket.send(bytes),
             Self::Tls(tls) => tls.send(bytes),
+            Self::Passed(passed) => passed.send(bytes),
         };
         match sent {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
@@ -42,7 +56,7 @@ impl Stream {
     #[inline]
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {
-            Self::Plain(_) => Ok(true),
+            Self::Plain(_) | Self::Passed(_) => Ok(true),
             Self::Tls(tls) => tls.flush(),
         }
     }
@@ -55,6 +69,7 @@ impl Stream {
         match self {
             Self::Plain(socket) => socket.receive(buffer),
             Self::Tls(tls) => tls.receive(buffer),
+            Self::Passed(passed) => passed.receive(buffer),
         }
     }
 
@@ -64,6 +79,7 @@ impl Stream {
         match self {
             Self::Plain(socket) => socket.receive_now(buffer),
             Self::Tls(tls) => tls.receive_now(buffer),
+            Self::Passed(passed) => passed.receive_now(buffer),
         }
     }
 
@@ -73,18 +89,29 @@ impl Stream {
         matches!(self, Self::Plain(_))
     }
 
-    /// The server's certificate (DER) on an encrypted stream.
-    pub fn certificate(&self) -> Option<&[u8]> {
+    /// The server's certificate (DER) on an encrypted stream, and what the server said in plain before.
+    pub fn secured(&self) -> Option<(&[u8], &[u8])> {
         match self {
-            Self::Plain(_) => None,
-            Self::Tls(tls) => tls.session().peer_certificates()?.first().map(AsRef::as_ref),
+            Self::Plain(_) | Self::Passed(_) => None,
+            Self::Tls(tls) => Some((tls.session().peer_certificates()?.first()?.as_ref(), tls.heard())),
         }
     }
 
+    /// The socket that carries the bytes, or over which their channel was handed.
     pub fn socket(&self) -> &Socket {
         match self {
             Self::Plain(socket) => socket,
             Self::Tls(tls) => tls.socket(),
+            Self::Passed(passed) => passed.control(),
+        }
+    }
+
+    /// Waits until it can be used, at most `nanoseconds` (`None`: for ever), or until its watch or its peer ends it.
+    /// Errors: `WouldBlock` when the time is over; the system's own.
+    pub fn wait(&self, what: Wait, nanoseconds: Option<u64>) -> io::Result<Ready> {
+        match self {
+            Self::Passed(passed) => passed.wait(what),
+            other => other.socket().wait(what, nanoseconds),
         }
     }
 
@@ -97,14 +124,23 @@ impl Stream {
         match self {
             Self::Plain(socket) => socket.is_quiet(),
             Self::Tls(tls) => tls.is_quiet(),
+            Self::Passed(passed) => passed.is_quiet(),
         }
     }
 
-    /// Says goodbye where the transport has a word for it (TLS `close_notify`), without waiting for an answer.
+    /// Says goodbye where closing says nothing (TLS has `close_notify`), without waiting for an answer.
     pub fn farewell(&mut self) {
-        if let Self::Tls(tls) = self {
-            tls.farewell();
+        match self {
+            Self::Plain(_) => {}
+            Self::Tls(tls) => tls.farewell(),
+            Self::Passed(passed) => passed.farewell(),
         }
+    }
+
+    /// Ends a server's waits when its client ends, where the stream itself does not tell.
+    /// Errors: the system gives no thread or no descriptor.
+    pub fn guard(&self) -> io::Result<()> {
+        if let Self::Passed(passed) = self { passed.guard() } else { Ok(()) }
     }
 
     /// Sends all of `bytes`, waiting as long as it takes, or as a watch allows.
@@ -124,7 +160,7 @@ impl Stream {
             if bytes.is_empty() && self.flush()? {
                 return Ok(());
             }
-            self.socket().wait(Wait::Write, None)?;
+            self.wait(Wait::Write, None)?;
         }
     }
 }

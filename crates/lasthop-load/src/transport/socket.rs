@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     io,
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     rc::Rc,
     sync::Arc,
 };
@@ -13,7 +13,7 @@ use rustix::{
     net::{RecvFlags, SendFlags},
 };
 
-use super::Watch;
+use super::watch::{Awaited, Watch};
 
 /// How many system calls one thread's loop has made.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,7 @@ impl Socket {
 
     /// A client's socket whose receives wait until the deadline that `watch` keeps.
     pub fn watched(fd: OwnedFd, calls: Calls, watch: Arc<Watch>) -> Self {
-        watch.adopt(fd.as_raw_fd());
+        watch.adopt(Awaited::Socket(fd.as_raw_fd()));
         let mut socket = Self::new(fd, calls);
         socket.watch = Some(watch);
         socket
@@ -73,6 +73,17 @@ impl Socket {
 
     pub fn calls(&self) -> &Calls {
         &self.calls
+    }
+
+    pub(super) fn watch(&self) -> Option<Arc<Watch>> {
+        self.watch.clone()
+    }
+
+    /// From now on its watch, if it has one, ends another wait.
+    pub(super) fn watch_instead(&self, awaited: impl FnOnce() -> Awaited) {
+        if let Some(watch) = &self.watch {
+            watch.adopt(awaited());
+        }
     }
 
     /// Errors: the system's own.
@@ -187,6 +198,12 @@ impl Drop for Socket {
     }
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
@@ -195,7 +212,7 @@ impl AsRawFd for Socket {
 
 /// Makes a call again when a signal interrupted it.
 #[inline]
-fn through_signals(call: impl FnMut() -> Result<usize, Errno>) -> io::Result<usize> {
+pub(super) fn through_signals(call: impl FnMut() -> Result<usize, Errno>) -> io::Result<usize> {
     rustix::io::retry_on_intr(call).map_err(io::Error::from)
 }
 

@@ -119,6 +119,8 @@ pub struct TlsStream {
     incoming: Box<[u8]>,
     taken: usize,
     filled: usize,
+    /// What the server said in plain before.
+    heard: Vec<u8>,
 }
 
 impl TlsStream {
@@ -133,7 +135,16 @@ impl TlsStream {
     }
 
     fn new(socket: Socket, session: Connection) -> Self {
-        Self { session, socket, incoming: vec![0; INCOMING].into_boxed_slice(), taken: 0, filled: 0 }
+        let incoming = vec![0; INCOMING].into_boxed_slice();
+        Self { session, socket, incoming, taken: 0, filled: 0, heard: Vec::new() }
+    }
+
+    pub fn after_hearing(self, heard: Vec<u8>) -> Self {
+        Self { heard, ..self }
+    }
+
+    pub fn heard(&self) -> &[u8] {
+        &self.heard
     }
 
     pub fn socket(&self) -> &Socket {

@@ -2,9 +2,10 @@
 //! disarm a timer with every receive. This way a request costs one store.
 
 use std::{
+    fmt,
     os::fd::RawFd,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -14,13 +15,41 @@ use crate::clock;
 /// After an early end, replies in flight may still arrive for this long.
 const GRACE_NS: u64 = 50_000_000;
 
+/// A channel that is no socket, as its watch sees it.
+pub(super) trait Interrupt: fmt::Debug + Send + Sync {
+    /// Ends every wait of this side. Called by another thread.
+    fn hang_up(&self);
+
+    /// Whether the channel does not tell by itself that the peer has ended, and the socket `control` says that it has.
+    fn is_abandoned(&self, control: RawFd) -> bool;
+}
+
+/// What a worker waits for.
+#[derive(Debug)]
+pub(super) enum Awaited {
+    Socket(RawFd),
+    /// A channel, and the socket that tells whether the peer has ended.
+    Channel(Arc<dyn Interrupt>, RawFd),
+}
+
+impl Awaited {
+    /// Ends the wait.
+    fn end(&self) {
+        match self {
+            // SAFETY: the descriptor is open: its owner takes the lock before it closes it.
+            Self::Socket(fd) => drop(unsafe { libc::shutdown(*fd, libc::SHUT_RDWR) }),
+            Self::Channel(channel, _) => channel.hang_up(),
+        }
+    }
+}
+
 /// One worker's deadline and the socket that is shut down when it passes.
 #[derive(Debug)]
 pub struct Watch {
     /// Monotonic nanoseconds; `u64::MAX` if nothing is awaited.
     deadline: AtomicU64,
     /// Locked while a socket is opened or closed, so that another one with the same number is never hit.
-    socket: Mutex<Option<RawFd>>,
+    awaited: Mutex<Option<Awaited>>,
     overdue: AtomicBool,
     /// When to give up waiting because of an early end; `u64::MAX` if there is none.
     given_up: AtomicU64,
@@ -30,7 +59,7 @@ impl Default for Watch {
     fn default() -> Self {
         Self {
             deadline: AtomicU64::new(u64::MAX),
-            socket: Mutex::new(None),
+            awaited: Mutex::new(None),
             overdue: AtomicBool::new(false),
             given_up: AtomicU64::new(u64::MAX),
         }
@@ -84,19 +113,18 @@ impl Watch {
     /// Checks the deadline. The watching thread calls this regularly.
     pub fn check(&self) {
         let is_late = || self.deadline.load(Ordering::Relaxed) <= clock::now() || self.is_given_up();
-        if !is_late() {
-            return;
-        }
-        let socket = self.lock();
-        if let Some(fd) = socket.filter(|_| is_late()) {
-            self.overdue.store(true, Ordering::Release);
-            // SAFETY: the descriptor is open: its owner takes the lock before it closes it.
-            unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+        match &*self.lock() {
+            Some(awaited) if is_late() => {
+                self.overdue.store(true, Ordering::Release);
+                awaited.end();
+            }
+            Some(Awaited::Channel(channel, control)) if channel.is_abandoned(*control) => channel.hang_up(),
+            _ => {}
         }
     }
 
-    pub(super) fn adopt(&self, fd: RawFd) {
-        *self.lock() = Some(fd);
+    pub(super) fn adopt(&self, awaited: Awaited) {
+        *self.lock() = Some(awaited);
         self.overdue.store(false, Ordering::Release);
         if self.is_cut_short() {
             self.check();
@@ -107,8 +135,8 @@ impl Watch {
         *self.lock() = None;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<RawFd>> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Awaited>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,7 +153,7 @@ mod tests {
     fn only_a_late_socket_is_shut_down() {
         let (mut own, _peer) = UnixStream::pair().unwrap();
         let watch = Watch::default();
-        watch.adopt(own.as_raw_fd());
+        watch.adopt(Awaited::Socket(own.as_raw_fd()));
         watch.check();
         watch.expect_by(clock::now() + 3_600_000_000_000);
         watch.check();
@@ -134,7 +162,7 @@ mod tests {
         watch.check();
         assert!(watch.is_overdue());
         assert_eq!(own.read(&mut [0]).unwrap(), 0);
-        watch.adopt(own.as_raw_fd());
+        watch.adopt(Awaited::Socket(own.as_raw_fd()));
         assert!(!watch.is_overdue(), "a new socket begins anew");
         watch.release();
         watch.check();
@@ -145,7 +173,7 @@ mod tests {
     fn an_early_end_is_that_of_every_wait() {
         let (own, _peer) = UnixStream::pair().unwrap();
         let watch = Watch::default();
-        watch.adopt(own.as_raw_fd());
+        watch.adopt(Awaited::Socket(own.as_raw_fd()));
         watch.cut_short();
         assert!(watch.is_cut_short());
         while !watch.is_given_up() {
@@ -155,12 +183,12 @@ mod tests {
         assert!(watch.is_overdue());
         watch.carry_on();
         let (later, _peer) = UnixStream::pair().unwrap();
-        watch.adopt(later.as_raw_fd());
+        watch.adopt(Awaited::Socket(later.as_raw_fd()));
         assert!(!watch.is_overdue() && !watch.is_cut_short());
         watch.abandon();
         assert!(watch.is_overdue());
         let (last, _peer) = UnixStream::pair().unwrap();
-        watch.adopt(last.as_raw_fd());
+        watch.adopt(Awaited::Socket(last.as_raw_fd()));
         assert!(watch.is_overdue(), "a socket that comes too late is not waited for");
     }
 }

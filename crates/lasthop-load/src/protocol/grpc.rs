@@ -1,0 +1,707 @@
+//! gRPC: one unary call over and over, on HTTP/2 in plain (with prior knowledge) or within TLS. A batch is as many streams
+//! of a connection at once; their replies may come in any order.
+
+mod call;
+mod frame;
+mod hpack;
+mod huffman;
+mod session;
+
+use std::{io, rc::Rc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::{
+    call::{Known, PREFIX},
+    frame::{DATA, Framer},
+    session::Session,
+};
+use super::{
+    check::Expected,
+    exchange::{Done, Exchange, Factory, Greeting, Progress, excerpt},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+};
+use crate::{
+    address::Endpoint,
+    failure::Failure,
+    location::{Location, UrlError},
+    options::{SpecError, within},
+};
+
+/// Most bytes of field 1, and of a batch.
+const BYTES_MAX: u64 = 64 << 20;
+/// Longest message that is compared byte for byte; of a longer one the length is.
+const KEPT_MAX: usize = 1 << 20;
+/// Every server can offer it: a message without content asks whether it serves.
+const HEALTH: &str = "grpc.health.v1.Health/Check";
+
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "grpc",
+    title: "gRPC",
+    own: false,
+    schemes: &["grpc", "grpcs"],
+    from_url,
+    urls: &[
+        ("grpc://127.0.0.1:50051/package.Service/Method", "a unary call of gRPC over HTTP/2; grpcs:// with TLS"),
+        ("grpc+unix:/run/app.sock:/package.Service/Method", "the same over a Unix socket"),
+    ],
+    password_variable: None,
+    read: kind::read::<Grpc>,
+    schema: kind::schema::<Grpc>,
+};
+
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+    let location = location.secured_by("grpcs");
+    let (endpoint, host, path) = if location.is_socket {
+        let (socket, path) = location.socket_and_target()?;
+        (location.socket(&socket)?, "localhost", path)
+    } else {
+        let (host, path) = location.authority();
+        (location.tcp(host, None)?, host, path)
+    };
+    let method = path.trim_start_matches('/');
+    let method = if method.is_empty() { HEALTH } else { method };
+    let grpc = Grpc { method: method.to_owned(), host: host.to_owned(), size: 0, text: None, expect: GrpcExpect::Any };
+    Ok((endpoint, grpc.into()))
+}
+
+/// gRPC: one unary call over and over. The request is a message whose field 1, of bytes or a string, is all that it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Grpc {
+    /// What is called: `package.Service/Method`.
+    pub method: String,
+    /// `:authority` of the request; `localhost` where it is missing, whatever the transport.
+    #[serde(default = "localhost")]
+    pub host: String,
+    /// Bytes of field 1, up to 64 MiB, all of them printable; with 0 the message is empty.
+    #[serde(default)]
+    pub size: u32,
+    /// What field 1 is, in place of so many bytes.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// What the message of a right reply is.
+    #[serde(default)]
+    pub expect: GrpcExpect,
+}
+
+fn localhost() -> String {
+    "localhost".to_owned()
+}
+
+/// What a right reply looks like: status 0, and `"any"` message, an `"echo"` of the request's, one of so many bytes
+/// (`{ length = 100 }`), or one byte for byte (`{ message = "CgVIZWxsbw==" }`, base64).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GrpcExpect {
+    /// Any message.
+    #[default]
+    Any,
+    /// The message of the request.
+    Echo,
+    /// A message of so many bytes.
+    Length(u64),
+    /// This message, in base64.
+    Message(String),
+}
+
+impl Grpc {
+    /// The message of the request.
+    fn message(&self) -> Vec<u8> {
+        let printable = || (0..self.size).map(|index| b'a' + (index % 26) as u8).collect();
+        field_1(&self.text.as_ref().map_or_else(printable, |text| text.clone().into_bytes()))
+    }
+
+    fn expected(&self) -> Expected {
+        let (body, length) = match &self.expect {
+            GrpcExpect::Any => (None, None),
+            GrpcExpect::Echo => (Some(self.message()), None),
+            GrpcExpect::Length(length) => (None, Some(*length)),
+            GrpcExpect::Message(text) => (STANDARD.decode(text).ok(), None),
+        };
+        Expected { body, length, ..Expected::default() }
+    }
+
+    fn fields(&self, encrypted: bool) -> Vec<u8> {
+        let mut block = Vec::new();
+        for (name, value) in [
+            (":method", "POST"),
+            (":scheme", if encrypted { "https" } else { "http" }),
+            (":path", &format!("/{}", self.method)),
+            (":authority", &self.host),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+        ] {
+            hpack::write(name, value, &mut block);
+        }
+        block
+    }
+}
+
+/// A message of protobuf with this as its only field; with nothing it is empty.
+fn field_1(content: &[u8]) -> Vec<u8> {
+    if content.is_empty() {
+        return Vec::new();
+    }
+    // Number 1, and a length follows.
+    let mut message = vec![0x0a];
+    let mut left = content.len();
+    while left > 0x7f {
+        message.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    message.push(left as u8);
+    message.extend_from_slice(content);
+    message
+}
+
+/// A message with what gRPC puts before it.
+fn prefixed(message: &[u8]) -> Vec<u8> {
+    [&[0], &(message.len() as u32).to_be_bytes()[..], message].concat()
+}
+
+impl ProtocolSpec for Grpc {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+        let plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let names = self.method.split_once('/').filter(|(service, method)| plain(service) && plain(method));
+        if names.is_none_or(|(_, method)| method.contains('/')) {
+            let text = format!("`{}` is no method of gRPC: write `package.Service/Method`", self.method.escape_debug());
+            return Err(SpecError::protocol(text));
+        }
+        if !plain(&self.host) {
+            return Err(SpecError::protocol(format!("`{}` is no host", self.host.escape_debug())));
+        }
+        within("length of the method", self.method.len() as u64, 3, 4_096)?;
+        within("length of the host", self.host.len() as u64, 1, 4_096)?;
+        if self.text.is_some() && self.size > 0 {
+            return Err(SpecError::protocol("`text` and `size` say what field 1 is: give one"));
+        }
+        if let GrpcExpect::Message(text) = &self.expect
+            && STANDARD.decode(text).is_err()
+        {
+            return Err(SpecError::protocol(format!("the message to be expected, `{text}`, is not base64")));
+        }
+        let size = self.text.as_ref().map_or(u64::from(self.size), |text| text.len() as u64);
+        within("bytes of field 1 in all calls at once", size * u64::from(usage.pipeline), 0, BYTES_MAX)
+    }
+
+    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+        let common = Rc::new(Common::new(self, usage));
+        Ok(Factory::new(move || GrpcExchange(Session::new(Rc::clone(&common)))))
+    }
+
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
+        match self.payload() {
+            Some(length) if matches!(self.expect, GrpcExpect::Length(_)) => format!("status 0 and {}", size(length)),
+            Some(length) => format!("status 0 and a message of {}, byte for byte", size(length)),
+            None => "status 0 alone".to_owned(),
+        }
+    }
+
+    fn payload(&self) -> Option<u64> {
+        let Expected { body, length, .. } = self.expected();
+        length.or_else(|| body.map(|body| body.len() as u64))
+    }
+
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
+        if self.expect != GrpcExpect::Any {
+            return Ok(());
+        }
+        let (first, second) = (message(first)?, message(second)?);
+        self.expect = match first == second && first.len() <= KEPT_MAX {
+            true if first == self.message() => GrpcExpect::Echo,
+            true => GrpcExpect::Message(STANDARD.encode(first)),
+            false if first.len() == second.len() => GrpcExpect::Length(first.len() as u64),
+            false => GrpcExpect::Any,
+        };
+        Ok(())
+    }
+
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+        self.size = options.size.take().unwrap_or(self.size);
+        self.text = options.body.take();
+        if let Some(text) = options.expect.take() {
+            self.expect = GrpcExpect::Message(STANDARD.encode(field_1(text.as_bytes())));
+        }
+        Ok(())
+    }
+
+    fn traits(&self, reply: &[u8]) -> Result<Vec<(&'static str, String)>, Failure> {
+        Ok(vec![("length of the message", format!("{} bytes", message(reply)?.len()))])
+    }
+
+    fn greets(&self) -> bool {
+        true
+    }
+
+    fn application(&self) -> Option<&'static [u8]> {
+        Some(b"h2")
+    }
+
+    fn welcome(&self, step: usize, _encrypted: bool) -> Vec<u8> {
+        if step == 0 { session::generous_settings() } else { Vec::new() }
+    }
+
+    fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
+        let (mut again, mut numbers) = (Vec::new(), Vec::new());
+        session::write_update(prefixed(&self.message()).len() as u32, &mut again);
+        let _ = frames(&reply, |frame| {
+            if frame.stream > 0 {
+                numbers.push(again.len() + frame::HEAD - 4);
+                frame::write(frame.kind, frame.flags, frame.stream, frame.content, &mut again);
+            }
+            Ok(())
+        });
+        (again, numbers)
+    }
+}
+
+/// The message of a whole, right reply.
+fn message(reply: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut data = Vec::new();
+    frames(reply, |frame| {
+        if frame.kind == DATA {
+            data.extend_from_slice(frame.body()?);
+        }
+        Ok(())
+    })?;
+    Ok(data.split_off(PREFIX.min(data.len())))
+}
+
+/// Hands each whole frame to `take`.
+fn frames(mut bytes: &[u8], mut take: impl FnMut(frame::Frame<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut framer = Framer::default();
+    while !bytes.is_empty() {
+        let (used, frame) = framer.next(bytes)?;
+        bytes = &bytes[used..];
+        frame.map_or(Ok(()), &mut take)?;
+    }
+    Ok(())
+}
+
+/// What all connections of a thread have in common.
+struct Common {
+    /// The block of fields of a request.
+    fields: Vec<u8>,
+    /// The message of a request, as it is sent.
+    message: Vec<u8>,
+    expected: Expected,
+    /// Calls at once.
+    depth: u32,
+    known: Known,
+}
+
+impl Common {
+    fn new(grpc: &Grpc, usage: Usage) -> Self {
+        Self {
+            fields: grpc.fields(usage.encrypted),
+            message: prefixed(&grpc.message()),
+            expected: grpc.expected(),
+            depth: usage.pipeline,
+            known: Known::default(),
+        }
+    }
+}
+
+struct GrpcExchange(Session);
+
+impl Exchange for GrpcExchange {
+    fn reset(&mut self) {
+        self.0 = Session::new(self.0.common());
+    }
+
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+        let session = &mut self.0;
+        if input.is_empty() {
+            session.introduce();
+        } else if !session.is_settled() && input.starts_with(b"HTTP/") {
+            return Err(Failure::protocol(format!("the server does not speak HTTP/2: {}", excerpt(input))));
+        }
+        session.take(input)?;
+        output.append(session.out());
+        Ok(if session.is_ready() { Greeting::Done } else { Greeting::More })
+    }
+
+    fn begin(&mut self) {
+        self.0.begin();
+    }
+
+    #[inline]
+    fn request(&self) -> &[u8] {
+        self.0.request()
+    }
+
+    /// Replies of a batch come in any order.
+    fn next_reply(&mut self) {}
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        Ok(match self.0.take(bytes)? {
+            (_, Some(done)) => Progress::Done(done),
+            _ => Progress::More,
+        })
+    }
+
+    fn end(&mut self) -> Result<Done, Failure> {
+        Err(self.0.lost())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::{
+        super::exchange::testing::{feed, same_at_every_cut},
+        frame::{
+            CONTENT_MAX, END_HEADERS, END_STREAM, GOAWAY, HEAD, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+        },
+        *,
+    };
+    use crate::{options::Reuse, result::ErrorClass};
+
+    const USAGE: Usage = Usage { reuse: Reuse::KeepAlive, pipeline: 1, encrypted: false, is_local: false };
+
+    fn hello() -> Grpc {
+        Grpc { method: "a.B/C".into(), host: "h".into(), size: 0, text: Some("Hello".into()), expect: GrpcExpect::Echo }
+    }
+
+    fn exchange(grpc: &Grpc, pipeline: u32) -> GrpcExchange {
+        let mut exchange = GrpcExchange(Session::new(Rc::new(Common::new(grpc, Usage { pipeline, ..USAGE }))));
+        exchange.reset();
+        exchange
+    }
+
+    fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        frame::write(kind, flags, stream, content, &mut bytes);
+        bytes
+    }
+
+    fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut block = Vec::new();
+        fields.iter().for_each(|(name, value)| hpack::write(name, value, &mut block));
+        block
+    }
+
+    fn head(stream: u32) -> Vec<u8> {
+        frame(HEADERS, END_HEADERS, stream, &block(&[(":status", "200"), ("content-type", "application/grpc")]))
+    }
+
+    fn trailers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
+        frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(fields))
+    }
+
+    fn reply(stream: u32, text: &str) -> Vec<u8> {
+        let data = frame(DATA, 0, stream, &prefixed(&field_1(text.as_bytes())));
+        [head(stream), data, trailers(stream, &[("grpc-status", "0")])].concat()
+    }
+
+    fn outcome(grpc: &Grpc, reply: &[u8]) -> Result<(u64, Option<Failure>), Failure> {
+        let (payload, kept, fault) = same_at_every_cut(&mut exchange(grpc, 1), reply)?;
+        assert!(kept);
+        Ok((payload, fault))
+    }
+
+    #[test]
+    fn a_request_is_a_head_and_a_message_for_each_stream() {
+        let mut exchange = exchange(&hello(), 2);
+        let fields = exchange.0.common().fields.clone();
+        let message = b"\0\0\0\0\x07\x0a\x05Hello";
+        let call = |stream| [frame(HEADERS, END_HEADERS, stream, &fields), frame(DATA, END_STREAM, stream, message)];
+        exchange.begin();
+        // The heads come first: each window may hold the messages up.
+        let [[head_1, data_1], [head_3, data_3]] = [call(1), call(3)];
+        assert_eq!(exchange.request(), [head_1, head_3, data_1, data_3].concat());
+        exchange.begin();
+        assert_eq!(exchange.request().len(), call(1).concat().len() * 2);
+        assert_eq!(exchange.request()[..HEAD], call(5)[0][..HEAD]);
+        let sized = Grpc { text: None, size: 300, ..hello() };
+        assert_eq!(sized.message()[..4], [0x0a, 0xac, 2, b'a']);
+        assert_eq!(Grpc { size: 0, ..sized }.message(), b"");
+    }
+
+    #[test]
+    fn right_replies_are_read_to_their_end() {
+        let right = reply(1, "Hello");
+        assert_eq!(outcome(&hello(), &right), Ok((7, None)));
+        for expect in [GrpcExpect::Any, GrpcExpect::Length(7), GrpcExpect::Message(STANDARD.encode(b"\x0a\x05Hello"))] {
+            assert_eq!(outcome(&Grpc { expect, ..hello() }, &right), Ok((7, None)));
+        }
+        // In pieces, padded, with a priority, among control frames, and after an interim reply.
+        let fields = block(&[(":status", "200"), ("grpc-encoding", "identity")]);
+        let (first, rest) = fields.split_at(9);
+        let pieces = [
+            frame(WINDOW_UPDATE, 0, 0, &[0, 0, 1, 0]),
+            frame(HEADERS, END_HEADERS, 1, &block(&[(":status", "103")])),
+            frame(HEADERS, 0x28, 1, &[&[2, 0, 0, 0, 0, 9][..], first, &[0, 0]].concat()),
+            frame(frame::CONTINUATION, END_HEADERS, 1, rest),
+            frame(DATA, 8, 1, b"\x01\0\0\0\0\x07\x0a\0"),
+            frame(99, 7, 1, b"nobody knows this"),
+            frame(DATA, 0, 1, b"\x05Hel"),
+            frame(PING, 0, 0, b"12345678"),
+            frame(DATA, 0, 1, b"lo"),
+            trailers(1, &[("grpc-status", "0"), ("grpc-message", "")]),
+        ];
+        assert_eq!(outcome(&hello(), &pieces.concat()), Ok((7, None)));
+    }
+
+    #[test]
+    fn a_table_that_the_server_uses_anyway_is_followed() {
+        // `grpc-status: 0` enters the table with the first reply; the second one only names the entry.
+        let entry = [b"\x40\x0bgrpc-status".as_slice(), b"\x010"].concat();
+        let mut exchange = exchange(&hello(), 1);
+        for (stream, last) in [(1, entry), (3, vec![0xbe]), (5, vec![0xbe])] {
+            let data = frame(DATA, 0, stream, &prefixed(&field_1(b"Hello")));
+            let end = frame(HEADERS, END_HEADERS | END_STREAM, stream, &last);
+            exchange.begin();
+            let Ok(Progress::Done(done)) = exchange.receive(&[head(stream), data, end].concat()) else { panic!() };
+            assert_eq!(done.fault, None);
+        }
+    }
+
+    #[test]
+    fn wrong_replies_have_their_class_and_keep_the_connection() {
+        use ErrorClass::{Protocol, Reset, WrongContent, WrongStatus};
+        let data = |bytes: &[u8]| frame(DATA, 0, 1, bytes);
+        let end = trailers(1, &[("grpc-status", "0")]);
+        let refused = [(":status", "200"), ("grpc-status", "5"), ("grpc-message", "no%20such%20%C3%A9")];
+        for (bytes, class, text) in [
+            (reply(1, "Jello"), WrongContent, "differs from the expected one at byte 2"),
+            (reply(1, "Hell"), WrongContent, "differs"),
+            (trailers(1, &refused), WrongStatus, "grpc-status 5 (NOT_FOUND): no such é"),
+            (trailers(1, &[(":status", "200"), ("grpc-status", "99")]), WrongStatus, "grpc-status 99"),
+            (trailers(1, &[(":status", "502")]), WrongStatus, "HTTP status 502, expected 200"),
+            (trailers(1, &[(":status", "200")]), Protocol, "without a grpc-status"),
+            ([head(1), frame(DATA, END_STREAM, 1, b"x")].concat(), Protocol, "without a grpc-status"),
+            ([head(1), end.clone()].concat(), WrongContent, "no message"),
+            ([head(1), data(b"\x01\0\0\0\0"), end.clone()].concat(), Protocol, "compressed"),
+            ([head(1), data(b"\0\0\0\0\x09\x0a\x05Hello"), end.clone()].concat(), WrongContent, "not as long"),
+            (frame(RST_STREAM, 0, 1, &[0, 0, 0, 7]), Reset, "reset the stream: REFUSED_STREAM"),
+        ] {
+            let fault = outcome(&hello(), &bytes).unwrap().1.unwrap();
+            assert_eq!(fault.class, class, "{fault}");
+            assert!(fault.message.contains(text), "{fault}");
+        }
+    }
+
+    #[test]
+    fn after_what_is_not_http_2_the_connection_is_of_no_use() {
+        let update = |stream, by: u32| frame(WINDOW_UPDATE, 0, stream, &by.to_be_bytes());
+        let going = |last: u8, code: u8| {
+            frame(GOAWAY, 0, 0, &[&[0, 0, 0, last, 0, 0, 0, code][..], b"too_many_pings"].concat())
+        };
+        for (bytes, class) in [
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), ErrorClass::Protocol),
+            (frame(DATA, 0, 1, b"x"), ErrorClass::Protocol),
+            (reply(3, "Hello"), ErrorClass::Protocol),
+            (reply(2, "Hello"), ErrorClass::Protocol),
+            ([head(1), head(1)].concat(), ErrorClass::Protocol),
+            (frame(HEADERS, END_HEADERS, 1, &[0x80]), ErrorClass::Protocol),
+            (frame(HEADERS, END_HEADERS, 1, &block(&[("x", "y")])), ErrorClass::Protocol),
+            (frame(HEADERS, 8, 1, &[9, 1]), ErrorClass::Protocol),
+            ([frame(HEADERS, 0, 1, b""), head(1)].concat(), ErrorClass::Protocol),
+            ([frame(HEADERS, 0, 1, b""), frame(frame::CONTINUATION, 4, 3, b"x")].concat(), ErrorClass::Protocol),
+            (frame(frame::CONTINUATION, 4, 1, b"x"), ErrorClass::Protocol),
+            (frame(frame::PUSH_PROMISE, 4, 1, b"\0\0\0\x02"), ErrorClass::Protocol),
+            (frame(SETTINGS, 0, 0, b"12345"), ErrorClass::Protocol),
+            (frame(SETTINGS, 0, 0, b"\0\x04\xff\xff\xff\xff"), ErrorClass::Protocol),
+            (frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\0"), ErrorClass::WrongStatus),
+            (frame(PING, 0, 0, b"1234"), ErrorClass::Protocol),
+            (update(0, 0), ErrorClass::Protocol),
+            (update(1, i32::MAX as u32), ErrorClass::Protocol),
+            (going(0, 0), ErrorClass::Reset),
+            (going(1, 11), ErrorClass::Reset),
+            (frame(GOAWAY, 0, 0, b"short"), ErrorClass::Protocol),
+            (reply(1, "Hello")[..30].to_vec(), ErrorClass::Reset),
+        ] {
+            assert_eq!(outcome(&hello(), &bytes).unwrap_err().class, class, "{}", excerpt(&bytes));
+        }
+        let said = outcome(&hello(), &going(1, 11)).unwrap_err().message;
+        assert!(said.ends_with("(GOAWAY): ENHANCE_YOUR_CALM, \"too_many_pings\""), "{said}");
+        let pings = frame(PING, 0, 0, b"12345678").repeat(10_001);
+        let mut exchange = exchange(&hello(), 1);
+        exchange.begin();
+        assert_eq!(exchange.receive(&pings).unwrap_err().class, ErrorClass::Protocol);
+    }
+
+    #[test]
+    fn replies_of_a_batch_come_in_any_order() {
+        let mut exchange = exchange(&hello(), 3);
+        exchange.begin();
+        let mixed = [head(5), head(1), reply(3, "Jello")].concat();
+        let Ok(Progress::Done(done)) = exchange.receive(&mixed) else { panic!() };
+        assert_eq!((done.used, done.fault.unwrap().class), (mixed.len(), ErrorClass::WrongContent));
+        let data = |stream| frame(DATA, 0, stream, &prefixed(&field_1(b"Hello")));
+        let end = |stream| trailers(stream, &[("grpc-status", "0")]);
+        let first = [data(1), data(5), end(5)].concat();
+        // A ping and the beginning of another follow the last reply.
+        let rest = [first.clone(), end(1), frame(PING, 0, 0, b"12345678"), [0; 5].to_vec()].concat();
+        assert_eq!(
+            exchange.receive(&rest),
+            Ok(Progress::Done(Done { used: first.len(), keep: true, payload: 7, fault: None }))
+        );
+        let rest = &rest[first.len()..];
+        assert_eq!(
+            exchange.receive(rest),
+            Ok(Progress::Done(Done { used: rest.len(), keep: true, payload: 7, fault: None }))
+        );
+        assert!(exchange.request().ends_with(&frame(PING, frame::ACK, 0, b"12345678")));
+    }
+
+    #[test]
+    fn no_window_is_exceeded() {
+        let large = Grpc { text: None, size: 100_000, ..hello() };
+        let mut exchange = exchange(&large, 1);
+        exchange.begin();
+        let sent = |exchange: &GrpcExchange| {
+            let mut count = 0;
+            frames(exchange.request(), |frame| {
+                assert!(frame.content.len() <= CONTENT_MAX);
+                count += if frame.kind == DATA { frame.content.len() } else { 0 };
+                Ok(())
+            })
+            .unwrap();
+            count
+        };
+        let whole = prefixed(&large.message()).len();
+        assert_eq!(sent(&exchange), 65_535);
+        let mut hears = |bytes: &[u8]| {
+            assert_eq!(exchange.receive(bytes), Ok(Progress::More));
+            sent(&exchange)
+        };
+        assert_eq!(hears(&frame(WINDOW_UPDATE, 0, 0, &[0, 1, 0, 0])), 65_535, "that of the stream is closed");
+        assert_eq!(hears(&frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 100])), 65_635);
+        assert_eq!(hears(&frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\0")), 65_635, "a window may become negative");
+        assert_eq!(hears(&frame(SETTINGS, 0, 0, b"\0\x04\0\x0f\0\0")), whole);
+        // A server that answers before it has everything gets no more.
+        let mut exchange = super::tests::exchange(&large, 1);
+        exchange.begin();
+        let early = trailers(1, &[(":status", "200"), ("grpc-status", "12")]);
+        assert!(matches!(exchange.receive(&early), Ok(Progress::Done(Done { fault: Some(_), keep: true, .. }))));
+        assert!(exchange.request().ends_with(&frame(RST_STREAM, 0, 1, &[0, 0, 0, 8])));
+    }
+
+    #[test]
+    fn the_greeting_ends_with_the_servers_settings() {
+        let mut exchange = exchange(&hello(), 2);
+        let mut said = Vec::new();
+        assert_eq!(exchange.greet(&[], &mut said), Ok(Greeting::More));
+        assert!(said.starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+        said.clear();
+        let settings = [frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\x02"), frame(SETTINGS, 1, 0, b"")].concat();
+        assert_eq!(exchange.greet(&settings[..20], &mut said), Ok(Greeting::More));
+        assert_eq!(exchange.greet(&settings[20..], &mut said), Ok(Greeting::Done));
+        assert_eq!(said, frame(SETTINGS, frame::ACK, 0, b""));
+        let refused = |bytes: &[u8]| {
+            let mut exchange = super::tests::exchange(&hello(), 2);
+            exchange.greet(&[], &mut Vec::new()).unwrap();
+            exchange.greet(bytes, &mut Vec::new()).unwrap_err().message
+        };
+        assert!(refused(b"HTTP/1.1 400 Bad Request\r\n").contains("does not speak HTTP/2: \"HTTP/1.1 400"));
+        assert!(refused(&frame(PING, 0, 0, b"12345678")).contains("does not begin with its settings"));
+        let few = refused(&frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\x01"));
+        assert_eq!(few, "the server allows 1 streams at once on a connection; 2 are asked for");
+    }
+
+    #[test]
+    fn a_connection_ends_when_it_is_used_up_or_the_server_leaves() {
+        let keep = |exchange: &mut GrpcExchange, stream| {
+            exchange.begin();
+            let Ok(Progress::Done(done)) = exchange.receive(&reply(stream, "Hello")) else { panic!() };
+            done.keep
+        };
+        let mut exchange = exchange(&hello(), 1);
+        assert!(keep(&mut exchange, 1));
+        exchange.0.use_up((1 << 31) - 5);
+        assert!(keep(&mut exchange, (1 << 31) - 5));
+        assert!(keep(&mut exchange, (1 << 31) - 3));
+        assert!(!keep(&mut exchange, (1 << 31) - 1), "there is no larger number");
+        let mut leaving = super::tests::exchange(&hello(), 1);
+        leaving.begin();
+        let bytes = [frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]), reply(1, "Hello")].concat();
+        assert!(matches!(leaving.receive(&bytes), Ok(Progress::Done(Done { keep: false, fault: None, .. }))));
+    }
+
+    #[test]
+    fn two_replies_tell_what_is_right() {
+        let learnt = |first: &str, second: &str| {
+            let mut grpc = Grpc { expect: GrpcExpect::Any, ..hello() };
+            grpc.learn(&reply(1, first), &reply(1, second)).unwrap();
+            grpc.expect
+        };
+        assert_eq!(learnt("Hello", "Hello"), GrpcExpect::Echo);
+        assert_eq!(learnt("a", "a"), GrpcExpect::Message(STANDARD.encode(b"\x0a\x01a")));
+        assert_eq!(learnt("a", "b"), GrpcExpect::Length(3));
+        assert_eq!(learnt("a", "ab"), GrpcExpect::Any);
+    }
+
+    #[test]
+    fn a_reply_is_made_repeatable() {
+        let ping = frame(PING, 0, 0, b"12345678");
+        let (again, numbers) = hello().repeatable([ping, reply(1, "Hello")].concat());
+        assert_eq!(again, [frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 12]), reply(1, "Hello")].concat());
+        assert_eq!(numbers.len(), 3);
+        assert!(numbers.iter().all(|at| again[*at..at + 4] == [0, 0, 0, 1]));
+        assert_eq!(hello().repeatable(again.clone()), (again, numbers));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_refused() {
+        assert!(hello().validate(USAGE).is_ok());
+        for (wrong, text) in [
+            (Grpc { method: "Check".into(), ..hello() }, "`Check` is no method of gRPC"),
+            (Grpc { method: "a/b/c".into(), ..hello() }, "`a/b/c` is no method"),
+            (Grpc { method: "a/b\r\n".into(), ..hello() }, "`a/b\\r\\n` is no method"),
+            (Grpc { host: "a b".into(), ..hello() }, "`a b` is no host"),
+            (Grpc { size: 1, ..hello() }, "`text` and `size` say"),
+            (Grpc { expect: GrpcExpect::Message("?".into()), ..hello() }, "the message to be expected, `?`"),
+            (Grpc { text: None, size: 65 << 20, ..hello() }, "bytes of field 1"),
+        ] {
+            let error = wrong.validate(USAGE).unwrap_err().to_string();
+            assert!(error.starts_with(text), "{error}");
+        }
+    }
+
+    /// The same outcome in one piece and byte by byte. Only whether the server leaves may depend on what came already.
+    fn has_one_outcome(bytes: &[u8]) {
+        let outcome =
+            |pieces: &[&[u8]]| feed(&mut exchange(&hello(), 1), pieces).map(|(payload, _, fault)| (payload, fault));
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(outcome(&[bytes]), outcome(&single));
+    }
+
+    #[test]
+    fn what_follows_the_last_reply_is_for_the_next() {
+        let mut exchange = exchange(&hello(), 1);
+        exchange.begin();
+        let twice = [reply(1, "Hello"), reply(3, "Hello")].concat();
+        assert!(matches!(exchange.receive(&twice), Ok(Progress::Done(Done { fault: None, .. }))));
+        exchange.begin();
+        assert_eq!(exchange.receive(b"\0").unwrap_err().class, ErrorClass::Protocol);
+    }
+
+    proptest! {
+        #[test]
+        fn near_misses_have_one_outcome(at in 0usize..200, byte in any::<u8>()) {
+            let mut bytes = reply(1, "Hello");
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            has_one_outcome(&bytes);
+        }
+
+        #[test]
+        fn any_frames_have_one_outcome(
+            frames in vec((0u8..10, any::<u8>(), 0u32..4, vec(any::<u8>(), 0..12)), 0..6)
+        ) {
+            let bytes: Vec<u8> =
+                frames.iter().flat_map(|(kind, flags, stream, content)| frame(*kind, *flags, *stream, content)).collect();
+            has_one_outcome(&bytes);
+        }
+    }
+}

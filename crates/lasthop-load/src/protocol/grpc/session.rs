@@ -1,0 +1,431 @@
+//! One connection's side of HTTP/2 (RFC 9113): its settings, its windows, what the server asks, and the calls under way.
+
+use std::rc::Rc;
+
+use super::{
+    Common,
+    call::Call,
+    frame::{self, Frame, Framer},
+    hpack::Decoder,
+};
+use crate::{failure::Failure, protocol::exchange::Done, result::ErrorClass};
+
+/// A window before anybody has changed it.
+const WINDOW: i64 = 65_535;
+/// The largest window.
+const WINDOW_MAX: i64 = (1 << 31) - 1;
+/// Bytes that may come before the server gets the room for them back: half of the window.
+const RETURNED_AT: u32 = 1 << 30;
+/// The last number of a stream that clients may use.
+const STREAM_MAX: u32 = (1 << 31) - 1;
+/// Most bytes of a header block.
+const BLOCK_MAX: usize = 64 * 1024;
+/// Most pings and settings that are answered during one batch.
+const ANSWERS_MAX: u32 = 10_000;
+
+const HEADER_TABLE_SIZE: u16 = 1;
+const ENABLE_PUSH: u16 = 2;
+const MAX_CONCURRENT_STREAMS: u16 = 3;
+const INITIAL_WINDOW_SIZE: u16 = 4;
+/// Reason for a RST_STREAM: the rest is not needed.
+const CANCEL: u32 = 8;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+pub struct Session {
+    common: Rc<Common>,
+    framer: Framer,
+    decoder: Decoder,
+    /// What is to be sent, from the beginning of the batch on.
+    out: Vec<u8>,
+    /// The server's settings have come.
+    is_settled: bool,
+    /// Bytes that the connection, and each new stream, may send.
+    window: i64,
+    stream_window: i64,
+    /// Bytes received since the server got room for more.
+    received: u32,
+    /// Stream of the first call of the batch, and of the next batch.
+    first: u32,
+    next: u32,
+    calls: Vec<Call>,
+    /// Calls without a whole reply.
+    open: usize,
+    /// The server takes no more calls.
+    is_leaving: bool,
+    /// A header block that more is to come of: its stream, whether that ends with it, and its bytes.
+    block: Option<(u32, bool, Vec<u8>)>,
+    answers: u32,
+    /// What came after the last reply of a batch and is of no use, for the next one.
+    broken: Option<Failure>,
+}
+
+impl Session {
+    pub fn new(common: Rc<Common>) -> Self {
+        let calls = (0..common.depth).map(|_| Call::default()).collect();
+        Self {
+            common,
+            framer: Framer::default(),
+            decoder: Decoder::new(),
+            out: Vec::new(),
+            is_settled: false,
+            window: WINDOW,
+            stream_window: WINDOW,
+            received: 0,
+            first: 1,
+            next: 1,
+            calls,
+            open: 0,
+            is_leaving: false,
+            block: None,
+            answers: 0,
+            broken: None,
+        }
+    }
+
+    pub fn common(&self) -> Rc<Common> {
+        Rc::clone(&self.common)
+    }
+
+    /// What is to be sent. Grows while replies come.
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    pub fn request(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// The client's first words: no dynamic table, so that the hot path stays short, no pushes, and windows that are never
+    /// in the way.
+    pub fn introduce(&mut self) {
+        self.out.extend_from_slice(PREFACE);
+        write_settings(
+            &[(HEADER_TABLE_SIZE, 0), (ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, WINDOW_MAX as u32)],
+            &mut self.out,
+        );
+        write_update((WINDOW_MAX - WINDOW) as u32, &mut self.out);
+    }
+
+    /// Whether the server has introduced itself, and nothing is half said.
+    pub fn is_ready(&self) -> bool {
+        self.is_settled && self.block.is_none() && self.framer.is_between()
+    }
+
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// Begins the next batch.
+    pub fn begin(&mut self) {
+        let Self { common, out, calls, next, .. } = self;
+        out.clear();
+        self.answers = 0;
+        self.first = *next;
+        for call in &mut *calls {
+            call.begin(common.message.len(), self.stream_window);
+            frame::write(frame::HEADERS, frame::END_HEADERS, *next, &common.fields, out);
+            *next += 2;
+        }
+        self.open = calls.len();
+        self.send();
+    }
+
+    /// Whether another batch may follow.
+    fn goes_on(&self) -> bool {
+        !self.is_leaving && self.next + 2 * (self.common.depth - 1) <= STREAM_MAX
+    }
+
+    /// Sends of each message what the windows allow.
+    fn send(&mut self) {
+        let Self { common, out, window, calls, first, .. } = self;
+        for (call, stream) in calls.iter_mut().zip((*first..).step_by(2)) {
+            while let Some(count) = call.may_send(*window) {
+                let from = common.message.len() - call.unsent;
+                call.sent(count);
+                *window -= count as i64;
+                let flags = if call.unsent == 0 { frame::END_STREAM } else { 0 };
+                frame::write(frame::DATA, flags, stream, &common.message[from..from + count], out);
+            }
+        }
+    }
+
+    /// Takes bytes up to the end of the next reply, or all; and how many.
+    /// Errors: the connection is of no more use.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, Option<Done>), Failure> {
+        let mut framer = std::mem::take(&mut self.framer);
+        let taken = self.take_frames(&mut framer, bytes);
+        self.framer = framer;
+        taken
+    }
+
+    fn take_frames(&mut self, framer: &mut Framer, bytes: &[u8]) -> Result<(usize, Option<Done>), Failure> {
+        if let Some(failure) = self.broken.take() {
+            return Err(failure);
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            let Some(call) = self.take_frame(framer, bytes, &mut at)? else { continue };
+            let done = self.finish(call, at);
+            if self.open > 0 {
+                return Ok((at, Some(done)));
+            }
+            // What follows the last reply is for the connection. It cannot make the reply wrong.
+            while at < bytes.len() && self.broken.is_none() {
+                self.broken = self.take_frame(framer, bytes, &mut at).err();
+            }
+            return Ok((bytes.len(), Some(Done { used: bytes.len(), keep: self.goes_on(), ..done })));
+        }
+        Ok((at, None))
+    }
+
+    /// Acts on the frame that ends in `bytes`, if one does; the call whose stream it ends.
+    fn take_frame(&mut self, framer: &mut Framer, bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Failure> {
+        let (used, frame) = framer.next(&bytes[*at..])?;
+        *at += used;
+        frame.map_or(Ok(None), |frame| self.act(frame))
+    }
+
+    /// The outcome of a call whose stream has ended.
+    fn finish(&mut self, index: usize, used: usize) -> Done {
+        self.open -= 1;
+        let call = &mut self.calls[index];
+        if call.unsent > 0 {
+            call.unsent = 0;
+            frame::write(frame::RST_STREAM, 0, self.first + 2 * index as u32, &CANCEL.to_be_bytes(), &mut self.out);
+        }
+        let fault = call.judge(&self.common).err().map(Box::new);
+        Done { used, keep: true, payload: call.received(), fault }
+    }
+
+    /// Acts on a frame; the call whose stream it ends.
+    fn act(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
+        if self.block.is_some() != (frame.kind == frame::CONTINUATION) {
+            return Err(Failure::protocol("HTTP/2: a header block is interrupted, or continued without a beginning"));
+        }
+        if !self.is_settled && frame.kind != frame::SETTINGS && self.next == 1 {
+            return Err(Failure::protocol("HTTP/2: the server does not begin with its settings"));
+        }
+        match frame.kind {
+            frame::DATA => return self.data(frame),
+            frame::HEADERS => return self.headers(frame),
+            frame::CONTINUATION => return self.continuation(frame),
+            frame::RST_STREAM => return self.reset_by_server(frame),
+            frame::SETTINGS => self.settings(frame)?,
+            frame::PING => self.ping(frame)?,
+            frame::GOAWAY => self.going_away(frame)?,
+            frame::WINDOW_UPDATE => self.window_update(frame)?,
+            frame::PUSH_PROMISE => return Err(Failure::protocol("HTTP/2: a push, which was forbidden")),
+            // Priorities, and what nobody has to know.
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// The call of a stream, unless it is over.
+    /// Errors: there has never been such a stream.
+    fn call(&self, stream: u32) -> Result<Option<usize>, Failure> {
+        if stream.is_multiple_of(2) || stream >= self.next {
+            return Err(Failure::protocol(format!("HTTP/2: stream {stream} was not opened")));
+        }
+        let index = stream.checked_sub(self.first).map(|ahead| ahead as usize / 2);
+        Ok(index.filter(|index| self.calls.get(*index).is_some_and(|call| !call.is_over)))
+    }
+
+    fn data(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
+        self.received += frame.content.len() as u32;
+        if self.received >= RETURNED_AT {
+            write_update(self.received, &mut self.out);
+            self.received = 0;
+        }
+        let body = frame.body()?;
+        let Some(index) = self.call(frame.stream)? else { return Ok(None) };
+        let ends = frame.has(frame::END_STREAM);
+        self.calls[index].take_data(&self.common, body, ends)?;
+        Ok(ends.then_some(index))
+    }
+
+    fn headers(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
+        let (block, ends) = (frame.body()?, frame.has(frame::END_STREAM));
+        if frame.has(frame::END_HEADERS) {
+            return self.take_block(frame.stream, block, ends);
+        }
+        self.block = Some((frame.stream, ends, block.to_vec()));
+        Ok(None)
+    }
+
+    fn continuation(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
+        let Some((stream, ends, mut block)) = self.block.take().filter(|(stream, ..)| *stream == frame.stream) else {
+            return Err(Failure::protocol("HTTP/2: a header block goes on in another stream"));
+        };
+        block.extend_from_slice(frame.content);
+        // Empty pieces may not go on for ever.
+        if block.len() > BLOCK_MAX || frame.content.is_empty() {
+            return Err(Failure::protocol("HTTP/2: a header block is too long"));
+        }
+        if frame.has(frame::END_HEADERS) {
+            return self.take_block(stream, &block, ends);
+        }
+        self.block = Some((stream, ends, block));
+        Ok(None)
+    }
+
+    fn take_block(&mut self, stream: u32, block: &[u8], ends: bool) -> Result<Option<usize>, Failure> {
+        let index = self.call(stream)?;
+        // The table changes even if nobody wants the fields.
+        let fields = self.common.known.read(block, &mut self.decoder)?;
+        let Some(index) = index else { return Ok(None) };
+        self.calls[index].take_fields(&fields, ends)?;
+        Ok(ends.then_some(index))
+    }
+
+    fn reset_by_server(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
+        let code = frame::number(exactly::<4>(&frame)?);
+        let Some(index) = self.call(frame.stream)? else { return Ok(None) };
+        self.calls[index]
+            .fail(Failure::new(ErrorClass::Reset, format!("the server reset the stream: {}", reason(code))));
+        Ok(Some(index))
+    }
+
+    fn settings(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
+        if frame.has(frame::ACK) {
+            return Ok(());
+        }
+        let (settings, rest) = frame.content.as_chunks::<6>();
+        if !rest.is_empty() || frame.stream != 0 {
+            return Err(malformed("SETTINGS"));
+        }
+        for [high, low, value @ ..] in settings {
+            self.set(u16::from_be_bytes([*high, *low]), u32::from_be_bytes(*value))?;
+        }
+        self.is_settled = true;
+        self.answer(frame::SETTINGS, &[])?;
+        self.send();
+        Ok(())
+    }
+
+    fn set(&mut self, what: u16, value: u32) -> Result<(), Failure> {
+        match what {
+            MAX_CONCURRENT_STREAMS if value < self.common.depth => {
+                let depth = self.common.depth;
+                let text = format!("the server allows {value} streams at once on a connection; {depth} are asked for");
+                return Err(Failure::new(ErrorClass::WrongStatus, text));
+            }
+            INITIAL_WINDOW_SIZE if i64::from(value) > WINDOW_MAX => return Err(malformed("SETTINGS")),
+            INITIAL_WINDOW_SIZE => {
+                let change = i64::from(value) - self.stream_window;
+                self.stream_window += change;
+                self.calls.iter_mut().for_each(|call| call.window += change);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn ping(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
+        let content = exactly::<8>(&frame)?;
+        if frame.has(frame::ACK) { Ok(()) } else { self.answer(frame::PING, content) }
+    }
+
+    fn answer(&mut self, kind: u8, content: &[u8]) -> Result<(), Failure> {
+        self.answers += 1;
+        if self.answers > ANSWERS_MAX {
+            return Err(Failure::protocol("HTTP/2: the server sends pings or settings without end"));
+        }
+        frame::write(kind, frame::ACK, 0, content, &mut self.out);
+        Ok(())
+    }
+
+    /// Calls that the server has not seen fail with the connection; without any, the next one opens another.
+    fn going_away(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
+        let Some((&[a, b, c, d, code @ ..], text)) = frame.content.split_first_chunk::<8>() else {
+            return Err(malformed("GOAWAY"));
+        };
+        let (last, code) = (u32::from_be_bytes([a, b, c, d]) & STREAM_MAX, u32::from_be_bytes(code));
+        self.is_leaving = true;
+        let newest =
+            (self.first..).step_by(2).zip(&self.calls).filter(|(_, call)| !call.is_over).map(|(id, _)| id).last();
+        if self.open == 0 || (code == 0 && newest.is_none_or(|newest| newest <= last)) {
+            return Ok(());
+        }
+        let text = if text.is_empty() { String::new() } else { format!(", {}", super::excerpt(text)) };
+        Err(Failure::new(ErrorClass::Reset, format!("the server ends the connection (GOAWAY): {}{text}", reason(code))))
+    }
+
+    fn window_update(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
+        let increment = i64::from(frame::number(exactly::<4>(&frame)?) & STREAM_MAX);
+        let window = match frame.stream {
+            0 => &mut self.window,
+            stream => match self.call(stream)? {
+                Some(index) => &mut self.calls[index].window,
+                None => return Ok(()),
+            },
+        };
+        *window += increment;
+        if increment == 0 || *window > WINDOW_MAX {
+            return Err(malformed("WINDOW_UPDATE"));
+        }
+        self.send();
+        Ok(())
+    }
+
+    /// As if so many streams had been used.
+    #[cfg(test)]
+    pub fn use_up(&mut self, next: u32) {
+        self.next = next;
+    }
+
+    /// The peer has closed the connection.
+    pub fn lost(&self) -> Failure {
+        let text = format!("the peer closed the connection before {} of {} replies", self.open, self.calls.len());
+        Failure::new(ErrorClass::Reset, text)
+    }
+}
+
+/// What a server says that never stands in the way.
+pub fn generous_settings() -> Vec<u8> {
+    let mut out = Vec::new();
+    write_settings(&[(INITIAL_WINDOW_SIZE, WINDOW_MAX as u32)], &mut out);
+    write_update((WINDOW_MAX - WINDOW) as u32, &mut out);
+    out
+}
+
+/// Appends room for so many more bytes on the connection.
+pub fn write_update(bytes: u32, out: &mut Vec<u8>) {
+    frame::write(frame::WINDOW_UPDATE, 0, 0, &bytes.to_be_bytes(), out);
+}
+
+fn write_settings(settings: &[(u16, u32)], out: &mut Vec<u8>) {
+    let content: Vec<u8> =
+        settings.iter().flat_map(|(what, value)| what.to_be_bytes().into_iter().chain(value.to_be_bytes())).collect();
+    frame::write(frame::SETTINGS, 0, 0, &content, out);
+}
+
+fn exactly<'a, const N: usize>(frame: &Frame<'a>) -> Result<&'a [u8; N], Failure> {
+    frame.content.try_into().map_err(|_| malformed("a control frame"))
+}
+
+fn malformed(what: &str) -> Failure {
+    Failure::protocol(format!("HTTP/2: {what} is malformed"))
+}
+
+/// A code of a RST_STREAM or GOAWAY in words (RFC 9113, section 7).
+fn reason(code: u32) -> String {
+    const NAMES: [&str; 14] = [
+        "NO_ERROR",
+        "PROTOCOL_ERROR",
+        "INTERNAL_ERROR",
+        "FLOW_CONTROL_ERROR",
+        "SETTINGS_TIMEOUT",
+        "STREAM_CLOSED",
+        "FRAME_SIZE_ERROR",
+        "REFUSED_STREAM",
+        "CANCEL",
+        "COMPRESSION_ERROR",
+        "CONNECT_ERROR",
+        "ENHANCE_YOUR_CALM",
+        "INADEQUATE_SECURITY",
+        "HTTP_1_1_REQUIRED",
+    ];
+    NAMES.get(code as usize).map_or_else(|| format!("code {code}"), |name| (*name).to_owned())
+}

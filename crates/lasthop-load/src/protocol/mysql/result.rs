@@ -1,0 +1,352 @@
+//! The reply to a statement: result sets as text or in the binary form of prepared statements, or an OK packet.
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response.html>
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_binary_resultset.html>
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::packet::{END, Framer, OK, Reader};
+use crate::{failure::Failure, protocol::exchange::excerpt, result::ErrorClass};
+
+/// What a right result looks like. Every given field must hold. An error never is right.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MysqlExpect {
+    /// Number of columns of the first result set; 0 where there is none.
+    pub columns: Option<u64>,
+    /// Number of rows in all result sets.
+    pub rows: Option<u64>,
+    /// First column of the first row, as text.
+    pub first: Option<String>,
+    /// Number of rows that a statement changed.
+    pub changed: Option<u64>,
+}
+
+/// A packet of 0xfe that ends the descriptions of columns or the rows has so many bytes; an OK packet in its place more.
+const EOF_LENGTH: usize = 5;
+/// A row may begin with the same byte if its first column is so long.
+const LONG: usize = 0xff_ffff;
+/// Of a status: another result set follows.
+const MORE_RESULTS: u64 = 8;
+const NULL: u8 = 0xfb;
+/// A table has 4,096 columns at most.
+const COLUMNS_MAX: u64 = 0xffff;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    /// Number of columns, or OK.
+    #[default]
+    Head,
+    /// So many descriptions of columns are to come.
+    Columns(u64),
+    /// All columns are described. A server that does not leave it out says so with an EOF packet.
+    Described,
+    Rows,
+}
+
+/// Type of a column, as far as its first value depends on it.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    kind: u8,
+    is_unsigned: bool,
+}
+
+/// A reply as far as it has come.
+#[derive(Debug, Default)]
+pub struct Reply {
+    /// Rows are in the binary form.
+    is_binary: bool,
+    /// Whether the first value counts.
+    is_first_read: bool,
+    part: Part,
+    /// Columns of the result set under way, and the first of them.
+    width: u64,
+    column: Option<Column>,
+    /// Of the first result set.
+    pub columns: Option<u64>,
+    /// Of all result sets.
+    pub rows: u64,
+    pub changed: u64,
+    /// The first value; `None` if there is none, or NULL.
+    pub first: Option<String>,
+}
+
+impl Reply {
+    pub fn new(is_binary: bool, is_first_read: bool) -> Self {
+        Self { is_binary, is_first_read, ..Self::default() }
+    }
+
+    /// Whether as much as possible of the next packet is to be kept.
+    pub fn needs_all(&self) -> bool {
+        self.is_first_read && self.rows == 0 && self.part != Part::Head
+    }
+
+    /// Acts on a whole packet that is no error; true at the end of the reply.
+    /// Errors: the packet has no place here.
+    pub fn take(&mut self, packet: &Framer) -> Result<bool, Failure> {
+        let payload = packet.payload();
+        let is_end = payload.first() == Some(&END) && packet.length() < LONG;
+        match self.part {
+            Part::Head => return self.take_head(payload),
+            Part::Columns(left) => {
+                self.describe(payload)?;
+                self.part = if left > 1 { Part::Columns(left - 1) } else { Part::Described };
+            }
+            Part::Described if is_end && packet.length() == EOF_LENGTH => self.part = Part::Rows,
+            Part::Described | Part::Rows if is_end => return self.end(payload, packet.length()),
+            Part::Described | Part::Rows => {
+                self.part = Part::Rows;
+                if self.needs_all() {
+                    self.first = self.first_value(payload)?;
+                }
+                self.rows += 1;
+            }
+        }
+        Ok(false)
+    }
+
+    fn take_head(&mut self, payload: &[u8]) -> Result<bool, Failure> {
+        if payload.first() == Some(&OK) {
+            self.columns = self.columns.or(Some(0));
+            return self.end(payload, payload.len());
+        }
+        // A request for a local file, which nobody offered, is not a number either.
+        let columns = Reader(payload).length_encoded().filter(|columns| (1..=COLUMNS_MAX).contains(columns));
+        let columns = columns.ok_or_else(|| unexpected(payload))?;
+        self.columns = self.columns.or(Some(columns));
+        self.width = columns;
+        self.part = Part::Columns(columns);
+        Ok(false)
+    }
+
+    fn describe(&mut self, payload: &[u8]) -> Result<(), Failure> {
+        if self.is_binary && self.needs_all() && self.column.is_none() {
+            self.column = Some(column(payload).ok_or_else(|| unexpected(payload))?);
+        }
+        Ok(())
+    }
+
+    /// An EOF packet has warnings and status; an OK packet the rows that were changed and the last number given, too.
+    fn end(&mut self, payload: &[u8], length: usize) -> Result<bool, Failure> {
+        let mut reader = Reader(payload.get(1..).unwrap_or_default());
+        let status = if length == EOF_LENGTH {
+            reader.bytes(2).and_then(|_| reader.number(2))
+        } else {
+            let changed = reader.length_encoded();
+            self.changed += changed.unwrap_or_default();
+            changed.and_then(|_| reader.length_encoded()).and_then(|_| reader.number(2))
+        };
+        let status = status.ok_or_else(|| unexpected(payload))?;
+        self.part = Part::Head;
+        self.column = None;
+        Ok(status & MORE_RESULTS == 0)
+    }
+
+    fn first_value(&self, row: &[u8]) -> Result<Option<String>, Failure> {
+        let mut reader = Reader(row);
+        if !self.is_binary {
+            return if row.first() == Some(&NULL) { Ok(None) } else { text(reader.text(), row).map(Some) };
+        }
+        // A zero, then a bit for each column that is NULL, from the third on.
+        let nulls = reader.bytes(1 + (self.width as usize + 9) / 8).ok_or_else(|| unexpected(row))?;
+        match self.column {
+            Some(column) if nulls[0] == OK => (nulls[1] & 4 == 0).then(|| column.value(reader, row)).transpose(),
+            _ => Err(unexpected(row)),
+        }
+    }
+}
+
+impl Column {
+    fn value(self, mut reader: Reader<'_>, row: &[u8]) -> Result<String, Failure> {
+        let whole = |number: Option<u64>| number.ok_or_else(|| unexpected(row));
+        match self.kind {
+            TINY => whole(reader.number(1)).map(|number| self.integer(number, 8)),
+            SHORT | YEAR => whole(reader.number(2)).map(|number| self.integer(number, 16)),
+            LONG_INTEGER | MEDIUM => whole(reader.number(4)).map(|number| self.integer(number, 32)),
+            LONG_LONG => whole(reader.number(8)).map(|number| self.integer(number, 64)),
+            FLOAT => whole(reader.number(4)).map(|bits| f32::from_bits(bits as u32).to_string()),
+            DOUBLE => whole(reader.number(8)).map(|bits| f64::from_bits(bits).to_string()),
+            kind @ (TIMESTAMP | DATE | TIME | DATETIME) => Err(Failure::content(format!(
+                "the first value has the type {kind}, a date or time, which lasthop does not compare in the mode \
+                 `prepared`: expect no first value, or write `CAST(… AS CHAR)`"
+            ))),
+            _ => text(reader.text(), row),
+        }
+    }
+
+    fn integer(self, number: u64, bits: u32) -> String {
+        let shift = 64 - bits;
+        if self.is_unsigned { number.to_string() } else { ((number << shift).cast_signed() >> shift).to_string() }
+    }
+}
+
+/// Types of columns whose values are no text.
+/// <https://dev.mysql.com/doc/dev/mysql-server/latest/field__types_8h.html>
+const TINY: u8 = 1;
+const SHORT: u8 = 2;
+const LONG_INTEGER: u8 = 3;
+const FLOAT: u8 = 4;
+const DOUBLE: u8 = 5;
+const TIMESTAMP: u8 = 7;
+const LONG_LONG: u8 = 8;
+const MEDIUM: u8 = 9;
+const DATE: u8 = 10;
+const TIME: u8 = 11;
+const DATETIME: u8 = 12;
+const YEAR: u8 = 13;
+const UNSIGNED: u64 = 32;
+
+/// Six names, a length, then collation, length, type and flags.
+/// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html>
+fn column(payload: &[u8]) -> Option<Column> {
+    let mut reader = Reader(payload);
+    for _ in 0..6 {
+        reader.text()?;
+    }
+    let _ = (reader.length_encoded()?, reader.bytes(6)?);
+    Some(Column { kind: reader.number(1)? as u8, is_unsigned: reader.number(2)? & UNSIGNED > 0 })
+}
+
+fn text(value: Option<&[u8]>, row: &[u8]) -> Result<String, Failure> {
+    value.map(|value| String::from_utf8_lossy(value).into_owned()).ok_or_else(|| unexpected(row))
+}
+
+pub fn unexpected(payload: &[u8]) -> Failure {
+    Failure::protocol(format!("a packet {} was not expected", excerpt(payload)))
+}
+
+/// An error of the server: its number, SQLSTATE where there is one, and message.
+/// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_err_packet.html>
+pub fn server_error(during: &str, payload: &[u8]) -> Failure {
+    let mut reader = Reader(payload.get(1..).unwrap_or_default());
+    let number = reader.number(2).unwrap_or_default();
+    let state = match reader.0 {
+        [b'#', state @ ..] if state.len() >= 5 => {
+            reader.0 = &state[5..];
+            format!(", SQLSTATE {}", state[..5].escape_ascii())
+        }
+        _ => String::new(),
+    };
+    let message = String::from_utf8_lossy(reader.0);
+    Failure::new(ErrorClass::WrongStatus, format!("{during}: error {number}{state}: {message}"))
+}
+
+/// What a whole reply contains; without its first value, where that is none that can be compared.
+/// Errors: it is no reply.
+pub fn found(reply: &[u8], is_binary: bool) -> Result<MysqlExpect, Failure> {
+    let found = read(reply, Reply::new(is_binary, true)).or_else(|_| read(reply, Reply::new(is_binary, false)))?;
+    let changed = (found.columns == Some(0)).then_some(found.changed);
+    Ok(MysqlExpect { columns: found.columns, rows: Some(found.rows), changed, first: found.first })
+}
+
+fn read(bytes: &[u8], mut reply: Reply) -> Result<Reply, Failure> {
+    let mut framer = Framer::default();
+    framer.expect(bytes.get(3).copied().unwrap_or_default());
+    let mut at = 0;
+    while at < bytes.len() {
+        let (used, whole) = framer.feed(&bytes[at..], reply.needs_all())?;
+        at += used;
+        if whole && reply.take(&framer)? {
+            break;
+        }
+    }
+    Ok(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of MySQL's documentation of the binary form: one column, one row, a server with EOF packets.
+    const BINARY: &[u8] = b"\x01\0\0\x01\x01\x1a\0\0\x02\x03def\0\0\0\x04col1\0\x0c\x08\0\x06\0\0\0\xfd\0\0\x1f\0\0\x05\0\0\x03\xfe\0\0\x02\0\x09\0\0\x04\0\0\x06foobar\x05\0\0\x05\xfe\0\0\x02\0";
+
+    fn expect(columns: u64, rows: u64, first: &str) -> MysqlExpect {
+        MysqlExpect { columns: Some(columns), rows: Some(rows), first: Some(first.into()), changed: None }
+    }
+
+    #[test]
+    fn the_documented_example_is_read() {
+        assert_eq!(found(BINARY, true).unwrap(), expect(1, 1, "foobar"));
+    }
+
+    /// Packets with these payloads.
+    fn packets(payloads: &[&[u8]]) -> Vec<u8> {
+        let (mut bytes, mut number) = (Vec::new(), 1);
+        for payload in payloads {
+            number = super::super::packet::write(payload, number, &mut bytes);
+        }
+        bytes
+    }
+
+    fn definition(kind: u8, flags: u8) -> Vec<u8> {
+        [b"\x03def\0\0\0\x01a\0\x0c\x3f\0\x14\0\0\0".as_slice(), &[kind, flags, 0, 0, 0, 0]].concat()
+    }
+
+    const DONE: &[u8] = b"\xfe\0\0\x02\0\0\0";
+    const MORE: &[u8] = b"\xfe\0\0\x0a\0\0\0";
+
+    #[test]
+    fn text_is_read_with_and_without_eof_packets() {
+        let eof = b"\xfe\0\0\x02\0";
+        let column = definition(8, 0);
+        for reply in [
+            packets(&[b"\x02", &column, &column, b"\x017\x018", b"\x019\xfb", DONE]),
+            packets(&[b"\x02", &column, &column, eof, b"\x017\x018", b"\x019\xfb", eof]),
+        ] {
+            assert_eq!(found(&reply, false).unwrap(), expect(2, 2, "7"));
+        }
+        let none = MysqlExpect { first: None, rows: Some(0), ..expect(1, 0, "") };
+        assert_eq!(found(&packets(&[b"\x01", &column, DONE]), false).unwrap(), none);
+        assert_eq!(found(&packets(&[b"\x01", &column, eof, eof]), false).unwrap(), none);
+        let null = MysqlExpect { rows: Some(1), ..none };
+        assert_eq!(found(&packets(&[b"\x01", &column, b"\xfb", DONE]), false).unwrap(), null);
+    }
+
+    #[test]
+    fn several_results_are_one_reply() {
+        let column = definition(8, 0);
+        let reply = packets(&[b"\x01", &column, MORE, b"\x01", &column, b"\x015", MORE, b"\0\x03\0\x02\0\0\0"]);
+        assert_eq!(found(&reply, false).unwrap(), expect(1, 1, "5"));
+    }
+
+    #[test]
+    fn changed_rows_are_counted() {
+        let reply = packets(&[b"\0\x03\0\x02\0\0\0"]);
+        let changed = MysqlExpect { columns: Some(0), rows: Some(0), first: None, changed: Some(3) };
+        assert_eq!(found(&reply, false).unwrap(), changed);
+    }
+
+    #[test]
+    fn binary_values_are_what_their_text_would_be() {
+        let value = |kind: u8, flags: u8, bytes: &[u8]| {
+            let row = [&[0, 0], bytes].concat();
+            found(&packets(&[b"\x01", &definition(kind, flags), &row, DONE]), true).unwrap().first
+        };
+        let unsigned = UNSIGNED as u8;
+        for (kind, flags, bytes, text) in [
+            (LONG_LONG, 0, &[0xff; 8][..], "-1"),
+            (LONG_LONG, unsigned, &[0xff; 8], "18446744073709551615"),
+            (LONG_INTEGER, 0, &[0xfe, 0xff, 0xff, 0xff], "-2"),
+            (SHORT, unsigned, &[1, 0x80], "32769"),
+            (TINY, 0, &[0x80], "-128"),
+            (YEAR, unsigned, &[0xe8, 7], "2024"),
+            (DOUBLE, 0, &1.5f64.to_le_bytes(), "1.5"),
+            (FLOAT, 0, &(-0.25f32).to_le_bytes(), "-0.25"),
+            (246, 0, b"\x0512.50", "12.50"),
+        ] {
+            assert_eq!(value(kind, flags, bytes).as_deref(), Some(text), "{kind}");
+        }
+        // A date is no text; what else the reply says is found all the same.
+        assert_eq!(value(DATE, 0, &[4, 0xe8, 7, 1, 2]), None);
+        let null = packets(&[b"\x01", &definition(LONG_LONG, 0), &[0, 4], DONE]);
+        assert_eq!(found(&null, true).unwrap().first, None);
+    }
+
+    #[test]
+    fn errors_are_told_with_and_without_a_state() {
+        let with = server_error("query", b"\xff\x15\x04#28000Access denied");
+        assert_eq!(with.message, "query: error 1045, SQLSTATE 28000: Access denied");
+        let without = server_error("authentication", b"\xff\x10\x04Too many connections");
+        assert_eq!(without.message, "authentication: error 1040: Too many connections");
+    }
+}

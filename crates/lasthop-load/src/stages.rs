@@ -1,0 +1,177 @@
+//! A load in stages: an open loop whose rate changes from one to the next, and what became of its requests.
+//!
+//! Errors are results here. A request that is due while every connection is busy is not sent, and counted: so the number of
+//! outstanding requests is never larger than that of connections, whatever the rate.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::result::{Slot, StageResult, Wrong, WrongKind};
+use crate::{failure::Failure, histogram::Histogram};
+
+/// A stretch of time with one rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stage {
+    /// Requests per second over all connections, evenly spaced.
+    pub rate: f64,
+    pub length_ns: u64,
+    /// What happens before this is not counted: queues fill.
+    #[serde(default)]
+    pub fill_ns: u64,
+    /// Length of its slots; 0 without any.
+    #[serde(default)]
+    pub slot_ns: u64,
+}
+
+/// Length of all stages in nanoseconds.
+pub fn length(stages: &[Stage]) -> u64 {
+    stages.iter().map(|stage| stage.length_ns).sum()
+}
+
+/// Counts what becomes of the requests of one worker.
+#[derive(Debug, Default)]
+pub struct StageRecorder {
+    /// Each with the time of its beginning.
+    stages: Vec<(u64, Stage)>,
+    results: Vec<StageResult>,
+    wrong: Vec<BTreeMap<WrongKind, Wrong>>,
+}
+
+impl StageRecorder {
+    pub fn start(begin: u64, stages: &[Stage]) -> Self {
+        let mut at = begin;
+        let timed = |stage: &Stage| {
+            let begins = at;
+            at += stage.length_ns;
+            (begins, *stage)
+        };
+        let empty = |stage: &Stage| StageResult {
+            rate: stage.rate,
+            counted_ns: stage.length_ns.saturating_sub(stage.fill_ns),
+            slots: vec![Slot::default(); stage.length_ns.checked_div(stage.slot_ns).unwrap_or(0) as usize],
+            ..StageResult::default()
+        };
+        Self {
+            stages: stages.iter().map(timed).collect(),
+            results: stages.iter().map(empty).collect(),
+            wrong: stages.iter().map(|_| BTreeMap::new()).collect(),
+        }
+    }
+
+    /// The stage that counts what happens at `now`.
+    fn counting(&self, now: u64) -> Option<usize> {
+        self.stages.iter().position(|(begins, stage)| (begins + stage.fill_ns..begins + stage.length_ns).contains(&now))
+    }
+
+    fn slot(&mut self, due: u64) -> Option<&mut Slot> {
+        let within = |(begins, stage): &(u64, Stage)| (*begins..begins + stage.length_ns).contains(&due);
+        let at = self.stages.iter().position(within)?;
+        let (begins, stage) = self.stages[at];
+        self.results[at].slots.get_mut((due - begins).checked_div(stage.slot_ns)? as usize)
+    }
+
+    pub fn due(&mut self, due: u64, sent: bool) {
+        if let Some(slot) = self.slot(due) {
+            slot.due += 1;
+        }
+        if let Some(stage) = self.counting(due).map(|at| &mut self.results[at]) {
+            stage.due += 1;
+            stage.not_sent += u64::from(!sent);
+        }
+    }
+
+    pub fn right(&mut self, due: u64, now: u64) {
+        let took = now.saturating_sub(due);
+        if let Some(slot) = self.slot(due) {
+            slot.right.record(took);
+        }
+        if let Some(stage) = self.counting(now).map(|at| &mut self.results[at]) {
+            stage.right += 1;
+            stage.times.record(took);
+        }
+    }
+
+    pub fn wrong(&mut self, due: u64, now: u64, failure: &Failure, count: u64) {
+        let Some(at) = self.counting(now) else { return };
+        let (class, status) = (failure.class, failure.status);
+        let new = || Wrong { class, status, count: 0, first: failure.message.clone(), times: Histogram::new() };
+        let wrong = self.wrong[at].entry((class, status)).or_insert_with(new);
+        wrong.count += count;
+        wrong.times.record_n(now.saturating_sub(due), count);
+    }
+
+    pub fn finish(self) -> Vec<StageResult> {
+        let all = self.results.into_iter().zip(self.wrong);
+        all.map(|(result, wrong)| StageResult { wrong: wrong.into_values().collect(), ..result }).collect()
+    }
+}
+
+/// What several workers counted in the same stages.
+pub fn merge(into: &mut Vec<StageResult>, other: Vec<StageResult>) {
+    if into.is_empty() {
+        *into = other;
+        return;
+    }
+    for (own, other) in into.iter_mut().zip(other) {
+        own.due += other.due;
+        own.not_sent += other.not_sent;
+        own.right += other.right;
+        own.times.merge(&other.times);
+        own.slots.iter_mut().zip(&other.slots).for_each(|(own, other)| own.add(other));
+        other.wrong.into_iter().for_each(|wrong| own.add_wrong(wrong));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::ErrorClass;
+
+    const STAGES: [Stage; 2] = [
+        Stage { rate: 10.0, length_ns: 1000, fill_ns: 400, slot_ns: 0 },
+        Stage { rate: 5.0, length_ns: 1000, fill_ns: 0, slot_ns: 500 },
+    ];
+
+    fn bad_gateway() -> Failure {
+        Failure { status: Some(502), ..Failure::new(ErrorClass::WrongStatus, "status 502") }
+    }
+
+    #[test]
+    fn what_happens_counts_when_it_happens() {
+        let mut recorder = StageRecorder::start(100, &STAGES);
+        // While queues fill, counted, and after the end of both.
+        for due in [200, 600, 700, 2200] {
+            recorder.due(due, due != 700);
+        }
+        recorder.right(200, 600);
+        recorder.wrong(600, 650, &bad_gateway(), 1);
+        recorder.wrong(600, 660, &bad_gateway(), 1);
+        recorder.wrong(600, 2600, &bad_gateway(), 1);
+        // Due in one stage, answered in the next, whose slots are of what was due there.
+        recorder.right(1000, 1200);
+        recorder.due(1700, true);
+        recorder.right(1700, 3000);
+        let [over, after] = &recorder.finish()[..] else { panic!() };
+        assert_eq!((over.counted_ns, over.due, over.not_sent, over.right), (600, 2, 1, 1));
+        assert_eq!((over.wrong[0].count, over.wrong[0].status, over.wrong[0].times.max()), (2, Some(502), 60));
+        assert_eq!((after.right, after.due, after.wrong.len()), (1, 1, 0));
+        let slots: Vec<_> = after.slots.iter().map(|slot| (slot.due, slot.right.count())).collect();
+        assert_eq!(slots, [(0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn workers_add_up() {
+        let one = || {
+            let mut recorder = StageRecorder::start(0, &STAGES);
+            recorder.due(500, true);
+            recorder.wrong(500, 510, &bad_gateway(), 1);
+            recorder.due(600, true);
+            recorder.finish()
+        };
+        let mut all = Vec::new();
+        (0..3).for_each(|_| merge(&mut all, one()));
+        assert_eq!((all[0].due, all[0].wrong.len(), all[0].wrong[0].count, all[0].unanswered()), (6, 1, 3, 3));
+    }
+}

@@ -1,0 +1,357 @@
+//! Channels that are no named socket: a server makes one for each client that connects to its Unix socket and hands the
+//! descriptors over (`SCM_RIGHTS`). So they have no name that could outlive a process, and the socket tells each side
+//! when the other one ends.
+
+mod memory;
+mod queue;
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, IoSlice, IoSliceMut, Write as _},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
+        unix::fs::OpenOptionsExt as _,
+    },
+    path::Path,
+    sync::Arc,
+    thread,
+};
+
+use rustix::{
+    fs::{FileType, OFlags, fcntl_setfl, fstat},
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+        SendFlags, SocketFlags, SocketType,
+    },
+    pipe::{PipeFlags, pipe_with},
+};
+
+pub use self::queue::forget as forget_queue;
+use self::{memory::Memory, queue::Queues};
+use super::{
+    socket::{Ready, Socket, Wait, through_signals},
+    watch::{Awaited, Interrupt},
+};
+use crate::address::Channel;
+
+/// What carries the bytes of one connection, seen from one side.
+#[derive(Debug)]
+enum Medium {
+    Pipe { read: OwnedFd, write: OwnedFd },
+    Queues(Queues),
+    Memory(Memory),
+}
+
+/// A connection through a channel.
+pub struct Passed {
+    medium: Arc<Medium>,
+    /// Where it was handed over. Its end is the peer's end.
+    control: Socket,
+    /// What was taken from a queue, which gives whole messages only, and not yet asked for.
+    rest: Vec<u8>,
+}
+
+/// What was made or taken: a socket that is like any other, or something else.
+pub enum Handed {
+    Socket(Socket),
+    Channel(Box<Passed>),
+}
+
+/// Makes a channel for the client on the other end of `control`, whose server listens at `path`.
+/// Errors: the system's own, for example when the user's message queues would take more memory than is allowed.
+pub fn offer(channel: Channel, path: &Path, control: Socket) -> io::Result<Handed> {
+    let (own, theirs) = match channel {
+        Channel::Socketpair => {
+            let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::STREAM);
+            let (own, theirs) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
+            hand_over(&control, &[theirs.as_fd()])?;
+            return Ok(Handed::Socket(Socket::waiting(own)));
+        }
+        Channel::Pipe => {
+            let ((read, their_write), (their_read, write)) = (pipe()?, pipe()?);
+            (Medium::Pipe { read, write }, vec![their_read, their_write])
+        }
+        Channel::Mqueue => {
+            let (own, theirs) = Queues::create(path)?;
+            (Medium::Queues(own), theirs.into())
+        }
+        Channel::Shm | Channel::ShmSpin => {
+            let (own, theirs) = Memory::create(channel == Channel::ShmSpin)?;
+            (Medium::Memory(own), vec![theirs])
+        }
+    };
+    let borrowed: Vec<BorrowedFd<'_>> = theirs.iter().map(AsFd::as_fd).collect();
+    hand_over(&control, &borrowed)?;
+    Ok(Passed::through(own, control))
+}
+
+/// Takes the channel that the server on the other end of `control` has made.
+/// Errors: the system's own; `InvalidData` if it is none of this kind.
+pub fn take(channel: Channel, control: Socket) -> io::Result<Handed> {
+    let given = taken(&control)?;
+    let medium = match (channel, <[OwnedFd; 2]>::try_from(given)) {
+        (Channel::Socketpair, Err(given)) => {
+            let socket = given.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
+            let (calls, watch) = (control.calls().clone(), control.watch());
+            // Before the new socket is watched, because the end of the old one ends its watch.
+            drop(control);
+            return Ok(Handed::Socket(match watch {
+                Some(watch) => Socket::watched(socket, calls, watch),
+                None => Socket::new(socket, calls),
+            }));
+        }
+        (Channel::Pipe, Ok([read, write])) => {
+            // So that a reply can be read while a long request is written.
+            fcntl_setfl(&write, OFlags::NONBLOCK)?;
+            Medium::Pipe { read, write }
+        }
+        (Channel::Mqueue, Ok(given)) => Medium::Queues(Queues::open(given)?),
+        (Channel::Shm | Channel::ShmSpin, Err(given)) => {
+            let file = given.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
+            Medium::Memory(Memory::open(file, channel == Channel::ShmSpin)?)
+        }
+        _ => return Err(io::ErrorKind::InvalidData.into()),
+    };
+    Ok(Passed::through(medium, control))
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(pipe_with(PipeFlags::CLOEXEC)?)
+}
+
+fn hand_over(control: &Socket, given: &[BorrowedFd<'_>]) -> io::Result<()> {
+    control.calls().add(1);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut rights = SendAncillaryBuffer::new(&mut space);
+    rights.push(SendAncillaryMessage::ScmRights(given));
+    rustix::net::sendmsg(control, &[IoSlice::new(&[0])], &mut rights, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+fn taken(control: &Socket) -> io::Result<Vec<OwnedFd>> {
+    control.calls().add(1);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut rights = RecvAncillaryBuffer::new(&mut space);
+    let (flags, mut byte) = (RecvFlags::CMSG_CLOEXEC, [0]);
+    rustix::io::retry_on_intr(|| rustix::net::recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut rights, flags))?;
+    let rights = rights.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(given) => Some(given),
+        _ => None,
+    });
+    let given: Vec<OwnedFd> = rights.flatten().collect();
+    if given.is_empty() { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(given) }
+}
+
+impl Passed {
+    fn through(medium: Medium, control: Socket) -> Handed {
+        let medium = Arc::new(medium);
+        control.watch_instead(|| Awaited::Channel(medium.clone(), control.as_raw_fd()));
+        Handed::Channel(Box::new(Self { medium, control, rest: Vec::new() }))
+    }
+
+    pub fn control(&self) -> &Socket {
+        &self.control
+    }
+
+    /// Errors: the system's own.
+    #[inline]
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = match &*self.medium {
+            Medium::Pipe { write, .. } => through_signals(|| rustix::io::write(write, bytes)),
+            Medium::Queues(queues) => queues.send(bytes),
+            Medium::Memory(memory) => memory.send(bytes),
+        };
+        self.count_calls();
+        sent
+    }
+
+    /// 0 is the end of the stream.
+    /// Errors: the system's own; `WouldBlock` when the watch has ended it.
+    #[inline]
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let received = self.receive_some(buffer);
+        self.count_calls();
+        let count = received?;
+        // What woke this side up may be its own watch.
+        if count <= 1 && self.control.is_overdue() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    }
+
+    /// As [`Passed::receive`], but never waits.
+    /// Errors: the same, and `WouldBlock` when nothing is there.
+    pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.rest.is_empty() && !self.medium.is_readable()? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.receive(buffer)
+    }
+
+    fn receive_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.rest.is_empty() {
+            return Ok(self.take_rest(buffer));
+        }
+        match &*self.medium {
+            Medium::Pipe { read, .. } => through_signals(|| rustix::io::read(read, &mut *buffer)),
+            Medium::Memory(memory) => memory.receive(buffer),
+            Medium::Queues(queues) if buffer.len() >= queues.message_size() => queues.receive(buffer),
+            Medium::Queues(queues) => {
+                self.rest = vec![0; queues.message_size()];
+                let received = queues.receive(&mut self.rest);
+                self.rest.truncate(*received.as_ref().unwrap_or(&0));
+                received.map(|_| self.take_rest(buffer))
+            }
+        }
+    }
+
+    /// One for each message that the kernel carries; shared memory tells by itself.
+    #[inline]
+    fn count_calls(&self) {
+        let made = if let Medium::Memory(memory) = &*self.medium { memory.take_calls() } else { 1 };
+        self.control.calls().add(made);
+    }
+
+    fn take_rest(&mut self, buffer: &mut [u8]) -> usize {
+        let count = self.rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.rest[..count]);
+        self.rest.drain(..count);
+        count
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.control.is_quiet() && self.rest.is_empty() && matches!(self.medium.is_readable(), Ok(false))
+    }
+
+    /// As [`Socket::wait`], but the watch or the peer's end is what ends it early.
+    /// Errors: the system's own; `BrokenPipe` when the peer has ended.
+    pub fn wait(&self, what: Wait) -> io::Result<Ready> {
+        self.control.calls().add(1);
+        let (read, write) = match &*self.medium {
+            Medium::Memory(memory) => return memory.wait(what),
+            Medium::Pipe { read, write } => (read.as_raw_fd(), write.as_raw_fd()),
+            Medium::Queues(queues) => queues.descriptors(),
+        };
+        let reads = if what == Wait::ReadOrWrite { libc::POLLIN } else { 0 };
+        let events = [(read, reads), (write, libc::POLLOUT), (self.control.as_raw_fd(), libc::POLLRDHUP)];
+        let [read, write, control] = polled(events, -1)?;
+        if read == 0 && write & libc::POLLOUT == 0 && control != 0 {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(Ready { readable: read != 0, writable: write & libc::POLLOUT != 0 })
+    }
+
+    /// Tells the client that nothing more comes.
+    pub fn farewell(&self) {
+        match &*self.medium {
+            Medium::Pipe { .. } => {}
+            Medium::Queues(queues) => queues.end(),
+            Medium::Memory(memory) => memory.end(),
+        }
+    }
+
+    /// Ends the server's waits when the client ends, where the channel itself does not tell.
+    /// Errors: the system gives no thread or no descriptor.
+    pub fn guard(&self) -> io::Result<()> {
+        if let Medium::Pipe { .. } = *self.medium {
+            return Ok(());
+        }
+        let (medium, control) = (Arc::clone(&self.medium), self.control.as_fd().try_clone_to_owned()?);
+        let watch = move || {
+            // The client says nothing here: what comes is its end, or this side's.
+            let _ = through_signals(|| rustix::net::recv(&control, &mut [0_u8], RecvFlags::empty()).map(|(n, _)| n));
+            medium.hang_up();
+        };
+        thread::Builder::new().stack_size(64 * 1024).spawn(watch).map(drop)
+    }
+
+    /// What the kernel says that it is: its kind, as [`crate::address::Address::family`] names it, and its name.
+    /// Errors: `/proc` cannot be read.
+    pub fn proof(&self) -> io::Result<(&'static str, String)> {
+        let fd = match &*self.medium {
+            Medium::Pipe { read, .. } => read.as_fd(),
+            Medium::Queues(queues) => queues.inbound(),
+            Medium::Memory(memory) => memory.file(),
+        };
+        let name = name_of(fd.as_raw_fd())?;
+        let is_pipe = FileType::from_raw_mode(fstat(fd)?.st_mode) == FileType::Fifo;
+        let family = match () {
+            () if is_pipe => Channel::Pipe.name(),
+            () if queue::is_one(fd) => Channel::Mqueue.name(),
+            () if is_mapped(&name)? => Channel::Shm.name(),
+            () => "unknown",
+        };
+        Ok((family, name))
+    }
+}
+
+impl Drop for Passed {
+    fn drop(&mut self) {
+        if let Medium::Queues(queues) = &*self.medium {
+            queues.finish();
+        }
+        // Ends the guard, which holds a copy of the descriptor.
+        let _ = self.control.options().shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// What a descriptor is, in the kernel's words.
+pub fn name_of(fd: RawFd) -> io::Result<String> {
+    Ok(fs::read_link(format!("/proc/self/fd/{fd}"))?.display().to_string())
+}
+
+/// Whether a file is mapped so that others see what is written.
+fn is_mapped(name: &str) -> io::Result<bool> {
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    Ok(maps.lines().any(|line| line.ends_with(name) && line.contains(" rw-s ")))
+}
+
+impl Medium {
+    /// Whether a receive would not wait.
+    fn is_readable(&self) -> io::Result<bool> {
+        match self {
+            Self::Pipe { read, .. } => is_readable(read.as_raw_fd()),
+            Self::Queues(queues) => is_readable(queues.inbound().as_raw_fd()),
+            Self::Memory(memory) => Ok(memory.is_readable()),
+        }
+    }
+}
+
+impl Interrupt for Medium {
+    fn hang_up(&self) {
+        match self {
+            Self::Pipe { read, .. } => wake_reader(read),
+            Self::Queues(queues) => queues.hang_up(),
+            Self::Memory(memory) => memory.hang_up(),
+        }
+    }
+
+    fn is_abandoned(&self, control: RawFd) -> bool {
+        let silent = !matches!(self, Self::Pipe { .. });
+        silent && polled([(control, libc::POLLRDHUP)], 0).is_ok_and(|[found]| found != 0)
+    }
+}
+
+fn is_readable(fd: RawFd) -> io::Result<bool> {
+    Ok(polled([(fd, libc::POLLIN)], 0)?[0] != 0)
+}
+
+/// A reader that waits for a pipe can only be woken by a byte, which the watch makes worthless.
+fn wake_reader(read: &OwnedFd) {
+    let path = format!("/proc/self/fd/{}", read.as_raw_fd());
+    let other_end = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let _ = other_end.and_then(|mut pipe| pipe.write(&[0]));
+}
+
+/// What happened on each descriptor, once something did on one or the time is over (in ms; -1: never).
+fn polled<const N: usize>(
+    wanted: [(RawFd, libc::c_short); N],
+    milliseconds: libc::c_int,
+) -> io::Result<[libc::c_short; N]> {
+    let mut all = wanted.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 });
+    through_signals(|| {
+        // SAFETY: as many valid entries as are said.
+        let count = unsafe { libc::poll(all.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
+        usize::try_from(count)
+            .map_err(|_| rustix::io::Errno::from_io_error(&io::Error::last_os_error()).expect("of the system"))
+    })?;
+    Ok(all.map(|entry| entry.revents))
+}

@@ -1,0 +1,172 @@
+//! Channels that are no named socket: what happens when the other side is slow, silent, gone, or hands out nonsense.
+
+mod common;
+
+use std::{
+    os::fd::OwnedFd,
+    path::Path,
+    sync::mpsc::{Sender, channel},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use common::{Running, echo, run, spec};
+use lasthop_load::{
+    engine::Case,
+    result::ErrorClass,
+    serve::Pattern,
+    spec::{Address, Channel, Endpoint, Spec, Timeouts},
+    transport::{Socket, Stream, offer},
+    wire::{Stage, TrialPhases},
+};
+use socket2::{Domain, SockAddr, Type};
+
+const TRIAL: TrialPhases = TrialPhases { warm_up_ns: 0, measure_ns: 50_000_000 };
+
+/// A server that hands a channel to each client and then does what it is told to.
+struct Serving {
+    endpoint: Endpoint,
+    done: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Serving {
+    /// `serve` gets each client's channel; what it returns is kept until the end.
+    fn start(kind: Channel, serve: impl Fn(Stream) -> Option<Stream> + Send + 'static) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = listening(&path);
+        listener.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let address = Address::Channel(kind, path.clone());
+        let (done, until) = channel::<()>();
+        let body = move || {
+            let mut kept = Vec::new();
+            while until.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+                if let Ok((client, _)) = listener.accept() {
+                    let control = Socket::waiting(OwnedFd::from(client));
+                    kept.extend(serve(offer(kind, &path, control).unwrap().into()));
+                }
+            }
+        };
+        let endpoint = Endpoint { address, tls: None };
+        Self { endpoint, done: Some(done), thread: Some(thread::spawn(body)), _folder: folder }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        drop(self.done.take());
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn listening(path: &Path) -> socket2::Socket {
+    let listener = socket2::Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    listener.bind(&SockAddr::unix(path).unwrap()).unwrap();
+    listener.listen(16).unwrap();
+    listener
+}
+
+fn hasty(endpoint: &Endpoint) -> Spec {
+    let timeouts = Timeouts { connect_ns: 2_000_000_000, request_ns: 200_000_000 };
+    Spec { timeouts, ..spec(endpoint, echo(64)) }
+}
+
+/// Echoes `times` messages, then says nothing more.
+fn echoing(mut stream: Stream, times: usize) -> Stream {
+    stream.guard().unwrap();
+    let mut buffer = [0; 64];
+    for _ in 0..times {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match stream.receive(&mut buffer[filled..]).unwrap() {
+                0 => return stream,
+                count => filled += count,
+            }
+        }
+        stream.send_all(&buffer).unwrap();
+    }
+    stream
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up_at_the_deadline() {
+    for kind in Channel::ALL {
+        let server = Serving::start(kind, Some);
+        let begin = Instant::now();
+        let error = Case::prepare(&hasty(&server.endpoint)).map(drop).unwrap_err();
+        assert_eq!((error.stage, error.class), (Stage::Verify, Some(ErrorClass::Timeout)), "{kind:?}: {error}");
+        assert!(begin.elapsed() >= Duration::from_millis(200), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_server_that_ends_while_it_is_waited_for_is_noticed() {
+    for kind in Channel::ALL {
+        // Keeps nothing: each channel ends after two messages, while the third is awaited.
+        let server = Serving::start(kind, |stream| {
+            drop(echoing(stream, 2));
+            None
+        });
+        let patient = Spec {
+            timeouts: Timeouts { request_ns: 60_000_000_000, ..Timeouts::default() },
+            ..hasty(&server.endpoint)
+        };
+        let mut case = Case::prepare(&patient).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        let result = case.watched_trial(TRIAL, || true).unwrap();
+        let classes: Vec<_> = result.errors.keys().copied().collect();
+        assert_eq!(classes, [ErrorClass::Reset], "{kind:?}: {:?}", result.errors);
+    }
+}
+
+#[test]
+fn a_trial_that_is_cut_short_waits_for_nobody() {
+    for kind in Channel::ALL {
+        let server = Serving::start(kind, |stream| Some(echoing(stream, 2)));
+        let patient = Spec {
+            timeouts: Timeouts { request_ns: 60_000_000_000, ..Timeouts::default() },
+            ..hasty(&server.endpoint)
+        };
+        let mut case = Case::prepare(&patient).unwrap();
+        let begin = Instant::now();
+        let mut looks = 0;
+        let long = TrialPhases { warm_up_ns: 0, measure_ns: 60_000_000_000 };
+        let result = case.watched_trial(long, || {
+            looks += 1;
+            looks < 5
+        });
+        assert_eq!(result.unwrap().requests_total, 2, "{kind:?}");
+        assert!(begin.elapsed() < Duration::from_secs(30), "{kind:?}");
+    }
+}
+
+#[test]
+fn another_kind_than_the_one_asked_for_is_refused() {
+    for (offered, wanted) in
+        [(Channel::Pipe, Channel::Mqueue), (Channel::Pipe, Channel::Shm), (Channel::Shm, Channel::Pipe)]
+    {
+        let server = Serving::start(offered, Some);
+        let path = server.endpoint.address.path().unwrap().to_owned();
+        let endpoint = Endpoint { address: Address::Channel(wanted, path), tls: None };
+        let error = Case::prepare(&hasty(&endpoint)).map(drop).unwrap_err();
+        assert_eq!(error.stage, Stage::Connect, "{offered:?} for {wanted:?}: {error}");
+    }
+}
+
+#[test]
+fn a_client_that_ends_frees_the_server() {
+    for kind in Channel::ALL {
+        let server = Running::start(Pattern::Echo, kind.transport());
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+        for _ in 0..20 {
+            run(&spec(&server.endpoint, echo(100_000)), TRIAL).unwrap();
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // Other tests of this program have threads, too; 20 clients would have left 40.
+        while threads() >= 40 {
+            assert!(Instant::now() < deadline, "{kind:?}: {} threads", threads());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! A real MariaDB in a private directory, over a Unix socket, TCP and TLS: counts agree on both sides. If it is not installed, that is
+//! a failure, unless `LASTHOP_ALLOW_SKIP` is set.
+
+mod common;
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{Certificates, SHORT, certificates, run, spec};
+use lasthop_load::{
+    engine::Case,
+    protocol::{
+        Protocol,
+        mysql::{Mysql, MysqlExpect, MysqlMode},
+    },
+    result::ErrorClass,
+    spec::{Address, Endpoint, Engine, Reuse, Spec, Tls},
+    wire::TrialPhases,
+};
+
+/// ed25519 takes passwords of so many bytes.
+const PASSWORD: &str = "0123456789abcdef0123456789abcdef";
+
+struct Mariadb {
+    child: Child,
+    folder: tempfile::TempDir,
+    files: Certificates,
+    port: u16,
+}
+
+impl Drop for Mariadb {
+    fn drop(&mut self) {
+        // SAFETY: signals the process that this test started and has not waited for yet.
+        unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGTERM) };
+        let _ = self.child.wait();
+    }
+}
+
+/// MariaDB refuses root: then it runs as `nobody`.
+fn unprivileged(command: &mut Command) -> &mut Command {
+    // SAFETY: asks for the user, without side effects.
+    if unsafe { libc::geteuid() } == 0 { command.uid(65534).gid(65534) } else { command }
+}
+
+#[expect(clippy::print_stderr, reason = "a skip is said")]
+fn is_missing() -> bool {
+    let is_missing = !Path::new("/usr/sbin/mariadbd").exists();
+    if is_missing {
+        let reason = "MariaDB is not installed; script/setup installs it";
+        assert!(std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(), "{reason} (or set LASTHOP_ALLOW_SKIP=1)");
+        eprintln!("SKIPPED: {reason}");
+    }
+    is_missing
+}
+
+fn said(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// An account for each method; that of this user is known to the kernel and may do anything.
+fn accounts() -> String {
+    let me = said(Command::new("id").arg("-un"));
+    format!(
+        "CREATE DATABASE lasthop;\n\
+         CREATE OR REPLACE USER '{me}'@'localhost' IDENTIFIED VIA unix_socket;\n\
+         GRANT ALL ON *.* TO '{me}'@'localhost';\n\
+         CREATE USER native@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('{PASSWORD}');\n\
+         CREATE USER signed@'%' IDENTIFIED VIA ed25519 USING PASSWORD('{PASSWORD}');\n\
+         CREATE USER open@'%';\n\
+         GRANT SELECT ON lasthop.* TO native@'%';\n"
+    )
+}
+
+fn mariadb() -> Option<Mariadb> {
+    if is_missing() {
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let files = certificates(folder.path());
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // SAFETY: asks for the user, without side effects.
+    if unsafe { libc::geteuid() } == 0 {
+        for path in [folder.path(), &data, &files.key] {
+            std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+        }
+    }
+    let mut init = Command::new("mariadb-install-db");
+    init.args(["--no-defaults", "--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=4M"]);
+    said(unprivileged(init.arg(format!("--datadir={}", data.display())).current_dir(folder.path())));
+    fs::write(folder.path().join("accounts.sql"), accounts()).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Command::new("/usr/sbin/mariadbd");
+    command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", "--max-allowed-packet=64M"]);
+    command.args(["--plugin-load-add=auth_ed25519", "--innodb-use-native-aio=OFF", "--innodb-log-file-size=4M"]);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for (option, value) in [
+        ("datadir", path("data")),
+        ("socket", path("s")),
+        ("init-file", path("accounts.sql")),
+        ("port", port.to_string()),
+        ("ssl-cert", files.certificate.display().to_string()),
+        ("ssl-key", files.key.display().to_string()),
+    ] {
+        command.arg(format!("--{option}={value}"));
+    }
+    let log = fs::File::create(folder.path().join("log")).unwrap();
+    command.stdout(Stdio::null()).stderr(log).current_dir(folder.path());
+    let mut server = Mariadb { child: unprivileged(&mut command).spawn().unwrap(), folder, files, port };
+    server.wait();
+    Some(server)
+}
+
+impl Mariadb {
+    fn wait(&mut self) {
+        let begin = Instant::now();
+        let log = || fs::read_to_string(self.folder.path().join("log")).unwrap();
+        while !log().contains("ready for connections") {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none() && begin.elapsed() < Duration::from_secs(60), "{ended:?}: {}", log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn unix(&self) -> Endpoint {
+        Endpoint { address: Address::Unix(self.folder.path().join("s")), tls: None }
+    }
+
+    fn tcp(&self) -> Endpoint {
+        Endpoint { address: Address::Tcp(format!("127.0.0.1:{}", self.port).parse().unwrap()), tls: None }
+    }
+
+    fn secure(&self, plain: Endpoint) -> Endpoint {
+        let authority = Some(self.files.authority.clone());
+        Endpoint { tls: Some(Tls { authority, server_name: "lasthop.test".into(), resumption: false }), ..plain }
+    }
+
+    fn everywhere(&self) -> [Endpoint; 4] {
+        [self.unix(), self.tcp(), self.secure(self.tcp()), self.secure(self.unix())]
+    }
+
+    /// The server's own counter, by its own client. That connects once, and selects nothing.
+    fn counter(&self, name: &str) -> u64 {
+        let mut client = Command::new("mariadb");
+        client.args(["--no-defaults", "--batch", "--skip-column-names", "--execute"]);
+        client.arg(format!("SHOW GLOBAL STATUS WHERE Variable_name = '{name}'"));
+        let line = said(client.arg(format!("--socket={}", self.folder.path().join("s").display())));
+        line.split_whitespace().nth(1).unwrap_or_else(|| panic!("{name}: {line}")).parse().unwrap()
+    }
+}
+
+fn query(user: &str, query: &str, mode: MysqlMode) -> Mysql {
+    Mysql {
+        user: user.into(),
+        database: String::new(),
+        password: (user != "open").then(|| PASSWORD.to_owned()),
+        query: query.into(),
+        mode,
+        parameters: vec![],
+        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".into()), changed: None },
+    }
+}
+
+fn refused(endpoint: &Endpoint, mysql: Mysql) -> String {
+    Case::prepare(&spec(endpoint, Protocol::from(mysql))).map(drop).unwrap_err().cause
+}
+
+#[test]
+fn mariadb_counts_what_was_checked() {
+    let Some(server) = mariadb() else { return };
+    for endpoint in server.everywhere() {
+        for (mode, counter) in [(MysqlMode::Simple, "Com_select"), (MysqlMode::Prepared, "Com_stmt_execute")] {
+            let base = spec(&endpoint, Protocol::from(query("native", "select 1", mode)));
+            for (reuse, connections, threads, engine, unit) in [
+                (Reuse::KeepAlive, 1, 1, Engine::Blocking, 1),
+                (Reuse::KeepAlive, 5, 2, Engine::Epoll, 1),
+                (Reuse::PerRequest, 1, 1, Engine::Blocking, 1),
+                (Reuse::PerRequest, 3, 1, Engine::Epoll, 1),
+                (Reuse::PerRequest, 2, 2, Engine::Auto, 5),
+            ] {
+                let spec = Spec { reuse, connections, threads, engine, requests_per_connection: unit, ..base.clone() };
+                let (statements, sessions) = (server.counter(counter), server.counter("Connections"));
+                let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
+                assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+                // Two requests, or units of requests, verify the case before its trial.
+                let requests = result.requests_total + 2 * u64::from(unit);
+                assert_eq!(server.counter(counter) - statements, requests, "{counter}: {spec:?}");
+                if reuse == Reuse::PerRequest {
+                    // The three looks at counters are connections, too.
+                    let opened = server.counter("Connections") - sessions - 2;
+                    assert_eq!(opened, result.connections_opened + 2, "{spec:?}");
+                    assert_eq!(result.requests_total, u64::from(unit) * result.connections_opened, "{spec:?}");
+                }
+                assert_eq!(result.phases.auth.is_some(), reuse == Reuse::PerRequest, "{spec:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn mariadb_lets_in_by_every_method() {
+    let Some(server) = mariadb() else { return };
+    let right = |endpoint: &Endpoint, mysql: &Mysql| {
+        for (connections, reuse) in [(1, Reuse::PerRequest), (3, Reuse::KeepAlive)] {
+            let spec = Spec { connections, reuse, ..spec(endpoint, Protocol::from(mysql.clone())) };
+            let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{endpoint:?} {}: {error}", mysql.user));
+            assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+        }
+    };
+    for endpoint in server.everywhere() {
+        right(&endpoint, &query("open", "select 1", MysqlMode::Simple));
+        for user in ["native", "signed"] {
+            let mysql = query(user, "select 1", MysqlMode::Simple);
+            right(&endpoint, &mysql);
+            right(&endpoint, &Mysql { database: "lasthop".into(), ..query("native", "select 1", MysqlMode::Prepared) });
+            let wrong = Some(PASSWORD.replace('0', "x"));
+            for password in [wrong, None] {
+                let cause = refused(&endpoint, Mysql { password, ..mysql.clone() });
+                let denied = "error 1045, SQLSTATE 28000: Access denied for user";
+                assert!(cause.contains(denied) || cause.contains("wants a password, none is given"), "{cause}");
+            }
+        }
+        let elsewhere = Mysql { database: "nowhere".into(), ..query("native", "select 1", MysqlMode::Simple) };
+        let cause = refused(&endpoint, elsewhere);
+        assert!(cause.contains("error 1044") || cause.contains("error 1049"), "{cause}");
+    }
+    // The kernel says who this is.
+    let me = said(Command::new("id").arg("-un"));
+    right(&server.unix(), &Mysql { password: None, ..query(&me, "select 1", MysqlMode::Simple) });
+    let stranger = Mysql { password: None, ..query(&me, "select 1", MysqlMode::Simple) };
+    let cause = refused(&server.tcp(), stranger);
+    // MariaDB does not tell that there is no such account: it asks for some method.
+    assert!(cause.starts_with("authentication: "), "{cause}");
+}
+
+#[test]
+fn mariadb_results_are_checked() {
+    let Some(server) = mariadb() else { return };
+    let me = said(Command::new("id").arg("-un"));
+    let phases = TrialPhases { measure_ns: 100_000_000, ..SHORT };
+    let endpoint = server.unix();
+    let right = |mysql: &Mysql| {
+        let result =
+            run(&spec(&endpoint, Protocol::from(mysql.clone())), phases).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+        result
+    };
+    let expect = |columns, rows, first: &str| MysqlExpect {
+        columns: Some(columns),
+        rows: Some(rows),
+        first: Some(first.into()),
+        changed: None,
+    };
+    for mode in [MysqlMode::Simple, MysqlMode::Prepared] {
+        let of = |text: &str, expect| Mysql { database: "lasthop".into(), expect, ..query(&me, text, mode) };
+        let many = of("select seq, repeat('x', 100) from seq_1_to_20000", expect(2, 20_000, "1"));
+        let result = right(&many);
+        assert!(result.bytes_received > result.requests * 2_000_000);
+        assert_eq!(refused(&endpoint, Mysql { expect: expect(2, 1, "1"), ..many.clone() }), "20000 rows, expected 1");
+        assert_eq!(refused(&endpoint, Mysql { expect: expect(3, 1, "1"), ..many }), "2 columns, expected 3");
+        // One value in several packets, and a statement in several.
+        let large = of("select repeat('x', 40000000)", MysqlExpect { first: None, ..expect(1, 1, "") });
+        assert!(right(&large).bytes_received > 40_000_000);
+        if mode == MysqlMode::Simple {
+            right(&of(&format!("select {} 7", " ".repeat(17 << 20)), expect(1, 1, "7")));
+        }
+        for (value, text) in [
+            ("-5", "-5"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("1.50", "1.50"),
+            ("1e0", "1"),
+            ("'é'", "é"),
+        ] {
+            right(&of(&format!("select {value}"), expect(1, 1, text)));
+        }
+        assert_eq!(refused(&endpoint, of("select null", expect(1, 1, "1"))), "the first value is NULL, expected \"1\"");
+        let unknown = refused(&endpoint, of("select x", expect(1, 1, "1")));
+        assert!(unknown.contains("error 1054, SQLSTATE 42S22: Unknown column 'x'"), "{unknown}");
+        right(&of("do 1", MysqlExpect { columns: Some(0), rows: Some(0), first: None, changed: Some(0) }));
+    }
+    let sum = Mysql {
+        parameters: vec!["20".into(), "22".into()],
+        expect: expect(1, 1, "42"),
+        ..query(&me, "select cast(? as signed) + cast(? as signed)", MysqlMode::Prepared)
+    };
+    right(&sum);
+    let cause = refused(&endpoint, Mysql { parameters: vec!["20".into()], ..sum });
+    assert_eq!(cause, "prepare: number of parameters in the statement: 2, given: 1");
+}
+
+#[test]
+fn mariadb_errors_are_counted_by_class_and_keep_the_connection() {
+    let Some(server) = mariadb() else { return };
+    let me = said(Command::new("id").arg("-un"));
+    // Right for the two probes and a few more, then an error. Two rows for one value are an error.
+    let sql = "select if((select nextval(counted)) < 9, 1, (select 1 union select 2))";
+    let mysql = |text: &str| Mysql { database: "lasthop".into(), ..query(&me, text, MysqlMode::Simple) };
+    let create = Mysql { expect: MysqlExpect::default(), ..mysql("create or replace sequence counted") };
+    drop(Case::prepare(&spec(&server.unix(), Protocol::from(create))).unwrap());
+    let base = spec(&server.unix(), Protocol::from(mysql(sql)));
+    let result = run(&base, TrialPhases { warm_up_ns: 0, measure_ns: 500_000_000 }).unwrap();
+    assert_eq!((result.requests_total, result.connections_opened), (6, 0));
+    let error = &result.errors[&ErrorClass::WrongStatus];
+    assert!(error.first.contains("error 1242, SQLSTATE 21000") && error.count > 1, "{error:?}");
+}
+
+#[test]
+fn the_certificate_of_another_is_refused() {
+    let Some(server) = mariadb() else { return };
+    let secure = server.secure(server.tcp());
+    let mysql = query("native", "select 1", MysqlMode::Simple);
+    // The server's certificate is for another name.
+    let tls = Some(Tls { server_name: "elsewhere.test".into(), ..secure.tls.clone().unwrap() });
+    let cause = refused(&Endpoint { tls, ..secure }, mysql);
+    assert!(cause.starts_with("TLS handshake: ") && cause.contains("not valid for name \"elsewhere.test\""), "{cause}");
+}
