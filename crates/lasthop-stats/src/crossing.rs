@@ -6,9 +6,10 @@
 //! that were measured, nothing can be said but that: the ends of an interval are cut there, too.
 
 use crate::{
+    CONFIDENCE,
     bootstrap::{self, Resampling, weighted},
     grouped::{BlockValue, Grouped},
-    interval::Estimate,
+    interval::{Estimate, Interval},
 };
 
 /// The effect at each size in one block, in the order of the sizes: log ratios, for instance.
@@ -30,6 +31,8 @@ pub enum Crossing {
     Beyond,
     /// Logarithm of the size.
     At(Estimate),
+    /// Below or above at every size by its estimates, but the intervals allow other places.
+    Open,
 }
 
 /// The crossing over ascending `sizes`, all positive. `None` with fewer than two sizes or units, or when a block does not have
@@ -49,9 +52,18 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
         let count = weighted(times, &counts);
         sums.iter().map(|sums| (weighted(times, sums) / count).abs()).collect()
     };
+    // Whether the interval of a size's effect, with its sign, lies outside of the threshold or within it.
+    let is = |outside: bool, at: usize| {
+        let mean = |times: &[u32]| Some(weighted(times, &sums[at]) / weighted(times, &counts));
+        bootstrap::estimate(&blocks.sizes(), how, mean).is_some_and(|effect| {
+            let Interval { low, high, .. } = effect.interval(CONFIDENCE);
+            if outside { low > threshold || high < -threshold } else { -threshold <= low && high <= threshold }
+        })
+    };
     match place(&logs, &effects(&vec![1; units.len()]), threshold) {
-        Place::Before => Some(Crossing::Before),
-        Place::Beyond => Some(Crossing::Beyond),
+        Place::Before if (0..sizes.len()).all(|at| is(false, at)) => Some(Crossing::Before),
+        Place::Beyond if is(true, sizes.len() - 1) => Some(Crossing::Beyond),
+        Place::Before | Place::Beyond => Some(Crossing::Open),
         Place::At(_) => bootstrap::estimate(&blocks.sizes(), how, |times| {
             Some(match place(&logs, &effects(times), threshold) {
                 Place::Before => logs[0],
@@ -113,6 +125,12 @@ mod tests {
     fn outside_of_the_sizes_nothing_is_made_up() {
         assert_eq!(of(&[[0.01, 0.0, 0.0]; 3], 0.05), Some(Crossing::Before));
         assert_eq!(of(&[[0.3, 0.2, 0.1]; 3], 0.05), Some(Crossing::Beyond));
+    }
+
+    #[test]
+    fn what_the_intervals_allow_is_open() {
+        assert_eq!(of(&[[0.3, 0.2, 0.5], [0.3, 0.2, -0.2], [0.3, 0.2, 0.1]], 0.05), Some(Crossing::Open));
+        assert_eq!(of(&[[0.01, 0.0, 0.3], [0.0, 0.0, -0.3], [0.0, 0.0, 0.01]], 0.05), Some(Crossing::Open));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | [`bootstrap`], [`interval`], [`student`] | from a statistic to its interval |
 //! | [`verdict`], [`stopping`], [`holm`] | from intervals to decisions |
 //! | [`rank`] | drift |
+//! | [`pooled`] | several machines together, and kinds of machines |
 //! | [`variance`] | how much rounds differ beyond their blocks |
 //! | [`random`] | reproducible draws |
 
@@ -27,6 +28,7 @@ pub mod interval;
 pub mod line;
 pub mod location;
 pub mod mean;
+pub mod pooled;
 pub mod quantile;
 pub mod random;
 pub mod rank;

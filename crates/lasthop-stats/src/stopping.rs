@@ -11,6 +11,8 @@ use crate::{interval::Estimate, student};
 
 /// The fewest rounds after which a run may stop for precision.
 pub const LEAST_ROUNDS: usize = 4;
+/// With fewer blocks, scatter is hardly known.
+pub const LEAST_BLOCKS: usize = 10;
 
 /// Nominal level of intervals under the rule of stopping, for a true level of 95 %.
 pub const LOOKS_CONFIDENCE: f64 = 0.97;
