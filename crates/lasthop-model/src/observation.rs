@@ -82,6 +82,12 @@ pub struct NetworkCounters {
     pub tcp_retransmitted: u64,
     /// Connections that found an accept queue full.
     pub listen_overflows: u64,
+    /// Connections that a listener dropped, for a full accept queue or another reason (the kernel's `ListenDrops`).
+    #[serde(default)]
+    pub listen_drops: u64,
+    /// SYNs that were sent again, because nobody had answered them (the kernel's `TCPSynRetrans`).
+    #[serde(default)]
+    pub syns_retransmitted: u64,
     /// TCP sockets in `TIME_WAIT` at the end.
     pub time_wait: u64,
     /// Connections opened from a port that was in `TIME_WAIT` towards the same server (the kernel's `TWRecycled`).
@@ -98,6 +104,8 @@ impl NetworkCounters {
             tcp_segments_sent: self.tcp_segments_sent + other.tcp_segments_sent,
             tcp_retransmitted: self.tcp_retransmitted + other.tcp_retransmitted,
             listen_overflows: self.listen_overflows + other.listen_overflows,
+            listen_drops: self.listen_drops + other.listen_drops,
+            syns_retransmitted: self.syns_retransmitted + other.syns_retransmitted,
             time_wait: self.time_wait + other.time_wait,
             ports_reused: self.ports_reused + other.ports_reused,
         }

@@ -62,6 +62,26 @@ pub fn written(duration: Duration) -> String {
     format!("{}{unit}", nanoseconds / scale)
 }
 
+/// Writes the digits of a whole number in groups: `35,086`.
+pub fn thousands(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate that was asked for, with all its digits.
+pub fn rate_text(rate: f64) -> String {
+    let exact = |places: &usize| (rate * 10f64.powi(*places as i32)).fract() == 0.0;
+    let text = format!("{rate:.*}", (0..3).find(exact).unwrap_or(3));
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    format!("{}{fraction}", thousands(whole))
+}
+
 /// Reads `2%` as 0.02; more than zero, at most 100 %.
 /// Errors: the number or the percent sign is missing, or the share is out of range.
 pub fn share(text: &str) -> Result<f64, QuantityError> {

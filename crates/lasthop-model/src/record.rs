@@ -14,6 +14,7 @@
 //! - 2: memcached; fields that records of version 1 may lack have defaults.
 //! - 3: the speed of the driver's CPU; rounds with a number of blocks of their own, and cases that have left; endpoints
 //!   that lasthop did not start.
+//! - 4: overload; dropped connections and retransmitted SYNs.
 
 use std::{
     collections::BTreeMap,
@@ -44,7 +45,7 @@ use crate::{
 };
 
 /// Increase this with every change that an older lasthop cannot read.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// `run.json`: what was planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,6 +70,9 @@ pub struct RunHeader {
     /// The endpoints of `lasthop compare`, whose servers lasthop did not start; `None` in a run of an experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Given>,
+    /// What the user says of the machine, for reports of several machines.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub labels: IndexMap<String, String>,
     /// What `lasthop resume` needs; `None` for runs of `lasthop repro`, which repeats studies as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -220,7 +224,25 @@ pub struct Settings {
     /// Where the driver should run, if not next to the services.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver_at: Option<DriverAt>,
+    /// The loads of a run with overload; `None` in every other run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overload: Option<OverloadSettings>,
 }
+
+/// What a run with overload offers. Its trials count for `trial_ns`, after queues have filled for `warm_up_ns`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverloadSettings {
+    /// Offered loads as multiples of capacity, in rising order.
+    pub times: Vec<f64>,
+    /// Nanoseconds at half of capacity before each load, which show what is usual.
+    pub before_ns: u64,
+    /// Nanoseconds at half of capacity after each load above capacity, in which the recovery is seen.
+    pub after_ns: u64,
+}
+
+/// The load before and after another one, as a share of capacity.
+pub const USUAL_LOAD: f64 = 0.5;
 
 /// Which CPUs the processes may use. CPU numbers as the kernel counts them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -232,6 +254,19 @@ pub enum Placement {
     Apart { driver: Vec<u32>, services: Vec<u32> },
     /// The driver and all services share one CPU.
     Same { cpu: u32 },
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        match self {
+            Self::Free => f.write_str("CPUs chosen by the scheduler"),
+            Self::Apart { driver, services } => {
+                write!(f, "driver on CPU {}, services on CPU {}", list(driver), list(services))
+            }
+            Self::Same { cpu } => write!(f, "driver and services on CPU {cpu}"),
+        }
+    }
 }
 
 impl Placement {
@@ -388,6 +423,7 @@ pub enum TrialRecord {
     /// The services of a round are up, and each case gave right replies.
     Round(Box<RoundRecord>),
     Trial(Box<MeasuredTrial>),
+    Overload(Box<OverloadTrial>),
     Failure(Box<Failure>),
     /// The run was resumed.
     Resumed(Box<Resumption>),
@@ -526,6 +562,23 @@ pub struct MeasuredTrial {
     pub at_ns: u64,
     pub result: TrialResult,
     pub observations: Observations,
+}
+
+/// A trial of a run with overload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverloadTrial {
+    pub round: u32,
+    pub case: String,
+    /// Nanoseconds since the run began, pauses left out.
+    pub at_ns: u64,
+    /// Offered load as a multiple of capacity. `None`: a closed loop, which measured the capacity.
+    pub times: Option<f64>,
+    /// The stages of an offered load: the usual load, this load, and the usual load again if this was above capacity.
+    pub result: TrialResult,
+    pub observations: Observations,
+    /// Lines that services wrote to their logs, of the kinds that the experiment counts.
+    pub logged: IndexMap<String, u64>,
 }
 
 /// A case without a result.

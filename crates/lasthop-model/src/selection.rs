@@ -47,6 +47,9 @@ pub struct Selection {
     /// Arrivals of every open loop, which override the experiment's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
+    /// Whether cases are overloaded; the experiment may have levels for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overload: bool,
 }
 
 /// `factor=level,level`

@@ -37,6 +37,9 @@ pub type Chosen = IndexMap<String, Vec<Level>>;
 pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, SelectionError> {
     let mut chosen: Chosen =
         experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.default.clone())).collect();
+    if selection.overload {
+        chosen.extend(experiment.overload.levels.iter().map(|(name, levels)| (name.clone(), levels.clone())));
+    }
     let mut seen = BTreeSet::new();
     let choices = selection.only.iter().map(|choice| (choice, false)).chain(selection.set.iter().map(|c| (c, true)));
     for (choice, free) in choices {

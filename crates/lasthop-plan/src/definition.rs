@@ -45,7 +45,20 @@ pub(super) struct ExperimentFile {
     #[serde(default)]
     pub derive: IndexMap<String, DeriveFile>,
     #[serde(default)]
+    pub overload: OverloadFile,
+    #[serde(default)]
     pub defaults: DefaultsFile,
+}
+
+/// What `lasthop run --overload` does differently.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct OverloadFile {
+    /// Levels of factors, where `--only` and `--set` choose no others. Whole numbers within a factor's range need not be
+    /// listed there.
+    pub levels: IndexMap<String, Vec<Scalar>>,
+    /// Lines to count in the log of a service: by service, a text that is in such a line, by what it means.
+    pub log: IndexMap<String, IndexMap<String, String>>,
 }
 
 /// A quantity that follows from several cases. It has exactly one of `minus`, `per` and `crossover`.

@@ -13,7 +13,7 @@ use lasthop_model::{
 
 use super::{
     cases::NamedCase,
-    model::{Defaults, Experiment, Factor, Link, Load, Place, Source},
+    model::{Defaults, Experiment, Factor, Link, Load, Overload, Place, Source},
     plan::{Plan, Stack, case_plan},
     render::{RenderedCase, SERVER},
 };
@@ -43,7 +43,9 @@ pub fn names(endpoints: &[Endpoint]) -> Vec<String> {
 /// Without a slash, which ends the level in the name of a case.
 fn place(endpoint: &Endpoint) -> String {
     match &endpoint.address {
-        Address::Unix(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        Address::Unix(path) | Address::Channel(_, path) => {
+            path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        }
         Address::Abstract(name) => format!("@{name}").replace('/', "_"),
         Address::Tcp(address) => address.to_string(),
     }
@@ -51,6 +53,7 @@ fn place(endpoint: &Endpoint) -> String {
 
 fn transport(endpoint: &Endpoint) -> Transport {
     match (&endpoint.address, endpoint.tls.is_some()) {
+        (Address::Channel(channel, _), _) => channel.transport(),
         (Address::Tcp(_), true) => Transport::Tls,
         (Address::Tcp(address), false) if address.is_ipv6() => Transport::Tcp6,
         (Address::Tcp(_), false) => Transport::Tcp,
@@ -158,6 +161,7 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
             driver: Vec::new(),
         },
         derive: IndexMap::new(),
+        overload: Overload::default(),
         defaults: Defaults { trial: TRIAL, budget: BUDGET, precision: 0.02, margin: 0.02, blocks: None },
     }
 }

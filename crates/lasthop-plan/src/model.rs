@@ -48,7 +48,17 @@ pub struct Experiment {
     pub load: Load,
     /// By name.
     pub derive: IndexMap<String, Derive>,
+    pub overload: Overload,
     pub defaults: Defaults,
+}
+
+/// What a run with overload does differently.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overload {
+    /// Levels by factor, where the run chooses no others.
+    pub levels: IndexMap<String, Vec<Level>>,
+    /// By service: what a line of its log means, and a text that is in such lines.
+    pub log: IndexMap<String, IndexMap<String, String>>,
 }
 
 /// A quantity that follows from several cases.

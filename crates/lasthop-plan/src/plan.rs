@@ -293,6 +293,11 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
 
 /// Replaces the experiment's rate by the rate that the run asks for.
 fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), PlanError> {
+    if selection.overload {
+        // The stages of its trials have the rates.
+        experiment.load.rate = "1".to_owned();
+        experiment.load.rate_at = Place::Option("--overload".to_owned());
+    }
     if let Some(rate) = selection.rate {
         let named = experiment.load.rate.trim().trim_start_matches("{{").trim_end_matches("}}").trim();
         if let Some((factor, of)) = experiment.factors.get_key_value(named) {

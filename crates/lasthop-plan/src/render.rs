@@ -494,7 +494,9 @@ pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String
         form.transpose().map(|text| text.unwrap_or_else(|| address.to_string()))
     };
     Ok(match address {
-        Address::Unix(path) => own(&reader.unix, "path", path.display().to_string().into())?,
+        Address::Unix(path) | Address::Channel(_, path) => {
+            own(&reader.unix, "path", path.display().to_string().into())?
+        }
         Address::Abstract(name) => own(&reader.abstract_, "name", name.as_str().into())?,
         Address::Tcp(at) => own(&reader.tcp, "address", at.to_string().into())?,
     })
@@ -523,7 +525,7 @@ fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&
         ("runtime", Value::from(binding.runtime.display().to_string())),
     ]);
     match address {
-        Address::Unix(path) => {
+        Address::Unix(path) | Address::Channel(_, path) => {
             let folder = path.parent().unwrap_or(path);
             attributes.insert("folder", folder.display().to_string().into());
             attributes.insert("path", path.display().to_string().into());

@@ -2,13 +2,14 @@
 
 use std::{
     hash::{BuildHasher, Hasher},
+    str::FromStr,
     time::Duration,
 };
 
 use lasthop_model::{
     driver::{DriverAt, ToolChoice},
     quantity::{duration, share},
-    record::{Placement, Settings},
+    record::{OverloadSettings, Placement, Settings},
 };
 use lasthop_system::cpus;
 
@@ -55,12 +56,49 @@ pub struct Overrides {
     #[arg(long, value_enum, default_value_t)]
     pub placement: PlacementChoice,
     #[arg(skip)]
+    pub overload: Option<Times>,
+    #[arg(skip)]
     pub aa: bool,
     #[arg(skip)]
     pub driver_at: Option<DriverAt>,
     #[arg(skip)]
     pub tools: Vec<ToolChoice>,
 }
+
+/// Offered loads as multiples of capacity, in rising order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times(Vec<f64>);
+
+impl Times {
+    /// As written.
+    pub const USUAL: &str = "0.5,0.75,1,1.5,2,3";
+}
+
+impl FromStr for Times {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read = |word: &str| word.trim().parse().ok().filter(|times| (0.1..=20.0).contains(times));
+        let mut times: Vec<f64> = text.split(',').map(read).collect::<Option<_>>().ok_or_else(|| {
+            format!("`{text}` are not multiples of capacity: write numbers from 0.1 to 20, for example {}", Self::USUAL)
+        })?;
+        times.sort_by(f64::total_cmp);
+        times.dedup();
+        Ok(Self(times))
+    }
+}
+
+/// Trials with overload: the part that counts, and how long queues fill before.
+const OVERLOAD_TRIAL: Duration = Duration::from_secs(2);
+const OVERLOAD_FILL: Duration = Duration::from_millis(1_500);
+/// At the usual load, before and after another one.
+const BEFORE: Duration = Duration::from_secs(1);
+const AFTER: Duration = Duration::from_secs(3);
+/// Repetitions of each load.
+const OVERLOAD_ROUNDS: u32 = 3;
+/// What a round of one case takes besides its trials, and a trial besides its stages, at most as a rule.
+const START: Duration = Duration::from_secs(5);
+const DRAIN: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PlacementChoice {
@@ -81,8 +119,15 @@ impl Plan {
     /// [`PlanError::PlacedElsewhere`] if the processes cannot be placed as asked.
     pub fn settings(&self, overrides: Overrides) -> Result<Settings, PlanError> {
         let Defaults { trial, budget, precision, margin, blocks } = self.experiment.defaults;
-        let trial = overrides.trial.unwrap_or(trial);
-        self.check_trial(trial)?;
+        let overload = overrides.overload.map(|times| OverloadSettings {
+            times: times.0,
+            before_ns: BEFORE.as_nanos() as u64,
+            after_ns: AFTER.as_nanos() as u64,
+        });
+        let trial = overrides.trial.unwrap_or(if overload.is_some() { OVERLOAD_TRIAL } else { trial });
+        if overload.is_none() {
+            self.check_trial(trial)?;
+        }
         let services = self.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
         let placement = match (&overrides.driver_at, overrides.placement) {
             // The driver uses that host's CPUs, so the services may have all of this machine's.
@@ -93,7 +138,13 @@ impl Plan {
             (_, choice) => place(choice, &cpus::allowed(), services)?,
         };
         // Long enough for caches and the scheduler to settle after another case's turn.
-        let warm_up = overrides.warm_up.unwrap_or((trial / 10).max(LEAST_WARM_UP));
+        let usual = if overload.is_some() { OVERLOAD_FILL } else { (trial / 10).max(LEAST_WARM_UP) };
+        let warm_up = overrides.warm_up.unwrap_or(usual);
+        let rounds = overrides.rounds.or_else(|| overload.as_ref().map(|_| OVERLOAD_ROUNDS));
+        let budget = match &overload {
+            Some(overload) => self.overload_budget(overload, trial + warm_up) * rounds.unwrap_or(OVERLOAD_ROUNDS),
+            None => budget,
+        };
         Ok(Settings {
             seed: overrides.seed.unwrap_or_else(random_seed),
             precision: overrides.precision.unwrap_or(precision),
@@ -104,11 +155,21 @@ impl Plan {
             blocks: overrides.blocks.or(blocks),
             aa: overrides.aa,
             placement,
-            headroom: !overrides.no_headroom,
-            rounds: overrides.rounds,
+            headroom: !overrides.no_headroom && overload.is_none(),
+            rounds,
             tools: overrides.tools,
             driver_at: overrides.driver_at,
+            overload,
         })
+    }
+
+    /// Time for a round: it ends when its trials are over, not with the budget, as a rule.
+    fn overload_budget(&self, overload: &OverloadSettings, trial: Duration) -> Duration {
+        let of = |times: &f64| {
+            let after = if *times > 1.0 { Duration::from_nanos(overload.after_ns) } else { Duration::ZERO };
+            Duration::from_nanos(overload.before_ns) + trial + after + DRAIN
+        };
+        (overload.times.iter().map(of).sum::<Duration>() + trial * 2 + START) * self.cases.len() as u32
     }
 }
 

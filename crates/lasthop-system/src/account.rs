@@ -1,6 +1,6 @@
 //! The account that lasthop runs as.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use lasthop_model::binding::Account;
 
@@ -9,7 +9,7 @@ pub fn current() -> Account {
     let user = rustix::process::geteuid();
     let group = rustix::process::getegid();
     Account {
-        user: name_in("/etc/passwd", user.as_raw()),
+        user: name_in(PASSWD, user.as_raw()),
         group: name_in("/etc/group", group.as_raw()),
         is_root: user.is_root(),
         ids: (user.as_raw(), group.as_raw()),
@@ -20,7 +20,19 @@ pub fn current() -> Account {
 /// Errors: `/etc/passwd` has no `nobody`.
 pub fn unprivileged() -> Result<Account, NoAccount> {
     let own = current();
-    if own.is_root { named(NOBODY).ok_or(NoAccount) } else { Ok(own) }
+    if own.is_root { nobody(Path::new(PASSWD)).ok_or(NoAccount) } else { Ok(own) }
+}
+
+const PASSWD: &str = "/etc/passwd";
+
+/// The kernel's number for nobody, for a machine whose accounts have no names, as in an image made from scratch.
+const OVERFLOW: u32 = 65_534;
+
+fn nobody(accounts: &Path) -> Option<Account> {
+    if accounts.exists() {
+        return named(NOBODY, accounts);
+    }
+    Some(Account { user: OVERFLOW.to_string(), group: OVERFLOW.to_string(), is_root: false, ids: (OVERFLOW, OVERFLOW) })
 }
 
 /// The account without any rights that every system has.
@@ -31,8 +43,8 @@ const NOBODY: &str = "nobody";
 #[error("servers do not run as root, and /etc/passwd has no account `nobody` for them: do not run lasthop as root")]
 pub struct NoAccount;
 
-fn named(user: &str) -> Option<Account> {
-    let text = fs::read_to_string("/etc/passwd").ok()?;
+fn named(user: &str, accounts: &Path) -> Option<Account> {
+    let text = fs::read_to_string(accounts).ok()?;
     let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
     let number = |at: usize| line.split(':').nth(at)?.parse::<u32>().ok();
     let (uid, gid) = (number(2)?, number(3)?);
@@ -57,9 +69,16 @@ mod tests {
 
     #[test]
     fn nobody_is_not_root() {
-        let nobody = named(NOBODY).unwrap();
+        let passwd = Path::new(PASSWD);
+        let nobody = named(NOBODY, passwd).unwrap();
         assert!(!nobody.is_root && nobody.ids.0 != 0 && nobody.ids.1 != 0, "{nobody:?}");
-        assert_eq!(named("no such account"), None);
+        assert_eq!(named("no such account", passwd), None);
+    }
+
+    #[test]
+    fn without_accounts_the_number_of_nobody_is_enough() {
+        assert_eq!(super::nobody(Path::new("/nonexistent/passwd")).unwrap().ids, (OVERFLOW, OVERFLOW));
+        assert_eq!(super::nobody(Path::new("/dev/null")), None);
     }
 
     #[test]

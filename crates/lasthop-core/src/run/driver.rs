@@ -9,6 +9,7 @@ use lasthop_load::{
     TrialResult,
     result::{Proof, Reported},
     spec::Spec,
+    stages::{self, Stage as LoadStage},
     wire::{self, Reply, Request, TrialPhases},
 };
 use lasthop_model::record::Stage;
@@ -120,7 +121,20 @@ impl Driver {
     /// # Errors
     /// The driver does not listen.
     pub fn begin(&mut self, case: &str, phases: TrialPhases) -> Result<Asked, DriverError> {
-        self.send(&Request::Trial { case: case.to_owned(), phases })?;
+        self.send_trial(case, phases, Vec::new())
+    }
+
+    /// Asks for a trial in stages, which then runs by itself.
+    ///
+    /// # Errors
+    /// The driver does not listen.
+    pub fn begin_stages(&mut self, case: &str, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
+        let phases = TrialPhases { warm_up_ns: 0, measure_ns: stages::length(&stages) };
+        self.send_trial(case, phases, stages)
+    }
+
+    fn send_trial(&mut self, case: &str, phases: TrialPhases, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
+        self.send(&Request::Trial { case: case.to_owned(), phases, stages })?;
         Ok(Asked { begun: Instant::now(), limit: Duration::from_nanos(phases.warm_up_ns + phases.measure_ns) + DRAIN })
     }
 

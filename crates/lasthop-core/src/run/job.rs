@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use lasthop_host::service::{
     guard::GuardError,
     home::{Home, HomeError},
@@ -37,6 +38,8 @@ pub struct Job<'a> {
     pub whole_round: bool,
     /// What it is made from, for `lasthop resume`. The digests of executables are added when these are found.
     pub origin: Option<Origin>,
+    /// What the user says of the machine.
+    pub labels: IndexMap<String, String>,
 }
 
 impl<'a> Job<'a> {
@@ -54,6 +57,7 @@ impl<'a> Job<'a> {
             remote: Remote::default(),
             whole_round: false,
             origin: None,
+            labels: IndexMap::new(),
         }
     }
 

@@ -197,6 +197,7 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
         derived: job.plan.derived.clone(),
         differences: job.plan.differences.clone(),
         given: job.plan.given.clone().map(Given::without_secrets),
+        labels: job.labels.clone(),
         origin: job.origin.clone().map(|origin| Origin { executables, ..origin }),
     }
 }
@@ -257,7 +258,7 @@ impl Runner<'_> {
         let stopped = self.rounds();
         self.see_off()?;
         let stopped = stopped?;
-        let nothing = self.data.trials().next().is_none();
+        let nothing = !self.data.has_measured();
         Ok(if nothing && stopped == Stopped::Budget { Stopped::Failed } else { stopped })
     }
 
@@ -266,7 +267,10 @@ impl Runner<'_> {
             let begun = Instant::now();
             let trials_before = self.trials();
             let mut round = Round::start(self, number)?;
-            let (stopped, driven) = round.blocks(self);
+            let (stopped, driven) = match self.job.settings.overload {
+                None => round.blocks(self),
+                Some(_) => round.overload(self),
+            };
             self.leaving = Some(round.stop(self));
             // Containers have addresses of their own, which the next round's have too.
             if self.site.is_some() || self.is_cut_short() {
@@ -322,6 +326,7 @@ impl Runner<'_> {
         let records = &self.data.records[trials_before..];
         let trials = records.iter().filter_map(|record| match record {
             TrialRecord::Trial(trial) => Some(trial.case.as_str()),
+            TrialRecord::Overload(trial) => Some(trial.case.as_str()),
             _ => None,
         });
         let measured: BTreeSet<&str> = trials.collect();
@@ -342,7 +347,7 @@ impl Runner<'_> {
     /// Reports the comparisons so far, unless it is too early, and lets go the cases whose intervals are narrow enough. True
     /// if all are.
     fn is_precise(&mut self, round: u32) -> bool {
-        if !analyse::is_due(round + 1) {
+        if !analyse::is_due(round + 1) || self.job.settings.overload.is_some() {
             return false;
         }
         let look = analyse::look(&self.data);

@@ -92,7 +92,7 @@ impl Unfinished {
         }
         let writer = Writer::reopen(directory)?.ok_or_else(|| ResumeError::Running(run.clone()))?;
         let data = store::read(directory)?;
-        let measured = data.trials().next().is_some();
+        let measured = data.has_measured();
         if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped, measured)) {
             return Err(ResumeError::Finished { run, why });
         }
@@ -156,7 +156,7 @@ impl Unfinished {
         let then = self.data.environment.as_ref();
         match then {
             Some(then) => compare_machines(&mut differences, then, now),
-            None if self.data.trials().next().is_some() => {
+            None if self.data.has_measured() => {
                 differences.push(
                     "its environment.json is missing, so the machine on which it was measured is unknown".to_owned(),
                 );

@@ -1,6 +1,8 @@
 //! One round: starts services and drivers afresh, verifies the cases, drives them in blocks, and stops everything.
 
+mod capacity;
 mod headroom;
+mod overload;
 mod turns;
 
 use std::{
@@ -76,6 +78,8 @@ pub struct Round {
 struct Ready {
     driver: String,
     pid: i32,
+    /// What the driver was told.
+    spec: Box<Spec>,
 }
 
 /// A stack that is up.
@@ -256,7 +260,8 @@ impl Round {
         let (pace, budget) = (&runner.pace, Duration::from_nanos(settings.budget_ns));
         let left = budget.saturating_sub(runner.elapsed());
         let chosen = || pace::blocks(budget, left, pace.start(started), pace.block_or(Duration::from_nanos(block)));
-        self.planned = settings.blocks.unwrap_or_else(chosen);
+        let loads = settings.overload.as_ref().map(|overload| overload.times.len() as u32);
+        self.planned = loads.or(settings.blocks).unwrap_or_else(chosen);
         self.planned
     }
 
@@ -274,7 +279,7 @@ impl Round {
         match proven {
             Ok((proof, driver)) => {
                 let pid = self.drivers[&driver].process.pid;
-                self.ready[index] = Some(Ready { driver, pid });
+                self.ready[index] = Some(Ready { driver, pid, spec: Box::new(proof.spec.clone()) });
                 Ok(Some(proof))
             }
             Err(_) if runner.was_cut_off() => Ok(None),
@@ -326,13 +331,21 @@ impl Round {
             if tool_of(&case.levels).is_some() {
                 return Ok((seen, 0));
             }
+            let name = match &runner.job.settings.overload {
+                None => case.case.clone(),
+                Some(_) => {
+                    let name = capacity::closed_name(&case.case);
+                    running.prepare(runner.driver_place.as_ref(), &name, &capacity::closed(&spec))?;
+                    name
+                }
+            };
             let begun = Instant::now();
-            let mut requests = running.warm_up(&case.case, runner.phases(case))?;
+            let mut requests = running.warm_up(&name, runner.phases(case))?;
             while watch.as_ref().is_some_and(|watch| !watch.has_seen())
                 && begun.elapsed() < LINK_PATIENCE
                 && !runner.is_cut_short()
             {
-                requests += running.warm_up(&case.case, runner.phases(case))?;
+                requests += running.warm_up(&name, runner.phases(case))?;
             }
             Ok((seen, requests))
         });

@@ -35,6 +35,8 @@ impl NetworkReading {
             tcp_segments_sent: counter(snmp, "Tcp:", "OutSegs"),
             tcp_retransmitted: counter(snmp, "Tcp:", "RetransSegs"),
             listen_overflows: counter(netstat, "TcpExt:", "ListenOverflows"),
+            listen_drops: counter(netstat, "TcpExt:", "ListenDrops"),
+            syns_retransmitted: counter(netstat, "TcpExt:", "TCPSynRetrans"),
             time_wait: time_wait(sockstat),
             ports_reused: counter(netstat, "TcpExt:", "TWRecycled"),
         })
@@ -49,6 +51,8 @@ impl NetworkReading {
             tcp_segments_sent: after.tcp_segments_sent.saturating_sub(before.tcp_segments_sent),
             tcp_retransmitted: after.tcp_retransmitted.saturating_sub(before.tcp_retransmitted),
             listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
+            listen_drops: after.listen_drops.saturating_sub(before.listen_drops),
+            syns_retransmitted: after.syns_retransmitted.saturating_sub(before.syns_retransmitted),
             time_wait: after.time_wait,
             ports_reused: after.ports_reused.saturating_sub(before.ports_reused),
         }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use lasthop_load::spec::Address;
+use lasthop_model::quantity::thousands;
 use lasthop_system::{listener, process};
 
 use super::nat::{self, Connection};
@@ -144,8 +145,9 @@ fn tcp(first: Connection) -> Vec<String> {
 
 /// Kernels track connections wherever a rule asks for it, which costs time and a place in a table of limited size.
 fn conntrack() -> Option<String> {
-    let number = |name: &str| -> Option<u64> {
-        fs::read_to_string(format!("/proc/sys/net/netfilter/nf_conntrack_{name}")).ok()?.trim().parse().ok()
+    let number = |name: &str| -> Option<String> {
+        let text = fs::read_to_string(format!("/proc/sys/net/netfilter/nf_conntrack_{name}")).ok()?;
+        Some(thousands(text.trim()))
     };
     Some(format!("conntrack ({} of {} entries)", number("count")?, number("max")?))
 }

@@ -1,6 +1,7 @@
 //! The private directory of a run, and the addresses in it: sockets, ports, names.
 
 mod found;
+mod queues;
 mod shared_memory;
 
 use std::{
@@ -405,6 +406,7 @@ pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Addre
         Address::Unix(_) => socket_path(path).map(Address::Unix),
         Address::Abstract(_) => abstract_name(name).map(Address::Abstract),
         Address::Tcp(address) => free_port(address.ip()).map(Address::Tcp),
+        Address::Channel(channel, _) => socket_path(path).map(|path| Address::Channel(*channel, path)),
     }
 }
 
@@ -496,7 +498,7 @@ mod tests {
             assert_eq!(service.tls.is_some(), transport.is_tls());
             assert_eq!(service.endpoint().tls.is_some(), transport.is_tls());
             match (&service.address, transport.is_unix()) {
-                (Address::Unix(path), true) => assert!(path.starts_with(sandbox.path())),
+                (Address::Unix(path) | Address::Channel(_, path), true) => assert!(path.starts_with(sandbox.path())),
                 (Address::Abstract(name), true) => assert!(name.starts_with("lasthop-")),
                 (Address::Tcp(address), false) => assert!(address.ip().is_loopback()),
                 (address, _) => panic!("{transport}: {address:?}"),

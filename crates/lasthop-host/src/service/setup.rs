@@ -106,7 +106,7 @@ pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> R
     let gems: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.gems).collect();
     let mut steps = system_steps(&with_environments(needs, system), system)?;
     if !python.is_empty() {
-        if !system.python && !installs(&steps, "python3") {
+        if !system.python && !installs(&steps, "python") {
             return Err(no_tool("python3", "create a virtual environment", "python3"));
         }
         steps.extend(python_steps(&home.python(experiment), &python));

@@ -24,7 +24,9 @@ use crate::{
     diagnostics::{Diagnostics, suggest},
     digest,
     files::Files,
-    model::{Container, Defaults, Derive, DeriveKind, Experiment, Factor, Load, Place, Recipe, Service, Source},
+    model::{
+        Container, Defaults, Derive, DeriveKind, Experiment, Factor, Load, Overload, Place, Recipe, Service, Source,
+    },
     pace::{self, PaceError},
     render::{SECRET, SERVICE_NAMES},
     schema,
@@ -94,8 +96,32 @@ impl Checker<'_> {
             recipes,
             load,
             derive: self.derive(file),
+            overload: self.overload(file),
             defaults: self.defaults(file),
         }
+    }
+
+    fn overload(&mut self, file: &ExperimentFile) -> Overload {
+        let mut levels = IndexMap::new();
+        for (name, given) in &file.overload.levels {
+            let pointer = join("/overload/levels", name);
+            let Some(factor) = file.factors.get(name) else {
+                let help = suggest(name, file.factors.keys().map(String::as_str));
+                self.key_error(&pointer, format!("there is no factor `{name}`"), help);
+                continue;
+            };
+            let known: Vec<Level> = factor.levels.iter().map(|level| level.0.clone()).collect();
+            let in_range = |level: &Level| matches!((level, factor.range), (Level::Int(number), Some([low, high])) if (low..=high).contains(number));
+            for (at, level) in given.iter().enumerate().filter(|(_, level)| !in_range(&level.0)) {
+                self.must_be_level(&format!("{pointer}/{at}"), &level.0, &known);
+            }
+            levels.insert(name.clone(), given.iter().map(|level| level.0.clone()).collect());
+        }
+        for name in file.overload.log.keys().filter(|name| !file.services.contains_key(*name)) {
+            let help = suggest(name, file.services.keys().map(String::as_str));
+            self.key_error(&join("/overload/log", name), format!("there is no service `{name}`"), help);
+        }
+        Overload { levels, log: file.overload.log.clone() }
     }
 
     fn derive(&mut self, file: &ExperimentFile) -> IndexMap<String, Derive> {

@@ -146,7 +146,7 @@ impl DriverPlace {
                  --only, or use a Unix socket with a path",
                 place()
             )),
-            (Self::Host(host), Address::Unix(_)) if !host.shares_files() => Some(format!(
+            (Self::Host(host), Address::Unix(_) | Address::Channel(..)) if !host.shares_files() => Some(format!(
                 "the driver is {}, but a Unix socket can be reached only from its own machine: leave the transport out with --only",
                 place()
             )),

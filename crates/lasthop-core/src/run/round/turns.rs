@@ -149,7 +149,7 @@ impl Round {
         turn: Turn,
     ) -> Result<Option<Running>, RunError> {
         let case = &runner.job.plan.cases[turn.case];
-        let Some(Ready { driver, pid }) = self.ready[turn.case].clone() else { return Ok(None) };
+        let Some(Ready { driver, pid, .. }) = self.ready[turn.case].clone() else { return Ok(None) };
         let Some(running) = self.drivers.get_mut(&driver).filter(|running| running.process.pid == pid) else {
             // It ended during another case, whose row has the reason.
             self.ready[turn.case] = None;

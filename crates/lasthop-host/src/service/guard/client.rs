@@ -38,7 +38,7 @@ const NOBODY: u64 = 0;
 /// What went wrong between lasthop and its guard.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
-    #[error("cannot start lasthop's guard process: {0}")]
+    #[error("cannot start lasthop's guard process: {}{}", .0, lacking())]
     Launch(io::Error),
     #[error("lasthop's guard process has died, and with it everything that it started")]
     Lost,
@@ -54,6 +54,16 @@ pub enum GuardError {
     Streams(io::Error),
     #[error("cannot ask the guard: {0}")]
     Ask(io::Error),
+}
+
+/// What every Linux has, but not every root that somebody has made by hand.
+fn lacking() -> String {
+    let lacking: Vec<&str> = ["/proc/self", "/dev/null"].into_iter().filter(|path| !Path::new(path).exists()).collect();
+    if lacking.is_empty() {
+        String::new()
+    } else {
+        format!("; mount /proc and /dev: there is no {}", lacking.join(", no "))
+    }
 }
 
 /// The running guard. Dropping it ends everything that it started and removes the sandbox.

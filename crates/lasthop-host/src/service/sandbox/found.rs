@@ -15,7 +15,7 @@ use std::{
 
 use lasthop_system::private;
 
-use super::{LETTERS, LOCK, PREFIX, WORD, lock, shared_memory};
+use super::{LETTERS, LOCK, PREFIX, WORD, lock, queues, shared_memory};
 
 /// Name of the file that identifies a directory as a sandbox.
 const TAG: &str = "sandbox.tag";
@@ -160,6 +160,7 @@ pub(in crate::service) fn remove(sandbox: &Path) -> io::Result<()> {
         None => return Err(io::ErrorKind::InvalidInput.into()),
     };
     shared_memory::release(sandbox);
+    queues::release(sandbox);
     or_gone(empty(sandbox).and_then(|()| fs::rename(sandbox, &hidden)))?;
     remove_unfinished(&hidden)
 }

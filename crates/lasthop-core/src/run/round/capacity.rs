@@ -1,0 +1,21 @@
+//! The closed loop that measures the capacity of a case.
+
+use lasthop_load::spec::{Model, Spec};
+
+/// Connections of the closed loop that measures the capacity: the first that do not overload the case themselves.
+pub const CAPACITY_CONNECTIONS: [u32; 4] = [16, 8, 4, 2];
+/// The name under which the driver knows the closed loop of a case.
+pub fn closed_name(case: &str) -> String {
+    format!("{case} (capacity)")
+}
+
+/// The closed loop that warms a case up.
+pub fn closed(spec: &Spec) -> Spec {
+    with_connections(spec, CAPACITY_CONNECTIONS[3])
+}
+
+/// The closed loop with so many connections at most.
+pub fn with_connections(spec: &Spec, most: u32) -> Spec {
+    let connections = spec.connections.min(most);
+    Spec { model: Model::Closed, connections, threads: spec.threads.min(connections), ..spec.clone() }
+}

@@ -1,0 +1,214 @@
+//! A round of a run with overload: the capacity of every case in a closed loop, then each load once, in random order, on all
+//! cases that are compared right after each other.
+//!
+//! The loads are multiples of the capacity that the first round found, the lowest of the compared cases', so that all of them
+//! are offered the same, in every round.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    time::{Duration, Instant},
+};
+
+use indexmap::IndexMap;
+use lasthop_load::{TrialResult, stages::Stage, wire::TrialPhases};
+use lasthop_model::record::{CasePlan, OverloadSettings, OverloadTrial, Settings, Stopped, TrialRecord, USUAL_LOAD};
+use lasthop_plan::schedule;
+use lasthop_results::record::RunData;
+use lasthop_stats::random::{Draws, seed_for};
+
+use super::{
+    Ready, Round,
+    capacity::{CAPACITY_CONNECTIONS, closed_name, with_connections},
+};
+use crate::run::{
+    Runner,
+    driver::DriverError,
+    event::Event,
+    job::{RunError, nanoseconds},
+    pause::Pause,
+};
+
+/// How often the capacity of a case is measured in a round. The highest counts: what disturbs a trial lowers it.
+const CAPACITY_TRIALS: usize = 2;
+/// How long it runs before it counts, in nanoseconds.
+const CAPACITY_WARM_UP: u64 = 500_000_000;
+/// Parts of the usual load, of which the recovery is told.
+const SLOT_NS: u64 = 100_000_000;
+
+/// What a case is offered.
+#[derive(Clone, Copy)]
+enum Offer {
+    Capacity,
+    Load { times: f64, capacity: f64 },
+}
+
+impl Offer {
+    fn times(self) -> Option<f64> {
+        match self {
+            Self::Capacity => None,
+            Self::Load { times, .. } => Some(times),
+        }
+    }
+}
+
+/// The usual load, this one, and the usual one again if this is above capacity.
+fn stages(settings: &Settings, overload: &OverloadSettings, times: f64, capacity: f64) -> Vec<Stage> {
+    let usual = |length_ns| Stage { rate: capacity * USUAL_LOAD, length_ns, fill_ns: 0, slot_ns: SLOT_NS };
+    let (fill_ns, rate) = (settings.warm_up_ns, capacity * times);
+    let load = Stage { rate, length_ns: fill_ns + settings.trial_ns, fill_ns, slot_ns: 0 };
+    let mut stages = vec![usual(overload.before_ns), load];
+    if times > 1.0 {
+        stages.push(usual(overload.after_ns));
+    }
+    stages
+}
+
+/// Right answers per second by index of the case: the lowest capacity of the compared cases in the first round that has
+/// theirs.
+fn capacities(data: &RunData, cases: &[CasePlan]) -> Vec<Option<f64>> {
+    let mut found = vec![None; cases.len()];
+    let measured: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.times.is_none()).collect();
+    for group in schedule::groups(cases) {
+        let of = |trial: &&&OverloadTrial| group.iter().any(|case| cases[*case].case == trial.case);
+        let Some(round) = measured.iter().filter(of).map(|trial| trial.round).min() else { continue };
+        let highest = |case: &usize| {
+            let own = |trial: &&&OverloadTrial| trial.round == round && trial.case == cases[*case].case;
+            measured.iter().filter(own).map(|trial| trial.result.throughput()).max_by(f64::total_cmp)
+        };
+        let lowest = group.iter().filter_map(highest).min_by(f64::total_cmp);
+        group.iter().for_each(|case| found[*case] = lowest.filter(|rate| *rate > 0.0));
+    }
+    found
+}
+
+impl Round {
+    /// As [`Round::blocks`].
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn overload(&mut self, runner: &mut Runner<'_>) -> (Result<Option<Stopped>, RunError>, Duration) {
+        let begun = Instant::now();
+        let settings = runner.job.settings.overload.clone().expect("asked for");
+        (self.loads(runner, &settings), begun.elapsed())
+    }
+
+    fn loads(&mut self, runner: &mut Runner<'_>, settings: &OverloadSettings) -> Result<Option<Stopped>, RunError> {
+        if runner.is_cut_short() {
+            return Ok(Some(Stopped::Interrupted));
+        }
+        let mut longest = Duration::ZERO;
+        let mut order = settings.times.clone();
+        Draws::new(seed_for(runner.job.settings.seed, &["loads", &self.number.to_string()])).shuffle(&mut order);
+        let offers = [None; CAPACITY_TRIALS].into_iter().chain(order.into_iter().map(Some));
+        for (block, times) in (0..).zip(offers) {
+            let begun = Instant::now();
+            let capacities = capacities(&runner.data, &runner.job.plan.cases);
+            for case in runner.schedule.order(self.number, block) {
+                if runner.is_cut_short() {
+                    return Ok(Some(Stopped::Interrupted));
+                }
+                let offer = times
+                    .map_or(Some(Offer::Capacity), |times| Some(Offer::Load { times, capacity: capacities[case]? }));
+                if let Some(offer) = offer {
+                    self.offer(runner, block, case, offer)?;
+                }
+            }
+            longest = longest.max(begun.elapsed());
+            if !runner.time_for(longest) {
+                return Ok((block + 1 < self.planned + CAPACITY_TRIALS as u32).then_some(Stopped::Budget));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs a trial and writes it.
+    fn offer(&mut self, runner: &mut Runner<'_>, block: u32, index: usize, offer: Offer) -> Result<(), RunError> {
+        let case = &runner.job.plan.cases[index];
+        let Some(ready) = self.ready[index].clone() else { return Ok(()) };
+        let driver = ready.driver.clone();
+        let at = runner.elapsed();
+        (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed: at });
+        let (watch, logs, before) = (Pause::watch(), self.logs(runner, case), self.observer.snapshot());
+        let answered = self.drive(runner, &ready, case, offer);
+        let after = self.observer.snapshot();
+        let result = match answered {
+            Ok(result) => self.alive(case).map(|()| result),
+            Err(error) => Err(self.examine_driver(runner, &driver, case, &error)),
+        };
+        match result {
+            Ok(_) if watch.has_seen_one() => (runner.tell)(&Event::Paused { case: &case.case }),
+            Ok(result) => {
+                let observations = self.observer.between(&before, &after, case.stack);
+                let (round, times, case) = (self.number, offer.times(), case.case.clone());
+                let (at_ns, logged) = (nanoseconds(at), counted(&logs));
+                let trial = OverloadTrial { round, case, at_ns, times, result, observations, logged };
+                runner.append(TrialRecord::Overload(Box::new(trial)))?;
+            }
+            Err(_) if runner.was_cut_off() => {}
+            Err(trouble) => {
+                self.ready[index] = None;
+                runner.fail(trouble.of(self.number, Some(block), case))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drive(
+        &mut self,
+        runner: &Runner<'_>,
+        ready: &Ready,
+        case: &CasePlan,
+        offer: Offer,
+    ) -> Result<TrialResult, DriverError> {
+        let settings = &runner.job.settings;
+        let running = self.drivers.get_mut(&ready.driver).ok_or(DriverError::Ended)?;
+        if let (Offer::Load { times, capacity }, Some(overload)) = (offer, &settings.overload) {
+            let asked = running.driver.begin_stages(&case.case, stages(settings, overload, times, capacity))?;
+            return running.driver.end(&asked)?.read();
+        }
+        let (name, place) = (closed_name(&case.case), runner.driver_place.as_ref());
+        let phases = TrialPhases { warm_up_ns: CAPACITY_WARM_UP, measure_ns: settings.trial_ns };
+        let mut last = Err(DriverError::Ended);
+        for connections in CAPACITY_CONNECTIONS {
+            running.prepare(place, &name, &with_connections(&ready.spec, connections))?;
+            last = running.driver.trial(&name, phases);
+            if last.as_ref().is_ok_and(|result| result.errors.is_empty()) {
+                break;
+            }
+        }
+        last
+    }
+
+    /// The logs whose lines are counted, from here on.
+    fn logs(&self, runner: &Runner<'_>, case: &CasePlan) -> Vec<Watched> {
+        let wanted = &runner.job.plan.experiment.overload.log;
+        let Some(up) = &self.stacks[case.stack] else { return Vec::new() };
+        let watched = wanted.iter().filter_map(|(service, texts)| {
+            let mut file = File::open(&up.stack.instance(service)?.log).ok()?;
+            file.seek(SeekFrom::End(0)).ok()?;
+            Some(Watched { file, texts: texts.clone() })
+        });
+        watched.collect()
+    }
+}
+
+/// A log from a place on, and what its lines are counted by: a text that is in them, by what that means.
+struct Watched {
+    file: File,
+    texts: IndexMap<String, String>,
+}
+
+fn counted(logs: &[Watched]) -> IndexMap<String, u64> {
+    let mut all = IndexMap::new();
+    for Watched { file, texts } in logs {
+        let mut bytes = Vec::new();
+        // What cannot be read counts as nothing said.
+        let _ = (&mut &*file).read_to_end(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        for (meaning, part) in texts {
+            *all.entry(meaning.clone()).or_default() += text.lines().filter(|line| line.contains(part)).count() as u64;
+        }
+    }
+    all
+}
