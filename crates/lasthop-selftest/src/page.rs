@@ -64,8 +64,12 @@ fn sentences(result: &SelfTest, part: &Part) -> Vec<Text> {
     all
 }
 
-/// `Half of the intervals are within ± 7.1 % after 6 s. ± 5 % takes about 11 s, ± 2 % about 55 s.`
+/// `The median interval of 6 s is ± 7.1 %. ± 5 % takes about 11 s, ± 2 % about 55 s.`
 fn widths(budget: f64, half: f64, resolution: &[Resolution]) -> Text {
+    if half > 1.0 {
+        let text = "are too short here: the median interval reaches to more than double and to less than half.";
+        return Text::of(Tone::Warning, format!("Runs of {} {text}", Seconds(budget)));
+    }
     let one = |(at, found): (usize, &Resolution)| {
         let takes = if at == 0 { "takes about" } else { "about" };
         format!("± {} {takes} {}", percent(found.half_width), Seconds(found.seconds))
@@ -98,4 +102,16 @@ fn counted(share: Share, what: &str) -> String {
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if (percent - percent.round()).abs() < 0.05 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_says_nothing_has_no_width() {
+        let said = |half| format!("{:?}", widths(10.0, half, &[]));
+        assert!(said(440.0).contains("are too short here"), "{}", said(440.0));
+        assert!(said(0.05).contains("The median interval of"), "{}", said(0.05));
+    }
 }

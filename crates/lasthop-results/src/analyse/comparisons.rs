@@ -7,7 +7,7 @@
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_stats::{
-    Better, Estimate, Grouped, Interval,
+    Better, Estimate, Grouped, Interval, holm,
     location::{self, Disturbed, Located},
     quantile::{self, PairedBins},
     stopping,
@@ -90,7 +90,21 @@ impl<'a> Pairs<'a> {
 /// All comparisons with at least two blocks, ordered by case, then by metric.
 pub fn compare_all(trials: &Trials) -> Vec<Compared> {
     let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan));
-    pairs.flat_map(|pairs| compare(trials, &pairs)).collect()
+    let mut all: Vec<Compared> = pairs.flat_map(|pairs| compare(trials, &pairs)).collect();
+    adjust(trials, &mut all);
+    all
+}
+
+/// Holm's adjustment over the metrics that were declared beforehand: the primary one of each load, and CPU per request.
+fn adjust(trials: &Trials, all: &mut [Compared]) {
+    let is_declared = |Comparison { case, metric, .. }: &Comparison| {
+        *metric == Metric::CpuPerRequest || trials.plan(case).is_some_and(|plan| Metric::primary(&plan.load) == *metric)
+    };
+    let mut family: Vec<&mut Compared> = all.iter_mut().filter(|one| is_declared(&one.comparison)).collect();
+    let probabilities: Vec<f64> = family.iter().map(|one| one.log_ratio.p_value()).collect();
+    for (one, adjusted) in family.iter_mut().zip(holm::adjust(&probabilities)) {
+        one.comparison.adjusted_p = Some(adjusted);
+    }
 }
 
 fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
@@ -159,6 +173,7 @@ fn judge(
         high,
         verdict,
         lower_bound: false,
+        adjusted_p: None,
         blocks: u32::try_from(pairs.blocks.len()).unwrap_or(u32::MAX),
         more_seconds,
         materiality: materiality::of(trials, pairs, metric),

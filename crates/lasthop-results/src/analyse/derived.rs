@@ -53,6 +53,7 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
             Some(Crossing::At(log)) => derived.value = Some(level(trials, over, points, &log)),
             Some(Crossing::Before) => derived.outside = Some(Outside::Before),
             Some(Crossing::Beyond) => derived.outside = Some(Outside::Beyond),
+            Some(Crossing::Open) => derived.outside = Some(Outside::Open),
             None => {}
         },
     }

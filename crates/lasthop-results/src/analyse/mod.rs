@@ -15,6 +15,7 @@ mod comparisons;
 mod derived;
 pub mod limit;
 mod materiality;
+mod overload;
 pub mod plots;
 mod progress;
 pub mod rows;
@@ -79,6 +80,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         cases: cases::summarise_all(trials),
         comparisons,
         derived: derived::derive_all(trials),
+        overload: overload::summarise(data),
         checks,
         failures: trials.data.failures().cloned().collect(),
     }

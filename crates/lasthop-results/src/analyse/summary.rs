@@ -66,6 +66,9 @@ pub struct Summary {
     /// Quantities that follow from several cases.
     #[serde(default)]
     pub derived: Vec<Derived>,
+    /// What a run with overload found; absent in every other run. Its cases have no metrics and no comparisons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overload: Option<Overload>,
     pub checks: Vec<Check>,
     pub failures: Vec<Failure>,
 }
@@ -90,6 +93,95 @@ impl Summary {
     pub fn declared(&self, case: &CaseSummary) -> Option<&Comparison> {
         self.comparison(case, Metric::primary(&case.load))
     }
+}
+
+/// What a run with overload found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Overload {
+    /// Seconds of each trial that count.
+    pub counted_seconds: f64,
+    /// Seconds of the same load before these, in which queues fill.
+    pub fill_seconds: f64,
+    /// Seconds after an overload in which a recovery is seen.
+    pub recovery_seconds: f64,
+    /// CPU time that other processes and the hypervisor used during the trials, as a share of the machine's.
+    pub foreign_share: f64,
+    pub cases: Vec<OverloadCase>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OverloadCase {
+    pub case: String,
+    /// Right answers per second in a closed loop; `None` if that was not measured.
+    pub capacity: Option<Span>,
+    /// By offered load, in rising order.
+    pub points: Vec<OverloadPoint>,
+}
+
+/// A case at one offered load. Shares are of the requests that were due while it counted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OverloadPoint {
+    /// Multiple of the lowest capacity of the compared cases.
+    pub times: f64,
+    /// Requests per second.
+    pub offered: f64,
+    /// Repetitions.
+    pub trials: u32,
+    /// Whether in each repetition no more than 1 % of the requests had no right answer.
+    pub served: bool,
+    /// Right answers per second.
+    pub goodput: Span,
+    /// Right answers as a share.
+    pub right: Span,
+    /// How other requests ended, the most frequent first: `status-502`, `timeout`, `reset`, `refused`, `backlog-full`, …
+    pub wrong: IndexMap<String, Wrong>,
+    /// Share that was not sent, because every connection was busy.
+    pub not_sent: Span,
+    /// Share by which the outstanding requests became more.
+    pub unanswered: Span,
+    /// Response times of right answers in milliseconds; `None` without any.
+    pub p50_ms: Option<Span>,
+    pub p99_ms: Option<Span>,
+    /// How late requests were sent, the 99th percentile in milliseconds over each whole trial: the driver's own limit.
+    pub lag_p99_ms: Option<Span>,
+    /// Counters of the kernel over each whole trial: connections that found a full accept queue, connections that listeners
+    /// dropped, and SYNs sent again.
+    pub listen_overflows: Span,
+    pub listen_drops: Span,
+    pub syns_retransmitted: Span,
+    /// Lines in the logs of services over each whole trial, by what they mean.
+    pub logged: IndexMap<String, Span>,
+    /// `None` below capacity, and where the load before was not usual.
+    pub recovery: Option<Recovery>,
+}
+
+/// Requests that ended in one way other than a right answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Wrong {
+    /// Over all repetitions.
+    pub count: u64,
+    pub share: Span,
+    /// Median time from when they were due, in milliseconds.
+    pub after_ms: f64,
+    /// The first one, in words.
+    pub first: String,
+}
+
+/// How long after an overload half of the capacity is answered as before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Recovery {
+    /// Of the repetitions that recovered within the time that was looked at.
+    pub seconds: Option<Span>,
+    /// Repetitions that took longer.
+    pub late: u32,
+}
+
+/// A figure over all repetitions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Span {
+    pub least: f64,
+    pub median: f64,
+    pub most: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -380,6 +472,10 @@ pub struct Comparison {
     /// True if a check found that the driver or the machine hides part of the difference. The ratio is then closer to 1
     /// than the truth.
     pub lower_bound: bool,
+    /// Probability of such a difference by chance, by Holm's adjustment over all comparisons by declared metrics; absent
+    /// for other metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adjusted_p: Option<f64>,
     /// Blocks that contain both cases.
     pub blocks: u32,
     /// For `undecided`: estimate of how many more seconds of this run would decide it.
@@ -389,6 +485,15 @@ pub struct Comparison {
     /// How much less the case waits for CPUs. Only with the metric that the verdict is about; absent if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_saved: Option<RunDelaySaved>,
+}
+
+impl Comparison {
+    /// Whether a verdict of difference does not survive the adjustment for the number of comparisons.
+    #[must_use]
+    pub fn may_be_chance(&self) -> bool {
+        let differs = matches!(self.verdict, Verdict::Faster | Verdict::Slower);
+        differs && self.adjusted_p.is_some_and(|adjusted| adjusted > 1.0 - lasthop_stats::CONFIDENCE)
+    }
 }
 
 /// In the sense of the metric: `faster` is better, even if less is better.
@@ -459,6 +564,8 @@ pub enum Outside {
     Before,
     /// It is still larger at the highest level.
     Beyond,
+    /// The intervals are too wide to tell.
+    Open,
 }
 
 /// A finding that affects trust in the result.

@@ -5,7 +5,7 @@ use lasthop_load::{
     Histogram, Spec, TrialResult,
     protocol::{Protocol, echo::Echo},
     result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
-    spec::{Address, Arrivals, Endpoint, Engine, Tls, Transport},
+    spec::{Arrivals, Endpoint, Engine, Tls, Transport},
 };
 use lasthop_model::{
     level::Level,
@@ -188,6 +188,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
             rounds: None,
             tools: Vec::new(),
             driver_at: None,
+            overload: None,
             seed: 1,
             precision: 0.02,
             budget_ns: 30_000_000_000,
@@ -204,6 +205,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         derived: vec![],
         differences: vec![],
         given: None,
+        labels: IndexMap::new(),
         origin: None,
     }
 }
@@ -234,11 +236,11 @@ fn round_record(cases: &[CasePlan], round: u32, at_ns: u64) -> RoundRecord {
 
 fn proof(transport: Transport) -> CaseProof {
     let tls = transport.is_tls().then(|| Tls { authority: None, server_name: "s".to_owned(), resumption: false });
-    let address =
-        if transport.is_unix() { Address::Unix("/run/s".into()) } else { Address::Tcp("127.0.0.1:9".parse().unwrap()) };
+    let address = transport.address().at("/run/s", "s", 9);
+    let family = address.family().to_owned();
     let spec = Spec::new(Endpoint { address, tls }, Protocol::from(Echo { size: 64 }));
     let driver = Proof {
-        family: if transport.is_unix() { "unix" } else { "inet" }.to_owned(),
+        family,
         peer: "peer".to_owned(),
         tls_version: transport.is_tls().then(|| "TLSv1.3".to_owned()),
         tls_cipher: transport.is_tls().then(|| "TLS13_AES_256_GCM_SHA384".to_owned()),

@@ -240,6 +240,7 @@ fn after(data: &RunData, rounds: u32) -> RunData {
     let within = |record: &&TrialRecord| match record {
         TrialRecord::Round(round) => round.round < rounds,
         TrialRecord::Trial(trial) => trial.round < rounds,
+        TrialRecord::Overload(trial) => trial.round < rounds,
         TrialRecord::Failure(failure) => failure.round < rounds,
         TrialRecord::Resumed(_) => true,
     };

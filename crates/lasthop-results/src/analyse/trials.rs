@@ -104,6 +104,14 @@ impl<'a> Trials<'a> {
         self.data.rounds().filter_map(move |round| round.cases.get(case).map(|seen| &**seen))
     }
 
+    /// Whether any connection of a case may be TCP: not if the driver reaches a server by Unix socket, and there is no
+    /// other server that it could ask. Behind an endpoint that lasthop did not start, there may be more than it sees.
+    pub fn may_use_tcp(&self, case: &str) -> bool {
+        let is_alone =
+            self.data.header.given.is_none() && self.of(case).all(|trial| trial.observations.roles.len() < 2);
+        !is_alone || self.proofs(case).last().is_none_or(|seen| seen.driver.family != "unix")
+    }
+
     pub fn rounds(&self) -> u32 {
         let seen: BTreeSet<u32> =
             self.data.rounds().map(|round| round.round).chain(self.every().map(|trial| trial.round)).collect();

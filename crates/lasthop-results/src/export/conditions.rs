@@ -1,10 +1,13 @@
 //! The conditions under which an exported configuration works and gives what was measured.
 
 use lasthop_load::spec::{Address, Transport};
-use lasthop_model::record::{CasePlan, CaseProof};
+use lasthop_model::{
+    quantity::rate_text,
+    record::{CasePlan, CaseProof},
+};
 
 use super::Served;
-use crate::{analyse::summary::Summary, report::units::rate_text};
+use crate::analyse::summary::Summary;
 
 /// Each condition in a sentence.
 pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Vec<String> {
@@ -53,7 +56,7 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
 fn address(plan: &CasePlan, link: &Served, from: &str) -> Vec<String> {
     let to = &link.name;
     match (&link.place.endpoint.address, plan.transport) {
-        (Address::Unix(path), _) => {
+        (Address::Unix(path) | Address::Channel(_, path), _) => {
             let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
             vec![
                 format!(

@@ -176,7 +176,7 @@ impl Replacements {
         for one in served {
             let (name, place) = (&one.name, &one.place);
             match &place.endpoint.address {
-                Address::Unix(path) => {
+                Address::Unix(path) | Address::Channel(_, path) => {
                     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                     // Database clients know the socket by its name in a folder; others may have any name.
                     let file = if file == SOCKET { format!("{name}.sock") } else { file };

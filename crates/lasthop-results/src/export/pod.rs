@@ -86,7 +86,9 @@ fn replacements(served: &[Served], target: &str) -> Replacements {
                 pairs.push((format!("0.0.0.0:{}", address.port()), format!("{host}:{port}")));
                 pairs.push((address.port().to_string(), port.to_string()));
             }
-            Address::Unix(path) => pairs.push((path.display().to_string(), format!("/run/{name}/{name}.sock"))),
+            Address::Unix(path) | Address::Channel(_, path) => {
+                pairs.push((path.display().to_string(), format!("/run/{name}/{name}.sock")))
+            }
             named => pairs.push((named.bare(), name.clone())),
         }
         for folder in [&place.directory, &one.folder] {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use lasthop_load::result::Phases;
 use lasthop_model::record::{
-    Environment, Failure, MeasuredTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord,
+    Environment, Failure, MeasuredTrial, OverloadTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord,
 };
 
 /// Everything that one run left on disk.
@@ -29,6 +29,7 @@ impl RunData {
                 trial.observations.roles.shrink_to_fit();
             }
             TrialRecord::Round(_) => self.share_proofs(),
+            TrialRecord::Overload(trial) => trial.result.phases = Phases::default(),
             _ => {}
         }
         self.records.push(record);
@@ -56,6 +57,19 @@ impl RunData {
             TrialRecord::Trial(trial) => Some(&**trial),
             _ => None,
         })
+    }
+
+    /// Trials of a run with overload, in order.
+    pub fn overloads(&self) -> impl Iterator<Item = &OverloadTrial> {
+        self.records.iter().filter_map(|record| match record {
+            TrialRecord::Overload(trial) => Some(&**trial),
+            _ => None,
+        })
+    }
+
+    /// Whether there is any result.
+    pub fn has_measured(&self) -> bool {
+        self.trials().next().is_some() || self.overloads().next().is_some()
     }
 
     /// Rounds whose services were up, in order.
@@ -92,6 +106,9 @@ impl RunData {
                 TrialRecord::Trial(trial) => {
                     found.insert(trial.round, part);
                 }
+                TrialRecord::Overload(trial) => {
+                    found.insert(trial.round, part);
+                }
                 _ => {}
             }
         }
@@ -111,6 +128,7 @@ impl RunData {
         let until = |record: &TrialRecord| match record {
             TrialRecord::Round(round) => round.at_ns + round.start_ns,
             TrialRecord::Trial(trial) => trial.at_ns + trial.result.elapsed_ns,
+            TrialRecord::Overload(trial) => trial.at_ns + trial.result.elapsed_ns,
             TrialRecord::Resumed(resumption) => resumption.at_ns,
             TrialRecord::Failure(_) => 0,
         };
@@ -137,11 +155,20 @@ impl RunData {
         let blocks: BTreeMap<u32, u32> =
             self.rounds().filter_map(|round| Some((round.round, round.blocks.or(usual)?))).collect();
         let is_last = |trial: &MeasuredTrial| blocks.get(&trial.round) == Some(&(trial.block + 1));
+        let loads = |trial: &OverloadTrial| {
+            let same = |other: &&OverloadTrial| {
+                other.times.is_some() && (other.round, &other.case) == (trial.round, &trial.case)
+            };
+            u32::try_from(self.overloads().filter(same).count()).ok()
+        };
         let done: BTreeSet<(u32, &str)> = self
             .records
             .iter()
             .filter_map(|record| match record {
                 TrialRecord::Trial(trial) => is_last(trial).then_some((trial.round, &trial.case[..])),
+                TrialRecord::Overload(trial) => {
+                    (loads(trial) == blocks.get(&trial.round).copied()).then_some((trial.round, &trial.case[..]))
+                }
                 TrialRecord::Failure(failure) => Some((failure.round, &failure.case[..])),
                 _ => None,
             })

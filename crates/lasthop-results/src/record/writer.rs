@@ -120,7 +120,7 @@ impl Writer {
         let mut line = serde_json::to_vec(record).expect("records hold no maps with keys other than text");
         line.push(b'\n');
         let written = self.trials.write_all(&line).and_then(|()| match record {
-            TrialRecord::Trial(_) | TrialRecord::Failure(_) => Ok(()),
+            TrialRecord::Trial(_) | TrialRecord::Overload(_) | TrialRecord::Failure(_) => Ok(()),
             TrialRecord::Round(_) | TrialRecord::Resumed(_) => self.trials.sync_data(),
         });
         written.map_err(|source| WriteError { path: self.directory.join(TRIALS), source })

@@ -36,7 +36,10 @@ use indexmap::IndexSet;
 use crate::{
     analyse::{
         rows::{QUANTILES, TrialRow},
-        summary::{CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary},
+        summary::{
+            CaseSummary, Comparison, Measured, Metric, Metrics, Overload, OverloadCase, OverloadPoint, PER_REQUEST,
+            Span, Summary,
+        },
     },
     text,
 };
@@ -44,12 +47,18 @@ use crate::{
 /// The report for spreadsheets and data frames.
 #[must_use]
 pub fn render(summary: &Summary) -> Vec<u8> {
+    if let Some(overload) = &summary.overload {
+        return loads(summary, overload);
+    }
     let shape = Shape::of(summary);
-    let header = row(summary, None, &shape).0;
-    let mut page = line(header.iter().map(|(name, _)| name.as_str()));
-    for case in &summary.cases {
-        let row = row(summary, Some(case), &shape).0;
-        page.push_str(&line(row.iter().map(|(_, value)| value.as_str())));
+    page(&summary.cases, |case| row(summary, case, &shape))
+}
+
+/// A line for each item. The row of none has the names of the header.
+fn page<T>(items: impl IntoIterator<Item = T>, row: impl Fn(Option<T>) -> Row) -> Vec<u8> {
+    let mut page = line(row(None).0.iter().map(|(name, _)| name.as_str()));
+    for item in items {
+        page.push_str(&line(row(Some(item)).0.iter().map(|(_, value)| value.as_str())));
     }
     page.into_bytes()
 }
@@ -58,12 +67,7 @@ pub fn render(summary: &Summary) -> Vec<u8> {
 #[must_use]
 pub fn trials(summary: &Summary, trials: &[TrialRow]) -> Vec<u8> {
     let factors = Shape::of(summary).factors;
-    let header = trial_row(summary, None, &factors).0;
-    let mut page = line(header.iter().map(|(name, _)| name.as_str()));
-    for trial in trials {
-        page.push_str(&line(trial_row(summary, Some(trial), &factors).0.iter().map(|(_, value)| value.as_str())));
-    }
-    page.into_bytes()
+    page(trials, |trial| trial_row(summary, trial, &factors))
 }
 
 /// The row of a trial. Without a trial, its names make the header.
@@ -86,6 +90,55 @@ fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&st
     }
     row.put_some("cpu_driver_us", trial.map(|trial| trial.driver_cpu));
     row
+}
+
+/// A run with overload: one row per case and offered load. Figures have the columns `_least`, `_median` and `_most`, over the
+/// repetitions. Shares are of the requests that were due; `error_KIND_share` is one for each way in which requests ended.
+fn loads(summary: &Summary, overload: &Overload) -> Vec<u8> {
+    let factors = Shape::of(summary).factors;
+    let points = || overload.cases.iter().flat_map(|case| case.points.iter().map(move |point| (case, point)));
+    let kinds: IndexSet<&str> = points().flat_map(|(_, point)| point.wrong.keys().map(String::as_str)).collect();
+    let logged: IndexSet<&str> = points().flat_map(|(_, point)| point.logged.keys().map(String::as_str)).collect();
+    let row = |of: Option<(&OverloadCase, &OverloadPoint)>| {
+        let mut row = Row::default();
+        row.put("experiment", &summary.experiment);
+        row.put("run", &summary.run);
+        let case = of.and_then(|(found, _)| summary.cases.iter().find(|case| case.case == found.case));
+        setting(&mut row, summary, case, &factors);
+        row.spans("capacity_per_s", of.and_then(|(case, _)| case.capacity));
+        load(&mut row, of.map(|(_, point)| point), &kinds, &logged);
+        row
+    };
+    page(points(), row)
+}
+
+fn load(row: &mut Row, point: Option<&OverloadPoint>, kinds: &IndexSet<&str>, logged: &IndexSet<&str>) {
+    row.put_some("times", point.map(|point| point.times));
+    row.put_some("offered_per_s", point.map(|point| point.offered));
+    row.put_some("trials", point.map(|point| point.trials));
+    row.put_some("served", point.map(|point| point.served));
+    row.spans("goodput_per_s", point.map(|point| point.goodput));
+    row.spans("right_share", point.map(|point| point.right));
+    for kind in kinds {
+        let share = |point: &OverloadPoint| point.wrong.get(*kind).map(|wrong| wrong.share);
+        row.spans(&format!("error_{kind}_share"), point.and_then(share));
+        let after = |point: &OverloadPoint| point.wrong.get(*kind).map(|wrong| wrong.after_ms);
+        row.put_some(format!("error_{kind}_after_ms"), point.and_then(after));
+    }
+    row.spans("not_sent_share", point.map(|point| point.not_sent));
+    row.spans("waiting_share", point.map(|point| point.unanswered));
+    row.spans("p50_ms", point.and_then(|point| point.p50_ms));
+    row.spans("p99_ms", point.and_then(|point| point.p99_ms));
+    row.spans("lag_p99_ms", point.and_then(|point| point.lag_p99_ms));
+    let recovery = point.and_then(|point| point.recovery);
+    row.spans("recovery_s", recovery.and_then(|recovery| recovery.seconds));
+    row.put_some("not_recovered", recovery.map(|recovery| recovery.late));
+    row.spans("listen_overflows", point.map(|point| point.listen_overflows));
+    row.spans("listen_drops", point.map(|point| point.listen_drops));
+    row.spans("syns_retransmitted", point.map(|point| point.syns_retransmitted));
+    for meaning in logged {
+        row.spans(&format!("logged {meaning}"), point.and_then(|point| point.logged.get(*meaning).copied()));
+    }
 }
 
 /// Columns that depend on the run.
@@ -126,6 +179,12 @@ impl Row {
         self.put_some(name, value.map(|value| value.estimate));
         self.put_some(format!("{name}_low"), value.map(|value| value.low));
         self.put_some(format!("{name}_high"), value.map(|value| value.high));
+    }
+
+    fn spans(&mut self, name: &str, span: Option<Span>) {
+        self.put_some(format!("{name}_least"), span.map(|span| span.least));
+        self.put_some(format!("{name}_median"), span.map(|span| span.median));
+        self.put_some(format!("{name}_most"), span.map(|span| span.most));
     }
 
     fn ratio(&mut self, name: &str, comparison: Option<&Comparison>) {

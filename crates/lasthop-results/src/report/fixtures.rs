@@ -91,6 +91,7 @@ pub fn compare(case: &str, reference: &str, ratio: [f64; 3], verdict: Verdict) -
         high: ratio[2],
         verdict,
         lower_bound: false,
+        adjusted_p: None,
         blocks: 96,
         more_seconds: (verdict == Verdict::Undecided).then_some(170.0),
         materiality: Some(Materiality {
@@ -210,6 +211,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         environment: Some(environment(&[("server", "/usr/local/bin/lasthop", "0.1.0")])),
         cases,
         comparisons,
+        overload: None,
         derived: vec![],
         checks: vec![],
         failures: vec![],

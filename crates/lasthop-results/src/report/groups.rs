@@ -228,6 +228,10 @@ pub fn transport_name(level: &str) -> &str {
         "tcp6" => "TCP over IPv6",
         "tls" => "TLS over TCP",
         "tls-unix" => "TLS over Unix socket",
+        "pipe" => "pair of pipes",
+        "mqueue" => "message queue",
+        "shm" => "shared memory",
+        "shm-spin" => "spinning shared memory",
         other => other,
     }
 }

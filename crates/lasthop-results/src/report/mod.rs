@@ -8,6 +8,7 @@ pub mod across;
 mod benchstat;
 mod content;
 mod csv;
+mod curves;
 pub mod document;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -55,7 +56,7 @@ pub enum Format {
     Markdown,
     /// A page with plots, in one file.
     Html,
-    /// The ratios with their intervals, as a picture.
+    /// The ratios with their intervals, as a picture; the curves of a run with overload.
     Svg,
 }
 
@@ -113,7 +114,10 @@ pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Opti
         Format::Benchstat => benchstat::render(summary, &extras.trials),
         Format::Markdown => markdown::render(summary),
         Format::Html => page::render(summary, extras),
-        Format::Svg => forest::Picture::of(summary).file(),
+        Format::Svg => match &summary.overload {
+            Some(overload) => curves::file(summary, overload),
+            None => forest::Picture::of(summary).file(),
+        },
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     content::{Parts, answer, quantity, subtitle, title},
-    csv,
+    csv, curves,
     document::Text,
     forest::Picture,
     groups::{Compared, Group, compared_name, groups},
@@ -100,7 +100,7 @@ struct Worth {
 #[must_use]
 pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
     let groups = groups(summary);
-    let drawn = !extras.plots.is_empty();
+    let drawn = !extras.plots.is_empty() && summary.overload.is_none();
     let compared = groups.iter().any(|group| group.compared().next().is_some());
     let parts = Parts::of(summary);
     let show = |part: &Option<_>| part.as_ref().map(section).unwrap_or_default();
@@ -109,6 +109,9 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
         show(&parts.cut_off),
         if compared { figure("ratios", "Ratios", &Picture::of(summary).inline()) } else { String::new() },
         show(&parts.verdicts),
+        summary.overload.as_ref().map_or_else(String::new, |overload| {
+            figure("overload", "Offered load", &curves::inline(summary, overload))
+        }),
         show(&parts.figures),
         if drawn { plots() } else { String::new() },
         show(&parts.cost),

@@ -66,7 +66,7 @@ fn a_reference_alone_is_compared_with_nothing() {
     summary.comparisons.clear();
     summary.stopped = Stopped::Failed;
     let page = text(&summary, Format::Terminal).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(page.contains("Nothing could be compared: TLS over TCP failed at ready. "), "{page}");
+    assert!(page.contains("No answer: TLS over TCP failed at ready. "), "{page}");
     assert!(page.contains("stopped: nothing was left to compare"), "{page}");
 }
 
@@ -330,7 +330,7 @@ fn a_run_that_died_before_its_first_case_renders() {
     for format in Format::ALL {
         assert!(!render(&summary, &Extras::default(), format, &Options::default()).is_empty());
     }
-    assert!(text(&summary, Format::Terminal).contains("No case has a result."));
+    assert!(text(&summary, Format::Terminal).contains("no case has a result."));
     assert_eq!(text(&summary, Format::Csv).lines().count(), 1);
 }
 

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use lasthop_model::quantity::thousands;
+
 /// No-break space: keeps number and unit on one line.
 pub const NBSP: char = '\u{a0}';
 /// Shown in place of a missing value.
@@ -155,15 +157,8 @@ pub struct Count(pub u64);
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&separate(&self.0.to_string()))
+        f.pad(&thousands(&self.0.to_string()))
     }
-}
-
-/// A rate that was asked for, with all its digits.
-#[must_use]
-pub fn rate_text(rate: f64) -> String {
-    let exact = |places: &usize| (rate * 10f64.powi(*places as i32)).fract() == 0.0;
-    grouped(rate, (0..3).find(exact).unwrap_or(3))
 }
 
 /// A length of time in seconds, written as people say it: `29.8 s`, `3 min`, `2 h 10 min`.
@@ -270,18 +265,7 @@ pub fn grouped(value: f64, places: usize) -> String {
     let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(a, b)| (a, Some(b)));
     let sign = if negative { MINUS.to_string() } else { String::new() };
     let fraction = fraction.map(|digits| format!(".{digits}")).unwrap_or_default();
-    format!("{sign}{}{fraction}", separate(whole))
-}
-
-fn separate(digits: &str) -> String {
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    format!("{sign}{}{fraction}", thousands(whole))
 }
 
 /// Capitalises the first letter, for the start of a sentence. A URL keeps its own.

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use lasthop_model::quantity::written;
+use lasthop_stats::stopping::LEAST_BLOCKS;
 
 use super::{
     document::{Text, Tone},
@@ -151,7 +152,7 @@ fn undecided(claim: &Claim<'_>, terms: &Terms) -> Text {
     let Claim { case, reference, comparison, quantity, .. } = claim;
     Text::from(format!("{} against {reference} is ", capital(case)))
         .and(tone(comparison.verdict), "undecided")
-        .plain(format!(": {}; {}.", between(comparison, *quantity, terms), more_time(comparison.more_seconds, terms)))
+        .plain(format!(": {}; {}.", between(comparison, *quantity, terms), more_time(&[comparison], terms)))
 }
 
 /// The range in which an undecided ratio lies.
@@ -164,6 +165,12 @@ fn between(comparison: &Comparison, quantity: Quantity, terms: &Terms) -> String
     }
     if low < 1.0 && high > 1.0 {
         let (less, more) = (quantity.less(), quantity.more());
+        let end = |ratio: f64| match end(ratio) {
+            none if !none.contains(|digit| matches!(digit, '1'..='9')) => {
+                format!("less than {}", percent(0.01 / 10f64.powi(places as i32), places))
+            }
+            share => share,
+        };
         return format!("between {} {less} and {} {more} {word}", end(low), end(high));
     }
     let margin = margin(terms.margin);
@@ -307,7 +314,7 @@ fn extent(verdict: Verdict, least: &Part<'_>, most: &Part<'_>) -> String {
     let one = std::ptr::eq(least, most);
     match verdict {
         Verdict::Faster | Verdict::Slower if one => format!(": {} ({})", bounded(most), most.setting),
-        Verdict::Faster | Verdict::Slower if bounded(least) == bounded(most) => format!(", with {}", bounded(most)),
+        Verdict::Faster | Verdict::Slower if bounded(least) == bounded(most) => format!(": {}", bounded(most)),
         Verdict::Faster | Verdict::Slower => {
             format!(", from {} ({}) to {} ({})", bounded(least), least.setting, bounded(most), most.setting)
         }
@@ -323,15 +330,13 @@ fn strength(comparison: &Comparison) -> f64 {
 /// How much longer several undecided comparisons need; `None` if none is undecided.
 #[must_use]
 pub fn undecided_count(comparisons: &[&Comparison], terms: &Terms) -> Option<Text> {
-    let undecided: Vec<_> = comparisons.iter().filter(|c| c.verdict == Verdict::Undecided).collect();
-    let longest =
-        undecided.iter().filter_map(|c| c.more_seconds).fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))));
+    let undecided: Vec<&Comparison> = comparisons.iter().filter(|c| c.verdict == Verdict::Undecided).copied().collect();
     let count = plural(undecided.len() as u64, "comparison");
     let verb = if undecided.len() == 1 { "is" } else { "are" };
     (!undecided.is_empty()).then(|| {
         Text::from(format!("{count} {verb} "))
             .and(Tone::Warning, "undecided")
-            .plain(format!(": {}.", more_time(longest, terms)))
+            .plain(format!(": {}.", more_time(&undecided, terms)))
     })
 }
 
@@ -357,7 +362,7 @@ pub fn same_twice(claim: &Claim<'_>, terms: &Terms) -> Text {
         Verdict::Undecided => lead.and(Tone::Warning, "undecided").plain(format!(
             "; {figures}. No difference was found, and there is none, but the interval is wider than {}: {}.",
             margin(terms.margin),
-            more_time(comparison.more_seconds, terms)
+            more_time(&[comparison], terms)
         )),
         verdict => lead
             .and(Tone::Bad, format!("{}, although they are the same", word(verdict)))
@@ -365,17 +370,27 @@ pub fn same_twice(claim: &Claim<'_>, terms: &Terms) -> Text {
     }
 }
 
-/// What it takes to decide: how much time, and the option to grant it.
+/// What it takes to decide these comparisons, or those that a longer run can decide: how much time, and the option to
+/// grant it.
 #[must_use]
-pub fn more_time(more_seconds: Option<f64>, terms: &Terms) -> String {
+pub fn more_time(undecided: &[&Comparison], terms: &Terms) -> String {
     const DAY: f64 = 86_400.0;
-    match more_seconds {
+    let known: Vec<f64> = undecided.iter().filter_map(|comparison| comparison.more_seconds).collect();
+    match known.iter().copied().reduce(f64::max) {
         Some(seconds) if seconds.is_finite() && seconds < DAY => {
             let budget = written(budget((terms.spent + seconds).max(terms.budget)));
-            format!("about {} would be enough (--budget{NBSP}{budget})", rough(seconds))
+            let of =
+                if known.len() < undecided.len() { format!(" for {} of them", known.len()) } else { String::new() };
+            format!("about {} would be enough{of} (--budget{NBSP}{budget})", rough(seconds))
         }
         Some(_) => "more than a day of measuring would be needed".to_owned(),
-        None => "there are too few blocks to estimate how long it would take".to_owned(),
+        None if undecided.iter().all(|comparison| (comparison.blocks as usize) < LEAST_BLOCKS) => {
+            "there are too few blocks to estimate how long it would take".to_owned()
+        }
+        None => {
+            let them = if undecided.len() == 1 { "it" } else { "them" };
+            format!("even a hundred times this run would not decide {them}")
+        }
     }
 }
 
@@ -517,6 +532,7 @@ mod tests {
             high,
             verdict,
             lower_bound: false,
+            adjusted_p: None,
             blocks: 40,
             more_seconds: None,
             materiality: None,
@@ -639,15 +655,36 @@ mod tests {
     fn undecided_beside_the_margin_names_it() {
         assert_eq!(
             say(&comparison(Verdict::Undecided, 1.012, 1.03, 1.048)),
-            "Unix socket against TCP is undecided: 1.2 % to 4.8 % more requests/s, and less than 2 % counts as none; there are \
-             too few blocks to estimate how long it would take."
+            "Unix socket against TCP is undecided: 1.2 % to 4.8 % more requests/s, and less than 2 % counts as none; even a \
+             hundred times this run would not decide it."
         );
         assert!(say(&comparison(Verdict::Undecided, 0.95, 0.97, 0.988)).contains("1.2 % to 5.0 % fewer requests/s"));
     }
 
+    fn open(more_seconds: Option<f64>) -> Comparison {
+        Comparison { more_seconds, ..comparison(Verdict::Undecided, 0.97, 1.01, 1.05) }
+    }
+
+    #[test]
+    fn what_no_longer_run_decides_is_said() {
+        let (soon, later, never) = (open(Some(29.0)), open(Some(91.0)), open(None));
+        let say = |all: &[&Comparison]| more_time(all, &TERMS).replace(NBSP, " ");
+        assert_eq!(say(&[&soon, &later]), "about 2 more minutes would be enough (--budget 3m)");
+        assert_eq!(say(&[&soon, &never]), "about 30 more seconds would be enough for 1 of them (--budget 90s)");
+        assert_eq!(say(&[&never]), "even a hundred times this run would not decide it");
+        let few = Comparison { blocks: 2, ..open(None) };
+        assert_eq!(say(&[&few]), "there are too few blocks to estimate how long it would take");
+    }
+
+    #[test]
+    fn an_end_that_rounds_to_zero_is_less_than_the_least() {
+        let text = between(&comparison(Verdict::Undecided, 0.997, 1.21, 1.48), Quantity::Requests, &TERMS);
+        assert_eq!(text.replace(NBSP, " "), "between less than 1 % fewer and 48 % more requests/s");
+    }
+
     #[test]
     fn times_to_decide_are_rounded_up() {
-        let say = |seconds| more_time(Some(seconds), &TERMS).replace(NBSP, " ");
+        let say = |seconds| more_time(&[&open(Some(seconds))], &TERMS).replace(NBSP, " ");
         assert_eq!(say(0.4), "about 5 more seconds would be enough (--budget 70s)");
         assert_eq!(say(29.0), "about 30 more seconds would be enough (--budget 90s)");
         assert_eq!(say(91.0), "about 2 more minutes would be enough (--budget 3m)");
@@ -659,7 +696,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_budget_that_is_advised_is_accepted_and_enough(more in 0.0..86_400.0, spent in 0.0..1e6) {
-            let said = more_time(Some(more), &Terms { spent, ..TERMS });
+            let said = more_time(&[&open(Some(more))], &Terms { spent, ..TERMS });
             let [budget] = advised(&said)[..] else { panic!("no budget in: {said}") };
             prop_assert!(budget.as_secs_f64() >= more + spent, "{}", said);
         }
@@ -711,8 +748,8 @@ mod tests {
             (
                 Verdict::Undecided,
                 [0.97, 1.01, 1.05],
-                "Unix socket against TCP is undecided: between 3 % shorter and 5 % longer median response time; there are \
-                 too few blocks to estimate how long it would take.",
+                "Unix socket against TCP is undecided: between 3 % shorter and 5 % longer median response time; even a hundred \
+                 times this run would not decide it.",
             ),
         ] {
             assert_eq!(say(verdict, low, ratio, high), sentence);
@@ -758,9 +795,7 @@ mod tests {
              to 1.012). This run can resolve differences of about 1.2 % and more."
         );
         assert!(say(&comparison(Verdict::Faster, 1.02, 1.04, 1.06)).contains("faster, although they are the same"));
-        assert!(
-            say(&comparison(Verdict::Undecided, 0.96, 1.0, 1.04)).contains("wider than 2 %: there are too few blocks")
-        );
+        assert!(say(&comparison(Verdict::Undecided, 0.96, 1.0, 1.04)).contains("wider than 2 %: even a hundred times"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the records keep of where and how runs were made, and in what they differ.
 
 use indexmap::{IndexMap, IndexSet};
+use lasthop_model::record::Settings;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -61,7 +62,7 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     let programs = programs.map(|(name, program)| (name.clone(), program.version.clone()));
     let lasthop = [("lasthop".to_owned(), header.lasthop.clone())];
     facts.extend(lasthop.into_iter().chain(programs).map(|(name, version)| ((Kind::Program, name), version)));
-    fields(&mut facts, Kind::Setting, "", &header.settings);
+    settings(&mut facts, &header.settings);
     fields(&mut facts, Kind::Setting, "recipe of", &header.experiment.services);
     for (name, factor) in &header.factors {
         let levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
@@ -84,6 +85,18 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     facts.extend(digests(Kind::Program, |of| format!("executable of {of}"), &origin.executables));
     facts.extend(digests(Kind::File, String::clone, &origin.files));
     facts
+}
+
+fn settings(facts: &mut Facts, settings: &Settings) {
+    fields(facts, Kind::Setting, "", settings);
+    facts.retain(|(_, name), _| !name.starts_with("placement "));
+    let percent = |share: f64| format!("{} %", share * 100.0);
+    let words = [
+        ("placement", settings.placement.to_string()),
+        ("precision", percent(settings.precision)),
+        ("margin", percent(settings.margin)),
+    ];
+    facts.extend(words.map(|(name, text)| ((Kind::Setting, name.to_owned()), text)));
 }
 
 /// Every field of a value as text, by its name in words.
@@ -120,7 +133,7 @@ fn flatten(facts: &mut Facts, kind: Kind, place: &str, value: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_model::record::ProgramVersion;
+    use lasthop_model::record::{Placement, ProgramVersion};
 
     use super::*;
     use crate::analyse::testing::healthy;
@@ -138,6 +151,8 @@ mod tests {
         environment.programs.insert("nginx".to_owned(), nginx);
         new.header.settings.seed = 77;
         new.header.settings.trial_ns = 50_000_000;
+        new.header.settings.placement = Placement::Same { cpu: 1 };
+        new.header.settings.margin = 0.05;
         new.header.cases[0].load.connections = 4;
         let found = differing(&[&old, &new]);
         let shown: Vec<String> = found
@@ -151,7 +166,9 @@ mod tests {
             "Environment kernel: 6.18 → 6.19",
             "Environment sysctl net.core.somaxconn: none → 128",
             "Program nginx: none → 1.26",
+            "Setting margin: 2 % → 5 %",
             "Setting trial: 100ms → 50ms",
+            "Setting placement: CPUs chosen by the scheduler → driver and services on CPU 1",
             "Setting tcp connections: 1 → 4",
         ];
         assert_eq!(shown, expected);

@@ -1,5 +1,5 @@
 //! Several runs of the same experiment: two of them as before and after ([`diff`]), any number beside each other
-//! ([`beside`]), and what the records say of how they differ ([`facts`]).
+//! ([`beside`]), those of several machines together ([`fleet`]), and what the records say of how they differ ([`facts`]).
 //!
 //! Runs are independent, so the logarithm of a change is the difference of two estimates, with the scatter of both. A
 //! ratio is taken within blocks, so the machine's day cancels out of it and out of its change. It does not cancel out of
@@ -8,6 +8,7 @@
 pub mod beside;
 pub mod diff;
 pub mod facts;
+pub mod fleet;
 #[cfg(test)]
 mod tests;
 
@@ -113,14 +114,25 @@ impl Analysed {
     #[must_use]
     pub fn of(data: &RunData) -> Self {
         let trials = Trials::new(data);
-        let compared = comparisons::compare_all(&trials);
-        let logs = compared.iter().map(|compared| compared.log_ratio).collect();
         let cases = trials.cases().iter().map(|plan| cases::known(&trials, plan)).collect();
-        Self { summary: super::summary(&trials, compared), logs, cases, confidence: trials.confidence() }
+        Self { cases, ..Self::of_ratios(&trials) }
+    }
+
+    /// Without what only absolute figures need.
+    fn of_ratios(trials: &Trials<'_>) -> Self {
+        let compared = comparisons::compare_all(trials);
+        let logs = compared.iter().map(|compared| compared.log_ratio).collect();
+        let confidence = trials.confidence();
+        Self { summary: super::summary(trials, compared), logs, cases: Vec::new(), confidence }
     }
 
     /// With the names that another run has for cases of the same levels: a name leaves out factors with one level.
     fn named_like(mut self, other: &Summary) -> Self {
+        self.rename_like(other);
+        self
+    }
+
+    fn rename_like(&mut self, other: &Summary) {
         let names = self.names_in(other);
         let rename = |name: &mut String| names.get(name).into_iter().for_each(|new| name.clone_from(new));
         let Summary { cases, comparisons, checks, failures, .. } = &mut self.summary;
@@ -128,7 +140,6 @@ impl Analysed {
         comparisons.iter_mut().flat_map(|one| [&mut one.case, &mut one.reference]).for_each(rename);
         checks.iter_mut().filter_map(|check| check.case.as_mut()).for_each(rename);
         failures.iter_mut().for_each(|failure| rename(&mut failure.case));
-        self
     }
 
     /// None where a case runs twice with the same levels.

@@ -1,15 +1,18 @@
 //! Whether there is enough data, and what it can show.
 
 use lasthop_model::record::{CasePlan, GivenEndpoint, Stopped};
-use lasthop_stats::{Interval, holm, stopping::LEAST_ROUNDS, variance, verdict};
+use lasthop_stats::{
+    Interval,
+    stopping::{LEAST_BLOCKS, LEAST_ROUNDS},
+    variance, verdict,
+};
 
 use super::finding::{Evidence, counted, of_case, of_run, percent};
 use crate::analyse::{
     comparisons::{Compared, Pairs},
-    summary::{Check, Metric, Severity, Verdict},
+    summary::{Check, Metric, Severity},
 };
 
-const LEAST_BLOCKS: usize = 10;
 /// Rounds count as different at this level, and matter if they cause this share of the variance.
 const LUCK_LEVEL: f64 = 0.001;
 const LUCK_SHARE: f64 = 0.5;
@@ -42,11 +45,9 @@ pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
     let check = |pairs: Pairs| {
         let (rounds, blocks) = (pairs.rounds(), pairs.blocks.len());
         let text = format!(
-            "{} in {} with both {} and {}; at least {LEAST_BLOCKS} in {LEAST_ROUNDS} are needed",
+            "{} in {} with it and its reference; at least {LEAST_BLOCKS} in {LEAST_ROUNDS} are needed",
             counted(blocks as u64, "block"),
             counted(rounds as u64, "round"),
-            pairs.case.case,
-            pairs.reference.case
         );
         let effect = match rounds {
             0 | 1 => {
@@ -63,20 +64,16 @@ pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
 
 /// Verdicts of difference that do not survive Holm's adjustment over all comparisons by declared metrics.
 pub fn multiplicity(evidence: &Evidence) -> Vec<Check> {
-    let is_declared = |one: &&Compared| evidence.is_primary(one) || one.comparison.metric == Metric::CpuPerRequest;
-    let family: Vec<&Compared> = evidence.compared.iter().filter(is_declared).collect();
-    let probabilities: Vec<f64> = family.iter().map(|compared| compared.log_ratio.p_value()).collect();
-    let adjusted = holm::adjust(&probabilities);
-    let limit = 1.0 - lasthop_stats::CONFIDENCE;
-    let check = |(compared, adjusted): (&&Compared, f64)| {
-        let comparison = &compared.comparison;
-        let differs = matches!(comparison.verdict, Verdict::Faster | Verdict::Slower);
+    let family = evidence.compared.iter().filter(|one| one.comparison.adjusted_p.is_some()).count();
+    let check = |one: &Compared| {
+        let comparison = &one.comparison;
+        let adjusted = comparison.adjusted_p?;
         let what = if comparison.metric == Metric::CpuPerRequest { " (its CPU per request)" } else { "" };
-        let text = format!("one of {} comparisons{what}; after Holm's adjustment p = {adjusted:.2}", family.len());
+        let text = format!("one of {family} comparisons{what}; after Holm's adjustment p = {adjusted:.2}");
         let effect = "among that many comparisons, one may differ by chance alone: treat the verdict as a hint, or repeat this case alone";
-        (differs && adjusted > limit).then(|| of_case("multiplicity", Severity::Doubt, &comparison.case, text, effect))
+        comparison.may_be_chance().then(|| of_case("multiplicity", Severity::Doubt, &comparison.case, text, effect))
     };
-    family.iter().zip(adjusted).filter_map(check).collect()
+    evidence.compared.iter().filter_map(check).collect()
 }
 
 /// In an A/A run: the smallest difference that a run like this can resolve on this machine.

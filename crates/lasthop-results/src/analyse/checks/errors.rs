@@ -1,6 +1,6 @@
 //! Requests that got no right answer.
 
-use super::finding::{Evidence, of_case, percent};
+use super::finding::{Evidence, counted, grouped, of_case, percent};
 use crate::analyse::{
     cases,
     summary::{Check, Severity},
@@ -28,8 +28,10 @@ pub fn errors(evidence: &Evidence) -> Vec<Check> {
         let errors: u64 = found.iter().map(|error| error.1).sum();
         let answers: f64 = trials.of(case).map(crate::analyse::trials::served).sum();
         let share = errors as f64 / (errors as f64 + answers);
-        let list: Vec<String> =
-            found.iter().map(|(class, count, first)| format!("{count} × {class} (first: {first})")).collect();
+        let list: Vec<String> = found
+            .iter()
+            .map(|(class, count, first)| format!("{} × {class} (first: {first})", grouped(*count)))
+            .collect();
         let text = format!("{} of requests: {}", percent(share), list.join(", "));
         let (severity, effect) = if share > INVALID_SHARE {
             (Severity::Invalid, "more than 0.1 % of requests failed, so the figures cover only the rest")
@@ -57,7 +59,13 @@ pub fn ports_exhausted(evidence: &Evidence) -> Vec<Check> {
 fn of_class(evidence: &Evidence, class: &str, id: &str, effect: &str) -> Vec<Check> {
     let check = |case: &str| {
         let (_, count, first) = found(evidence, case).into_iter().find(|error| error.0 == class)?;
-        Some(of_case(id, Severity::Doubt, case, format!("{count} connections failed (first: {first})"), effect))
+        Some(of_case(
+            id,
+            Severity::Doubt,
+            case,
+            format!("{} failed (first: {first})", counted(count, "connection")),
+            effect,
+        ))
     };
     evidence.trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
 }

@@ -1,5 +1,7 @@
 //! What a check looks at, and how it words what it finds.
 
+use lasthop_model::{quantity::thousands, record::CasePlan};
+
 use crate::analyse::{
     comparisons::Compared,
     summary::{Check, Metric, Severity},
@@ -18,6 +20,11 @@ impl Evidence<'_> {
         let comparison = &compared.comparison;
         self.trials.plan(&comparison.case).is_some_and(|plan| Metric::primary(&plan.load) == comparison.metric)
     }
+
+    /// Cases that may use TCP. What happens to TCP during the others is somebody else's.
+    pub fn with_tcp(&self) -> impl Iterator<Item = &CasePlan> {
+        self.trials.cases().iter().filter(|plan| self.trials.may_use_tcp(&plan.case))
+    }
 }
 
 /// A finding about one case.
@@ -32,7 +39,12 @@ pub fn of_run(id: &str, severity: Severity, evidence: String, effect: &str) -> C
 
 /// `1 block`, `12 blocks`, with a plain space.
 pub fn counted(count: u64, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+    format!("{} {word}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// `12,345`
+pub fn grouped(count: u64) -> String {
+    thousands(&count.to_string())
 }
 
 /// A share in percent, with enough digits not to read 0.

@@ -3,7 +3,7 @@
 use lasthop_load::{Histogram, TrialResult};
 use lasthop_model::record::CasePlan;
 
-use super::finding::{Evidence, of_case, percent};
+use super::finding::{Evidence, counted, of_case, percent};
 use crate::analyse::{
     self,
     summary::{Check, Severity},
@@ -31,18 +31,22 @@ fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Optio
     (inside >= least && inside > 2 * beside && usually_faster).then_some(inside)
 }
 
-fn cases(evidence: &Evidence, check: impl Fn(&CasePlan, &Histogram) -> Option<Check>) -> Vec<Check> {
-    let plans = evidence.trials.cases().iter();
+fn cases<'a>(
+    evidence: &Evidence,
+    plans: impl Iterator<Item = &'a CasePlan>,
+    check: impl Fn(&CasePlan, &Histogram) -> Option<Check>,
+) -> Vec<Check> {
     plans.filter_map(|plan| check(plan, &merged(evidence, &plan.case)?)).collect()
 }
 
 /// The kernel's shortest delayed ACK takes 40 ms. A small write that Nagle's algorithm holds back waits for it.
 pub fn delayed_ack(evidence: &Evidence) -> Vec<Check> {
-    cases(evidence, |plan, histogram| {
+    cases(evidence, evidence.with_tcp(), |plan, histogram| {
         let inside = cluster(histogram, 38 * MS, 48 * MS, 5)?;
         let share = inside as f64 / histogram.count() as f64;
         let text = format!(
-            "{inside} answers ({}) took 38 to 48 ms, against a median of {}",
+            "{} ({}) took 38 to 48 ms, against a median of {}",
+            counted(inside, "answer"),
             percent(share),
             median(histogram)
         );
@@ -53,10 +57,11 @@ pub fn delayed_ack(evidence: &Evidence) -> Vec<Check> {
 
 /// A SYN that was dropped is sent again after 1 s, then after 2 s more.
 pub fn syn_retransmit(evidence: &Evidence) -> Vec<Check> {
-    cases(evidence, |plan, histogram| {
+    cases(evidence, evidence.with_tcp(), |plan, histogram| {
         let windows = [(980 * MS, 1_150 * MS), (2_950 * MS, 3_300 * MS)];
         let inside: u64 = windows.iter().filter_map(|&(from, to)| cluster(histogram, from, to, 1)).sum();
-        let text = format!("{inside} answers took about 1 s or 3 s, against a median of {}", median(histogram));
+        let text =
+            format!("{} took about 1 s or 3 s, against a median of {}", counted(inside, "answer"), median(histogram));
         let effect =
             "this is typical of a SYN that was repeated because an accept queue was full: raise the server's backlog";
         (inside > 0).then(|| of_case("syn-retransmit", Severity::Doubt, &plan.case, text, effect))
@@ -70,7 +75,7 @@ fn median(histogram: &Histogram) -> String {
 /// A clock that is too coarse for what it measures, because reading it takes too long or because it counts
 /// milliseconds.
 pub fn coarse_clock(evidence: &Evidence) -> Vec<Check> {
-    cases(evidence, |plan, histogram| {
+    cases(evidence, evidence.trials.cases().iter(), |plan, histogram| {
         let steps = histogram.bins().count();
         let text = if histogram.count() >= 1_000 && steps < 10 {
             format!("{} latencies have only {steps} distinct values", histogram.count())

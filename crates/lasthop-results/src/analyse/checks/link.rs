@@ -2,7 +2,7 @@
 
 use lasthop_model::record::{CasePlan, CaseProof, LinkObserved};
 
-use super::finding::{Evidence, of_case, percent};
+use super::finding::{Evidence, counted, grouped, of_case, percent};
 use crate::analyse::{
     summary::{Check, Severity},
     trials::served,
@@ -62,7 +62,10 @@ fn driver_reuse(evidence: &Evidence, case: &str, seen: &CaseProof) -> Option<Str
     let trials = evidence.trials.count(case) as u64;
     let kept_badly = share > REOPENED_SHARE && opened > u64::from(seen.spec.connections) * trials;
     let wrong = if per_request(seen) { trials > 0 && share < OPENED_SHARE } else { kept_badly };
-    wrong.then(|| format!("the driver opened {opened} connections for {requests} requests ({})", percent(share)))
+    wrong.then(|| {
+        let (opened, requests) = (counted(opened, "connection"), grouped(requests as u64));
+        format!("the driver opened {opened} for {requests} requests ({})", percent(share))
+    })
 }
 
 fn link_reuse(link: &LinkObserved) -> Option<String> {
@@ -74,7 +77,9 @@ fn link_reuse(link: &LinkObserved) -> Option<String> {
     };
     let LinkObserved { requests, connections, .. } = link;
     wrong.then(|| {
-        format!("{requests} requests came over {connections} connections of the link, but the case asks for {wanted}")
+        let (requests, connections) =
+            (counted((*requests).into(), "request"), counted((*connections).into(), "connection"));
+        format!("{requests} came over {connections} of the link, but the case asks for {wanted}")
     })
 }
 

@@ -1,5 +1,6 @@
 //! What else happened on the machine, and on which CPUs the processes ran.
 
+use lasthop_load::spec::Transport;
 use lasthop_model::{observation::MachineUsage, record::Placement};
 use lasthop_stats::location::{self, Trend};
 
@@ -38,7 +39,7 @@ pub fn steal(evidence: &Evidence) -> Vec<Check> {
 pub fn foreign_load(evidence: &Evidence) -> Vec<Check> {
     let check = |share: f64| {
         let text = format!("other processes used {} of the machine's CPU time", percent(share));
-        let effect = "they compete with the driver and the services for cores and caches; without them the ratio may be another, and \
+        let effect = "other processes compete with the driver and the services for cores and caches; without them the ratio may be another, and \
              nobody can compute it from this run: stop them and repeat";
         of_run("foreign-load", Severity::Doubt, text, effect)
     };
@@ -114,6 +115,28 @@ pub fn placement(evidence: &Evidence) -> Vec<Check> {
     }
     .into_iter()
     .collect()
+}
+
+/// The CPU that the driver and the services share whatever the scheduler does.
+fn shared_cpu(evidence: &Evidence) -> Option<String> {
+    let data = evidence.trials.data;
+    match &data.header.settings.placement {
+        Placement::Same { cpu } => Some(format!("CPU {cpu}")),
+        Placement::Apart { driver, services } if driver.len() == 1 && driver == services => {
+            Some(format!("CPU {}", driver[0]))
+        }
+        Placement::Free if data.environment.as_ref()?.cpus == 1 => Some("the machine's only CPU".to_owned()),
+        _ => None,
+    }
+}
+
+pub fn spins_in_vain(evidence: &Evidence) -> Vec<Check> {
+    let Some(cpu) = shared_cpu(evidence) else { return Vec::new() };
+    let effect = "who waits spins on the CPU that the other one needs to answer: the case shows that and not what \
+                  shared memory can do with a CPU for each";
+    let text = format!("client and server spin, and share {cpu}");
+    let spinning = evidence.trials.cases().iter().filter(|plan| plan.transport == Transport::ShmSpin);
+    spinning.map(|plan| of_case("spins-in-vain", Severity::Doubt, &plan.case, text.clone(), effect)).collect()
 }
 
 pub fn governor(evidence: &Evidence) -> Vec<Check> {

@@ -63,6 +63,7 @@ const CHECKS: &[(CheckFunction, &[&str])] = &[
     (machine::ratio_under_load, &["ratio-under-load"]),
     (machine::weighted, &["weighted"]),
     (machine::placement, &["placement"]),
+    (machine::spins_in_vain, &["spins-in-vain"]),
     (machine::governor, &["governor"]),
     (containers::throttled, &["throttled"]),
     (containers::short_for_the_limit, &["short-for-the-limit"]),

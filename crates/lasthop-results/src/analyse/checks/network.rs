@@ -1,6 +1,6 @@
 //! Counters of the kernel's network stack. They cover all sockets in the network namespaces of driver and services.
 
-use super::finding::{Evidence, counted, of_case, percent};
+use super::finding::{Evidence, counted, grouped, of_case, percent};
 use crate::analyse::summary::{Check, Severity};
 
 /// Share of retransmitted segments that is worth a note.
@@ -16,7 +16,7 @@ pub fn accept_queue_overflow(evidence: &Evidence) -> Vec<Check> {
                       other servers of this machine were the ones";
         (overflows > 0).then(|| of_case("accept-queue-overflow", Severity::Doubt, case, text, effect))
     };
-    trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+    evidence.with_tcp().filter_map(|plan| check(&plan.case)).collect()
 }
 
 pub fn retransmissions(evidence: &Evidence) -> Vec<Check> {
@@ -26,10 +26,11 @@ pub fn retransmissions(evidence: &Evidence) -> Vec<Check> {
         let sent: u64 = trials.of(case).map(|trial| trial.observations.network.tcp_segments_sent).sum();
         let share = again as f64 / sent.max(1) as f64;
         let severity = if share >= DOUBTED_RETRANSMISSIONS { Severity::Doubt } else { Severity::Note };
-        let text = format!("{again} of {sent} TCP segments were retransmitted ({})", percent(share));
+        let text =
+            format!("{} of {} TCP segments were retransmitted ({})", grouped(again), grouped(sent), percent(share));
         let effect = "no segment should get lost within one machine, on loopback or between containers: a queue or a \
                   server's backlog overflowed, a packet filter dropped some, or this was other traffic";
         (share >= NOTED_RETRANSMISSIONS).then(|| of_case("retransmissions", severity, case, text, effect))
     };
-    trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+    evidence.with_tcp().filter_map(|plan| check(&plan.case)).collect()
 }

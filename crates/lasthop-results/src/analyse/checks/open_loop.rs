@@ -1,9 +1,9 @@
 //! Whether an open loop reached its rate and kept its schedule.
 
 use lasthop_load::{Histogram, TrialResult};
-use lasthop_model::record::CasePlan;
+use lasthop_model::{quantity::rate_text, record::CasePlan};
 
-use super::finding::{Evidence, counted, of_case, of_run, percent};
+use super::finding::{Evidence, counted, grouped, of_case, of_run, percent};
 use crate::analyse::{
     cases, derived,
     summary::{Check, Severity},
@@ -24,9 +24,10 @@ pub fn rate_not_reached(evidence: &Evidence) -> Vec<Check> {
     let check = |(plan, rate): (&CasePlan, f64)| {
         let offered = cases::offered(evidence.trials, &plan.case)?;
         let text = format!(
-            "of {} due at {rate} requests/s, {} ({}) were sent in time",
+            "of {} due at {} requests/s, {} ({}) were sent in time",
             counted(offered.scheduled, "request"),
-            offered.sent,
+            rate_text(rate),
+            grouped(offered.sent),
             percent(offered.sent as f64 / offered.scheduled.max(1) as f64)
         );
         let effect = "the latencies are those of an overload and grow with the length of a trial: lower --rate, or use \
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(findings(&sending(990), "rate-not-reached"), []);
         let check = finding(&sending(989), "rate-not-reached");
         assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Invalid));
-        assert_eq!(check.evidence, "of 30000 requests due at 2000 requests/s, 29670 (99 %) were sent in time");
+        assert_eq!(check.evidence, "of 30,000 requests due at 2,000 requests/s, 29,670 (99 %) were sent in time");
         let metrics = summarise(&sending(989)).cases[1].metrics.clone().unwrap();
         assert!(!metrics.open_loop.unwrap().reached);
         assert_eq!(findings(&healthy(), "rate-not-reached"), []);

@@ -203,6 +203,23 @@ fn differences_of_configuration_are_shown() {
 }
 
 #[test]
+fn spinning_takes_a_cpu_for_each() {
+    let mut data = run(&[TCP, Truth { transport: Transport::ShmSpin, ..UNIX }], 6, 5);
+    let mut found = |placement: Placement, cpus: u32| {
+        data.header.settings.placement = placement;
+        data.environment.as_mut().unwrap().cpus = cpus;
+        findings(&data, "spins-in-vain").into_iter().map(|check| check.evidence).collect::<Vec<_>>()
+    };
+    let apart = |services| Placement::Apart { driver: vec![0], services };
+    assert_eq!(found(Placement::Free, 2), [""; 0]);
+    assert_eq!(found(apart(vec![1]), 2), [""; 0]);
+    assert_eq!(found(apart(vec![0, 1]), 2), [""; 0]);
+    assert_eq!(found(apart(vec![0]), 2), ["client and server spin, and share CPU 0"]);
+    assert_eq!(found(Placement::Same { cpu: 3 }, 4), ["client and server spin, and share CPU 3"]);
+    assert_eq!(found(Placement::Free, 1), ["client and server spin, and share the machine's only CPU"]);
+}
+
+#[test]
 fn another_transport_than_asked_is_invalid() {
     let mut data = healthy();
     each_proof(&mut data, "unix", |seen| seen.driver.family = "inet".to_owned());
@@ -451,7 +468,7 @@ fn ports_in_time_wait() {
     let text = finding(&data, "time-wait").evidence;
     assert_eq!(
         text,
-        "TIME_WAIT held up to 14120 of 28232 local ports of the network namespace of nginx towards 10.89.0.3:8000",
+        "TIME_WAIT held up to 14,120 of 28,232 local ports of the network namespace of nginx towards 10.89.0.3:8000",
         "no trial began after that"
     );
     hold(&mut data, 7_058, false);
@@ -481,6 +498,23 @@ fn clusters_at_forty_milliseconds_and_at_one_second() {
     assert_eq!(findings(&data, "syn-retransmit"), []);
     slow_answers(&mut data, "tcp", 1_020_000_000, 1);
     assert_eq!(finding(&data, "syn-retransmit").case.as_deref(), Some("tcp"));
+}
+
+#[test]
+fn without_tcp_nothing_is_said_of_it() {
+    let mut data = healthy();
+    slow_answers(&mut data, "unix", 41_000_000, 2);
+    slow_answers(&mut data, "unix", 1_020_000_000, 1);
+    each_trial(&mut data, "unix", |trial| {
+        trial.observations.network.listen_overflows = 2;
+        trial.observations.network.tcp_retransmitted = 8;
+    });
+    let ids = ["delayed-ack", "syn-retransmit", "accept-queue-overflow", "retransmissions"];
+    ids.iter().for_each(|id| assert_eq!(findings(&data, id), [], "{id}"));
+    each_trial(&mut data, "unix", |trial| {
+        trial.observations.roles.insert("backend".to_owned(), Default::default());
+    });
+    ids.iter().for_each(|id| assert_eq!(findings(&data, id).len(), 1, "{id}: behind the socket there may be TCP"));
 }
 
 #[test]

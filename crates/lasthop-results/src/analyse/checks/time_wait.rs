@@ -13,7 +13,7 @@ use lasthop_model::{
 };
 use lasthop_stats::mean;
 
-use super::finding::{Evidence, of_case};
+use super::finding::{Evidence, grouped, of_case};
 use crate::analyse::{
     summary::{Check, Severity},
     trials::Trials,
@@ -38,7 +38,7 @@ fn of_plan(trials: &Trials, plan: &CasePlan) -> Option<Check> {
         [] => String::new(),
         roles => format!(" of the network namespace of {}", roles.join(" and ")),
     };
-    let (many, range, server) = (worst.held, worst.range, &worst.server);
+    let (many, range, server) = (grouped(worst.held), grouped(worst.range), &worst.server);
     let fall = fall(trials, plan).unwrap_or_default();
     let text = format!("TIME_WAIT held up to {many} of {range} local ports{place} towards {server}{fall}");
     let effect = "with half of the ports held, each new connection tries up to half of them, one after the other, \

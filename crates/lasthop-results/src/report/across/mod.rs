@@ -2,10 +2,12 @@
 
 mod beside;
 mod diff;
+mod fleet;
 mod limits;
 #[cfg(test)]
 mod tests;
 
+use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::{
@@ -17,7 +19,7 @@ use super::{
     groups::{Group, groups},
     html,
     page::{figure, header},
-    units::{NBSP, Seconds, plural},
+    units::{NBSP, NONE, Seconds, plural},
     wording::Quantity,
 };
 use crate::{
@@ -122,6 +124,7 @@ fn comparison(case: &str, reference: &str, metric: Metric, ratio: &Ratio, verdic
         high: ratio.high,
         verdict,
         lower_bound: false,
+        adjusted_p: None,
         blocks: 0,
         more_seconds: None,
         materiality: None,
@@ -177,6 +180,26 @@ fn differences(all: &[Differing], cases: Vec<String>) -> Option<Section> {
     let depth = if all.len() > MANY { Depth::Folded } else { Depth::Open };
     blocks.extend(cases.into_iter().map(|line| Block::Item(line.into())));
     section("What differs", depth, blocks)
+}
+
+/// What differs between so many runs: each value, and how many have it.
+fn differing_in(runs: usize, all: &[Differing]) -> Option<Section> {
+    const SHOWN: usize = 6;
+    let line = |one: &Differing| {
+        let mut counts: IndexMap<&str, usize> = IndexMap::new();
+        for value in &one.values {
+            *counts.entry(value.as_deref().unwrap_or("none")).or_insert(0) += 1;
+        }
+        if counts.len() == runs && runs > 2 {
+            return format!("{}: another value in each run", one.name);
+        }
+        counts.sort_by(|_, one, _, other| other.cmp(one));
+        let shown = counts.iter().take(SHOWN).map(|(value, count)| format!("{value} ({count})"));
+        let more = counts.len().checked_sub(SHOWN + 1).map(|more| format!("{} more", more + 1));
+        format!("{}: {}", one.name, shown.chain(more).collect::<Vec<_>>().join(", "))
+    };
+    let blocks = all.iter().map(|one| Block::Item(line(one).into())).collect();
+    section("What differs", Depth::Folded, blocks)
 }
 
 /// `What differs: kernel, governor and 3 more.`

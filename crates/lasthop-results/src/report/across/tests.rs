@@ -9,6 +9,7 @@ use crate::{
         across::{
             beside::beside,
             diff::{Diff, diff},
+            fleet::{Fleet, Member, NoFleet, fleet},
         },
         testing::{self, TCP, Truth, UNIX},
     },
@@ -93,4 +94,86 @@ fn lines_fit_and_foreign_text_stays_text() {
             "{format:?}"
         );
     }
+}
+
+/// A run of a machine of a kind.
+fn machine(name: &str, kind: &str, unix: f64) -> RunData {
+    let mut data = run(name, &[TCP, Truth { rate: unix, ..UNIX }]);
+    data.header.labels =
+        [("machine", name), ("instance", kind)].map(|(name, value)| (name.into(), value.into())).into();
+    data
+}
+
+fn together(runs: &[RunData], by: &[&str]) -> Result<Fleet, NoFleet> {
+    let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
+    fleet(runs.iter().cloned().map(Member::of).collect(), &by)
+}
+
+fn said(fleet: &Fleet) -> Vec<String> {
+    fleet.answer().iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
+}
+
+#[test]
+fn machines_that_are_alike_have_one_answer() {
+    let runs = [26_000.0, 26_050.0, 25_950.0].map(|rate| machine(&format!("m{rate}"), "one", rate));
+    let fleet = together(&runs, &[]).unwrap();
+    let said = said(&fleet);
+    assert_eq!(said[0], "Use the Unix socket: faster than TCP on 3 of 3 machines, slower in none.");
+    assert!(
+        said[1].starts_with("No difference between machines was found; typical differences of up to ±"),
+        "{said:?}"
+    );
+    assert_eq!((said.len(), fleet.by.len(), fleet.kinds.len()), (2, 0, 1), "{said:?}");
+    let declared = fleet.comparisons.iter().find(|one| one.declared).unwrap();
+    let mean = declared.mean.unwrap();
+    assert!(mean.low < 1.3 && 1.3 < mean.high && mean.high < 1.4, "{mean:?}");
+}
+
+#[test]
+fn kinds_that_differ_are_named_with_their_means() {
+    let rates = [("a", "x", 26_000.0), ("b", "x", 26_100.0), ("c", "y", 39_000.0), ("d", "y", 39_200.0)];
+    let runs = rates.map(|(name, kind, rate)| machine(name, kind, rate));
+    let by_label = together(&runs, &[]).unwrap();
+    let said = said(&by_label);
+    assert!(
+        said[1].starts_with("How much depends on the machine: Unix socket, from 1.30 (a) to 1.95 (d). "),
+        "{said:?}"
+    );
+    assert!(
+        said[2].starts_with("Kinds of machines differ (instance): Unix socket, from 1.30 (x) to 1.95 (y). "),
+        "{said:?}"
+    );
+    let page = told(&by_label, Format::Html);
+    assert!(rates.iter().all(|(name, _, _)| page.contains(&format!("<th scope=\"row\">{name}</th>"))), "{page}");
+    let terminal = told(&by_label, Format::Terminal);
+    assert!(terminal.lines().all(|line| display_width(line) <= 80) && !terminal.contains("NaN"), "{terminal}");
+    let csv = told(&by_label, Format::Csv);
+    let scopes =
+        |scope: &str| csv.lines().filter(|line| line.starts_with(scope) && line.contains(",throughput,")).count();
+    assert_eq!((scopes("machine"), scopes("kind"), scopes("all")), (4, 2, 1), "{csv}");
+}
+
+#[test]
+fn machines_that_contradict_each_other_are_not_averaged_away() {
+    let runs = [("a", 26_000.0), ("b", 26_000.0), ("c", 14_000.0)].map(|(name, rate)| machine(name, "x", rate));
+    let said = said(&together(&runs, &[]).unwrap());
+    let lead = "It depends on the machine or the setting: the Unix socket is faster than TCP on 2 of 3 machines, and slower in 1.";
+    assert_eq!(said[0], lead);
+}
+
+#[test]
+fn a_fleet_says_what_it_cannot_know() {
+    let runs = [("a", "x"), ("b", "y")].map(|(name, kind)| machine(name, kind, 26_000.0));
+    let of_two = said(&together(&runs, &[]).unwrap());
+    assert!(of_two[2].starts_with("Kinds cannot be told from machines: each has instance of its own."), "{of_two:?}");
+    let of_one = said(&together(&runs[..1], &[]).unwrap());
+    assert!(of_one[1].starts_with("One machine has results: whether"), "{of_one:?}");
+    let unknown = together(&runs, &["colour"]).unwrap_err().to_string();
+    assert!(unknown.starts_with("no record has `colour`: kinds are made of architecture, cpu"), "{unknown}");
+    let twice = [runs[0].clone(), machine("a", "x", 26_000.0)];
+    assert!(matches!(together(&twice, &[]), Err(NoFleet::NotAlike(_))));
+    let mut again = twice;
+    again[1].header.run = "later".to_owned();
+    let terminal = told(&together(&again, &[]).unwrap(), Format::Terminal);
+    assert!(terminal.contains("a has 2 runs: each counts as a machine"), "{terminal}");
 }

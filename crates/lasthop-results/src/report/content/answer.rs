@@ -10,12 +10,15 @@
 //! | one may be better | `Undecided` |
 //! | all are equivalent | `It makes no difference` |
 //! | all are worse, or equivalent | `Stay with` the reference |
+//!
+//! Where one round is all there is, or every verdict may be chance among so many comparisons, it begins with `Perhaps`.
 
 use indexmap::IndexMap;
 
 use super::{
+    figures::listed,
     parts::terms,
-    verdicts::{quantity, sentence},
+    verdicts::{quantity, sentence, why_none},
 };
 use crate::{
     analyse::summary::{Comparison, Materiality, Metric, Summary, Verdict},
@@ -26,6 +29,11 @@ use crate::{
         wording::{Quantity, margin, more_time, percent, ratio_places},
     },
 };
+
+/// An interval between whose ends there is more than this factor, as a logarithm, says nothing yet: 10.
+const TOO_WIDE: f64 = std::f64::consts::LN_10;
+/// With fewer rounds, the luck of a start is in the answer and not in its interval.
+const LEAST_ROUNDS: u32 = 2;
 
 /// An alternative to the reference, in all settings.
 struct Rival<'a> {
@@ -57,7 +65,7 @@ pub fn answer(summary: &Summary) -> Vec<Text> {
     }
     let rivals = choices(summary, rivals(&groups));
     if rivals.iter().all(|rival| rival.found.is_empty()) {
-        return vec![nothing(summary)];
+        return vec![nothing(summary, &groups)];
     }
     let Some(best) = best(&rivals) else { return vec![without_winner(summary, &rivals)] };
     let lines = [Some(advice(summary, best)), as_good(&rivals, best), until(summary, best)];
@@ -97,7 +105,7 @@ fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
 /// A name as it stands in a sentence: things, such as sockets and ports, have an article, protocols and levels have none.
 #[must_use]
 pub fn the(name: &str) -> String {
-    const THINGS: [&str; 5] = ["socket", "port", "address", "network", "namespace"];
+    const THINGS: [&str; 8] = ["socket", "port", "address", "network", "namespace", "socketpair", "pair", "queue"];
     let is_thing = name.split(' ').any(|word| THINGS.contains(&word)) && !name.contains(" over ");
     if is_thing { format!("the {name}") } else { name.to_owned() }
 }
@@ -143,21 +151,39 @@ fn best<'b, 'a>(rivals: &'b [Rival<'a>]) -> Option<&'b Rival<'a>> {
     safe.max_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(std::cmp::Ordering::Equal))
 }
 
-fn nothing(summary: &Summary) -> Text {
-    let why = match summary.cases.iter().filter(|case| case.metrics.is_some()).count() {
-        0 => "no case has a result",
-        _ if !summary.comparisons.is_empty() => "what was compared must not be used (see Doubts)",
-        _ if summary.cases.len() == 1 => "one case was measured, so there is nothing to compare it with",
-        _ => "nothing could be compared",
-    };
-    Text::of(Tone::Warning, "No answer").plain(format!(": {why}."))
+fn nothing(summary: &Summary, groups: &[Group<'_>]) -> Text {
+    let why =
+        why_none(summary, groups).unwrap_or_else(|| "what was compared must not be used (see Doubts).".to_owned());
+    Text::of(Tone::Warning, "No answer").plain(format!(": {why}"))
 }
 
 /// `Use the Unix socket: 1.27 times the requests/s of TCP (95 % interval 1.22 to 1.33), 41 µs less CPU a request.`
 fn advice(summary: &Summary, best: &Rival<'_>) -> Text {
     let cpu = saved(best).map(|saved| format!(", {saved}")).unwrap_or_default();
     let rest = rest(summary, best);
-    Text::of(Tone::Good, format!("Use {}", best.name)).plain(format!(": {}{cpu}{rest}.", effect(summary, best)))
+    let effect = effect(summary, best);
+    let (tone, lead, luck) = match luck(summary, best.with(Verdict::Faster)) {
+        Some(luck) => (Tone::Warning, format!("Perhaps {}", best.name), luck),
+        None => (Tone::Good, format!("Use {}", best.name), ""),
+    };
+    Text::of(tone, lead).plain(format!(": {effect}{cpu}{rest}{luck}."))
+}
+
+/// Why what rests on these verdicts may be luck.
+fn luck<'b, 'a: 'b>(summary: &Summary, mut found: impl Iterator<Item = &'b Found<'a>>) -> Option<&'static str> {
+    if summary.rounds < LEAST_ROUNDS {
+        return Some("; this is one round, and the next may say otherwise");
+    }
+    let chance = found.all(|found| found.comparison().may_be_chance());
+    chance.then_some("; among this many comparisons, that may be chance (see Doubts)")
+}
+
+/// A first line that advises no change, less sure where it may be luck.
+fn careful(lead: &str, luck: Option<&str>, what: &str) -> Text {
+    match luck {
+        Some(luck) => Text::of(Tone::Warning, format!("Perhaps {lead}")).plain(format!(": {what}{luck}.")),
+        None => Text::of(Tone::Strong, capital(lead)).plain(format!(": {what}.")),
+    }
 }
 
 /// How much better, with the interval if there is one setting, or from the least to the most.
@@ -236,7 +262,7 @@ fn as_good(rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<Text> {
     };
     let names: Vec<&str> = rivals.iter().filter(like).map(|rival| rival.name.as_str()).collect();
     let (are, differ) = if names.len() == 1 { ("is", "its") } else { ("are", "their") };
-    let listed = capital(&names.join(" and "));
+    let listed = capital(&listed(&names));
     (!names.is_empty()).then(|| format!("{listed} {are} about as good: {differ} intervals overlap.").into())
 }
 
@@ -276,7 +302,7 @@ fn range(least: f64, most: f64) -> String {
 fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
     let has = |verdict| move |rival: &&Rival<'_>| rival.count(verdict) > 0;
     if let Some(mixed) = rivals.iter().find(has(Verdict::Faster)) {
-        return depends(mixed);
+        return depends(summary, mixed);
     }
     if let Some(open) = rivals.iter().find(|rival| has(Verdict::Undecided)(rival) && rival.count(Verdict::Slower) == 0)
     {
@@ -286,7 +312,8 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
     let within = format!("within {}", margin(summary.settings.margin));
     if rivals.iter().all(|rival| rival.count(Verdict::Slower) == 0) {
         let names = if rivals.len() == 1 { format!("{name} and {reference} are") } else { "all are".to_owned() };
-        return Text::of(Tone::Strong, "It makes no difference").plain(format!(": {names} {within} of each other."));
+        let what = format!("{names} {within} of each other");
+        return careful("it makes no difference", luck(summary, rivals[0].found.iter()), &what);
     }
     let against = |rival: &Rival<'_>| {
         let slower: Vec<&Found<'_>> = rival.with(Verdict::Slower).collect();
@@ -301,20 +328,18 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
         }
     };
     let said: Vec<String> = rivals.iter().filter(|rival| !rival.found.is_empty()).map(against).collect();
-    Text::of(Tone::Strong, format!("Stay with {reference}")).plain(format!(": {}.", said.join(", ")))
+    let slower = rivals.iter().flat_map(|rival| rival.with(Verdict::Slower));
+    careful(&format!("stay with {reference}"), luck(summary, slower), &said.join(", "))
 }
 
 /// Better in one setting and worse in another.
-fn depends(mixed: &Rival<'_>) -> Text {
+fn depends(summary: &Summary, mixed: &Rival<'_>) -> Text {
     let settings =
         |verdict| mixed.with(verdict).map(|found| found.group.setting.as_str()).collect::<Vec<_>>().join("; ");
-    Text::of(Tone::Strong, "It depends").plain(format!(
-        ": {} is faster than {} with {}, but slower with {}.",
-        mixed.name,
-        mixed.reference,
-        settings(Verdict::Faster),
-        settings(Verdict::Slower)
-    ))
+    let (faster, slower) = (settings(Verdict::Faster), settings(Verdict::Slower));
+    let what = format!("{} is faster than {} with {faster}, but slower with {slower}", mixed.name, mixed.reference);
+    let luck = luck(summary, mixed.with(Verdict::Faster)).or_else(|| luck(summary, mixed.with(Verdict::Slower)));
+    careful("it depends", luck, &what)
 }
 
 fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
@@ -323,13 +348,20 @@ fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
     let Rival { name, reference, .. } = open;
     if let [one] = &found[..] {
         let comparison = one.comparison();
+        let more = more_time(&[comparison], &terms(summary));
+        if (comparison.high / comparison.low).ln() > TOO_WIDE {
+            return lead.plain(format!(": it is too early to say whether {name} is better than {reference}; {more}."));
+        }
         let [low, _, high] = ends(comparison);
         let what = measured(&found, reference);
-        let more = more_time(comparison.more_seconds, &terms(summary));
         return lead.plain(sentence(&format!(": {name} has between {low} and {high}{NBSP}times {what}; {more}")));
     }
     let all = open.settings();
-    lead.plain(format!(": whether {name} is better than {reference} is open in {} of {all} settings.", found.len()))
+    let comparisons: Vec<&Comparison> = found.iter().map(|found| found.comparison()).collect();
+    let more = more_time(&comparisons, &terms(summary));
+    let open =
+        format!(": whether {name} is better than {reference} is open in {} of {all} settings; {more}.", found.len());
+    lead.plain(open)
 }
 
 #[cfg(test)]
@@ -400,14 +432,43 @@ mod tests {
             (&[Undecided, Equivalent], "Undecided: the Unix socket has between 0.90 and 1.20 times the "),
             (
                 &[Undecided, Undecided],
-                "Undecided: whether the Unix socket is better than TCP is open in 2 of 2 settings.",
+                "Undecided: whether the Unix socket is better than TCP is open in 2 of 2 settings; ",
             ),
         ] {
             let first = said(&with(verdicts)).remove(0);
             assert!(first.starts_with(start), "{verdicts:?}: {first}");
         }
+        let mut doubtful = with(&[Faster, Undecided]);
+        doubtful.comparisons.iter_mut().for_each(|comparison| comparison.adjusted_p = Some(0.08));
+        let first = said(&doubtful).remove(0);
+        assert!(first.starts_with("Perhaps the Unix socket: 1.30 times "), "{first}");
+        assert!(
+            first.ends_with("undecided in 1; among this many comparisons, that may be chance (see Doubts)."),
+            "{first}"
+        );
+        let mut by_chance = with(&[Faster, Slower]);
+        by_chance.comparisons[1].adjusted_p = Some(0.08);
+        let first = said(&by_chance).remove(0);
+        assert!(first.starts_with("Perhaps it depends: ") && first.contains("may be chance"), "{first}");
         let rest = said(&with(&[Faster, Undecided])).remove(0);
         assert!(rest.contains("in 1 of 2 settings; undecided in 1."), "{rest}");
+    }
+
+    #[test]
+    fn one_round_decides_nothing() {
+        use Verdict::{Equivalent, Faster, Slower};
+        for (verdicts, start) in [
+            (&[Faster, Faster], "Perhaps the Unix socket: 1.30 times "),
+            (&[Faster, Slower], "Perhaps it depends: "),
+            (&[Slower, Slower], "Perhaps stay with TCP: "),
+            (&[Equivalent, Equivalent], "Perhaps it makes no difference: "),
+        ] {
+            let mut summary = with(verdicts);
+            summary.rounds = 1;
+            let first = said(&summary).remove(0);
+            assert!(first.starts_with(start), "{first}");
+            assert!(first.ends_with("; this is one round, and the next may say otherwise."), "{first}");
+        }
     }
 
     #[test]

@@ -93,6 +93,7 @@ fn crossover(summary: &Summary, derived: &Derived) -> String {
         ),
         (None, Some(Outside::Before)) => format!("{who} differs by less than {within} at every level."),
         (None, Some(Outside::Beyond)) => format!("{who} still differs by more than {within} at the highest level."),
+        (None, Some(Outside::Open)) => format!("{who}: undecided at which level it comes within {within}."),
         (None, None) => format!("{who}: not enough blocks."),
     }
 }

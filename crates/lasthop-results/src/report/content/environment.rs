@@ -1,6 +1,6 @@
 //! The machine, the programs and the settings of a run.
 
-use lasthop_model::record::{Environment, Placement, Stopped};
+use lasthop_model::record::{Environment, Stopped};
 
 use super::parts;
 use crate::{
@@ -61,18 +61,7 @@ fn programs(summary: &Summary, environment: &Environment) -> String {
     if !environment.programs.contains_key("lasthop") {
         all.insert(0, format!("lasthop {}", summary.lasthop));
     }
-    format!("{}; {}", all.join(", "), placement(&summary.settings.placement))
-}
-
-fn placement(placement: &Placement) -> String {
-    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    match placement {
-        Placement::Free => "CPUs chosen by the scheduler".to_owned(),
-        Placement::Apart { driver, services } => {
-            format!("driver on CPU {}, services on CPU {}", list(driver), list(services))
-        }
-        Placement::Same { cpu } => format!("driver and services on CPU {cpu}"),
-    }
+    format!("{}; {}", all.join(", "), summary.settings.placement)
 }
 
 fn run(summary: &Summary) -> String {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use indexmap::IndexSet;
+use lasthop_model::quantity::rate_text;
 
 use super::{
     parts::{self, case_title, table_under_settings, under_settings},
@@ -13,7 +14,7 @@ use crate::{
     report::{
         document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
         groups::Group,
-        units::{ByteRateUnit, Count, NONE, TimeUnit, column, rate_text, ratio, significant},
+        units::{ByteRateUnit, Count, NONE, TimeUnit, column, ratio, significant},
         wording::{Quantity, bounds, percent, ratio_places, tone, word},
     },
 };
@@ -273,7 +274,7 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
 }
 
 /// `a, b and c`
-fn listed(words: &[&str]) -> String {
+pub fn listed(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
         _ => words.concat(),

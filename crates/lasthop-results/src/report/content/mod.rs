@@ -7,6 +7,7 @@ mod environment;
 mod failures;
 mod figures;
 mod matter;
+mod overload;
 mod parts;
 mod paths;
 mod run_delay;
@@ -14,17 +15,18 @@ mod trust;
 mod verdicts;
 mod why;
 
-pub use answer::{answer, ends, the};
+pub use answer::{ends, the};
 use lasthop_load::spec::Arrivals;
-pub use parts::{case_title, section, table_under_settings};
-pub use verdicts::{headline, quantity};
+use lasthop_model::quantity::rate_text;
+pub use parts::{case_title, full_name, section, table_under_settings};
+pub use verdicts::quantity;
 
 use super::{
-    document::{Document, Section, Text, Tone},
-    groups::{constants, groups},
-    units::{NBSP, Seconds, plural, rate_text},
+    document::{Block, Depth, Document, Section, Text, Tone},
+    groups::{Group, constants, groups},
+    units::{NBSP, Seconds, plural},
 };
-use crate::analyse::summary::Summary;
+use crate::analyse::summary::{Overload, Summary};
 
 /// The sections of a report, each of which may have nothing to say.
 pub struct Parts {
@@ -48,6 +50,9 @@ impl Parts {
     #[must_use]
     pub fn of(summary: &Summary) -> Self {
         let groups = groups(summary);
+        if let Some(found) = &summary.overload {
+            return Self::of_overload(summary, &groups, found);
+        }
         Self {
             cut_off: verdicts::cut_off(summary),
             answer: Some(answer::section(summary)),
@@ -66,12 +71,51 @@ impl Parts {
         }
     }
 
+    /// Where nothing is compared by its speed.
+    fn of_overload(summary: &Summary, groups: &[Group<'_>], found: &Overload) -> Self {
+        let blocks = overload::answer(groups, found).into_iter().map(Block::Paragraph).collect();
+        Self {
+            cut_off: verdicts::cut_off(summary),
+            answer: Some(Section { title: None, depth: Depth::Open, blocks }),
+            verdicts: None,
+            figures: overload::section(groups, found),
+            derived: overload::counted_section(groups, found),
+            cost: None,
+            matter: None,
+            why: None,
+            paths: paths::section(groups),
+            trust: trust::section(summary, groups),
+            failures: failures::section(summary, groups),
+            comparisons: None,
+            environment: environment::section(summary),
+            detail: environment::detail(summary),
+        }
+    }
+
     /// In the order of a report that is text.
     fn in_order(self) -> impl Iterator<Item = Section> {
         let Self { cut_off, answer, verdicts, figures, derived, cost, matter, why, .. } = self;
         let Self { paths, trust, failures, comparisons, environment, detail, .. } = self;
         let first = [cut_off, answer, verdicts, figures, derived, cost, matter, why];
         first.into_iter().chain([paths, trust, failures, comparisons, environment, detail]).flatten()
+    }
+}
+
+/// What to do, in at most a few lines, the first of which is always there.
+#[must_use]
+pub fn answer(summary: &Summary) -> Vec<Text> {
+    match &summary.overload {
+        Some(found) => overload::answer(&groups(summary), found),
+        None => answer::answer(summary),
+    }
+}
+
+/// The result in one line.
+#[must_use]
+pub fn headline(summary: &Summary) -> String {
+    match &summary.overload {
+        Some(found) => overload::headline(&groups(summary), found).replace(NBSP, " "),
+        None => verdicts::headline(summary),
     }
 }
 
@@ -96,18 +140,21 @@ pub fn subtitle(summary: &Summary) -> Text {
         1 => ", resumed once".to_owned(),
         times => format!(", resumed {times} times"),
     };
-    let amount = format!(
-        "{}, {} in {}{resumed}",
-        plural(u64::from(summary.rounds), "round"),
-        plural(u64::from(summary.blocks), "block"),
-        Seconds(summary.seconds)
-    );
+    let blocks = match &summary.overload {
+        Some(_) => String::new(),
+        None => format!(", {}", plural(u64::from(summary.blocks), "block")),
+    };
+    let rounds = plural(u64::from(summary.rounds), "round");
+    let amount = format!("{rounds}{blocks} in {}{resumed}", Seconds(summary.seconds));
     Text::of(Tone::Dim, format!("{} · {amount}", shared.join(", ")))
 }
 
 /// The rate, if all cases share it. Otherwise the table shows each.
 fn pace(summary: &Summary) -> String {
     let mut loads = summary.cases.iter().map(|case| &case.load);
+    if summary.overload.is_some() {
+        return "overload".to_owned();
+    }
     let Some(first) = loads.next().filter(|load| load.is_open()) else { return String::new() };
     let arrivals = match first.arrivals {
         Some(Arrivals::Poisson) => "Poisson",

@@ -1,6 +1,6 @@
 //! Whether to trust the result: the checks that fired, by severity.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::parts;
 use crate::{
@@ -61,9 +61,12 @@ fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
             None => unbroken(fragment(&check.evidence)),
         })
         .collect();
-    let rest: Vec<String> = checks[told..].iter().filter_map(|check| name(check)).collect();
-    if told < checks.len() {
-        findings.push(format!("the same for {}{NBSP}more: {}", Count((checks.len() - told) as u64), rest.join("; ")));
+    // A case may have the finding for each metric.
+    let shown: IndexSet<String> = checks[..told].iter().filter_map(|check| name(check)).collect();
+    let rest: IndexSet<String> = checks[told..].iter().filter_map(|check| name(check)).collect();
+    let others: Vec<&str> = rest.difference(&shown).map(String::as_str).collect();
+    if !others.is_empty() {
+        findings.push(format!("the same for {}{NBSP}more: {}", Count(others.len() as u64), others.join("; ")));
     }
     findings
 }

@@ -23,7 +23,8 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let texts = results(summary, groups);
     let depth = if texts.len() > MANY_SENTENCES { Depth::Folded } else { Depth::Open };
     let title = (depth == Depth::Folded).then(|| "Verdicts".to_owned());
-    Some(Section { title, depth, blocks: texts.into_iter().map(Block::Paragraph).collect() })
+    let blocks: Vec<Block> = texts.into_iter().map(Block::Paragraph).collect();
+    (!blocks.is_empty()).then_some(Section { title, depth, blocks })
 }
 
 /// An unfinished run says so first.
@@ -50,47 +51,47 @@ pub fn cut_off(summary: &Summary) -> Option<Section> {
 }
 
 fn results(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
+    match why_none(summary, groups) {
+        Some(_) => vec![],
+        None if groups.len() >= MANY_GROUPS && !summary.aa => summed_up(summary, groups),
+        None => one_by_one(summary, groups),
+    }
+}
+
+/// Why nothing was compared.
+pub fn why_none(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
     if summary.cases.iter().all(|case| case.metrics.is_none()) {
-        return vec![without_result(summary, groups)];
+        return Some(without_result(summary, groups));
     }
     let compared = |group: &Group<'_>| group.cases.iter().any(|case| group.declared(case).is_some());
-    if !groups.iter().any(compared) {
-        return vec![without_comparison(summary, groups)];
+    (!groups.iter().any(compared)).then(|| without_comparison(summary, groups))
+}
+
+fn without_result(summary: &Summary, groups: &[Group<'_>]) -> String {
+    match summary.failures.first() {
+        Some(first) => {
+            let name = capital(&short_name(groups, &first.case));
+            format!("no case has a result. {name} failed at {}, see Failures.", first.stage)
+        }
+        None => "no case has a result.".to_owned(),
     }
-    if groups.len() >= MANY_GROUPS && !summary.aa { summed_up(summary, groups) } else { one_by_one(summary, groups) }
 }
 
-fn without_result(summary: &Summary, groups: &[Group<'_>]) -> Text {
-    let failed = match summary.failures.first() {
-        Some(first) => format!(": {} failed at {}, see Failures.", short_name(groups, &first.case), first.stage),
-        None => ".".to_owned(),
-    };
-    Text::of(Tone::Bad, "No case has a result").plain(failed)
-}
-
-fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> Text {
+fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
     let broken = groups.iter().map(Group::head).find(|head| head.reference && head.metrics.is_none());
-    match broken {
-        Some(reference) => {
-            let stage = failed_stage(summary, reference).map(|stage| format!(" at {stage}")).unwrap_or_default();
-            Text::of(Tone::Bad, "Nothing could be compared").plain(format!(
-                ": {}, the reference, failed{stage}. The other cases were measured.",
-                compared_name(summary, reference)
-            ))
-        }
-        None if summary.cases.len() == 1 => {
-            Text::from("One case was measured, so there is nothing to compare it with.")
-        }
-        None => {
-            let failed = summary.cases.iter().filter(|case| case.metrics.is_none());
-            let failed = failed.filter_map(|case| Some((case, failed_stage(summary, case)?))).next();
-            let why = match failed {
-                Some((case, stage)) => format!(": {} failed at {stage}.", compared_name(summary, case)),
-                None if summary.blocks == 1 => ": one block gives no interval. Use a larger budget.".to_owned(),
-                None => ": no block contains both a case and its reference.".to_owned(),
-            };
-            Text::of(Tone::Warning, "Nothing could be compared").plain(why)
-        }
+    if let Some(reference) = broken {
+        let stage = failed_stage(summary, reference).map(|stage| format!(" at {stage}")).unwrap_or_default();
+        let name = compared_name(summary, reference);
+        return format!("{name}, the reference, failed{stage}. The other cases were measured.");
+    }
+    if summary.cases.len() == 1 {
+        return "one case was measured, so there is nothing to compare it with.".to_owned();
+    }
+    let mut failed = summary.cases.iter().filter(|case| case.metrics.is_none());
+    match failed.find_map(|case| Some((case, failed_stage(summary, case)?))) {
+        Some((case, stage)) => format!("{} failed at {stage}.", compared_name(summary, case)),
+        None if summary.blocks == 1 => "one block gives no interval. Use a larger budget.".to_owned(),
+        None => "no block contains both a case and its reference.".to_owned(),
     }
 }
 

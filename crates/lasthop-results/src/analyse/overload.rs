@@ -1,0 +1,225 @@
+//! What a run with overload found: capacity, and for each offered load right answers, errors, and the recovery.
+//!
+//! Each figure is of one trial; a [`Span`] has them of all repetitions.
+
+use indexmap::IndexMap;
+use lasthop_load::{
+    Histogram,
+    result::ErrorClass,
+    stages::{Slot, StageResult, WrongKind},
+};
+use lasthop_model::record::OverloadTrial;
+
+use super::summary::{Overload, OverloadCase, OverloadPoint, Recovery, Span, Wrong};
+use crate::record::data::RunData;
+
+/// A load is served if no more than this share of its requests has no right answer.
+const UNSERVED: f64 = 0.01;
+/// The usual load tells nothing if a smaller share of it has a right answer.
+const USUAL: f64 = 0.95;
+/// Consecutive parts of the usual load after which it is as usual again.
+const STEADY: usize = 3;
+const NANOSECONDS: f64 = 1e9;
+
+/// `None` for a run without overload.
+pub fn summarise(data: &RunData) -> Option<Overload> {
+    let settings = data.header.settings.overload.as_ref()?;
+    let cases = data.header.cases.iter().map(|plan| {
+        let trials: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.case == plan.case).collect();
+        let closed = trials.iter().filter(|trial| trial.times.is_none());
+        let at =
+            |times: &f64| point(*times, trials.iter().copied().filter(|trial| trial.times == Some(*times)).collect());
+        OverloadCase {
+            case: plan.case.clone(),
+            capacity: Span::of(closed.map(|trial| trial.result.throughput())),
+            points: settings.times.iter().filter_map(at).collect(),
+        }
+    });
+    Some(Overload {
+        counted_seconds: data.header.settings.trial_ns as f64 / NANOSECONDS,
+        fill_seconds: data.header.settings.warm_up_ns as f64 / NANOSECONDS,
+        recovery_seconds: settings.after_ns as f64 / NANOSECONDS,
+        foreign_share: foreign_share(data),
+        cases: cases.collect(),
+    })
+}
+
+fn foreign_share(data: &RunData) -> f64 {
+    let cpus = data.environment.as_ref().map_or(1, |environment| environment.cpus).max(1);
+    let machines = || data.overloads().map(|trial| &trial.observations.machine);
+    let used: u64 = machines().map(|machine| machine.foreign_ns + machine.steal_ns).sum();
+    let wall: u64 = machines().map(|machine| machine.wall_ns).sum();
+    used as f64 / (wall.max(1) as f64 * f64::from(cpus))
+}
+
+fn lags<'a>(trials: &'a [&OverloadTrial]) -> impl Iterator<Item = f64> + 'a {
+    let lags = trials.iter().filter_map(|trial| trial.result.lag.as_ref());
+    lags.filter(|lag| !lag.is_empty()).map(|lag| lag.quantile(0.99) as f64 / 1e6)
+}
+
+/// The stage of a trial whose load is in question.
+fn load(trial: &OverloadTrial) -> Option<&StageResult> {
+    trial.result.stages.get(1)
+}
+
+fn point(times: f64, trials: Vec<&OverloadTrial>) -> Option<OverloadPoint> {
+    let loads: Vec<&StageResult> = trials.iter().filter_map(|trial| load(trial)).collect();
+    let first = loads.first()?;
+    let each = |of: &dyn Fn(&StageResult) -> f64| Span::of(loads.iter().map(|load| of(load)));
+    let quantile = |quantile: f64| {
+        let answered = loads.iter().filter(|load| !load.times.is_empty());
+        Span::of(answered.map(|load| load.times.quantile(quantile) as f64 / 1e6))
+    };
+    let network = |of: &dyn Fn(&OverloadTrial) -> u64| Span::of(trials.iter().map(|trial| of(trial) as f64));
+    Some(OverloadPoint {
+        times,
+        offered: first.rate,
+        trials: loads.len() as u32,
+        served: loads.iter().all(|load| is_served(load)),
+        goodput: each(&goodput)?,
+        right: each(&|load| share(load, load.right))?,
+        wrong: wrong(&loads),
+        not_sent: each(&|load| share(load, load.not_sent))?,
+        unanswered: each(&|load| share(load, load.unanswered()))?,
+        p50_ms: quantile(0.5),
+        p99_ms: quantile(0.99),
+        lag_p99_ms: Span::of(lags(&trials)),
+        listen_overflows: network(&|trial| trial.observations.network.listen_overflows)?,
+        listen_drops: network(&|trial| trial.observations.network.listen_drops)?,
+        syns_retransmitted: network(&|trial| trial.observations.network.syns_retransmitted)?,
+        logged: logged(&trials),
+        recovery: recovery(&trials),
+    })
+}
+
+fn goodput(load: &StageResult) -> f64 {
+    load.right as f64 * NANOSECONDS / load.counted_ns.max(1) as f64
+}
+
+fn share(load: &StageResult, count: u64) -> f64 {
+    count as f64 / load.due.max(1) as f64
+}
+
+fn is_served(load: &StageResult) -> bool {
+    let wrong: u64 = load.wrong.iter().map(|wrong| wrong.count).sum();
+    share(load, wrong + load.not_sent + load.unanswered()) <= UNSERVED
+}
+
+/// A name for a way to end: `status-502`, `reset`.
+fn name((class, status): WrongKind) -> String {
+    match (class, status) {
+        (ErrorClass::WrongStatus, Some(status)) => format!("status-{status}"),
+        (class, _) => {
+            let name = serde_json::to_value(class).ok();
+            name.and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
+        }
+    }
+}
+
+/// The ways to end of a load, the most frequent first. Where a repetition has none of them, it has 0.
+fn wrong(loads: &[&StageResult]) -> IndexMap<String, Wrong> {
+    let mut kinds: IndexMap<WrongKind, (u64, Histogram, String)> = IndexMap::new();
+    for wrong in loads.iter().flat_map(|load| &load.wrong) {
+        let (count, times, _) = kinds.entry(wrong.kind()).or_insert_with(|| (0, Histogram::new(), wrong.first.clone()));
+        *count += wrong.count;
+        times.merge(&wrong.times);
+    }
+    kinds.sort_by(|_, one, _, other| other.0.cmp(&one.0));
+    let of = |load: &StageResult, kind: WrongKind| {
+        load.wrong.iter().filter(|wrong| wrong.kind() == kind).map(|wrong| wrong.count).sum::<u64>()
+    };
+    let each = |(kind, (count, times, first)): (WrongKind, (u64, Histogram, String))| {
+        let share = Span::of(loads.iter().map(|load| share(load, of(load, kind))))?;
+        Some((name(kind), Wrong { count, share, after_ms: times.quantile(0.5) as f64 / 1e6, first }))
+    };
+    kinds.into_iter().filter_map(each).collect()
+}
+
+fn logged(trials: &[&OverloadTrial]) -> IndexMap<String, Span> {
+    let Some(first) = trials.first() else { return IndexMap::new() };
+    let of = |meaning: &String| {
+        let counts = trials.iter().map(|trial| trial.logged.get(meaning).copied().unwrap_or(0) as f64);
+        Some((meaning.clone(), Span::of(counts)?))
+    };
+    first.logged.keys().filter_map(of).collect()
+}
+
+fn recovery(trials: &[&OverloadTrial]) -> Option<Recovery> {
+    let seen: Vec<Option<f64>> = trials.iter().filter_map(|trial| recovered(&trial.result.stages)).collect();
+    let late = seen.iter().filter(|after| after.is_none()).count() as u32;
+    (!seen.is_empty()).then(|| Recovery { seconds: Span::of(seen.iter().flatten().copied()), late })
+}
+
+/// Seconds from the end of the load until the usual one is answered as before: as many right, the median no longer than the
+/// 99th percentile before. The first `None` where there is nothing to tell, the second where it took longer than was
+/// looked at.
+fn recovered(stages: &[StageResult]) -> Option<Option<f64>> {
+    let [before, _, after] = stages else { return None };
+    let mut usual = Histogram::new();
+    before.slots.iter().for_each(|slot| usual.merge(&slot.right));
+    let due: u64 = before.slots.iter().map(|slot| slot.due).sum();
+    let right = usual.count() as f64 / due.max(1) as f64;
+    if usual.is_empty() || after.slots.is_empty() || right < USUAL {
+        return None;
+    }
+    let limit = usual.quantile(0.99);
+    let good = |slot: &Slot| {
+        slot.due > 0 && slot.right.count() as f64 >= right * slot.due as f64 && slot.right.quantile(0.5) <= limit
+    };
+    let length = after.counted_ns as f64 / NANOSECONDS / after.slots.len() as f64;
+    let first = after.slots.windows(STEADY).position(|slots| slots.iter().all(good));
+    Some(first.map(|slot| slot as f64 * length))
+}
+
+impl Span {
+    /// `None` without values.
+    pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let (least, most) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        Some(Self { least, median, most })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(times: &[u64], due: u64) -> Slot {
+        let mut right = Histogram::new();
+        times.iter().for_each(|time| right.record(*time));
+        Slot { due, right }
+    }
+
+    fn stages(after: Vec<Slot>) -> Vec<StageResult> {
+        let usual = |slots: Vec<Slot>| StageResult {
+            counted_ns: slots.len() as u64 * 100_000_000,
+            slots,
+            ..StageResult::default()
+        };
+        vec![usual(vec![slot(&[100, 110], 2), slot(&[105], 1)]), StageResult::default(), usual(after)]
+    }
+
+    #[test]
+    fn a_load_recovers_when_it_is_as_before_for_a_while() {
+        let (slow, lost, good) = (slot(&[900], 1), slot(&[100], 2), slot(&[100], 1));
+        let after = |slots: &[&Slot]| recovered(&stages(slots.iter().map(|slot| (*slot).clone()).collect()));
+        assert_eq!(after(&[&good, &good, &good]), Some(Some(0.0)));
+        let at = after(&[&slow, &good, &lost, &good, &good, &good]).flatten().unwrap();
+        assert!((at - 0.3).abs() < 1e-9, "{at}");
+        assert_eq!(after(&[&slow, &good, &good]), Some(None), "not within what was looked at");
+        assert_eq!(recovered(&stages(vec![good.clone()])[..2]), None, "a load below capacity");
+        let mut unusual = stages(vec![good.clone(), good.clone(), good]);
+        unusual[0].slots.push(lost);
+        assert_eq!(recovered(&unusual), None, "nothing to compare with");
+    }
+
+    #[test]
+    fn a_span_has_the_values_between_its_ends() {
+        assert_eq!(Span::of([3.0, 1.0, 2.0].into_iter()), Some(Span { least: 1.0, median: 2.0, most: 3.0 }));
+        assert_eq!(Span::of([1.0, 2.0].into_iter()).unwrap().median, 1.5);
+        assert_eq!(Span::of(std::iter::empty()), None);
+    }
+}
