@@ -311,10 +311,11 @@ fn resolution(facts: &Facts<'_>) -> Option<Note> {
         "fine enough for the difference"
     };
     let caution = trial.caution.as_ref().map_or_else(String::new, |caution| format!(" ({caution})"));
+    let shown = if resolution < 1.0 { "less than 1".to_owned() } else { format!("{resolution:.0}") };
     note(
         "resolution",
         format!(
-            "{} resolves {resolution:.0} µs, and the difference of {effect:.1} µs is in the {words}: {word}{caution}",
+            "{} resolves {shown} µs, and the difference of {effect:.1} µs is in the {words}: {word}{caution}",
             trial.tool
         ),
     )

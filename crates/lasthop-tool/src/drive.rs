@@ -74,7 +74,7 @@ impl Foreign {
                 }
                 Err(cause) => failed(case, cause),
             },
-            Request::Trial { case, phases } => {
+            Request::Trial { case, phases, .. } => {
                 let Some(prepared) = cases.get_mut(&case) else {
                     let cause = format!("no case `{case}` is prepared");
                     return Reply::Failed { case, stage: Stage::Trial, cause };

@@ -1,4 +1,4 @@
-//! DRIVE with the classic tools: wrk, ab, httperf, h2load, psql, pgbench, redis-benchmark.
+//! DRIVE with the classic tools: wrk, ab, httperf, h2load, psql, pgbench, sysbench, redis-benchmark.
 //!
 //! A tool replaces lasthop's load generator for a case ([`drive`] speaks the wire protocol for it), with the flags of a
 //! study or with flags made from the case. A [`form`] that knows every line reads its output: an unknown line is an
@@ -15,6 +15,7 @@ mod pgbench;
 mod process;
 mod psql;
 mod redis_benchmark;
+mod sysbench;
 mod url;
 mod wrk;
 
@@ -26,8 +27,16 @@ pub use self::{
 };
 
 /// Every tool. A new one is a file and an entry here.
-pub static TOOLS: [&Tool; 7] =
-    [&wrk::TOOL, &ab::TOOL, &httperf::TOOL, &h2load::TOOL, &psql::TOOL, &pgbench::TOOL, &redis_benchmark::TOOL];
+pub static TOOLS: [&Tool; 8] = [
+    &wrk::TOOL,
+    &ab::TOOL,
+    &httperf::TOOL,
+    &h2load::TOOL,
+    &psql::TOOL,
+    &pgbench::TOOL,
+    &sysbench::TOOL,
+    &redis_benchmark::TOOL,
+];
 
 /// The word is not the name of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
