@@ -3,5 +3,21 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    resolve_without_plugins();
     lasthop::cli::main()
+}
+
+/// Names of hosts come from /etc/hosts and DNS. Other sources that /etc/nsswitch.conf names are libraries of the machine's
+/// glibc, and a static executable that loads those of another version may crash.
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+fn resolve_without_plugins() {
+    use std::ffi::{CStr, c_char, c_int};
+    unsafe extern "C" {
+        fn __nss_configure_lookup(database: *const c_char, sources: *const c_char) -> c_int;
+    }
+    let [database, sources]: [&CStr; 2] = [c"hosts", c"files dns"];
+    // SAFETY: both texts end with a zero and outlive the call, which copies them; no other thread runs yet.
+    let failed = unsafe { __nss_configure_lookup(database.as_ptr(), sources.as_ptr()) };
+    debug_assert_eq!(failed, 0);
 }

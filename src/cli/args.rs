@@ -1,6 +1,6 @@
 //! The command line as typed. Parsing does no I/O.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration};
 
 use clap::{
     ArgMatches, Args, FromArgMatches, Parser, Subcommand,
@@ -14,12 +14,12 @@ use lasthop_model::{
     rate::Rate,
     selection::Choice,
 };
-use lasthop_plan::settings::Overrides;
+use lasthop_plan::settings::{Overrides, Times};
 use lasthop_results::{analyse::limit::Limit, report::Format};
 
 use super::{
     complete, load,
-    values::{ArrivalsArg, program},
+    values::{ArrivalsArg, label, program},
 };
 
 const WITHOUT_COMMAND: &str = "\
@@ -79,6 +79,21 @@ Exit codes:
   1    a record cannot be read
   2    wrong usage: an unknown run, runs of different experiments
   3    a result is beyond a limit of --fail-if";
+
+const FLEET_NOTES: &str = "\
+Each run counts as a machine. Copy the records of other machines here (`lasthop runs` shows where they are), and name their
+folders. `lasthop run --label machine=NAME --label instance=TYPE` names a machine and its kind in its record.
+
+Examples:
+  lasthop fleet report laptop/20261122-1*-sockets 20261122-140000-sockets
+  lasthop fleet report records/* --by architecture
+  lasthop fleet report records/* --format html -o fleet.html
+
+Exit codes:
+  0    success
+  1    a record cannot be read
+  2    wrong usage: an unknown run, runs of different experiments, a fact that no record has
+  3    a result is beyond a limit of --fail-if on one of the machines";
 
 const DIFF_NOTES: &str = "\
 Both runs must be of the same experiment, or of `lasthop compare` with the same names. The ratio of each case to its
@@ -150,7 +165,7 @@ impl<T: FromArgMatches> FromArgMatches for Unlisted<T> {
 pub enum Command {
     /// Run an experiment and report its result
     #[command(after_help = RUN_CODES)]
-    Run(Run),
+    Run(Box<Run>),
     /// Continue a run that was interrupted or killed, or that used up its budget
     #[command(after_help = RUN_CODES)]
     Resume(Resume),
@@ -162,7 +177,7 @@ pub enum Command {
     #[command(after_help = EXIT_CODES)]
     Check(Check),
     /// Load a single endpoint and print its figures
-    Load(load::LoadArgs),
+    Load(Box<load::LoadArgs>),
     /// Compare endpoints that are there already: your own servers, which lasthop does not start
     Compare(Box<Compare>),
     /// Print the report of a recorded run, in any format, or of several runs beside each other
@@ -171,6 +186,9 @@ pub enum Command {
     /// Show what changed from one run to another: ratios with intervals, and what else differs
     #[command(after_help = DIFF_NOTES)]
     Diff(Diff),
+    /// Ask several machines: does the answer depend on the machine?
+    #[command(subcommand)]
+    Fleet(Fleet),
     /// List the recorded runs
     Runs,
     /// Repeat published studies by their own method and by lasthop's, and explain why the figures differ
@@ -265,6 +283,10 @@ pub struct RunOptions {
     pub programs: Programs,
     #[command(flatten)]
     pub output: OutputOptions,
+    /// Say in the record what machine this is, for `lasthop fleet report`: `machine=NAME` names it, other labels are its
+    /// kind (`instance=m7g.large`)
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, help_heading = "Output")]
+    pub labels: Vec<(String, String)>,
     #[command(flatten)]
     pub talk: TalkOptions,
 }
@@ -295,13 +317,19 @@ pub struct Pace {
     /// Spacing of an open loop's requests [default: the experiment's, else constant]
     #[arg(long, value_enum, requires = "rate")]
     pub arrivals: Option<ArrivalsArg>,
+    /// Overload each case: offer it multiples of its capacity, which is measured first, and report right answers, errors,
+    /// and how long it takes to recover. Without a value: 0.5,0.75,1,1.5,2,3
+    #[arg(long, value_name = "TIMES,…", value_parser = Times::from_str, num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = Times::USUAL)]
+    #[arg(conflicts_with_all = ["aa", "rate", "precision", "blocks", "fail_if", "driver", "cross_check"])]
+    pub overload: Option<Times>,
 }
 
 #[derive(Debug, Args, Clone, Default)]
 #[command(next_help_heading = "Driver")]
 pub struct Drivers {
-    /// Drive with a classic tool instead: wrk, ab, httperf, h2load, psql, pgbench or redis-benchmark. You can add flags for
-    /// the tool (`'wrk -t2 -c10 -d5s'`). Trials then last whole seconds
+    /// Drive with a classic tool instead: wrk, ab, httperf, h2load, psql, pgbench, sysbench or redis-benchmark. You can
+    /// add flags for the tool (`'wrk -t2 -c10 -d5s'`). Trials then last whole seconds
     #[arg(long, value_name = "TOOL", value_parser = lasthop_tool::choice)]
     pub driver: Option<ToolChoice>,
     /// Measure every case with this classic tool too, and report whether it agrees with lasthop's load generator
@@ -435,6 +463,26 @@ pub struct Diff {
     /// The run after
     #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
     pub new: String,
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Fleet {
+    /// Report the runs of several machines together, with a row for each
+    #[command(after_help = FLEET_NOTES)]
+    Report(FleetReport),
+}
+
+#[derive(Debug, Args)]
+pub struct FleetReport {
+    /// Runs of one experiment, each made on another machine: names or parts of names, or directories
+    #[arg(value_name = "RUN", required = true, add = ArgValueCompleter::new(complete::runs))]
+    pub runs: Vec<String>,
+    /// What makes a kind of machine: architecture, cpu, cpus, kernel, distribution, virtualization, or labels [default:
+    /// the first four and all labels, where they differ]
+    #[arg(long, value_name = "FACT,…", value_delimiter = ',')]
+    pub by: Vec<String>,
     #[command(flatten)]
     pub output: OutputOptions,
 }
@@ -644,7 +692,7 @@ pub struct Setup {
     /// Install what the built-in experiments need, and the classic tools
     #[arg(long, conflicts_with = "experiment")]
     pub all: bool,
-    /// Install the classic tools: wrk, ab, httperf, h2load, psql, pgbench, redis-benchmark
+    /// Install the classic tools: wrk, ab, httperf, h2load, psql, pgbench, sysbench, redis-benchmark
     #[arg(long)]
     pub tools: bool,
     /// Run the commands without asking

@@ -48,8 +48,19 @@ pub fn locator(home: &Home, experiment: &str, programs: &Programs) -> Locator {
 /// Actions.
 pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError> {
     add_to_job(summary, std::env::var_os(JOB_PAGE).filter(|path| !path.is_empty()).as_deref().map(Path::new))?;
+    has_format(summary.overload.is_some(), output)?;
     let extras = extras(summary, output.format, output.verbose)?;
     deliver_bytes(output, |options| report::render(summary, &extras, output.format, options))
+}
+
+/// Errors: a run with overload does not have the format.
+pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError> {
+    match overload && output.format.is_of_trials() {
+        true => {
+            Err(CliError::usage("a run with overload has no such format: use csv, or json, which has every figure"))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Writes what `bytes` renders.

@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, process::ExitCode};
 use lasthop_host::{
     doctor::{self, Finding, Severity},
     service::{
+        home::Home,
         locate::Locator,
-        setup::{self, Need, SetupStep, System},
+        setup::{self, Need, SetupError, SetupStep, System},
     },
 };
 use lasthop_plan::model::Experiment;
@@ -84,30 +85,43 @@ fn experiments(name: Option<&str>) -> Result<Vec<Experiment>, CliError> {
     }
 }
 
+/// What `lasthop setup` does, and what it leaves to you.
+#[derive(Default)]
+struct Work {
+    steps: Vec<SetupStep>,
+    left: BTreeSet<String>,
+}
+
+impl Work {
+    fn add(&mut self, name: &str, needs: &[Need], home: &Home) -> Result<(), CliError> {
+        let system = System::look(needs);
+        self.left.extend(setup::by_hand(needs, &system));
+        match setup::plan(name, needs, home, &system) {
+            Ok(planned) => self.steps.extend(planned.into_iter().filter(|step| !step.satisfied)),
+            Err(error @ SetupError::NoTool { .. }) => drop(self.left.insert(error.to_string())),
+            Err(error) => return Err(CliError::failed(error)),
+        }
+        Ok(())
+    }
+}
+
 /// Shows the commands that install what is missing, asks, and runs them.
 pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     let home = home()?;
-    let mut steps = Vec::new();
-    let mut left = BTreeSet::new();
+    let mut work = Work::default();
     let only_tools = arguments.tools && !arguments.all && arguments.experiment.is_none();
     let wanted = if only_tools { Vec::new() } else { experiments(arguments.experiment.as_deref())? };
     for experiment in wanted {
         let locator = locator(&home, &experiment.name, &args::Programs::default());
-        left.extend(by_hand(&experiment, &locator));
-        let needs = needs(&experiment, &locator);
-        let system = System::look(&needs);
-        left.extend(setup::by_hand(&needs, &system));
-        let planned = setup::plan(&experiment.name, &needs, &home, &system).map_err(CliError::failed)?;
-        steps.extend(planned.into_iter().filter(|step| !step.satisfied));
+        work.left.extend(by_hand(&experiment, &locator));
+        work.add(&experiment.name, &needs(&experiment, &locator), &home)?;
     }
     if arguments.all || arguments.tools {
         let locator = locator(&home, "--tools", &args::Programs::default());
         let needs: Vec<Need> = TOOLS.iter().map(|tool| tool_need(tool, &locator)).collect();
-        let system = System::look(&needs);
-        left.extend(setup::by_hand(&needs, &system));
-        let planned = setup::plan("tools", &needs, &home, &system).map_err(CliError::failed)?;
-        steps.extend(planned.into_iter().filter(|step| !step.satisfied));
+        work.add("tools", &needs, &home)?;
     }
+    let Work { mut steps, left } = work;
     // Two experiments may need the same packages, and one update of the lists is enough.
     let mut seen = Vec::new();
     steps.retain(|step| {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_model::{
-    quantity::written,
+    quantity::{rate_text, written},
     record::{RunEnd, Stopped},
 };
 use lasthop_plan::{
@@ -18,7 +18,7 @@ use lasthop_results::{
         Store,
         store::{self, State},
     },
-    report::{self, ExperimentEntry, Page, RunEntry, RunState, units::rate_text},
+    report::{self, ExperimentEntry, Page, RunEntry, RunState},
 };
 
 use super::{

@@ -186,24 +186,24 @@ struct HttpArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Redis, memcached and PostgreSQL")]
+#[command(next_help_heading = "Redis, memcached, PostgreSQL and MySQL")]
 struct DatabaseArgs {
     /// Redis and memcached: command, for example "GET key" [default: PING; get lasthop]
     #[arg(long, value_name = "WORDS", value_parser = words)]
     command: Option<Words>,
-    /// PostgreSQL: query [default: select 1]
+    /// PostgreSQL and MySQL: query [default: select 1]
     #[arg(long, value_name = "SQL")]
     query: Option<String>,
-    /// PostgreSQL: simple query protocol (the default)
+    /// PostgreSQL and MySQL: simple queries (the default)
     #[arg(long, group = "mode")]
     simple: bool,
     /// PostgreSQL: parse, bind and execute with every request
     #[arg(long, group = "mode")]
     extended: bool,
-    /// PostgreSQL: parse once per connection, bind and execute with every request
+    /// PostgreSQL and MySQL: prepare once per connection, execute with every request
     #[arg(long, group = "mode")]
     prepared: bool,
-    /// PostgreSQL: value of $1, $2, …
+    /// PostgreSQL and MySQL: value of $1, $2, …, or of each ?; may be repeated
     #[arg(long = "parameter", value_name = "TEXT")]
     parameters: Vec<String>,
 }
@@ -211,10 +211,10 @@ struct DatabaseArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Expected replies, and lasthop's own server")]
 struct OwnArgs {
-    /// echo: bytes per message; stream: bytes per transfer [default: 64]
+    /// echo: bytes per message; stream: bytes per transfer [default: 64]; gRPC: bytes of the message's field 1 [default: 0]
     #[arg(long, value_name = "BYTES")]
     size: Option<u32>,
-    /// Expected reply. HTTP: the body; Redis and memcached: the value; PostgreSQL: the first column of the first row
+    /// Expected reply. HTTP: the body; Redis and memcached: the value; gRPC: field 1 of the message; PostgreSQL and MySQL: the first column of the first row
     #[arg(long, value_name = "TEXT")]
     expect: Option<String>,
     /// Check only the form and status of replies; do not compare them with the first one

@@ -17,7 +17,7 @@ use lasthop_results::{analyse::limit, record, report};
 
 use super::{
     args,
-    context::{catalog, command_line, deliver, home, locator, summarise},
+    context::{self, catalog, command_line, deliver, home, locator, summarise},
     diff,
     output::{CliError, FAILED, INTERRUPTED, talk},
     progress::{Progress, Talk},
@@ -31,10 +31,13 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         drivers: driver_levels(&options.drivers),
         rate: options.pace.rate,
         arrivals: options.pace.arrivals.map(Into::into),
+        overload: options.pace.overload.is_some(),
         ..selection(&options.select)
     };
     let plan = Plan::new(experiment, &wanted).map_err(CliError::usage)?;
+    context::has_format(options.pace.overload.is_some(), &options.output)?;
     let overrides = Overrides {
+        overload: options.pace.overload.clone(),
         aa: options.select.aa,
         driver_at: options.drivers.driver_at.clone(),
         tools: options.drivers.tools().cloned().collect(),
@@ -44,7 +47,8 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     let home = home()?;
     let locator = locator(&home, &plan.experiment.name, &options.programs);
     let origin = origin(&plan, wanted, options)?;
-    let job = Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin);
+    let labels = options.labels.iter().cloned().collect();
+    let job = Job { labels, ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin) };
     carry_out(&job, None, &options.talk, &options.output)
 }
 
@@ -100,7 +104,11 @@ fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode,
             talk(&format!("to continue this run: lasthop resume {}", summary.run));
             ExitCode::from(INTERRUPTED)
         }
-        _ if summary.failures.is_empty() && summary.cases.iter().any(|case| case.metrics.is_some()) => held,
+        _ if summary.failures.is_empty()
+            && (summary.overload.is_some() || summary.cases.iter().any(|case| case.metrics.is_some())) =>
+        {
+            held
+        }
         _ => ExitCode::from(FAILED),
     })
 }

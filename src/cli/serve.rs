@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{ArgGroup, Args, ValueEnum};
 use lasthop_load::{
     serve::{self, Pattern, ServeSpec, ServeTls},
-    spec::Address,
+    spec::{Address, Channel},
 };
 
 use super::output::CliError;
@@ -18,6 +18,10 @@ pub struct ServeArgs {
     /// Path of a Unix socket
     #[arg(long, group = "address", value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// Hand this out to each client of the Unix socket, instead of using the socket itself: pipe, socketpair, mqueue, shm
+    /// or shm-spin
+    #[arg(long, requires = "unix", value_parser = channel, value_name = "CHANNEL")]
+    channel: Option<Channel>,
     /// Name of an abstract Unix socket
     #[arg(long = "abstract", group = "address", value_name = "NAME")]
     abstract_name: Option<String>,
@@ -54,10 +58,14 @@ impl From<PatternArg> for Pattern {
     }
 }
 
+fn channel(word: &str) -> Result<Channel, String> {
+    Channel::named(word).ok_or_else(|| format!("known: {}", Channel::ALL.map(Channel::name).join(", ")))
+}
+
 /// Serves until it is killed.
 pub fn serve(arguments: ServeArgs) -> Result<(), CliError> {
     let address = match (arguments.unix, arguments.abstract_name, arguments.tcp) {
-        (Some(path), _, _) => Address::Unix(path),
+        (Some(path), _, _) => arguments.channel.map_or(Address::Unix(path.clone()), |it| Address::Channel(it, path)),
         (_, Some(name), _) => Address::Abstract(name),
         (_, _, Some(address)) => Address::Tcp(address),
         _ => return Err(CliError::usage("one of --unix, --abstract or --tcp is required")),

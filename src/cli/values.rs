@@ -33,6 +33,14 @@ pub fn program(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
+/// `NAME=VALUE`
+pub fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE, for example instance=m7g.large".to_owned()),
+    }
+}
+
 /// A server's address: `HOST:PORT`, a local port, `unix:/path`, `unix:@name`, or a URL as for `lasthop load`.
 pub fn address(text: &str) -> Result<Address, String> {
     if let Ok((endpoint, _)) = url::parse(text, &UrlOptions::default()) {
