@@ -1,10 +1,11 @@
 /* The physical limit of a client: a constant request, its reply, nothing else.
  *
- *   floor echo|http|postgres|redis  unix:PATH | tcp:HOST:PORT  [key=value ...]
+ *   floor echo|http|postgres|mysql|redis  unix:PATH | tcp:HOST:PORT | pipe:PATH  [key=value ...]
  *
- *   connections=N  seconds=S  pipeline=D  size=BYTES (echo)  path=/URI (http)  user=NAME database=NAME (postgres)
+ *   connections=N  seconds=S  pipeline=D  size=BYTES (echo)  path=/URI (http)  user=NAME database=NAME (postgres, mysql)
  *   engine=plain|uring|uring-once  rate=REQUESTS_PER_SECOND  arrivals=constant|poisson
  *
+ * pipe: two pipes that `lasthop serve --channel pipe` hands out at PATH; echo on one connection only.
  * One connection: blocking send and recv. Several: one epoll_wait for what is ready, then one recv and one send each.
  * engine=uring tries the same over io_uring (uring.h); rate= makes it an open loop (paced.h).
  * A reply is as long as the first one was; its content is looked at once, before the clock starts. No clock is read, no
@@ -67,6 +68,36 @@ static int dial(const char *address) {
   return fd;
 }
 
+/* The two pipes that the server at a Unix socket hands out: the one to read from, the one to write to. */
+static void take_pipes(int control, int pipes[2]) {
+  char byte;
+  union {
+    char space[CMSG_SPACE(2 * sizeof(int))];
+    struct cmsghdr align;
+  } rights;
+  struct iovec into = {.iov_base = &byte, .iov_len = 1};
+  struct msghdr message = {.msg_iov = &into, .msg_iovlen = 1, .msg_control = rights.space, .msg_controllen = sizeof rights.space};
+  if (recvmsg(control, &message, 0) != 1) fail("recvmsg");
+  struct cmsghdr *first = CMSG_FIRSTHDR(&message);
+  if (!first || first->cmsg_len != CMSG_LEN(2 * sizeof(int))) fail("not two pipes");
+  memcpy(pipes, CMSG_DATA(first), 2 * sizeof(int));
+}
+
+static uint64_t one_pair(const int pipes[2]) {
+  uint64_t requests = 0;
+  while (!done) {
+    if (write(pipes[1], request, request_length) != (ssize_t)request_length) fail("write");
+    for (size_t have = 0; have < reply_length;) {
+      ssize_t got = read(pipes[0], reply, BUFFER);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) fail("read");
+      have += (size_t)got;
+    }
+    requests++;
+  }
+  return requests;
+}
+
 static void send_all(int fd, const char *data, size_t length) {
   while (length) {
     ssize_t sent = send(fd, data, length, MSG_NOSIGNAL);
@@ -102,6 +133,35 @@ static void postgres_start(int fd, const char *user, const char *database) {
   }
 }
 
+/* A packet of MySQL, whole, at the begin of `reply`: three bytes of length, lowest first, and a number precede it. */
+static void mysql_packet(int fd) {
+  size_t have = 0;
+  while (have < 4 || have < 4 + ((size_t)(unsigned char)reply[0] | (size_t)(unsigned char)reply[1] << 8)) {
+    ssize_t got = recv(fd, reply + have, BUFFER - have, 0);
+    if (got <= 0) fail("MySQL start-up");
+    have += (size_t)got;
+  }
+}
+
+/* MySQL: the server's handshake, an answer without a password, OK. The flags are those that lasthop asks for. */
+static void mysql_start(int fd, const char *user, const char *database) {
+  static const unsigned char flags[] = {0x0d, 0xa2, 0x2e, 0x01, 0, 0, 0, 0x40, 45};
+  char start[256] = {0};
+  int n = 4;
+  memcpy(start + n, flags, sizeof flags);
+  n += 32;
+  n += snprintf(start + n, 80, "%s", user) + 1;
+  n++; /* no bytes of a proof */
+  n += snprintf(start + n, 80, "%s", database) + 1;
+  n += sprintf(start + n, "mysql_native_password") + 1;
+  start[0] = (char)(n - 4);
+  start[3] = 1;
+  mysql_packet(fd);
+  send_all(fd, start, (size_t)n);
+  mysql_packet(fd);
+  if (reply[4]) fail("MySQL start-up");
+}
+
 /* The first reply, whole: sent once, then read until nothing comes for 200 ms. */
 static void learn_reply(int fd) {
   send_all(fd, request, request_length);
@@ -117,6 +177,7 @@ static void check_reply(const char *protocol) {
   if (!strcmp(protocol, "http") && strncmp(reply, "HTTP/1.1 200", 12)) fail("not HTTP/1.1 200");
   if (!strcmp(protocol, "echo") && (reply_length != request_length || memcmp(reply, request, reply_length))) fail("not an echo");
   if (!strcmp(protocol, "postgres") && reply[0] != 'T') fail("no row description");
+  if (!strcmp(protocol, "mysql") && reply[4] != 1) fail("not one column");
   if (!strcmp(protocol, "redis") && reply[0] != '$') fail("no bulk string");
 }
 
@@ -204,18 +265,31 @@ int main(int argc, char **argv) {
   } else if (!strcmp(protocol, "postgres")) {
     memcpy(request, "Q\0\0\0\rselect 1", 14);
     request_length = 14; /* with the terminating NUL of the query */
+  } else if (!strcmp(protocol, "mysql")) {
+    memcpy(request, "\x09\0\0\0\x03select 1", 13);
+    request_length = 13;
   } else if (!strcmp(protocol, "redis")) {
     request_length = (size_t)snprintf(request, BUFFER, "*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n");
   } else {
     fail(protocol);
   }
+  int pipes[2] = {-1, -1}, piped = !strncmp(argv[2], "pipe:", 5);
+  if (piped && (strcmp(protocol, "echo") || connections != 1 || depth != 1 || rate > 0 || !plain)) fail("a pipe: echo on one connection");
+  /* The place where a channel is handed out is a Unix socket. */
+  if (piped) memcpy(argv[2], "unix:", 5);
   int *fds = calloc((size_t)connections, sizeof *fds);
   for (int i = 0; i < connections; i++) {
     fds[i] = dial(argv[2]);
     if (!strcmp(protocol, "postgres")) postgres_start(fds[i], user, database);
+    if (!strcmp(protocol, "mysql")) mysql_start(fds[i], user, database);
   }
-  learn_reply(fds[0]);
-  check_reply(protocol);
+  if (piped) {
+    take_pipes(fds[0], pipes);
+    reply_length = request_length; /* Anything else would leave the loop waiting. */
+  } else {
+    learn_reply(fds[0]);
+    check_reply(protocol);
+  }
   for (int i = 1; i < depth; i++) memcpy(request + (size_t)i * request_length, request, request_length);
   request_length *= (size_t)depth;
   if (rate > 0) {
@@ -231,7 +305,8 @@ int main(int argc, char **argv) {
   getrusage(RUSAGE_SELF, &before);
   clock_gettime(CLOCK_MONOTONIC, &begin);
   setitimer(ITIMER_REAL, &timer, NULL);
-  uint64_t requests = !plain          ? uring_connections(fds, connections, depth, once)
+  uint64_t requests = piped              ? one_pair(pipes)
+                      : !plain           ? uring_connections(fds, connections, depth, once)
                       : connections == 1 ? one_connection(fds[0], depth) : many_connections(fds, connections, depth);
   clock_gettime(CLOCK_MONOTONIC, &end);
   getrusage(RUSAGE_SELF, &after);

@@ -64,6 +64,7 @@ fn machine() -> String {
     let programs = [
         ("nginx", "-v"),
         ("/usr/lib/postgresql/15/bin/postgres", "--version"),
+        ("mariadbd", "--version"),
         ("redis-server", "--version"),
         ("wrk", "--version"),
         ("h2load", "--version"),

@@ -6,6 +6,7 @@ use crate::tool::Tool;
 pub enum Server {
     Echo,
     Http,
+    Mariadb,
     Postgres,
     Redis,
 }
@@ -54,6 +55,13 @@ pub fn scenarios() -> Vec<Scenario> {
             let name = format!("PostgreSQL select 1, {}, {}", transport(unix), count(connections));
             let targets = [(Tool::Floor, 0.95), (Tool::Pgbench, 1.05)];
             all.push(scenario(name, Server::Postgres, unix, connections, 1, &targets));
+        }
+    }
+    for unix in [true, false] {
+        for connections in [1, 10] {
+            let name = format!("MariaDB select 1, {}, {}", transport(unix), count(connections));
+            let targets = [(Tool::Floor, 0.95), (Tool::Mysqlslap, 1.05)];
+            all.push(scenario(name, Server::Mariadb, unix, connections, 1, &targets));
         }
     }
     for unix in [true, false] {

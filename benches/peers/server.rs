@@ -21,7 +21,7 @@ use crate::{
     scenario::{Scenario, Server},
 };
 
-/// Debian's number of `nobody`, who runs PostgreSQL where we are root.
+/// Debian's number of `nobody`, who runs PostgreSQL and MariaDB where we are root.
 const NOBODY: u32 = 65_534;
 
 /// A running server; it ends with this value, and with this program.
@@ -35,9 +35,11 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // MariaDB takes no notice of SIGINT; PostgreSQL does not wait for clients after it.
+        let signal = if self.server == Server::Mariadb { libc::SIGTERM } else { libc::SIGINT };
         for child in &mut self.children {
             // SAFETY: a signal to a child that has not been waited for, so its number is its own.
-            unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+            unsafe { libc::kill(child.id().cast_signed(), signal) };
             let _ = child.wait();
         }
     }
@@ -49,7 +51,7 @@ impl Servers {
     /// Those that the scenarios need; HTTP always, for the special ones.
     pub fn start(settings: &Settings, scenarios: &[Scenario]) -> Result<Self, String> {
         let mut running = Vec::new();
-        for server in [Server::Http, Server::Echo, Server::Postgres, Server::Redis] {
+        for server in [Server::Http, Server::Echo, Server::Postgres, Server::Mariadb, Server::Redis] {
             let needed = server == Server::Http
                 || (settings.is_wanted("sockperf") || settings.is_wanted("uring")) && server == Server::Echo
                 || scenarios.iter().any(|scenario| scenario.server == server);
@@ -97,6 +99,7 @@ fn start(settings: &Settings, server: Server) -> io::Result<Running> {
         Server::Http => vec![nginx(path, port)?],
         Server::Redis => vec![redis(path, port)],
         Server::Postgres => vec![postgres(path, port)?],
+        Server::Mariadb => vec![mariadb(path, port)?],
         Server::Echo => {
             let tcp = format!("127.0.0.1:{port}");
             vec![
@@ -176,33 +179,63 @@ fn echo(settings: &Settings, address: &[&OsStr]) -> Command {
     command
 }
 
-/// As an unprivileged user, which PostgreSQL insists on.
-fn postgres(folder: &Path, port: u16) -> io::Result<Command> {
-    let bin = Path::new("/usr/lib/postgresql/15/bin");
-    let data = folder.join("data");
-    fs::create_dir(&data)?;
+/// Programs as an unprivileged user, which databases insist on, and a folder of that user.
+fn unprivileged(folder: &Path, data: &Path) -> io::Result<impl Fn(PathBuf) -> Command> {
+    fs::create_dir(data)?;
     fs::set_permissions(folder, PermissionsExt::from_mode(0o755))?;
     // SAFETY: asks for a number, without side effects.
     let root = unsafe { libc::geteuid() } == 0;
     if root {
         chown(folder, Some(NOBODY), Some(NOBODY))?;
-        chown(&data, Some(NOBODY), Some(NOBODY))?;
+        chown(data, Some(NOBODY), Some(NOBODY))?;
     }
-    let as_user = |program: &str| {
-        let mut command = Command::new(bin.join(program));
+    let folder = folder.to_owned();
+    Ok(move |program| {
+        let mut command = Command::new(program);
         if root {
             command.uid(NOBODY).gid(NOBODY);
         }
-        command.current_dir(folder);
+        command.current_dir(&folder);
         command
-    };
-    let mut init = as_user("initdb");
-    init.args(["-U", "postgres", "-A", "trust", "-N", "--no-instructions", "-D"]).arg(&data);
-    let output = init.output()?;
-    if !output.status.success() {
-        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+    })
+}
+
+fn finished(command: &mut Command) -> io::Result<()> {
+    let output = command.output()?;
+    let complaint = || io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned());
+    if output.status.success() { Ok(()) } else { Err(complaint()) }
+}
+
+/// An account for anybody without a password, as the others have none. Each connection of a client has its thread.
+fn mariadb(folder: &Path, port: u16) -> io::Result<Command> {
+    let data = folder.join("data");
+    let as_user = unprivileged(folder, &data)?;
+    let mut init = as_user("/usr/bin/mariadb-install-db".into());
+    init.args(["--no-defaults", "--skip-test-db", "--skip-name-resolve"]);
+    finished(init.arg(format!("--datadir={}", data.display())))?;
+    fs::write(
+        folder.join("accounts.sql"),
+        "CREATE DATABASE bench;\nCREATE USER bench;\nGRANT ALL ON bench.* TO bench;\n",
+    )?;
+    let mut command = as_user("/usr/sbin/mariadbd".into());
+    command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", "--innodb-use-native-aio=OFF"]);
+    command.arg(format!("--port={port}"));
+    for (option, name) in
+        [("datadir", "data"), ("socket", "socket"), ("init-file", "accounts.sql"), ("pid-file", "pid")]
+    {
+        command.arg(format!("--{option}={}", folder.join(name).display()));
     }
-    let mut command = as_user("postgres");
+    Ok(command)
+}
+
+fn postgres(folder: &Path, port: u16) -> io::Result<Command> {
+    let bin = Path::new("/usr/lib/postgresql/15/bin");
+    let data = folder.join("data");
+    let as_user = unprivileged(folder, &data)?;
+    let mut init = as_user(bin.join("initdb"));
+    init.args(["-U", "postgres", "-A", "trust", "-N", "--no-instructions", "-D"]);
+    finished(init.arg(&data))?;
+    let mut command = as_user(bin.join("postgres"));
     command.arg("-D").arg(&data).arg("-k").arg(folder);
     command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-c", "fsync=off", "-c", "max_connections=40"]);
     Ok(command)

@@ -27,6 +27,7 @@ pub enum Tool {
     H2load,
     Oha,
     Pgbench,
+    Mysqlslap,
     RedisBenchmark,
 }
 
@@ -53,6 +54,7 @@ impl Tool {
             Self::H2load => "h2load",
             Self::Oha => "oha",
             Self::Pgbench => "pgbench",
+            Self::Mysqlslap => "mysqlslap",
             Self::RedisBenchmark => "redis-benchmark",
         }
     }
@@ -102,6 +104,7 @@ impl Target<'_> {
             Tool::H2load => self.h2load(),
             Tool::Oha => self.oha(),
             Tool::Pgbench => self.pgbench(),
+            Tool::Mysqlslap => self.mysqlslap(),
             Tool::RedisBenchmark => self.redis_benchmark(),
         }
     }
@@ -139,6 +142,8 @@ impl Target<'_> {
             (Server::Redis, false) => format!("redis://127.0.0.1:{port}"),
             (Server::Echo, true) => format!("echo+unix:{socket}"),
             (Server::Echo, false) => format!("echo://127.0.0.1:{port}"),
+            (Server::Mariadb, true) => format!("mysql+unix:{socket}?user=bench&db=bench"),
+            (Server::Mariadb, false) => format!("mysql://bench@127.0.0.1:{port}/bench"),
             (Server::Postgres, true) => {
                 let folder = self.servers.folder(Server::Postgres).display();
                 format!("postgres:///postgres?host={folder}&port={port}&user=postgres")
@@ -151,6 +156,7 @@ impl Target<'_> {
         let protocol = match self.scenario.server {
             Server::Echo => "echo",
             Server::Http => "http",
+            Server::Mariadb => "mysql",
             Server::Postgres => "postgres",
             Server::Redis => "redis",
         };
@@ -163,6 +169,9 @@ impl Target<'_> {
         command.args([protocol, &address, &format!("connections={}", self.scenario.connections)]);
         command.args([format!("seconds={}", self.settings.seconds), format!("pipeline={}", self.scenario.pipeline)]);
         command.arg(format!("engine={engine}"));
+        if self.scenario.server == Server::Mariadb {
+            command.args(["user=bench", "database=bench"]);
+        }
         command
     }
 
@@ -212,6 +221,25 @@ impl Target<'_> {
         command
     }
 
+    /// A count that takes about as long as the others' time, for tools that are slower, hence the factor.
+    fn count(&self) -> u64 {
+        (self.rate * f64::from(self.settings.seconds) * 0.6).max(1000.0) as u64
+    }
+
+    /// One thread for each connection: it has no other way.
+    fn mysqlslap(&self) -> Command {
+        let mut command = Command::new("mysqlslap");
+        command.args(["--no-defaults", "--user=bench", "--create-schema=bench", "--no-drop", "--query=select 1"]);
+        if self.scenario.unix {
+            command.arg(format!("--socket={}", self.socket()));
+        } else {
+            command.args(["--protocol=tcp", "--host=127.0.0.1"]).arg(format!("--port={}", self.port()));
+        }
+        command.arg(format!("--concurrency={}", self.scenario.connections));
+        command.arg(format!("--number-of-queries={}", self.count()));
+        command
+    }
+
     fn redis_benchmark(&self) -> Command {
         let mut command = Command::new("redis-benchmark");
         if self.scenario.unix {
@@ -219,9 +247,14 @@ impl Target<'_> {
         } else {
             command.args(["-h", "127.0.0.1", "-p", &self.port().to_string()]);
         }
-        // A count that takes about as long as the others' time; it is slower, hence the factor.
-        let count = (self.rate * f64::from(self.settings.seconds) * 0.6).max(1000.0) as u64;
-        command.args(["--precision", "3", "-n", &count.to_string(), "-c", &self.scenario.connections.to_string()]);
+        command.args([
+            "--precision",
+            "3",
+            "-n",
+            &self.count().to_string(),
+            "-c",
+            &self.scenario.connections.to_string(),
+        ]);
         command.args(["-P", &self.scenario.pipeline.to_string(), "GET", "key"]);
         command
     }
@@ -267,6 +300,11 @@ impl Target<'_> {
                 let mean = number_after(output, "latency average =").map(|milliseconds| milliseconds * 1e3);
                 Some((requests, number_after(output, "tps =")?, None, mean))
             }
+            Tool::Mysqlslap => {
+                let clients = number_after(output, "Number of clients running queries:")?;
+                let requests = clients * number_after(output, "Average number of queries per client:")?;
+                Some((requests, requests / number_after(output, "to run all queries:")?, None, None))
+            }
             Tool::RedisBenchmark => {
                 // The line of the result is rewritten in place.
                 let last = output.rsplit(['\r', '\n']).find(|line| line.contains("requests per second"))?;
@@ -279,8 +317,7 @@ impl Target<'_> {
                     .map(|line| line.split_whitespace().filter_map(|word| word.parse().ok()).collect())
                     .unwrap_or_default();
                 let of = |index: usize| summary.get(index).map(|milliseconds| milliseconds * 1e3);
-                let count = (self.rate * f64::from(self.settings.seconds) * 0.6).max(1000.0).floor();
-                (seconds > 0.0).then_some((count, rate, of(2), of(0)))
+                (seconds > 0.0).then_some((self.count() as f64, rate, of(2), of(0)))
             }
         }
     }
