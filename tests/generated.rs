@@ -20,7 +20,7 @@ use lasthop_core::load;
 use lasthop_plan::schema;
 use lasthop_repro::{outcome::Repetition, study};
 use lasthop_results::{
-    analyse::across::{beside::Beside, diff::Diff},
+    analyse::across::{beside::Beside, diff::Diff, fleet::Fleet},
     report,
 };
 use lasthop_selftest::outcome::SelfTest;
@@ -52,6 +52,7 @@ fn schemas(files: &mut Files) {
         ("result", report::schema()),
         ("diff", schemars::schema_for!(Diff).to_value()),
         ("runs", schemars::schema_for!(Beside).to_value()),
+        ("fleet", schemars::schema_for!(Fleet).to_value()),
         ("study", study::catalog::schema().clone()),
         ("repro", schemars::schema_for!(Repetition).to_value()),
         ("selftest", schemars::schema_for!(SelfTest).to_value()),

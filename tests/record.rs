@@ -3,11 +3,13 @@
 mod common;
 
 use std::{
+    ffi::OsString,
     fs::{self, File},
     io::{BufWriter, Write as _},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
+    time::Instant,
 };
 
 use common::{Lasthop, signal};
@@ -74,6 +76,48 @@ fn a_long_record_is_read_in_little_memory() {
     }
 }
 
+/// The most memory that the report of [`MACHINES`] may take, in kB.
+const MOST_OF_A_FLEET: i64 = 200 << 10;
+const MACHINES: usize = 200;
+
+#[test]
+#[expect(clippy::print_stdout, reason = "time is told, and not asserted: this executable is not optimised")]
+fn a_fleet_is_reported_in_little_memory() {
+    let lasthop = Lasthop::new();
+    // As many trials as a run of half a minute has.
+    lasthop
+        .run(["run", "sockets", "--trial=20ms", "--rounds=4", "--blocks=2", "--no-headroom", "--budget=300s", "-q"])
+        .ok();
+    let run = lasthop.runs().pop().unwrap();
+    let folder = lasthop.home().join("machines");
+    for number in 0..MACHINES {
+        let copy = folder.join(format!("machine-{number}"));
+        fs::create_dir_all(&copy).unwrap();
+        for name in ["environment.json", "trials.jsonl", "end.json"] {
+            fs::hard_link(run.join(name), copy.join(name)).unwrap();
+        }
+        let mut header: Value = serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+        header["run"] = format!("machine-{number}").into();
+        header["labels"] =
+            serde_json::json!({"machine": format!("m{number}"), "instance": format!("kind-{}", number % 4)});
+        fs::write(copy.join("run.json"), header.to_string()).unwrap();
+    }
+    let runs = (0..MACHINES).map(|number| folder.join(format!("machine-{number}")).into_os_string());
+    let arguments: Vec<OsString> = ["fleet", "report"].map(Into::into).into_iter().chain(runs).collect();
+    let page = lasthop.home().join("fleet.html");
+    let to_page = ["--format", "html", "--output"].map(Into::into).into_iter().chain([page.clone().into_os_string()]);
+    let begun = Instant::now();
+    let most = most_memory(lasthop.command(&arguments).args(to_page.collect::<Vec<OsString>>()));
+    println!("{MACHINES} machines: {:.1} s, {} MB", begun.elapsed().as_secs_f64(), most >> 10);
+    assert!(most <= MOST_OF_A_FLEET, "{most} kB");
+    let told = fs::read_to_string(page).unwrap();
+    assert!(
+        told.contains("on 200&#160;machines")
+            && told.contains("<th scope=\"row\">m199</th>")
+            && told.contains("kind-3")
+    );
+}
+
 /// Of a file or folder.
 fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o777
@@ -110,7 +154,7 @@ fn a_list_of_runs_reads_no_trials() {
     let lasthop = Lasthop::new();
     lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--blocks=2", "-q"]).ok();
     let listed = lasthop.run(["runs"]).ok().stdout;
-    assert!(listed.contains("  complete\n    unix against tcp "), "{listed}");
+    assert!(listed.contains("  complete\n    unix "), "{listed}");
     fs::write(lasthop.runs().pop().unwrap().join("trials.jsonl"), "no trial\n").unwrap();
     assert_eq!(lasthop.run(["runs"]).ok().stdout, listed);
     lasthop.run(["report", "last"]).fails(1, "trials.jsonl:1");

@@ -92,7 +92,7 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
     let seen = trap(&summary, "off");
     assert_eq!(seen.len(), 1, "{:?} {}", held(&off), summary["checks"]);
     let text = seen[0];
-    assert!(text.contains("of 4096 local ports of the network namespace of nginx towards 10."), "{text}");
+    assert!(text.contains("of 4,096 local ports of the network namespace of nginx towards 10."), "{text}");
     assert!(held(&off).iter().all(|(_, serves_again)| !serves_again), "{:?}", held(&off));
     assert!(held(&off).iter().any(|(held, _)| *held >= 2_048), "{:?}", held(&off));
     assert_eq!(reused(&off), 0);

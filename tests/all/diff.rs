@@ -88,7 +88,7 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
     assert_eq!(differs, ["precision"]);
 
     let terminal = two.diff(&[]).ok().stdout;
-    assert!(terminal.contains("new/old") && terminal.contains("precision: 0.02 → 0.01"), "{terminal}");
+    assert!(terminal.contains("new/old") && terminal.contains("precision: 2 % → 1 %"), "{terminal}");
     assert!(terminal.lines().all(|line| line.chars().count() <= 80), "{terminal}");
     assert_eq!(terminal, two.diff(&["--format", "text"]).ok().stdout);
     let markdown = two.diff(&["--format", "markdown"]).ok().stdout;
@@ -189,6 +189,51 @@ fn what_cannot_be_compared_is_said() {
     let other = other.to_str().unwrap();
     two.lasthop.run(["diff", &two.old, other]).fails(2, "compare runs of the same experiment");
     two.lasthop.run(["report", &two.old, other]).fails(2, "compare runs of the same experiment");
+}
+
+/// Without what a record of version 1 did not hold.
+#[test]
+fn a_run_of_an_older_lasthop_is_compared_too() {
+    let two = &*TWO;
+    let without = |value: &mut Value, keys: &[&str]| {
+        let object = value.as_object_mut().unwrap();
+        for key in keys {
+            assert!(object.remove(*key).is_some(), "{key} is not in the record: {object:?}");
+        }
+    };
+    let old =
+        edited(two, "older", |header| header["record"] = 1.into(), |trial| without(&mut trial["result"], &["speed"]));
+    let old = old.to_str().unwrap();
+    let json = two.lasthop.run(["diff", old, &two.new, "--format", "json"]).ok().json();
+    valid("diff.json", &json);
+    for one in json["comparisons"].as_array().unwrap() {
+        assert!((one["change"]["ratio"].as_f64().unwrap() - 1.0).abs() < 1e-9, "the same trials: {one}");
+        assert_ne!(one["verdict"], "slower", "{one}");
+    }
+    assert_eq!(json["differences"], Value::Array(vec![]));
+    let newer = edited(two, "newer", |header| header["record"] = 1_000.into(), |_| {});
+    two.lasthop.run(["diff", old, newer.to_str().unwrap()]).fails(1, "newer lasthop");
+}
+
+/// What was asked for is not compared: the response time is.
+#[test]
+fn runs_at_a_rate_are_compared_by_response_time() {
+    let lasthop = Lasthop::new();
+    let run = || {
+        let given = ["run", "sockets", "--rate", "300", "--only", "transport=unix,tcp", "--set", "pattern=echo"];
+        let short = ["--rounds", "2", "--blocks", "2", "--trial", "50ms", "--budget", "60s", "-q"];
+        lasthop.run(given.iter().chain(&short)).ok();
+        lasthop.runs().pop().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+    };
+    let (old, new) = (run(), run());
+    let json = lasthop.run(["diff", &old, &new, "--format", "json"]).ok().json();
+    valid("diff.json", &json);
+    let comparisons = json["comparisons"].as_array().unwrap();
+    assert!(comparisons.iter().all(|one| one["metric"] != "throughput"), "{comparisons:?}");
+    let declared = comparisons.iter().find(|one| one["metric"] == "latency_p50").unwrap();
+    assert_eq!(declared["declared"], true, "{declared}");
+    let terminal = lasthop.run(["diff", &old, &new]).ok().stdout;
+    assert!(terminal.contains("median response time"), "{terminal}");
 }
 
 #[test]

@@ -69,6 +69,14 @@ fn start(out: &Path, record: &Path, name: &str) -> String {
              echo 'CREATE DATABASE lasthop' | {NOBODY} postgres --single -D {data} postgres >/dev/null\n\
              cat postgresql.conf >> {data}/postgresql.conf; {NOBODY} postgres -D {data} &\n"
         );
+    } else if exported.join("my.cnf").exists() {
+        let data = format!("/run/{name}/data");
+        script += &format!(
+            "{NOBODY} mariadb-install-db --no-defaults --datadir={data} --skip-test-db --skip-name-resolve >/dev/null\n\
+             printf '%s;\n' 'CREATE DATABASE lasthop' 'CREATE USER lasthop' 'GRANT SELECT ON lasthop.* TO lasthop' > accounts.sql\n\
+             {NOBODY} mariadbd --defaults-file=/srv/{name}/my.cnf --datadir={data} --init-file=/srv/{name}/accounts.sql \
+             --skip-name-resolve --innodb-use-native-aio=OFF --pid-file=/run/{name}/pid &\n"
+        );
     } else {
         let text = fs::read_to_string(exported.join("nginx.conf")).unwrap();
         let (upstreams, locations): (Vec<&str>, Vec<&str>) =
@@ -114,11 +122,20 @@ fn client(experiment: &Experiment, out: &Path) -> String {
             let password = password.trim_matches('"');
             format!("env PGPASSWORD={password} psql \"{name}\" -c 'SELECT 1'")
         }
+        "mysql" => {
+            let place = name.strip_prefix("mysql://lasthop@").unwrap().trim_end_matches("/lasthop");
+            let place = match place.strip_prefix('(').and_then(|path| path.strip_suffix(')')) {
+                Some(path) => format!("--socket={path}"),
+                None => place.rsplit_once(':').map(|(host, port)| format!("--host={host} --port={port}")).unwrap(),
+            };
+            format!("mariadb --no-defaults --user=lasthop {place} --execute='SELECT 1' lasthop")
+        }
         "redis" => {
             let password = password("redis/redis.conf", "lasthop on >").unwrap();
             let at = name.strip_prefix("unix://").map_or_else(|| format!("-u {name}"), |path| format!("-s {path}"));
             format!("env REDISCLI_AUTH={password} redis-cli -e --user lasthop {at} PING")
         }
+        "grpc" => format!("{load} {}/lasthop.Echo/Call", with_scheme("grpc", &name.replacen(".sock", ".sock:", 1))),
         "memcached" => format!("{load} {} --command 'set key value'", with_scheme("memcached", name)),
         _ => format!("{load} {}", with_scheme("hello", name)),
     }
@@ -206,7 +223,8 @@ fn what_is_exported_starts_and_answers() {
         return;
     }
     if have("go") {
-        go_is_warm();
+        go_is_warm("go-http");
+        go_is_warm("grpc-go");
     }
     let lasthop = Lasthop::new();
     lasthop.run(["new", "my-stack"]).ok();

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -20,12 +20,17 @@ fn blocks(language: &str) -> Vec<String> {
     blocks.filter_map(|block| Some(block.strip_prefix(language)?.trim_start().to_owned())).collect()
 }
 
+/// Where `script/setup` puts what only readers of reports need.
+fn tools() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/bin")
+}
+
 fn execute(lasthop: &Lasthop, program: &str, arguments: &[&str]) -> Output {
     let bin = lasthop.home().join("bin");
     if fs::create_dir(&bin).is_ok() {
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lasthop"), bin.join("lasthop")).unwrap();
     }
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}:{}", bin.display(), tools().display(), std::env::var("PATH").unwrap());
     let mut command = Command::new(program);
     command.args(arguments).env("PATH", path).env("LASTHOP_HOME", lasthop.home()).current_dir(lasthop.home());
     command.env_remove("GITHUB_STEP_SUMMARY");
@@ -57,11 +62,31 @@ fn the_lines_of_the_page_run() {
         with_jq += 1;
     }
     assert_eq!(with_jq, 4);
-    let python = blocks("python");
-    let plain = python.iter().find(|text| text.contains("csv.DictReader")).unwrap();
-    let output = execute(&lasthop, "python3", &["-c", plain]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 3, "a line for each case");
+    let python = |with: &str| {
+        let all = blocks("python");
+        let text = all.iter().find(|text| text.contains(with)).unwrap();
+        let output = execute(&lasthop, "python3", &["-c", text]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(python("csv.DictReader").lines().count(), 3, "a line for each case");
+    if have(tools().join("uvx").to_str().unwrap()) {
+        let described = python("import pandas");
+        assert!(described.contains("unix") && described.contains("50%"), "{described}");
+    }
+    if have(tools().join("benchstat").to_str().unwrap()) {
+        let lines = consoles.iter().flat_map(|text| text.lines()).filter_map(|line| line.strip_prefix("$ "));
+        for line in lines.filter(|line| line.contains("benchstat") && !line.starts_with("go install")) {
+            let output = execute(&lasthop, "bash", &["-o", "pipefail", "-c", line]);
+            let printed = String::from_utf8(output.stdout).unwrap();
+            assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+            let compares = line.starts_with("benchstat");
+            assert!(
+                !compares || ["req/s", "tcp", "unix", "vs base"].iter().all(|word| printed.contains(word)),
+                "{printed}"
+            );
+        }
+    }
 }
 
 #[test]

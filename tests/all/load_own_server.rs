@@ -64,7 +64,8 @@ impl Http {
             request: Step { bytes: request, answer: reply.as_bytes().to_vec() },
             echoes: false,
             closes: false,
-            tls_request: None,
+            plain: Vec::new(),
+            numbers: vec![],
         };
         let address = Address::Unix(path.to_owned());
         let server = NullServer::bind(NullSpec { address, tls: None, nodelay: true, script }).unwrap();

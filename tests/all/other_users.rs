@@ -227,10 +227,11 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
 }
 
 /// Recipe, experiment with its choices, and names of processes; the first program of a test must be here.
-const SERVERS: [(&str, &str, &[&str], &[&str]); 19] = [
+const SERVERS: [(&str, &str, &[&str], &[&str]); 22] = [
     ("redis", "redis-server", &["redis", "--only=command=GET", "--only=pipeline=1"], &["redis-server"]),
     ("memcached", "memcached", &["memcached", "--only=command=get", "--only=pipeline=1"], &["memcached"]),
     ("postgres", "postgres", &["postgres", "--only=work=query"], &["postgres"]),
+    ("mariadb", "mariadbd", &["mariadb", "--only=work=query"], &["mariadbd"]),
     ("pgpool", "pgpool", &["pgpool", "--only=work=query", "--only=transport=unix"], &["postgres", "pgpool"]),
     ("gunicorn", "nginx", &["nginx-gunicorn", "--only=transport=unix"], &["nginx", "gunicorn"]),
     ("php-fpm", "nginx", &["php-fpm", "--only=connections=1"], &["nginx", "php-fpm8.2"]),
@@ -239,6 +240,8 @@ const SERVERS: [(&str, &str, &[&str], &[&str]); 19] = [
     ("uwsgi", "uwsgi", &["nginx-uwsgi", "--only=connections=1"], &["nginx", "uwsgi"]),
     ("puma", "puma", &["nginx-puma", "--only=connections=1"], &["nginx", "puma"]),
     ("go-http", "go", &["nginx-go", "--only=connections=1"], &["nginx", "server"]),
+    ("grpc-go", "go", &["grpc", "--only=language=go", "--only=streams=1"], &["server"]),
+    ("grpc-python", "python3", &["grpc", "--only=language=python", "--only=streams=1"], &["python3"]),
     ("node", "node", &["nginx-node", "--only=connections=1"], &["nginx", "node"]),
     ("apache", "apache2", &["fronts", "--only=front=apache"], &["apache2", "node"]),
     ("caddy", "caddy", &["fronts", "--only=front=caddy"], &["caddy", "node"]),

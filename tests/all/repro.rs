@@ -179,6 +179,23 @@ fn thin_is_asked_by_more_than_one_connection_too() {
 }
 
 #[test]
+fn databases_are_asked_by_more_than_one_connection() {
+    if !have("pgbench") || !have("sysbench") || !have("mariadbd") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    for (study, method) in [("cybertec-2016-postgres", "pgbench -c10 -j5 -T"), ("percona-2020-mysql", "sysbench")] {
+        let result = lasthop.run(["repro", study, "--budget", "8s", "--format", "json", "-q"]).ok().json();
+        assert!(result["parts"][0]["method"].as_str().unwrap().starts_with(method), "{}", result["parts"][0]);
+        for claim in result["claims"].as_array().unwrap() {
+            assert!(claim["method"].as_f64().unwrap() > 0.0, "{claim}");
+            assert!(claim["lasthop"]["value"].as_f64().unwrap() > 0.0, "{claim}");
+        }
+        lasthop.assert_nothing_left();
+    }
+}
+
+#[test]
 fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
     if !have("redis-server") || !have("redis-benchmark") {
         return;

@@ -107,7 +107,7 @@ fn a_rate_that_cannot_be_reached_is_invalid_and_said() {
     assert_eq!(found.len(), 2, "{summary}");
     for check in found {
         assert_eq!(check["severity"], "invalid");
-        assert!(check["evidence"].as_str().unwrap().contains("due at 1000000 requests/s"), "{check}");
+        assert!(check["evidence"].as_str().unwrap().contains("due at 1,000,000 requests/s"), "{check}");
     }
     assert_eq!(summary["cases"][0]["metrics"]["open_loop"]["reached"], false);
     for format in ["terminal", "markdown"] {

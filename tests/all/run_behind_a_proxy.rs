@@ -38,7 +38,7 @@ fn node() {
 #[test]
 fn go() {
     if have("go") {
-        go_is_warm();
+        go_is_warm("go-http");
         every_case_is_what_it_is_called("nginx-go", &["--only", "connections=1"], 4);
     }
 }

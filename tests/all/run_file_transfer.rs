@@ -42,7 +42,7 @@ fn files_arrive_whole_and_a_crossover_is_looked_for() {
     }
     for crossover in of("crossover") {
         let found = crossover["value"]["unit"] == "size";
-        let outside = crossover["outside"] == "before" || crossover["outside"] == "beyond";
+        let outside = ["before", "beyond", "open"].iter().any(|place| crossover["outside"] == *place);
         assert!(found != outside, "{crossover}");
     }
 }

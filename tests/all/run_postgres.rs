@@ -4,23 +4,8 @@ use crate::common;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use common::{Lasthop, have};
+use common::{Lasthop, have, is_right};
 use serde_json::Value;
-
-fn run(lasthop: &Lasthop, choices: &[&str], budget: &str) -> Value {
-    let mut arguments = vec!["run", "postgres", "--budget", budget, "--trial", "30ms", "--blocks", "2"];
-    arguments.extend(["--format", "json"]);
-    arguments.extend_from_slice(choices);
-    lasthop.run(arguments).ok().json()
-}
-
-fn is_right(summary: &Value, cases: usize) {
-    assert_eq!(summary["cases"].as_array().unwrap().len(), cases, "{}", summary["cases"]);
-    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
-    let checks = summary["checks"].as_array().unwrap();
-    let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
-    assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
-}
 
 #[test]
 fn queries_connections_and_rows_over_every_transport() {
@@ -29,7 +14,7 @@ fn queries_connections_and_rows_over_every_transport() {
     }
     let lasthop = Lasthop::new();
     let set = ["--set", "auth=trust", "--set", "rows=5000,10000", "--set", "queries=50,100"];
-    let summary = run(&lasthop, &set, "12s");
+    let summary = lasthop.brief("postgres", &set, "12s");
     is_right(&summary, 18);
     for case in summary["cases"].as_array().unwrap() {
         let tls = case["transport"] == "tls";
@@ -64,7 +49,8 @@ fn every_way_to_authenticate() {
     }
     let lasthop = Lasthop::new();
     let all = "auth=trust,password-scram,password-md5,password-cleartext,peer";
-    let summary = run(&lasthop, &["--only", "work=connect", "--only", all, "--only", "transport=unix,tls"], "25s");
+    let summary =
+        lasthop.brief("postgres", &["--only", "work=connect", "--only", all, "--only", "transport=unix,tls"], "25s");
     // Four over TLS: peer is known of Unix sockets only.
     is_right(&summary, 9);
     let derived = summary["derived"].as_array().unwrap();

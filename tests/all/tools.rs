@@ -95,6 +95,26 @@ fn psql_and_pgbench_drive_postgres_over_every_transport() {
     }
 }
 
+/// sysbench cannot verify the server's certificate without one of its own.
+#[test]
+fn sysbench_drives_mariadb() {
+    if !have("mariadbd") || !have("sysbench") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let plain = ["mariadb", "--only", "transport=unix,tcp", "--driver", "sysbench"];
+    for what in [&["--only", "work=query", "--set", "mode=prepared-once"][..], &["--only", "work=connect"]] {
+        let summary = run(&lasthop, &[&plain, what].concat());
+        assert_eq!(summary["failures"], Value::Array(vec![]), "{what:?}");
+        for case in summary["cases"].as_array().unwrap() {
+            assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 50.0, "{case}");
+        }
+    }
+    let refused = ["run", "mariadb", "--only", "transport=tls", "--only", "work=query", "--driver", "sysbench"];
+    lasthop.run(refused).fails(1, "sysbench cannot use TLS without a client's certificate");
+    lasthop.assert_nothing_left();
+}
+
 #[test]
 fn flags_of_a_study_are_passed_on_and_what_is_wrong_with_them_is_said() {
     if !nginx() || !have("ab") {
@@ -124,7 +144,7 @@ fn a_tool_that_does_not_fit_or_is_missing_is_refused_at_once() {
 fn doctor_and_setup_know_the_tools() {
     let lasthop = Lasthop::new();
     let page = lasthop.run(["doctor"]).stdout;
-    for tool in ["wrk", "ab", "httperf", "h2load", "psql", "pgbench", "redis-benchmark"] {
+    for tool in ["wrk", "ab", "httperf", "h2load", "psql", "pgbench", "sysbench", "redis-benchmark"] {
         assert!(page.contains(tool), "{tool} is not in:\n{page}");
     }
     let shown = lasthop.run(["setup", "--tools", "--dry-run"]);

@@ -38,18 +38,21 @@ const fn in_containers(experiment: &'static str, arguments: &'static [&'static s
 }
 
 /// Every built-in experiment but [`NOT_HERE`].
-pub const SUBJECTS: [Subject; 21] = [
+pub const SUBJECTS: [Subject; 24] = [
     subject("sockets", &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"]),
     subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
+    subject("ipc", &["--only", "transport=unix,pipe,mqueue,shm", "--only", "pattern=echo"]),
     subject("nginx-gunicorn", &["--only", "connections=1", "--no-headroom"]),
     subject("nginx-starlette", &["--only", "client=keep-alive", "--no-headroom"]),
     subject("nginx-thin", &["--only", "http=1.1", "--only", "backends=1", "--no-headroom"]),
     subject("php-fpm", &["--only", "connections=1", "--no-headroom"]),
     subject("file-transfer", &["--set", "size=1024", "--no-headroom"]),
     subject("postgres", &["--only", "work=query,connect", "--only", "transport=unix,tls", "--no-headroom"]),
+    subject("mariadb", &["--only", "work=query", "--only", "transport=unix,tls", "--no-headroom"]),
     subject("pgpool", &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"]),
     subject("redis", &["--set", "connections=4", "--only", "command=GET", "--only", "pipeline=1"]),
     subject("memcached", &["--set", "connections=4", "--only", "command=get", "--only", "pipeline=1"]),
+    subject("grpc", &["--only", "language=python", "--only", "streams=16"]),
     subject("pgbouncer", &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"]),
     subject("nginx-uwsgi", &["--only", "connections=1", "--no-headroom"]),
     subject("nginx-node", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
@@ -63,7 +66,7 @@ pub const SUBJECTS: [Subject; 21] = [
 ];
 
 /// Those that start within a second or two.
-const QUICK: [usize; 5] = [0, 1, 2, 9, 10];
+const QUICK: [usize; 6] = [0, 1, 2, 3, 11, 12];
 
 /// One of those.
 pub fn quick(draws: &mut Draws) -> &'static Subject {

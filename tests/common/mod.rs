@@ -12,7 +12,6 @@ use std::{
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::Once,
     thread,
     time::{Duration, Instant},
 };
@@ -28,6 +27,14 @@ pub struct Lasthop {
 }
 
 impl Lasthop {
+    /// A short run of an experiment: its report.
+    pub fn brief(&self, experiment: &str, choices: &[&str], budget: &str) -> serde_json::Value {
+        let mut arguments = vec!["run", experiment, "--budget", budget, "--trial", "30ms", "--blocks", "2"];
+        arguments.extend(["--format", "json"]);
+        arguments.extend_from_slice(choices);
+        self.run(arguments).ok().json()
+    }
+
     /// With the environments that `lasthop setup` installed for this user.
     pub fn new() -> Self {
         let home = TempDir::new().unwrap();
@@ -183,7 +190,7 @@ pub fn signal(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
-fn user_data() -> PathBuf {
+pub fn user_data() -> PathBuf {
     std::env::var_os("XDG_DATA_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share")))
@@ -212,7 +219,9 @@ impl From<Output> for Ran {
 impl Ran {
     #[track_caller]
     pub fn ok(self) -> Self {
-        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        let failures = serde_json::from_str(&self.stdout)
+            .map_or(serde_json::Value::Null, |summary: serde_json::Value| summary["failures"].clone());
+        assert_eq!(self.code, Some(0), "failures: {failures:#}\nstderr:\n{}\nstdout:\n{}", self.stderr, self.stdout);
         self
     }
 
@@ -227,6 +236,15 @@ impl Ran {
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in:\n{}", self.stdout))
     }
+}
+
+/// Whether every case was measured as it was asked for.
+pub fn is_right(summary: &serde_json::Value, cases: usize) {
+    assert_eq!(summary["cases"].as_array().unwrap().len(), cases, "{}", summary["cases"]);
+    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
+    let checks = summary["checks"].as_array().unwrap();
+    let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
+    assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
 }
 
 /// Whether the test can run here. Where it cannot, it says why and is skipped, which only `LASTHOP_ALLOW_SKIP` permits.
@@ -265,21 +283,20 @@ pub fn go_cache() -> PathBuf {
     folder
 }
 
-/// Compiles Go's library, once for all runs and not in the time of one, as its recipe does.
-pub fn go_is_warm() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/go-http/server.go");
-        let mut command = Command::new("go");
-        command.args(["build", "-trimpath", "-o", "/dev/null"]).arg(server);
-        command
-            .envs([("GOCACHE", go_cache()), ("HOME", go_cache())])
-            .envs([("CGO_ENABLED", "0"), ("GO111MODULE", "off")]);
-        if rustix::process::geteuid().is_root() {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        assert!(command.status().unwrap().success(), "go build");
-    });
+/// Compiles the server of a recipe with Go's library, once for all runs and not in the time of one, as the recipe does.
+pub fn go_is_warm(recipe: &str) {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("services").join(recipe).join("server.go");
+    let mut command = Command::new("go");
+    command.args(["build", "-trimpath", "-o", "/dev/null"]).arg(server);
+    command.envs([("GOCACHE", go_cache()), ("HOME", go_cache())]).envs([
+        ("CGO_ENABLED", "0"),
+        ("GO111MODULE", "off"),
+        ("GOPATH", "/usr/share/gocode"),
+    ]);
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    assert!(command.status().unwrap().success(), "go build");
 }
 
 #[expect(clippy::print_stderr, reason = "a skip is said")]

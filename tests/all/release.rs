@@ -1,0 +1,384 @@
+//! The packages of a release, each in a root that holds nothing but what the package brings.
+//!
+//! They are made of the static executable that script/test builds (`script/static`), or found in the folder that
+//! LASTHOP_RELEASE names, where script/release has put those of a release.
+
+use crate::common;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
+
+use common::{
+    Lasthop, Ran,
+    engines::{World, have_engine, take_environment},
+    have, skip,
+};
+use lasthop_model::manager::MANAGERS;
+use tempfile::TempDir;
+
+/// The default experiment, with blocks enough to compare.
+const RUN: [&str; 7] = ["run", "--budget", "8s", "--trial", "20ms", "--blocks", "2"];
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn executable() -> PathBuf {
+    here().join("target/static/lasthop")
+}
+
+#[must_use]
+fn ready() -> bool {
+    let there = env::var_os("LASTHOP_RELEASE").is_some() || executable().is_file();
+    (there || skip("there is no static executable; script/static builds it"))
+        && ["unshare", "chroot", "ip", "dpkg-deb", "python3"].into_iter().all(have)
+        && (rustix::process::geteuid().is_root() || skip("a root of the test's own needs root"))
+}
+
+fn package(kinds: &[&str], into: &Path) -> Command {
+    let mut command = Command::new(here().join("script/package"));
+    command.arg(executable()).arg("x86_64-linux-static").args(kinds).env("LASTHOP_PACKAGES", into);
+    command
+}
+
+/// Where the packages are, made once.
+fn packages() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        if let Some(folder) = env::var_os("LASTHOP_RELEASE") {
+            return folder.into();
+        }
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
+        let _ = fs::remove_dir_all(&folder);
+        did(&mut package(&["tarball", "wheel", "deb"], &folder));
+        folder
+    })
+}
+
+/// The packages whose names end so and that this machine can run.
+fn named(end: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(packages()).unwrap().map(|entry| entry.unwrap().path());
+    let found: Vec<PathBuf> = files
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            name.ends_with(end) && (name.contains("x86_64") || name.contains("amd64"))
+        })
+        .collect();
+    assert!(!found.is_empty(), "no {end} in {}", packages().display());
+    found
+}
+
+#[track_caller]
+fn did(command: &mut Command) -> String {
+    Ran::from(command.output().unwrap()).ok().stdout
+}
+
+/// A root with its own processes, network, /proc and /dev/null. Fails if a process outlives the command.
+const INSIDE: &str = r#"
+mount -t proc proc "$0/proc" && mount -t tmpfs dev "$0/dev" && : >"$0/dev/null" || exit 98
+mount --bind /dev/null "$0/dev/null" && ip link set lo up || exit 98
+chroot "$0" "$@"
+code=$?
+waits=0
+while set -- "$0"/proc/[0-9]*; [ $# -gt 1 ]; do
+  [ $waits -lt 300 ] || { echo "left: $*" >&2; exit 99; }
+  waits=$((waits + 1))
+  sleep 0.1
+done
+exit $code
+"#;
+
+struct Root(TempDir);
+
+impl Root {
+    fn new() -> Self {
+        let root = tempfile::Builder::new().prefix("lhp").tempdir_in("/tmp").unwrap();
+        for folder in ["proc", "dev", "tmp", "home"] {
+            fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        Self(root)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// With an executable at `/lasthop`, and the libraries that it needs of every Linux.
+    fn with(executable: &Path) -> Self {
+        let root = Self::new();
+        fs::copy(executable, root.path().join("lasthop")).unwrap();
+        root.bring_libraries_of(executable);
+        root
+    }
+
+    fn bring_libraries_of(&self, executable: &Path) {
+        let listed = Command::new("ldd").arg(executable).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
+            let copy = self.path().join(&library[1..]);
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            fs::copy(library, copy).unwrap();
+        }
+    }
+
+    fn command(&self, script: &str, words: &[&str]) -> Ran {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--net", "--fork", "--kill-child", "sh", "-c", script]);
+        command.arg(self.path()).args(words).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        Ran::from(command.env("HOME", "/home").stdin(Stdio::null()).output().unwrap())
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        self.command(INSIDE, words)
+    }
+
+    /// Without /proc and /dev.
+    fn run_bare(&self, words: &[&str]) -> Ran {
+        self.command(r#"exec chroot "$0" "$@""#, words)
+    }
+
+    /// The answer of the default experiment, and nothing left but its record.
+    fn answers(&self, lasthop: &str) {
+        let before = self.top();
+        answered(self.run(&[&[lasthop][..], &RUN].concat()).ok());
+        assert_eq!(self.top(), before);
+        assert_eq!(fs::read_dir(self.path().join("tmp")).unwrap().count(), 0, "a sandbox is left");
+    }
+
+    fn top(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path()).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[track_caller]
+fn answered(ran: Ran) {
+    assert!(ran.stdout.contains("sockets: Unix socket, TCP and TLS between two processes"), "{ran:?}");
+    assert!(ran.stdout.contains("reference\n") && !ran.stdout.contains("No answer"), "{ran:?}");
+}
+
+#[test]
+fn a_tarball_is_all_it_takes() {
+    if !ready() {
+        return;
+    }
+    for file in named(".tar.gz") {
+        let root = Root::new();
+        did(Command::new("tar").arg("xzf").arg(&file).arg("-C").arg(root.path()).arg("--strip-components=1"));
+        for wanted in
+            ["LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY.txt", "man/man1/lasthop.1", "completions/lasthop.zsh"]
+        {
+            assert!(root.path().join(wanted).is_file(), "{wanted} is not in {}", file.display());
+        }
+        let notices = fs::read_to_string(root.path().join("THIRD-PARTY.txt")).unwrap();
+        assert!(notices.contains("\nrustls ") && !notices.contains("\nproptest "), "{notices}");
+        root.bring_libraries_of(&root.path().join("lasthop"));
+        root.answers("/lasthop");
+    }
+    did(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(packages()));
+}
+
+#[test]
+fn a_wheel_installs_without_an_index() {
+    if !ready() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let tool = |name: &str| folder.path().join("venv/bin").join(name);
+    did(Command::new("python3").args(["-m", "venv"]).arg(folder.path().join("venv")));
+    for wheel in named(".whl").iter().filter(|wheel| !wheel.to_str().unwrap().contains("-none-musllinux")) {
+        did(Command::new(tool("pip")).args(["install", "--no-index", "--quiet"]).arg(wheel));
+        Root::with(&tool("lasthop")).answers("/lasthop");
+        did(Command::new(tool("pip")).args(["uninstall", "--yes", "--quiet", "lasthop"]));
+        assert!(!tool("lasthop").exists());
+    }
+}
+
+#[test]
+fn uvx_runs_the_wheel() {
+    let uvx = here().join("target/tools/bin/uvx");
+    if !ready() || !(uvx.exists() || skip("uvx is missing; script/setup installs it")) {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(uvx);
+    command.args(["--no-index", "--no-config", "--find-links"]).arg(packages()).arg("lasthop").args(RUN);
+    command.env_clear().env("PATH", env::var_os("PATH").unwrap()).env("HOME", home.path());
+    let places = ["TMPDIR", "UV_CACHE_DIR", "LASTHOP_SANDBOX"];
+    for place in places {
+        fs::create_dir(home.path().join(place)).unwrap();
+        command.env(place, home.path().join(place));
+    }
+    answered(Ran::from(command.output().unwrap()).ok());
+    assert_eq!(fs::read_dir(home.path().join("LASTHOP_SANDBOX")).unwrap().count(), 0, "a sandbox is left");
+}
+
+#[test]
+fn a_deb_installs_and_goes() {
+    if !ready() {
+        return;
+    }
+    for file in named(".deb") {
+        let root = Root::new();
+        let database = root.path().join("var/lib/dpkg");
+        ["info", "updates"].iter().for_each(|folder| fs::create_dir_all(database.join(folder)).unwrap());
+        fs::write(database.join("status"), "").unwrap();
+        fs::create_dir_all(root.path().join("var/log")).unwrap();
+        let dpkg = |words: &[&str]| {
+            let mut command = Command::new("dpkg");
+            command.arg(format!("--root={}", root.path().display())).args(["--force-depends"]).args(words);
+            did(command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"))
+        };
+        dpkg(&["--install", file.to_str().unwrap()]);
+        let installed = dpkg(&["--listfiles", "lasthop"]);
+        for wanted in ["/usr/share/man/man1/lasthop-run.1.gz", "/usr/share/bash-completion/completions/lasthop"] {
+            assert!(installed.contains(wanted), "{installed}");
+        }
+        root.bring_libraries_of(&root.path().join("usr/bin/lasthop"));
+        root.answers("/usr/bin/lasthop");
+        dpkg(&["--purge", "lasthop"]);
+        assert!(!root.path().join("usr/bin/lasthop").exists() && !root.path().join("usr/share/doc/lasthop").exists());
+    }
+}
+
+#[test]
+fn the_image_runs_in_a_container() {
+    if !ready() || !have_engine("podman") {
+        return;
+    }
+    let world = World::new("podman");
+    let folder = world.root().join("packages");
+    let archive = match env::var_os("LASTHOP_RELEASE") {
+        Some(_) => named(".oci.tar").remove(0),
+        None => {
+            let made = package(&["image"], &folder);
+            let mut inside = world.inside(made.get_program());
+            did(inside.args(made.get_args()).env("LASTHOP_PACKAGES", &folder));
+            assert_eq!(world.ask(&["images", "--quiet"]), "", "making it leaves an image");
+            fs::read_dir(&folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .find(|path| path.extension().unwrap() == "tar")
+                .unwrap()
+        }
+    };
+    let loaded = world.ask(&["load", "--quiet", "--input", archive.to_str().unwrap()]);
+    let image = loaded.trim().rsplit(' ').next().unwrap();
+    let output = world.ask(&[&["run", "--rm", "--network=none", image][..], &RUN].concat());
+    answered(Ran { code: Some(0), stdout: output, stderr: String::new() });
+    assert_eq!(world.ask(&["ps", "--all", "--quiet"]), "");
+}
+
+#[test]
+fn a_root_with_the_executable_alone_gets_errors_that_say_what_to_do() {
+    if !ready() || !(executable().exists() || skip("script/static has not run")) {
+        return;
+    }
+    let root = Root::with(&executable());
+    root.run_bare(&["/lasthop", "--version"]).ok();
+    root.run_bare(&["/lasthop", "list"]).ok();
+    root.run_bare(&["/lasthop", "run"]).fails(1, "mount /proc and /dev: there is no /proc/self, no /dev/null");
+    let doctor = root.run(&["/lasthop", "doctor", "redis"]);
+    let advice = "no package manager was found (apt, dnf, apk, pacman, brew)";
+    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    assert!(doctor.stdout.contains(advice), "{doctor:?}");
+    for words in [&["/lasthop", "setup", "redis", "--yes"], &["/lasthop", "setup", "nginx-gunicorn", "--yes"]] {
+        root.run(words).fails(1, "cannot be installed by lasthop: ");
+    }
+    root.run(&["/lasthop", "setup", "--all", "--yes"]).fails(0, advice);
+    root.run(&["/lasthop", "run", "redis"]).fails(1, "`redis-server` was not found in ");
+    root.run(&["/lasthop", "load", "http://lasthop.test:1/"]).fails(2, "cannot find the address of `lasthop.test`");
+}
+
+/// The machine's glibc would load libraries for the other sources, which a static executable cannot.
+#[test]
+fn a_static_executable_finds_hosts_whatever_sources_the_machine_names() {
+    if !ready() || !(executable().exists() || skip("script/static has not run")) {
+        return;
+    }
+    let root = Root::with(&executable());
+    fs::create_dir(root.path().join("etc")).unwrap();
+    fs::write(root.path().join("etc/nsswitch.conf"), "hosts: mymachines resolve [!UNAVAIL=return] mdns4\n").unwrap();
+    fs::write(root.path().join("etc/hosts"), "127.0.0.1 lasthop.test\n").unwrap();
+    root.run(&["/lasthop", "load", "http://lasthop.test:1/"]).fails(1, "Connection refused");
+}
+
+/// What action.yml does on a runner: the report on the page of the job and in a file, and whether a limit is exceeded.
+#[test]
+fn the_action_reports_and_holds_limits() {
+    let lasthop = Lasthop::new();
+    let act = |command: &str, limits: &str| {
+        let output = lasthop.home().join("output");
+        let _ = fs::remove_file(&output);
+        let plain = lasthop.command::<&str>([]);
+        let mut action = Command::new(here().join("script/action"));
+        take_environment(&mut action, &plain);
+        let folders = [Path::new(env!("CARGO_BIN_EXE_lasthop")).parent().unwrap().into()];
+        let path = env::join_paths(folders.into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap()))).unwrap();
+        action.env("PATH", path).env("GITHUB_OUTPUT", &output).env("RUNNER_TEMP", lasthop.home());
+        action.current_dir(lasthop.home()).env("GITHUB_STEP_SUMMARY", lasthop.home().join("summary"));
+        action.env("COMMAND", command).env("BUDGET", "8s").env("LIMITS", limits).env("SETUP", "false");
+        let ran = Ran::from(action.output().unwrap());
+        (ran, fs::read_to_string(output).unwrap_or_default())
+    };
+    let command = "run sockets --only pattern=hello --trial '20ms' --blocks 2";
+    let (ran, output) = act(command, "unix slower > 90%\n\ntls slower > 1%\n");
+    ran.ok();
+    let report = fs::read_to_string(lasthop.home().join("lasthop-report.md")).unwrap();
+    assert!(report.contains("| tls |") && report.contains("tls slower > 1%"), "{report}");
+    assert!(output.contains("lasthop-report.md") && output.contains("exceeded=true"), "{output}");
+    assert!(fs::read_to_string(lasthop.home().join("summary")).unwrap().contains("| tls |"));
+    let (ran, output) = act(command, "unix slower > 90%");
+    assert!(!output.contains("exceeded"), "{ran:?} {output}");
+    ran.ok();
+    let (ran, output) = act("clean; $(touch executed)", "");
+    assert_eq!((ran.code, output.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(!lasthop.home().join("executed").exists());
+    let (ran, _) = act("run sockets --only pattern=nothing", "");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    lasthop.assert_nothing_left();
+}
+
+/// Which recipe has no name for which package managers, and why.
+const NAMELESS: [(&str, &str, &str); 10] = [
+    ("apache", "dnf apk pacman brew", "the recipe knows where Debian keeps the modules"),
+    ("grpc-go", "dnf apk pacman brew", "the recipe knows where Debian keeps the packages of Go"),
+    ("pgpool", "dnf", "Fedora does not have it any more"),
+    ("pgpool", "pacman", "only users of Arch package it"),
+    ("php-fpm", "apk", "the version is part of the names of package and program"),
+    ("postgres", "brew", "the formulas have versions, and their programs are not on PATH"),
+    ("puma", "apk pacman brew", "it is a gem there"),
+    ("redis", "pacman", "Arch has Valkey in its place"),
+    ("thin", "dnf apk pacman brew", "it is a gem there"),
+    ("uwsgi", "pacman brew", "its plugin has another name"),
+];
+
+#[test]
+fn every_recipe_has_names_for_each_package_manager_or_a_reason() {
+    let (mut named, mut wrong) = (0, Vec::new());
+    for entry in fs::read_dir(here().join("services")).unwrap().map(Result::unwrap).filter(|it| it.path().is_dir()) {
+        let text = fs::read_to_string(entry.path().join("recipe.toml")).unwrap();
+        let recipe: toml::Table = text.parse().unwrap();
+        let program = recipe["program"].as_table().unwrap();
+        let packages = program.get("packages").and_then(toml::Value::as_table);
+        // lasthop itself, what no manager has, what pip installs.
+        let Some(packages) = packages.filter(|packages| !packages.contains_key("python")) else { continue };
+        for manager in MANAGERS {
+            let name = entry.file_name().into_string().unwrap();
+            let reasons = NAMELESS.iter().filter(|(of, managers, _)| *of == name && managers.contains(manager.name));
+            let known = packages.contains_key(manager.name);
+            named += usize::from(known);
+            if usize::from(known) + reasons.count() != 1 {
+                wrong.push(format!("{name}: {}", manager.name));
+            }
+        }
+    }
+    assert!(named > 70, "{named} names");
+    assert!(wrong.is_empty(), "neither or both of a name and a reason: {wrong:?}");
+}
