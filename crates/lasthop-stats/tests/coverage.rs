@@ -152,6 +152,36 @@ fn stopping_when_narrow_enough_keeps_the_coverage() {
     }
 }
 
+/// A comparison that scatters little and one that scatters much share the ten blocks of a round; the first that is precise
+/// leaves, and all blocks of later rounds are the other's.
+fn leave_when_precise(draws: &mut Draws, how: Resampling) -> [Interval; 2] {
+    let level = stopping::LOOKS_CONFIDENCE;
+    let mut found = [None; 2];
+    let mut rounds = [Vec::new(), Vec::new()];
+    while found.iter().any(Option::is_none) {
+        let present = found.iter().filter(|found| found.is_none()).count();
+        for ((rounds, found), scale) in rounds.iter_mut().zip(&mut found).zip([0.5, 1.0]) {
+            if found.is_some() {
+                continue;
+            }
+            rounds.push(round(draws, 10 / present, 0.5).into_iter().map(|value| scale * value).collect());
+            let estimate = mean::mean(&Grouped::new(rounds.clone()).unwrap(), how).unwrap();
+            let enough = rounds.len() >= stopping::LEAST_ROUNDS
+                && stopping::precise_enough(&estimate, rounds.len(), 0.3_f64.exp_m1(), level);
+            *found = enough.then(|| estimate.interval(level));
+        }
+    }
+    found.map(Option::unwrap)
+}
+
+#[test]
+fn leaving_the_rotation_when_precise_keeps_the_coverage() {
+    for (who, what) in ["the one that leaves", "the one that stays"].into_iter().enumerate() {
+        let percent = coverage_when_stopped(|draws, how| leave_when_precise(draws, how)[who]);
+        within(what, percent, 93.0, 97.5);
+    }
+}
+
 /// The reason for [`stopping::LOOKS_CONFIDENCE`]: without it the stopped intervals promise too much.
 #[test]
 fn without_the_allowance_stopping_would_cover_less() {
