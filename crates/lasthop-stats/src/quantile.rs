@@ -3,7 +3,7 @@
 //! A resample takes every unit's histogram as often as the unit was drawn, merges, and reads the quantile. The bins of
 //! all units are sorted once; each resample starts at the quantile of the data as they are, and walks from there.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::ops::Range;
 
 use crate::{
     bootstrap::{self, Resampling},
@@ -46,9 +46,11 @@ impl<H: Histogram> BlockValue for PairedBins<H> {
     }
 }
 
-/// All units' bins, and the quantile that is asked for. An hour's run has millions of bins.
-struct UnitBins {
-    quantile: f64,
+/// The bins of all units, each value once. An hour's run has millions of bins.
+pub struct Merged {
+    rounds: usize,
+    /// Blocks of each unit.
+    sizes: Vec<usize>,
     /// Rising, each with the end of its entries; they begin where those of the value before end.
     values: Vec<(u64, usize)>,
     /// An entry is a unit and its count of a value.
@@ -56,74 +58,43 @@ struct UnitBins {
     counts: Vec<u64>,
     /// Count of each unit.
     totals: Vec<u64>,
-    /// Where walks start: the index of a value, and the count of each unit up to that value.
-    start: usize,
-    up_to_start: Vec<u64>,
 }
 
-impl UnitBins {
-    fn new<'a, T, H>(blocks: &'a Grouped<T>, quantile: f64, pick: impl Fn(&'a T) -> &'a H) -> Self
+impl Merged {
+    #[must_use]
+    pub fn of<H: Histogram>(blocks: &Grouped<H>) -> Self {
+        Self::picked(blocks, |block| block)
+    }
+
+    fn picked<'a, T, H>(blocks: &'a Grouped<T>, pick: impl Fn(&'a T) -> &'a H) -> Self
     where
         T: BlockValue + 'a,
         H: Histogram + 'a,
     {
-        let units = blocks.units();
-        let merged = |unit: &'a [T]| merged(unit.iter().map(&pick));
-        let mut found: BTreeMap<u64, usize> = BTreeMap::new();
-        let mut totals = vec![0; units.len()];
-        for (unit, total) in units.iter().zip(&mut totals) {
-            for (value, count) in merged(unit) {
-                *found.entry(value).or_default() += 1;
-                *total += count;
-            }
-        }
+        let units: Vec<Vec<(u64, u64)>> = blocks.units().iter().map(|unit| merged(unit.iter().map(&pick))).collect();
+        let mut values: Vec<u64> = units.iter().flatten().map(|bin| bin.0).collect();
+        values.sort_unstable();
         let mut end = 0;
-        let values: Vec<(u64, usize)> = found
-            .into_iter()
-            .map(|(value, entries)| {
-                (value, {
-                    end += entries;
-                    end
-                })
-            })
-            .collect();
-        let mut all = Self {
-            quantile,
-            units: vec![0; end],
-            counts: vec![0; end],
-            start: 0,
-            up_to_start: vec![0; units.len()],
-            values,
-            totals,
+        let entries = |same: &[u64]| {
+            end += same.len();
+            (same[0], end)
         };
-        all.fill(units.into_iter().map(merged));
-        all.find_start();
+        let values: Vec<(u64, usize)> = values.chunk_by(|a, b| a == b).map(entries).collect();
+        let totals = units.iter().map(|bins| bins.iter().map(|bin| bin.1).sum()).collect();
+        let (rounds, sizes) = (blocks.rounds(), blocks.sizes());
+        let mut all = Self { rounds, sizes, units: vec![0; end], counts: vec![0; end], values, totals };
+        all.fill(&units);
         all
     }
 
-    fn fill(&mut self, units: impl Iterator<Item = Vec<(u64, u64)>>) {
+    fn fill(&mut self, units: &[Vec<(u64, u64)>]) {
         let mut next: Vec<usize> = (0..self.values.len()).map(|value| self.entries(value).start).collect();
         for (unit, bins) in (0..).zip(units) {
-            for (value, count) in bins {
-                let place = self.values.partition_point(|known| known.0 < value);
+            let mut place = 0;
+            for &(value, count) in bins {
+                place += self.values[place..].partition_point(|known| known.0 < value);
                 (self.units[next[place]], self.counts[next[place]]) = (unit, count);
                 next[place] += 1;
-            }
-        }
-    }
-
-    /// The quantile of the data as they are.
-    fn find_start(&mut self) {
-        let rank = self.rank(self.totals.iter().sum());
-        let mut below = 0;
-        for value in 0..self.values.len() {
-            for entry in self.entries(value) {
-                self.up_to_start[self.units[entry] as usize] += self.counts[entry];
-                below += self.counts[entry];
-            }
-            self.start = value;
-            if below >= rank {
-                return;
             }
         }
     }
@@ -133,28 +104,111 @@ impl UnitBins {
         start..self.values[value].1
     }
 
+    #[must_use]
+    pub fn rounds(&self) -> usize {
+        self.rounds
+    }
+
+    /// The quantile (0 to 1) of all blocks, without an interval.
+    #[must_use]
+    pub fn point(&self, quantile: f64) -> Option<f64> {
+        let walk = Walk::new(self, quantile);
+        bootstrap::point(self.sizes.len(), |times| walk.quantile(times))
+    }
+
+    /// Logarithm of the quantile.
+    #[must_use]
+    pub fn log(&self, quantile: f64, how: Resampling) -> Option<Estimate> {
+        let walk = Walk::new(self, quantile);
+        bootstrap::estimate(&self.sizes, how, |times| Some(walk.quantile(times)?.ln()))
+    }
+}
+
+/// Two cases whose blocks are drawn together.
+pub struct MergedPairs {
+    pub case: Merged,
+    pub reference: Merged,
+}
+
+impl MergedPairs {
+    #[must_use]
+    pub fn of<H: Histogram>(blocks: &Grouped<PairedBins<H>>) -> Self {
+        Self {
+            case: Merged::picked(blocks, |block| &block.case),
+            reference: Merged::picked(blocks, |block| &block.reference),
+        }
+    }
+
+    /// Logarithm of the case's quantile divided by the reference's.
+    #[must_use]
+    pub fn log_ratio(&self, quantile: f64, how: Resampling) -> Option<Estimate> {
+        self.compare(quantile, how, |case, reference| (case / reference).ln())
+    }
+
+    /// The case's quantile minus the reference's.
+    #[must_use]
+    pub fn difference(&self, quantile: f64, how: Resampling) -> Option<Estimate> {
+        self.compare(quantile, how, |case, reference| case - reference)
+    }
+
+    fn compare(&self, quantile: f64, how: Resampling, with: impl Fn(f64, f64) -> f64) -> Option<Estimate> {
+        let [case, reference] = [&self.case, &self.reference].map(|merged| Walk::new(merged, quantile));
+        let drawn = |times: &[u32]| Some(with(case.quantile(times)?, reference.quantile(times)?));
+        bootstrap::estimate(&self.case.sizes, how, drawn)
+    }
+}
+
+/// Finds a quantile of drawn units: from that of the data as they are, up or down.
+struct Walk<'a> {
+    merged: &'a Merged,
+    quantile: f64,
+    /// Index of the value where walks start.
+    start: usize,
+    /// The count of each unit up to that value.
+    up_to_start: Vec<u64>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(merged: &'a Merged, quantile: f64) -> Self {
+        let mut walk = Self { merged, quantile, start: 0, up_to_start: vec![0; merged.totals.len()] };
+        let rank = walk.rank(merged.totals.iter().sum());
+        let mut below = 0;
+        for value in 0..merged.values.len() {
+            for entry in merged.entries(value) {
+                walk.up_to_start[merged.units[entry] as usize] += merged.counts[entry];
+                below += merged.counts[entry];
+            }
+            walk.start = value;
+            if below >= rank {
+                break;
+            }
+        }
+        walk
+    }
+
     fn rank(&self, total: u64) -> u64 {
         ((self.quantile * total as f64).ceil() as u64).max(1)
     }
 
     /// The lowest bin that at least the share of the merged counts do not exceed.
     fn quantile(&self, times: &[u32]) -> Option<f64> {
+        let Merged { values, units, counts, totals, .. } = self.merged;
         let weighted =
             |counts: &[u64]| -> u64 { times.iter().zip(counts).map(|(&times, n)| u64::from(times) * n).sum() };
         let of = |value: usize| -> u64 {
-            self.entries(value).map(|entry| u64::from(times[self.units[entry] as usize]) * self.counts[entry]).sum()
+            self.merged.entries(value).map(|entry| u64::from(times[units[entry] as usize]) * counts[entry]).sum()
         };
-        let rank = self.rank(weighted(&self.totals));
+        let rank = self.rank(weighted(totals));
         let (mut value, mut below) = (self.start, weighted(&self.up_to_start));
         while below < rank {
             value += 1;
-            below += (value < self.values.len()).then(|| of(value))?;
+            below += (value < values.len()).then(|| of(value))?;
         }
         // The walk down ends above a value that is not reached, or at one that nobody drawn has.
         loop {
             let own = of(value);
             if own > 0 && below - own < rank {
-                return Some(self.values[value].0 as f64);
+                return Some(values[value].0 as f64);
             }
             below -= own;
             value = value.checked_sub(1)?;
@@ -174,43 +228,6 @@ fn merged<'a, H: Histogram + 'a>(histograms: impl Iterator<Item = &'a H>) -> Vec
     bins
 }
 
-/// The quantile (0 to 1) of all blocks merged, without an interval.
-#[must_use]
-pub fn point<H: Histogram>(blocks: &Grouped<H>, quantile: f64) -> Option<f64> {
-    let units = UnitBins::new(blocks, quantile, |block| block);
-    bootstrap::point(blocks.units().len(), |times| units.quantile(times))
-}
-
-/// Logarithm of one case's quantile.
-#[must_use]
-pub fn log_quantile<H: Histogram>(blocks: &Grouped<H>, quantile: f64, how: Resampling) -> Option<Estimate> {
-    let units = UnitBins::new(blocks, quantile, |block| block);
-    bootstrap::estimate(&blocks.sizes(), how, |times| Some(units.quantile(times)?.ln()))
-}
-
-/// Logarithm of the case's quantile divided by the reference's, the same blocks drawn for both.
-#[must_use]
-pub fn log_ratio<H: Histogram>(blocks: &Grouped<PairedBins<H>>, quantile: f64, how: Resampling) -> Option<Estimate> {
-    compare(blocks, quantile, how, |case, reference| (case / reference).ln())
-}
-
-/// The case's quantile minus the reference's, the same blocks drawn for both.
-#[must_use]
-pub fn difference<H: Histogram>(blocks: &Grouped<PairedBins<H>>, quantile: f64, how: Resampling) -> Option<Estimate> {
-    compare(blocks, quantile, how, |case, reference| case - reference)
-}
-
-fn compare<H: Histogram>(
-    blocks: &Grouped<PairedBins<H>>,
-    quantile: f64,
-    how: Resampling,
-    with: impl Fn(f64, f64) -> f64,
-) -> Option<Estimate> {
-    let case = UnitBins::new(blocks, quantile, |block| &block.case);
-    let reference = UnitBins::new(blocks, quantile, |block| &block.reference);
-    bootstrap::estimate(&blocks.sizes(), how, |times| Some(with(case.quantile(times)?, reference.quantile(times)?)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,7 +240,7 @@ mod tests {
     fn quantiles_of_one_to_hundred() {
         let bins: Vec<(u64, u64)> = (1..=100).rev().map(|value| (value, 1)).collect();
         for (quantile, expected) in [(0.0, 1.0), (0.5, 50.0), (0.501, 51.0), (0.99, 99.0), (1.0, 100.0)] {
-            assert_eq!(point(&one(&bins), quantile), Some(expected), "{quantile}");
+            assert_eq!(Merged::of(&one(&bins)).point(quantile), Some(expected), "{quantile}");
         }
     }
 
@@ -232,8 +249,8 @@ mod tests {
         let fast = Bins(vec![(10, 99)]);
         let slow = Bins(vec![(1_000, 1)]);
         let blocks = Grouped::new(vec![vec![fast], vec![slow]]).unwrap();
-        assert_eq!(point(&blocks, 0.5), Some(10.0));
-        assert_eq!(point(&blocks, 0.995), Some(1_000.0));
+        assert_eq!(Merged::of(&blocks).point(0.5), Some(10.0));
+        assert_eq!(Merged::of(&blocks).point(0.995), Some(1_000.0));
     }
 
     #[test]
@@ -243,7 +260,8 @@ mod tests {
             || Bins((0..8).map(|_| (1 + u64::from(draws.below(40)), 1 + u64::from(draws.below(9)))).collect());
         let blocks = Grouped::new((0..6).map(|_| vec![bins(), bins()]).collect()).unwrap();
         for quantile in [0.0, 0.01, 0.3, 0.5, 0.99, 1.0] {
-            let units = UnitBins::new(&blocks, quantile, |block| block);
+            let merged = Merged::of(&blocks);
+            let walk = Walk::new(&merged, quantile);
             for _ in 0..200 {
                 let times: Vec<u32> = (0..6).map(|_| draws.below(3)).collect();
                 let drawn = blocks.units().into_iter().zip(&times);
@@ -253,7 +271,7 @@ mod tests {
                 samples.sort_unstable();
                 let rank = ((quantile * samples.len() as f64).ceil() as usize).max(1);
                 assert_eq!(
-                    units.quantile(&times),
+                    walk.quantile(&times),
                     samples.get(rank - 1).map(|value| *value as f64),
                     "{quantile} {times:?}"
                 );
@@ -274,7 +292,7 @@ mod tests {
             reference: Bins((1..=50).map(|i| (20 * luck * i, i)).collect()),
         };
         let rounds = vec![vec![block(10), block(11)], vec![block(13), block(15)], vec![block(9)]];
-        let ratio = log_ratio(&Grouped::new(rounds).unwrap(), 0.5, Resampling::new(1)).unwrap();
+        let ratio = MergedPairs::of(&Grouped::new(rounds).unwrap()).log_ratio(0.5, Resampling::new(1)).unwrap();
         assert!((ratio.value - 1.3_f64.ln()).abs() < 1e-12);
         assert!(ratio.standard_error < 1e-12);
     }

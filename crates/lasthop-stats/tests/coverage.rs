@@ -9,7 +9,7 @@ use lasthop_stats::{
     line,
     line::Points,
     mean,
-    quantile::{self, Bins, PairedBins},
+    quantile::{Bins, MergedPairs, PairedBins},
     random::Draws,
     stopping,
     totals::{self, PairedTotals, Totals},
@@ -271,7 +271,7 @@ fn ratios_of_quantiles_are_covered() {
         for share in [0.5, 0.99] {
             let percent = coverage_of_quantiles(1.3, |draws, how| {
                 let values = (0..rounds).map(|_| latency_round(draws)).collect();
-                quantile::log_ratio(&Grouped::new(values).unwrap(), share, how).unwrap().exponential(0.95)
+                MergedPairs::of(&Grouped::new(values).unwrap()).log_ratio(share, how).unwrap().exponential(0.95)
             });
             within(&format!("{rounds} rounds, quantile {share}"), percent, 93.0, 97.5);
         }
@@ -285,7 +285,7 @@ fn ratios_of_quantiles_are_covered() {
 fn stopping_by_a_ratio_of_medians_keeps_the_coverage() {
     for precision in [0.1, 0.05, 0.04] {
         let percent = coverage_of_quantiles(1.3, |draws, how| {
-            let ratio = |values: &Grouped<PairedBins>| quantile::log_ratio(values, 0.5, how).unwrap();
+            let ratio = |values: &Grouped<PairedBins>| MergedPairs::of(values).log_ratio(0.5, how).unwrap();
             until_precise(precision, || latency_round(draws), ratio).exponential(stopping::LOOKS_CONFIDENCE)
         });
         within(&format!("medians, stop at {precision}"), percent, 92.0, 98.0);

@@ -4,7 +4,7 @@ use lasthop_stats::{
     Better, Estimate, Grouped, Interval, Resampling, Verdict, holm, line,
     line::Points,
     mean,
-    quantile::{self, Bins, PairedBins},
+    quantile::{Bins, Merged, MergedPairs, PairedBins},
     rank, stopping, student,
     totals::{self, PairedTotals, Totals},
     verdict::verdict,
@@ -84,8 +84,8 @@ proptest! {
     #[test]
     fn swapping_inverts_quantiles(values in rounds(paired_bins()), share in 0.0_f64..1.0) {
         let swapped = map(&values, |p| PairedBins { case: p.reference.clone(), reference: p.case.clone() });
-        let ratio = quantile::log_ratio(&grouped(values), share, HOW).unwrap();
-        let inverse = quantile::log_ratio(&grouped(swapped), share, HOW).unwrap();
+        let ratio = MergedPairs::of(&grouped(values)).log_ratio(share, HOW).unwrap();
+        let inverse = MergedPairs::of(&grouped(swapped)).log_ratio(share, HOW).unwrap();
         let mirrored = Estimate { value: -ratio.value, ..ratio };
         prop_assert!(same_estimate(&mirrored, &inverse));
     }
@@ -114,7 +114,7 @@ proptest! {
             .iter()
             .map(|blocks| vec![Bins(blocks.iter().flat_map(|block| block.0.clone()).collect())])
             .collect();
-        prop_assert_eq!(quantile::point(&grouped(values), share), quantile::point(&grouped(merged), share));
+        prop_assert_eq!(Merged::of(&grouped(values)).point(share), Merged::of(&grouped(merged)).point(share));
     }
 
     #[test]
@@ -125,13 +125,13 @@ proptest! {
         let wanted = ((share * total as f64).ceil() as u64).max(1);
         let mut seen = 0;
         let expected = all.iter().find(|bin| { seen += bin.1; seen >= wanted }).unwrap().0;
-        prop_assert_eq!(quantile::point(&grouped(values), share), Some(expected as f64));
+        prop_assert_eq!(Merged::of(&grouped(values)).point(share), Some(expected as f64));
     }
 
     #[test]
     fn quantiles_rise(values in rounds(bins()), a in 0.0_f64..1.0, b in 0.0_f64..1.0) {
-        let values = grouped(values);
-        prop_assert!(quantile::point(&values, a.min(b)) <= quantile::point(&values, a.max(b)));
+        let values = Merged::of(&grouped(values));
+        prop_assert!(values.point(a.min(b)) <= values.point(a.max(b)));
     }
 
     /// The same data twice over: the same estimate, and never a wider interval.

@@ -10,7 +10,8 @@ use lasthop_model::{
     record::{CasePlan, CaseProof, MeasuredTrial},
 };
 use lasthop_stats::{
-    Estimate, Grouped, quantile,
+    Estimate, Grouped,
+    quantile::Merged,
     totals::{self, Totals},
 };
 use serde::Serialize;
@@ -18,7 +19,7 @@ use serde::Serialize;
 use super::{
     run_delay,
     summary::{CaseSummary, CpuPerRequest, Measured, Metric, Metrics, OpenLoop, ProofSummary, Throttled},
-    trials::{self, Latencies, Trials, grouped},
+    trials::{self, Trials, grouped},
 };
 
 /// Standard error of reading a value from a bin of a histogram with three significant digits: the bins are at most
@@ -199,32 +200,30 @@ pub fn known(trials: &Trials, plan: &CasePlan) -> Vec<Known> {
 
 fn throughput(trials: &Trials, case: &str) -> Option<Measured> {
     let blocks: Grouped<Totals> = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
-    let estimate = totals::log_quotient(&blocks, trials.resampling(case, "throughput"));
+    let log = || totals::log_quotient(&blocks, trials.resampling(case, "throughput"));
+    let estimate = if trials.ratios_only { None } else { log() };
     measured("1/s", estimate, totals::point(&blocks), trials.confidence(), 1.0)
 }
 
-pub fn latencies<'a>(trials: &Trials<'a>, case: &str) -> Option<Grouped<Latencies<'a>>> {
-    grouped(trials.of(case).filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))
+/// All of a case, by round.
+pub fn latencies(trials: &Trials, case: &str) -> Option<Merged> {
+    let blocks = grouped(trials.of(case).filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))?;
+    Some(Merged::of(&blocks))
 }
 
 /// Logarithm of a quantile, in nanoseconds; `name` names its draws.
-pub fn log_latency(
-    trials: &Trials,
-    case: &str,
-    blocks: &Grouped<Latencies>,
-    share: f64,
-    name: &str,
-) -> Option<Estimate> {
-    let estimate = quantile::log_quantile(blocks, share, trials.quantile_resampling(case, name))?;
+pub fn log_latency(trials: &Trials, case: &str, latencies: &Merged, share: f64, name: &str) -> Option<Estimate> {
+    let estimate = latencies.log(share, trials.quantile_resampling(case, name))?;
     Some(estimate.with_rounding(BIN_ERROR))
 }
 
-fn latency(trials: &Trials, case: &str, blocks: &Grouped<Latencies>, share: f64, name: &str) -> Option<Measured> {
-    let estimate = log_latency(trials, case, blocks, share, name);
-    measured("us", estimate, quantile::point(blocks, share), trials.confidence(), 1e-3)
+fn latency(trials: &Trials, case: &str, latencies: &Merged, share: f64, name: &str) -> Option<Measured> {
+    let estimate = if trials.ratios_only { None } else { log_latency(trials, case, latencies, share, name) };
+    measured("us", estimate, latencies.point(share), trials.confidence(), 1e-3)
 }
 
-/// One block gives no interval. Then `low` and `high` repeat the estimate, and the check `no-interval` fires.
+/// One block gives no interval. Then `low` and `high` repeat the estimate, and the check `no-interval` fires. They repeat
+/// it, too, where only ratios are wanted.
 fn measured(unit: &str, log: Option<Estimate>, point: Option<f64>, confidence: f64, factor: f64) -> Option<Measured> {
     let (estimate, low, high) = match (log, point) {
         (Some(log), _) => {

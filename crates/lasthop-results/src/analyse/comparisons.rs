@@ -9,7 +9,7 @@ use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_stats::{
     Better, Estimate, Grouped, Interval, holm,
     location::{self, Disturbed, Located},
-    quantile::{self, PairedBins},
+    quantile::{MergedPairs, PairedBins},
     stopping,
     totals::{self, PairedTotals},
     verdict,
@@ -19,7 +19,7 @@ use super::{
     cases::{BIN_ERROR, MEDIAN},
     materiality, run_delay,
     summary::{Comparison, Metric, Verdict},
-    trials::{self, Latencies, Place, Trials, grouped},
+    trials::{self, Place, Trials, grouped},
 };
 
 /// Trials of a case and of its reference in the same blocks.
@@ -79,11 +79,12 @@ impl<'a> Pairs<'a> {
         grouped(self.blocks.iter().map(|&(place, ours, theirs)| (place.0, pair(ours, theirs))))
     }
 
-    pub fn latencies(&self) -> Option<Grouped<PairedBins<Latencies<'a>>>> {
+    pub fn latencies(&self) -> Option<MergedPairs> {
         let pair = |ours: &'a _, theirs: &'a _| {
             Some(PairedBins { case: trials::latencies(ours)?, reference: trials::latencies(theirs)? })
         };
-        grouped(self.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?))))
+        let known = self.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
+        Some(MergedPairs::of(&grouped(known)?))
     }
 }
 
@@ -134,14 +135,8 @@ pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
 }
 
 /// Logarithm of the ratio of a quantile.
-fn latency(
-    trials: &Trials,
-    pairs: &Pairs,
-    latencies: &Grouped<PairedBins<Latencies>>,
-    share: f64,
-    name: &str,
-) -> Option<Estimate> {
-    let log_ratio = quantile::log_ratio(latencies, share, trials.quantile_resampling(&pairs.case.case, name))?;
+fn latency(trials: &Trials, pairs: &Pairs, latencies: &MergedPairs, share: f64, name: &str) -> Option<Estimate> {
+    let log_ratio = latencies.log_ratio(share, trials.quantile_resampling(&pairs.case.case, name))?;
     // Both readings are rounded.
     Some(log_ratio.with_rounding(BIN_ERROR * std::f64::consts::SQRT_2))
 }
@@ -176,8 +171,8 @@ fn judge(
         adjusted_p: None,
         blocks: u32::try_from(pairs.blocks.len()).unwrap_or(u32::MAX),
         more_seconds,
-        materiality: materiality::of(trials, pairs, metric),
-        run_delay_saved: run_delay::saved(trials, pairs, metric),
+        materiality: if trials.ratios_only { None } else { materiality::of(trials, pairs, metric) },
+        run_delay_saved: if trials.ratios_only { None } else { run_delay::saved(trials, pairs, metric) },
     };
     Compared { comparison, log_ratio, unweighted }
 }

@@ -4,7 +4,7 @@
 
 use lasthop_model::record::MeasuredTrial;
 use lasthop_stats::{
-    Estimate, Interval, quantile,
+    Estimate, Interval,
     totals::{self, Totals},
 };
 
@@ -58,13 +58,12 @@ fn with(
 }
 
 fn medians(trials: &Trials, pairs: &Pairs, advises: bool) -> Option<Difference> {
-    let blocks = pairs.latencies()?;
+    let latencies = pairs.latencies()?;
     let how = trials.quantile_resampling(&pairs.case.case, "saved p50");
-    let nanoseconds = quantile::difference(&blocks, 0.5, how)?;
-    let theirs = pairs.blocks.iter().filter_map(|(place, _, trial)| Some((place.0, trials::latencies(trial)?)));
+    let nanoseconds = latencies.difference(0.5, how)?;
     let difference =
         Estimate { value: nanoseconds.value / 1e3, standard_error: nanoseconds.standard_error / 1e3, ..nanoseconds };
-    Some((difference, quantile::point(&trials::grouped(theirs)?, 0.5)? / 1e3, advises))
+    Some((difference, latencies.reference.point(0.5)? / 1e3, advises))
 }
 
 /// CPU time of the services, and of the driver if it is an end of the link on this machine. A driver in front of a

@@ -79,7 +79,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         environment: data.environment.clone(),
         cases: cases::summarise_all(trials),
         comparisons,
-        derived: derived::derive_all(trials),
+        derived: if trials.ratios_only { Vec::new() } else { derived::derive_all(trials) },
         overload: overload::summarise(data),
         checks,
         failures: trials.data.failures().cloned().collect(),

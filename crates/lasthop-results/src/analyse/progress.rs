@@ -90,8 +90,8 @@ type Known = (usize, Option<Estimate>);
 fn value(trials: &Trials, plan: &CasePlan) -> Option<Known> {
     let case = plan.case.as_str();
     if plan.load.is_open() {
-        let blocks = cases::latencies(trials, case)?;
-        return Some((blocks.rounds(), cases::log_latency(trials, case, &blocks, 0.5, MEDIAN)));
+        let latencies = cases::latencies(trials, case)?;
+        return Some((latencies.rounds(), cases::log_latency(trials, case, &latencies, 0.5, MEDIAN)));
     }
     let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
     Some((blocks.rounds(), totals::log_quotient(&blocks, trials.resampling(case, "throughput"))))

@@ -30,6 +30,8 @@ pub struct Trials<'a> {
     usable: HashMap<&'a str, CaseTrials<'a>>,
     /// Trials without a single right answer.
     empty: HashMap<&'a str, u32>,
+    /// Whether nothing is wanted but the ratios: figures of a case then have no intervals, and ratios no consequences.
+    pub ratios_only: bool,
 }
 
 /// A server that answers uses more CPU time per request than this, in nanoseconds.
@@ -37,7 +39,7 @@ const LEAST_CPU_NS: f64 = 1_000.0;
 
 impl<'a> Trials<'a> {
     pub fn new(data: &'a RunData) -> Self {
-        let mut trials = Self { data, usable: HashMap::new(), empty: HashMap::new() };
+        let mut trials = Self { data, usable: HashMap::new(), empty: HashMap::new(), ratios_only: false };
         for trial in data.trials() {
             if trial.result.requests > 0 && trial.result.elapsed_ns > 0 {
                 trials.usable.entry(&trial.case).or_default().insert((trial.round, trial.block), trial);
@@ -46,6 +48,11 @@ impl<'a> Trials<'a> {
             }
         }
         trials
+    }
+
+    /// For many records at once: resampling takes most of the time.
+    pub fn of_ratios(data: &'a RunData) -> Self {
+        Self { ratios_only: true, ..Self::new(data) }
     }
 
     /// Whether the CPU time of every server was measured.

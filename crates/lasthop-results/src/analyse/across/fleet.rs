@@ -150,7 +150,7 @@ impl Member {
     /// Of a whole record, whose trials are dropped.
     #[must_use]
     pub fn of(mut data: RunData) -> Self {
-        let analysed = Analysed::of_ratios(&Trials::new(&data));
+        let analysed = Analysed::of_trials(&Trials::of_ratios(&data));
         data.records = Vec::new();
         Self { analysed, data }
     }

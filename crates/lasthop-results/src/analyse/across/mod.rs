@@ -115,11 +115,11 @@ impl Analysed {
     pub fn of(data: &RunData) -> Self {
         let trials = Trials::new(data);
         let cases = trials.cases().iter().map(|plan| cases::known(&trials, plan)).collect();
-        Self { cases, ..Self::of_ratios(&trials) }
+        Self { cases, ..Self::of_trials(&trials) }
     }
 
     /// Without what only absolute figures need.
-    fn of_ratios(trials: &Trials<'_>) -> Self {
+    fn of_trials(trials: &Trials<'_>) -> Self {
         let compared = comparisons::compare_all(trials);
         let logs = compared.iter().map(|compared| compared.log_ratio).collect();
         let confidence = trials.confidence();
