@@ -543,10 +543,15 @@ pub struct Repro {
     pub quiet: bool,
 }
 
+impl SelfTest {
+    /// The experiment that needs no server.
+    pub const EXPERIMENT: &str = "sockets";
+}
+
 #[derive(Debug, Args)]
 pub struct SelfTest {
     /// Name of an experiment, or the folder of your own experiment
-    #[arg(default_value = "sockets")]
+    #[arg(default_value = SelfTest::EXPERIMENT)]
     pub experiment: String,
     /// Run only these of a factor's default levels
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
@@ -679,6 +684,10 @@ pub struct Doctor {
     /// Check only what this experiment needs
     #[arg(add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: Option<String>,
+    /// Also measure for a dozen seconds which differences this machine can see: a short selftest of the experiment,
+    /// or of `sockets`
+    #[arg(long)]
+    pub measure: bool,
     #[command(flatten)]
     pub programs: Programs,
 }

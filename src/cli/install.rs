@@ -22,6 +22,7 @@ use super::{
     args,
     context::{catalog, home, locator},
     output::{CliError, FAILED, agreed, can_ask, print, talk, terminal},
+    selftest,
 };
 
 /// Prints what this machine can run, what is missing, and what makes it noisy. Exits with 1 if the experiment asked for,
@@ -46,7 +47,11 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     missing |= lacks_something(&machine);
     sections.push(("This machine".to_owned(), machine));
     sections.push(("Containers".to_owned(), doctor::engines()));
-    sections.push(("Noise".to_owned(), doctor::noise(&facts)));
+    let mut noise = doctor::noise(&facts);
+    if arguments.measure {
+        noise.push(selftest::in_short(arguments.experiment.as_deref())?);
+    }
+    sections.push(("Noise".to_owned(), noise));
     print(&page(&sections))?;
     Ok(if missing { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }

@@ -2,8 +2,11 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use lasthop_host::service::home::Home;
-use lasthop_model::selection::Selection;
+use lasthop_host::{
+    doctor::{Finding, Severity},
+    service::home::Home,
+};
+use lasthop_model::selection::{Choice, Selection};
 use lasthop_plan::plan::Plan;
 use lasthop_results::{
     report::{self, Format},
@@ -11,7 +14,7 @@ use lasthop_results::{
 };
 use lasthop_selftest::{
     Options, noise,
-    outcome::{Answer, Part, Question},
+    outcome::{Answer, Part, Question, SelfTest},
     page,
 };
 
@@ -33,41 +36,23 @@ pub fn selftest(arguments: &args::SelfTest) -> Result<ExitCode, CliError> {
     if arguments.format.is_of_runs() {
         return Err(CliError::usage("a selftest has no such format; use terminal, markdown, html or json"));
     }
-    let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
     let (question, runs) = match arguments.repeat {
         Some(runs) => (Question::Again, runs),
         None => (Question::Itself { plant: arguments.plant }, arguments.runs),
     };
-    let aa = question != Question::Again;
-    let selection = Selection { only: arguments.only.clone(), set: arguments.set.clone(), aa, ..Selection::default() };
-    let plan = Plan::new(experiment, &selection).map_err(CliError::usage)?;
     let noise = if arguments.no_noise { vec![None] } else { vec![None, Some(arguments.noise)] };
     let budget = arguments.budget.unwrap_or(BUDGET) / (runs * noise.len() as u32);
     if budget < SHORTEST {
         return Err(CliError::usage("each run would have less than 1 s: allow a longer --budget or fewer runs"));
     }
-    sweep();
-    watch_signals()?;
-    let home = home()?;
-    let options = Options {
-        plan: &plan,
-        question,
-        runs,
-        budget,
-        noise,
-        over: arguments.over.unwrap_or_default(),
-        locator: &locator(&home, &plan.experiment.name, &args::Programs::default()),
-        into: &Home::at(home.writable("selftest").map_err(CliError::failed)?),
-        command: command_line(),
-    };
-    let mut progress = Progress::new(Talk::Warnings);
+    let choices = (arguments.only.clone(), arguments.set.clone());
+    let wanted = Wanted { question, runs, budget, noise, over: arguments.over.unwrap_or_default() };
     let mut done = |number: u32, part: &Part, answers: &[Answer]| {
         if !arguments.quiet {
             talk(&line(number, runs, part, answers));
         }
     };
-    let result = lasthop_selftest::run(&options, &mut |event| progress.show(event), &mut done);
-    let result = result.map_err(CliError::failed)?;
+    let result = measure(&arguments.experiment, choices, wanted, &mut done)?;
     let document = page::document(&result);
     print(&match arguments.format {
         Format::Json => text::json(&result),
@@ -80,6 +65,66 @@ pub fn selftest(arguments: &args::SelfTest) -> Result<ExitCode, CliError> {
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(FAILED),
     })
+}
+
+/// What `lasthop doctor` says of a few seconds: how long a run must be here.
+pub fn in_short(experiment: Option<&str>) -> Result<Finding, CliError> {
+    let experiment = experiment.unwrap_or(args::SelfTest::EXPERIMENT);
+    let wanted = Wanted {
+        question: Question::Itself { plant: 0.05 },
+        runs: 2,
+        budget: Duration::from_secs(6),
+        noise: vec![None],
+        over: Duration::ZERO,
+    };
+    talk(&format!("comparing {experiment} with itself, twice for 6 s"));
+    let result = measure(experiment, (Vec::new(), Vec::new()), wanted, &mut |_, _, _| {})?;
+    let failure = result.parts.iter().flat_map(|part| &part.failures).next();
+    let text = page::resolution(&result).map(|found| format!("{experiment} compared with itself. {found}"));
+    let (severity, text) = match (text, failure) {
+        (_, Some(failure)) => (Severity::Warning, format!("{experiment} cannot be compared with itself: {failure}")),
+        (Some(text), None) => (Severity::Note, text),
+        (None, None) => (Severity::Warning, format!("{experiment} compared with itself gave no interval")),
+    };
+    let remedy = Some(format!("`lasthop selftest {experiment}` takes two minutes and knows more"));
+    Ok(Finding { id: "resolution".to_owned(), severity, text, remedy })
+}
+
+/// What is asked, how often and for how long.
+struct Wanted {
+    question: Question,
+    runs: u32,
+    budget: Duration,
+    noise: Vec<Option<f64>>,
+    over: Duration,
+}
+
+fn measure(
+    experiment: &str,
+    (only, set): (Vec<Choice>, Vec<Choice>),
+    wanted: Wanted,
+    done: &mut dyn FnMut(u32, &Part, &[Answer]),
+) -> Result<SelfTest, CliError> {
+    let experiment = catalog()?.load(experiment).map_err(CliError::usage)?;
+    let aa = wanted.question != Question::Again;
+    let plan = Plan::new(experiment, &Selection { only, set, aa, ..Selection::default() }).map_err(CliError::usage)?;
+    sweep();
+    watch_signals()?;
+    let home = home()?;
+    let Wanted { question, runs, budget, noise, over } = wanted;
+    let options = Options {
+        plan: &plan,
+        question,
+        runs,
+        budget,
+        noise,
+        over,
+        locator: &locator(&home, &plan.experiment.name, &args::Programs::default()),
+        into: &Home::at(home.writable("selftest").map_err(CliError::failed)?),
+        command: command_line(),
+    };
+    let mut progress = Progress::new(Talk::Warnings);
+    lasthop_selftest::run(&options, &mut |event| progress.show(event), done).map_err(CliError::failed)
 }
 
 /// `run 3 of 10, with noise: tcp-again 0.993 (0.951 to 1.037)`

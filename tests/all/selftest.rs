@@ -48,6 +48,16 @@ fn a_case_against_itself_as_it_is_with_a_cost_and_beside_noise() {
 }
 
 #[test]
+fn doctor_measures_if_asked() {
+    let lasthop = Lasthop::new();
+    let page = lasthop.run(["doctor", "sockets", "--measure"]).ok().stdout;
+    let said = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("sockets compared with itself"), "{said}");
+    assert!(said.contains("`lasthop selftest sockets`"), "{said}");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
 fn the_same_question_again_has_a_pooled_answer() {
     let lasthop = Lasthop::new();
     let asked = ["selftest", "--only", "pattern=echo", "--only", "transport=unix,tcp", "--repeat", "2", "--no-noise"];

@@ -64,6 +64,13 @@ fn sentences(result: &SelfTest, part: &Part) -> Vec<Text> {
     all
 }
 
+/// What runs as the machine is say of how long a run must be here; `None` without an interval.
+#[must_use]
+pub fn resolution(result: &SelfTest) -> Option<Text> {
+    let part = result.parts.first()?;
+    Some(widths(result.budget_seconds, part.half_width?, &part.resolution))
+}
+
 /// `The median interval of 6 s is ± 7.1 %. ± 5 % takes about 11 s, ± 2 % about 55 s.`
 fn widths(budget: f64, half: f64, resolution: &[Resolution]) -> Text {
     if half > 1.0 {
