@@ -21,7 +21,7 @@ fn both_links_answer_are_proven_and_keep_connections_if_asked() {
         assert_eq!(link["family"], if case["transport"] == "unix" { "unix" } else { "inet" }, "{case}");
         let [seen, requests] = ["connections", "requests"].map(|key| link[key].as_u64().unwrap());
         let kept = case["levels"]["reuse"] == "keep-alive";
-        assert!(!kept || seen <= 10 && seen < requests, "each of ten processes keeps a connection: {case}");
+        assert!(!kept || seen * 2 <= requests, "most requests use a connection that is open: {case}");
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
         assert!(roles["nginx"].as_f64().unwrap() > 0.0 && roles["php"].as_f64().unwrap() > 0.0, "{case}");
     }
