@@ -84,9 +84,10 @@ fn start(out: &Path, record: &Path, name: &str) -> String {
         let paths =
             ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|path| format!("{path}_temp_path {path};"));
         let whole = format!(
-            "daemon off; pid pid; events {{}}\nhttp {{ access_log off; {}\n{}\nserver {{ listen 127.0.0.1:80;\n{}\n}} }}\n",
+            "daemon off; pid pid; events {{}}\nhttp {{ access_log off; {}\n{}\nserver {{ listen 127.0.0.1:80{};\n{}\n}} }}\n",
             paths.join(" "),
             upstreams.join("\n"),
+            if text.contains("grpc_pass") { " http2" } else { "" },
             locations.join("\n")
         );
         fs::write(exported.join("whole.conf"), whole).unwrap();
@@ -106,8 +107,12 @@ fn client(experiment: &Experiment, out: &Path) -> String {
         // A proxy that is exported as a whole has the first port that the application has left.
         let tcp = fs::read_to_string(out.join("README.md")).unwrap().contains("share the loopback interface");
         let port = if out.join(target).join("command.sh").exists() { 8000 + u16::from(tcp) } else { 80 };
-        let path = if experiment.name == "file-transfer" { "file/1024" } else { "" };
-        return format!("{load} http://127.0.0.1:{port}/{path}");
+        let path = match experiment.name.as_str() {
+            "file-transfer" => "file/1024",
+            "nginx-grpc" => "lasthop.Echo/Call",
+            _ => "",
+        };
+        return format!("{load} {}://127.0.0.1:{port}/{path}", experiment.load.protocol);
     };
     let name = name.trim();
     let password = |file: &str, before: &str| {

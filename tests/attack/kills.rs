@@ -38,7 +38,7 @@ const fn in_containers(experiment: &'static str, arguments: &'static [&'static s
 }
 
 /// Every built-in experiment but [`NOT_HERE`].
-pub const SUBJECTS: [Subject; 24] = [
+pub const SUBJECTS: [Subject; 25] = [
     subject("sockets", &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"]),
     subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
     subject("ipc", &["--only", "transport=unix,pipe,mqueue,shm", "--only", "pattern=echo"]),
@@ -53,6 +53,7 @@ pub const SUBJECTS: [Subject; 24] = [
     subject("redis", &["--set", "connections=4", "--only", "command=GET", "--only", "pipeline=1"]),
     subject("memcached", &["--set", "connections=4", "--only", "command=get", "--only", "pipeline=1"]),
     subject("grpc", &["--only", "language=python", "--only", "streams=16"]),
+    subject("nginx-grpc", &["--only", "language=python", "--only", "streams=16", "--no-headroom"]),
     subject("pgbouncer", &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"]),
     subject("nginx-uwsgi", &["--only", "connections=1", "--no-headroom"]),
     subject("nginx-node", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
