@@ -65,6 +65,7 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
         name: binding.name.clone(),
         recipe: "test".into(),
         command: command.iter().map(ToString::to_string).collect(),
+        build: vec![],
         prepare: vec![],
         prepare_timeout: Duration::from_secs(20),
         environment: vec![],

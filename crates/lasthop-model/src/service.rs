@@ -16,6 +16,8 @@ pub struct RenderedService {
     pub recipe: String,
     /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
+    /// Commands with lasthop's own rights, before those of the preparation.
+    pub build: Vec<Vec<String>>,
     pub prepare: Vec<Vec<String>>,
     /// For each of these commands.
     pub prepare_timeout: Duration,

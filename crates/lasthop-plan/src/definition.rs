@@ -415,7 +415,12 @@ pub(super) struct StartFile {
     /// Environment variables in addition to those that lasthop passes on. May be templates.
     #[serde(default)]
     pub environment: IndexMap<String, String>,
-    /// Commands that prepare the service's directory. Each runs to its end before the server starts.
+    /// Commands that build something, such as the server's program, in `{{ run_cache }}`. They have lasthop's own rights even
+    /// where the server gets those of `nobody`, which can then not change what they make. Their working directory has the
+    /// service's files.
+    #[serde(default)]
+    pub build: Vec<Vec<String>>,
+    /// Commands that prepare the service's directory, after those of `build`. Each runs to its end before the server starts.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
     /// The longest that each of these commands may take [default: `120s`].

@@ -264,6 +264,8 @@ pub struct Recipe {
     pub connect: Connect,
     /// Values that an experiment may set.
     pub settings: IndexMap<String, Setting>,
+    /// Commands that build something with lasthop's own rights.
+    pub build: Vec<Vec<Template>>,
     /// Commands that prepare the service's directory. Each runs to its end before the server starts.
     pub prepare: Vec<Vec<Template>>,
     /// The longest that each of these commands may take.

@@ -442,7 +442,7 @@ fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, Rende
 fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
     let name = &service.name;
     portrait.insert(format!("{name}: command"), lines(&service.command));
-    for (at, words) in service.prepare.iter().enumerate() {
+    for (at, words) in service.build.iter().chain(&service.prepare).enumerate() {
         portrait.insert(format!("{name}: preparation {}", at + 1), lines(words));
     }
     for (key, value) in &service.environment {

@@ -149,6 +149,7 @@ impl Renderer<'_> {
             name: name.to_owned(),
             recipe: recipe.name.clone(),
             command,
+            build: recipe.build.iter().map(|words| list("start.build", words)).collect::<Result<_, _>>()?,
             prepare: recipe.prepare.iter().map(|words| list("start.prepare", words)).collect::<Result<_, _>>()?,
             prepare_timeout: recipe.prepare_timeout,
             environment: recipe

@@ -93,7 +93,7 @@ fn commands(recipe: &Recipe) -> Vec<String> {
         ReadyCheck::Command(words) => Some(words),
         ReadyCheck::Connect | ReadyCheck::Http { .. } => None,
     };
-    let all = recipe.prepare.iter().chain(check).chain([&server]);
+    let all = recipe.build.iter().chain(&recipe.prepare).chain(check).chain([&server]);
     all.map(|words| format!("{}: {}", recipe.name, line(words))).collect()
 }
 

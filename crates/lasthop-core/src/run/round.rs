@@ -652,6 +652,7 @@ impl Runner<'_> {
             GivesUpRoot::OutsideContainers => !contained,
             GivesUpRoot::Everywhere => true,
         };
+        wanted.is_built = !recipe.build.is_empty();
         let listen = recipe.listen.get(&service.transport);
         if let Some(file) = listen.and_then(|listen| listen.file.as_ref()) {
             wanted.socket.clone_from(file);

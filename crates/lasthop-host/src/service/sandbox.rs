@@ -117,6 +117,8 @@ pub struct Wanted {
     pub socket: String,
     /// It does not run as root.
     pub unprivileged: bool,
+    /// lasthop builds something for it in the folder that services of its recipe share.
+    pub is_built: bool,
     /// What clients trust, below its folder in the sandbox, if not the authority of the run.
     pub authority: Option<PathBuf>,
 }
@@ -124,7 +126,16 @@ pub struct Wanted {
 impl Wanted {
     pub fn new(name: &str, transport: Transport, program: impl Into<PathBuf>) -> Self {
         let (name, recipe, socket) = (name.to_owned(), name.to_owned(), SOCKET.to_owned());
-        Self { name, transport, program: program.into(), recipe, socket, unprivileged: false, authority: None }
+        Self {
+            name,
+            transport,
+            program: program.into(),
+            recipe,
+            socket,
+            unprivileged: false,
+            is_built: false,
+            authority: None,
+        }
     }
 }
 
@@ -225,21 +236,24 @@ impl Sandbox {
         }
         let own = account::current();
         if service.unprivileged && own.is_root {
-            self.hand_over(&mut binding, account::unprivileged()?)?;
+            self.hand_over(&mut binding, account::unprivileged()?, service.is_built)?;
         }
         make_directory(&binding.directory, 0o755)?;
         Ok(binding)
     }
 
     /// Gives a service's folders to another account, with its own files and keys. The folders above become searchable,
-    /// but not readable, by others.
-    fn hand_over(&self, binding: &mut ServiceBinding, account: Account) -> Result<(), SandboxError> {
+    /// but not readable, by others. Where lasthop builds something, it stays the owner: it would follow links of others there.
+    fn hand_over(&self, binding: &mut ServiceBinding, account: Account, is_built: bool) -> Result<(), SandboxError> {
         let on_the_way = [binding.runtime.parent(), binding.cache.parent(), Some(&self.path)];
         for folder in on_the_way.into_iter().flatten() {
             set_mode(folder, PASS)?;
         }
         binding.needed = self.needed(binding, &account)?;
-        give(&binding.cache, account.ids)?;
+        match is_built {
+            true => set_mode(&binding.cache, 0o755)?,
+            false => give(&binding.cache, account.ids)?,
+        }
         give(&binding.runtime, account.ids)?;
         binding.directory = binding.runtime.join(FILES);
         if let Some(files) = &mut binding.tls {

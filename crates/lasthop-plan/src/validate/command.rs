@@ -100,6 +100,7 @@ impl Checker<'_> {
             listen: listen.into_iter().chain(own).collect(),
             connect: Connect::default(),
             settings: IndexMap::new(),
+            build: Vec::new(),
             prepare: Vec::new(),
             prepare_timeout: Duration::ZERO,
             made: None,

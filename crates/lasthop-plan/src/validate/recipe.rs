@@ -50,6 +50,7 @@ impl Checker<'_> {
         self.template_tree("/start/program", &scope);
         self.templates("/start/arguments", &file.start.arguments, &scope);
         self.template_tree("/start/environment", &scope);
+        self.template_tree("/start/build", &scope);
         self.template_tree("/start/prepare", &scope);
         self.template_tree("/listen", &scope);
         self.template_tree("/connect/unix", &Scope::default().add(["path"]));
@@ -80,6 +81,7 @@ impl Checker<'_> {
             listen,
             connect: file.connect.clone(),
             settings: file.settings.iter().map(|(name, file)| (name.clone(), setting(file))).collect(),
+            build: file.start.build.clone(),
             prepare: file.start.prepare.clone(),
             prepare_timeout: self.duration("/start/prepare_timeout", file.start.prepare_timeout.as_ref(), "120s"),
             made: file.start.program.clone(),

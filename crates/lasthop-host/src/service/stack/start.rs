@@ -103,8 +103,12 @@ impl<'a> Start<'a> {
         by_another && folder == self.binding.directory
     }
 
+    /// Builds what lasthop's own account has to, then prepares.
     fn prepare(&self) -> Result<(), StartCause> {
-        for (at, command) in self.service.prepare.iter().enumerate() {
+        let Self { service, .. } = self;
+        let built = service.build.iter().map(|command| (command, true));
+        let prepared = service.prepare.iter().map(|command| (command, false));
+        for (at, (command, builds)) in built.chain(prepared).enumerate() {
             let (container, contained) = match self.housing {
                 Some(Housing::Own(container)) => {
                     let container = container.for_preparation(at);
@@ -114,11 +118,12 @@ impl<'a> Start<'a> {
                 Some(Housing::Inside(supervisor)) => (None, Some(supervisor.container.exec(command))),
                 None => (None, None),
             };
-            let spawn = self.logged(contained.as_ref().unwrap_or(command))?;
-            let child = self.guard.spawn(match contained {
-                Some(_) => spawn,
-                None => spawn.stop_signal(libc::SIGTERM).as_group(),
-            })?;
+            let spawn = match &contained {
+                Some(contained) => self.in_place(contained),
+                None if builds => self.by_lasthop(command).stop_signal(libc::SIGTERM).as_group(),
+                None => self.in_place(command).stop_signal(libc::SIGTERM).as_group(),
+            };
+            let child = self.guard.spawn(self.logged(spawn)?)?;
             match child.wait(self.service.prepare_timeout) {
                 Ok(Some(exit)) if exit.success() => {}
                 Ok(Some(exit)) => return Err(StartCause::Prepare { command: command.join(" "), exit }),
@@ -168,7 +173,10 @@ impl<'a> Start<'a> {
                 return Ok(Life::Supervised(Box::new(program)));
             }
         };
-        let spawn = self.logged(&command)?.stop_signal(stop_signal).cpus(self.cpus.iter().map(|cpu| *cpu as usize));
+        let spawn = self
+            .logged(self.in_place(&command))?
+            .stop_signal(stop_signal)
+            .cpus(self.cpus.iter().map(|cpu| *cpu as usize));
         Ok(Life::Child(self.guard.spawn(if self.housing.is_some() { spawn } else { spawn.own_ipc() })?))
     }
 
@@ -207,10 +215,19 @@ impl<'a> Start<'a> {
     }
 
     /// Writes to the service's log.
-    fn logged(&self, command: &[String]) -> Result<Spawn, StartCause> {
+    fn logged(&self, spawn: Spawn) -> Result<Spawn, StartCause> {
         let file = OpenOptions::new().create(true).append(true).open(&self.log);
         let file = file.map_err(|cause| StartCause::File { path: self.log.clone(), cause })?;
-        Ok(self.in_place(command).stdout(Output::File(file)).stderr(Output::Same))
+        Ok(spawn.stdout(Output::File(file)).stderr(Output::Same))
+    }
+
+    /// Runs where only lasthop's own account can have written.
+    fn by_lasthop(&self, command: &[String]) -> Spawn {
+        self.in_environment(Spawn::new(command).directory(&self.binding.record))
+    }
+
+    fn in_environment(&self, spawn: Spawn) -> Spawn {
+        self.service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
     }
 
     /// Runs in the service's directory with its account and environment. For the client of an engine these are
@@ -224,7 +241,7 @@ impl<'a> Start<'a> {
             Some(account) => spawn.user(account.ids, &self.binding.needed),
             None => spawn,
         };
-        self.service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
+        self.in_environment(spawn)
     }
 }
 
