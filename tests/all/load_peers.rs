@@ -1,7 +1,7 @@
 //! lasthop and the tools that people use measure the same server at about the same time: they must roughly agree.
 //! Timings never fail a test, so only what is absurd does; docs/performance.md has the figures.
 
-use crate::common;
+use crate::{common, run_grpc::python};
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have};
+use common::{Lasthop, have, have_python};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
@@ -175,6 +175,26 @@ fn wrk_and_h2load_agree_on_nginx() {
     agree("h2load", &lasthop, &[&ours, "-c", "10"], |_| {
         let mut command = Command::new("h2load");
         command.args(["--h1", "-t1", "-c10", "-m1", "-D1", "-B", &socket, "http://localhost/"]);
+        number_before(&output(&mut command), " req/s,")
+    });
+}
+
+#[test]
+fn h2load_agrees_on_grpc() {
+    if !have("h2load") || !have_python("grpc") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let folder = tempfile::Builder::new().prefix("lhg").tempdir_in("/tmp").unwrap();
+    let [socket, message] = ["s", "message"].map(|name| folder.path().join(name).display().to_string());
+    let _server = python(&format!("unix:{socket}"), || UnixStream::connect(&socket).is_ok());
+    // A field 1 of three bytes, and what precedes a message.
+    fs::write(&message, b"\0\0\0\0\x05\x0a\x03abc").unwrap();
+    let url = format!("grpc+unix:{socket}:/lasthop.Echo/Call");
+    agree("h2load", &lasthop, &[&url, "--body", "abc", "-c", "4"], |_| {
+        let mut command = Command::new("h2load");
+        command.args(["-t1", "-c4", "-m1", "-D1", "-H", "content-type: application/grpc", "-H", "te: trailers"]);
+        command.args(["-d", &message, "-B", &format!("unix:{socket}"), "http://localhost/lasthop.Echo/Call"]);
         number_before(&output(&mut command), " req/s,")
     });
 }

@@ -69,7 +69,7 @@ fn counted(endpoint: &Endpoint) -> u64 {
 }
 
 /// A server in Python at such an address.
-fn python(listen: &str, is_up: impl Fn() -> bool) -> Server {
+pub fn python(listen: &str, is_up: impl Fn() -> bool) -> Server {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/grpc-python/server.py");
     let mut command = Command::new(user_data().join("python/grpc/bin/python"));
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(script).arg(listen);

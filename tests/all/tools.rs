@@ -63,6 +63,30 @@ fn a_tool_takes_its_turn_beside_lasthop_and_they_are_compared() {
 }
 
 #[test]
+fn h2load_drives_calls_of_grpc_in_turn_with_lasthop() {
+    if !have("h2load") || !have_python("grpc") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let one = ["grpc", "--only", "language=python", "--only", "streams=1", "--cross-check", "h2load"];
+    let summary = run(&lasthop, &one);
+    assert_eq!(summary["failures"], Value::Array(vec![]));
+    let cases = summary["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 6, "{cases:?}");
+    for case in cases {
+        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
+        assert_eq!(case["errors"], serde_json::json!({}), "{case}");
+        assert_eq!(case["proof"]["tls_version"].is_string(), case["transport"] == "tls", "{case}");
+    }
+    let crossed = summary["checks"].as_array().unwrap().iter().filter(|check| {
+        let is_crossed = check["id"].as_str().unwrap().starts_with("cross-check-");
+        is_crossed && check["evidence"].as_str().unwrap().contains("times lasthop's requests/s")
+    });
+    assert_eq!(crossed.count(), 3, "{}", summary["checks"]);
+    lasthop.assert_nothing_left();
+}
+
+#[test]
 fn redis_benchmark_drives_redis_over_every_transport() {
     if !have("redis-server") || !have("redis-benchmark") {
         return;

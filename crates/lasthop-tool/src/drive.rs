@@ -174,6 +174,7 @@ pub mod testing {
     use lasthop_load::{
         protocol::{
             Protocol,
+            grpc::{Grpc, GrpcExpect},
             http::{Http, HttpExpect, HttpVersion},
             postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
         },
@@ -202,6 +203,13 @@ pub mod testing {
             expect: HttpExpect { status: 200, body: None, contains: vec![], length: None },
         });
         order(&spec(Address::Tcp("127.0.0.1:8080".parse().unwrap()), protocol, 10), test)
+    }
+
+    /// A call with a message of seven bytes over two kept connections to a Unix socket.
+    pub fn grpc_order<T>(test: impl FnOnce(Order<'_>) -> T) -> T {
+        let (method, host, text) = ("a.B/C".into(), "localhost".into(), Some("Hello".into()));
+        let protocol = Protocol::from(Grpc { method, host, size: 0, text, expect: GrpcExpect::Echo });
+        order(&spec(Address::Unix("/run/x.sock".into()), protocol, 2), test)
     }
 
     /// `select 1` over one connection to a Unix socket.

@@ -99,11 +99,11 @@ pub fn statement(postgres: &Postgres) -> String {
     format!("{};\n", postgres.query.trim_end().trim_end_matches(';'))
 }
 
-/// Writes a script into the private folder and yields its path.
-pub fn write(order: &Order<'_>, name: &str, text: &str) -> Result<String, Unable> {
+/// Writes a script or a request into the private folder and yields its path.
+pub fn write(order: &Order<'_>, name: &str, content: impl AsRef<[u8]>) -> Result<String, Unable> {
     let path = order.scratch.join(name);
     let shown = path.display().to_string();
-    fs::write(&path, text).map_err(|error| Unable::Script { path: shown.clone(), cause: error.to_string() })?;
+    fs::write(&path, content).map_err(|error| Unable::Script { path: shown.clone(), cause: error.to_string() })?;
     Ok(shown)
 }
 

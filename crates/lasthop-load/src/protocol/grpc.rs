@@ -108,6 +108,11 @@ pub enum GrpcExpect {
 }
 
 impl Grpc {
+    /// The message of the request with what gRPC puts before it.
+    pub fn data(&self) -> Vec<u8> {
+        prefixed(&self.message())
+    }
+
     /// The message of the request.
     fn message(&self) -> Vec<u8> {
         let printable = || (0..self.size).map(|index| b'a' + (index % 26) as u8).collect();
@@ -250,7 +255,7 @@ impl ProtocolSpec for Grpc {
 
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
         let (mut again, mut numbers) = (Vec::new(), Vec::new());
-        session::write_update(prefixed(&self.message()).len() as u32, &mut again);
+        session::write_update(self.data().len() as u32, &mut again);
         let _ = frames(&reply, |frame| {
             if frame.stream > 0 {
                 numbers.push(again.len() + frame::HEAD - 4);
@@ -301,7 +306,7 @@ impl Common {
     fn new(grpc: &Grpc, usage: Usage) -> Self {
         Self {
             fields: grpc.fields(usage.encrypted),
-            message: prefixed(&grpc.message()),
+            message: grpc.data(),
             expected: grpc.expected(),
             depth: usage.pipeline,
             known: Known::default(),
