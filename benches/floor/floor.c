@@ -1,6 +1,6 @@
 /* The physical limit of a client: a constant request, its reply, nothing else.
  *
- *   floor echo|http|postgres|mysql|redis  unix:PATH | tcp:HOST:PORT | pipe:PATH  [key=value ...]
+ *   floor echo|http|postgres|mysql|redis|memcached  unix:PATH | tcp:HOST:PORT | pipe:PATH  [key=value ...]
  *
  *   connections=N  seconds=S  pipeline=D  size=BYTES (echo)  path=/URI (http)  user=NAME database=NAME (postgres, mysql)
  *   engine=plain|uring|uring-once  rate=REQUESTS_PER_SECOND  arrivals=constant|poisson
@@ -179,6 +179,7 @@ static void check_reply(const char *protocol) {
   if (!strcmp(protocol, "postgres") && reply[0] != 'T') fail("no row description");
   if (!strcmp(protocol, "mysql") && reply[4] != 1) fail("not one column");
   if (!strcmp(protocol, "redis") && reply[0] != '$') fail("no bulk string");
+  if (!strcmp(protocol, "memcached") && strncmp(reply, "VALUE key ", 10)) fail("no value");
 }
 
 static uint64_t one_connection(int fd, int depth) {
@@ -270,6 +271,8 @@ int main(int argc, char **argv) {
     request_length = 13;
   } else if (!strcmp(protocol, "redis")) {
     request_length = (size_t)snprintf(request, BUFFER, "*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n");
+  } else if (!strcmp(protocol, "memcached")) {
+    request_length = (size_t)snprintf(request, BUFFER, "get key\r\n");
   } else {
     fail(protocol);
   }

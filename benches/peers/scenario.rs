@@ -5,8 +5,12 @@ use crate::tool::Tool;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     Echo,
+    Grpc,
     Http,
     Mariadb,
+    Memcached,
+    /// Echo over two pipes that are handed out at a Unix socket.
+    Pipe,
     Postgres,
     Redis,
 }
@@ -34,6 +38,8 @@ pub fn scenarios() -> Vec<Scenario> {
             let name = format!("echo 64 B, {}, 1 connection, {place}", transport(unix));
             all.push(Scenario { same_core, ..scenario(name, Server::Echo, unix, 1, 1, &[(Tool::Floor, 1.0 / 1.03)]) });
         }
+        let name = format!("echo 64 B, pipe, 1 connection, {}", if same_core { "same core" } else { "two cores" });
+        all.push(Scenario { same_core, ..scenario(name, Server::Pipe, true, 1, 1, &[(Tool::Floor, 1.0 / 1.03)]) });
     }
     for unix in [true, false] {
         for connections in [1, 10, 100] {
@@ -75,6 +81,20 @@ pub fn scenarios() -> Vec<Scenario> {
                 all.push(Scenario { same_core: true, ..scenario(name, Server::Redis, unix, 1, 1, &targets) });
             }
             all.push(scenario(name, Server::Redis, unix, connections, pipeline, &targets));
+        }
+    }
+    for unix in [true, false] {
+        for connections in [1, 50] {
+            let name = format!("memcached get, {}, {}", transport(unix), count(connections));
+            // memcaslap knows no path.
+            let targets = [(Tool::Floor, 0.95), (Tool::Memcaslap, 1.0)];
+            all.push(scenario(name, Server::Memcached, unix, connections, 1, &targets[..2 - usize::from(unix)]));
+        }
+    }
+    for unix in [true, false] {
+        for connections in [1, 10] {
+            let name = format!("gRPC 64 B, {}, {}", transport(unix), count(connections));
+            all.push(scenario(name, Server::Grpc, unix, connections, 1, &[(Tool::H2load, 1.0), (Tool::Ghz, 1.0)]));
         }
     }
     all

@@ -47,11 +47,22 @@ impl Drop for Running {
 
 pub struct Servers(Vec<Running>);
 
+const ALL: [Server; 8] = [
+    Server::Http,
+    Server::Echo,
+    Server::Pipe,
+    Server::Postgres,
+    Server::Mariadb,
+    Server::Redis,
+    Server::Memcached,
+    Server::Grpc,
+];
+
 impl Servers {
     /// Those that the scenarios need; HTTP always, for the special ones.
     pub fn start(settings: &Settings, scenarios: &[Scenario]) -> Result<Self, String> {
         let mut running = Vec::new();
-        for server in [Server::Http, Server::Echo, Server::Postgres, Server::Mariadb, Server::Redis] {
+        for server in ALL {
             let needed = server == Server::Http
                 || (settings.is_wanted("sockperf") || settings.is_wanted("uring")) && server == Server::Echo
                 || scenarios.iter().any(|scenario| scenario.server == server);
@@ -107,14 +118,25 @@ fn start(settings: &Settings, server: Server) -> io::Result<Running> {
                 echo(settings, &["--tcp".as_ref(), tcp.as_ref()]),
             ]
         }
+        Server::Pipe => vec![echo(settings, &["--unix".as_ref(), socket.as_os_str(), "--channel=pipe".as_ref()])],
+        Server::Memcached => vec![
+            memcached(&["-s".as_ref(), socket.as_os_str()]),
+            memcached(&["-l".as_ref(), "127.0.0.1".as_ref(), "-p".as_ref(), port.to_string().as_ref()]),
+        ],
+        Server::Grpc => grpc(path, &socket, port)?,
     };
     let mut running = Running { server, children: Vec::new(), port, folder };
     for mut command in commands {
         running.children.push(launch(&mut command)?);
     }
     wait_for(&mut running.children, || {
-        UnixStream::connect(&socket).is_ok() && TcpStream::connect(("127.0.0.1", port)).is_ok()
+        let by_tcp = || server == Server::Pipe || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        UnixStream::connect(&socket).is_ok() && by_tcp()
     })?;
+    if server == Server::Memcached {
+        store(UnixStream::connect(&socket)?)?;
+        store(TcpStream::connect(("127.0.0.1", port))?)?;
+    }
     Ok(running)
 }
 
@@ -171,6 +193,37 @@ fn redis(folder: &Path, port: u16) -> Command {
     command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--unixsocket"]);
     command.arg(folder.join("socket")).arg("--dir").arg(folder);
     command
+}
+
+/// It listens on a path or on a port, never on both.
+fn memcached(address: &[&OsStr]) -> Command {
+    let mut command = Command::new("memcached");
+    // As us: the folder is closed to others.
+    command.args(["-u", "root", "-t", "1"]).args(address);
+    command
+}
+
+/// What every `get` finds: 100 bytes.
+fn store(mut server: impl io::Read + io::Write) -> io::Result<()> {
+    write!(server, "set key 0 0 100\r\n{:100}\r\n", "")?;
+    let mut reply = [0; 8];
+    server.read_exact(&mut reply)?;
+    if reply == *b"STORED\r\n" { Ok(()) } else { Err(io::Error::other("the value was not stored")) }
+}
+
+/// The server of the recipe, compiled with the packages of the system.
+fn grpc(folder: &Path, socket: &Path, port: u16) -> io::Result<Vec<Command>> {
+    let program = folder.join("server");
+    let mut build = Command::new("go");
+    build.args(["build", "-trimpath", "-o"]).arg(&program);
+    build.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/services/grpc-go/server.go"));
+    finished(build.envs([("GO111MODULE", "off"), ("GOPATH", "/usr/share/gocode"), ("CGO_ENABLED", "0")]))?;
+    let server = |network: &str, address: &OsStr| {
+        let mut command = Command::new(&program);
+        command.arg(network).arg(address);
+        command
+    };
+    Ok(vec![server("unix", socket.as_os_str()), server("tcp", format!("127.0.0.1:{port}").as_ref())])
 }
 
 fn echo(settings: &Settings, address: &[&OsStr]) -> Command {

@@ -17,6 +17,11 @@ use crate::{
     server::Servers,
 };
 
+/// What gRPC calls, and what ghz has to know of it.
+const CALL: &str = "/lasthop.Echo/Call";
+const PROTO: &str = "syntax = \"proto3\"; package lasthop;\n\
+                     message Text { bytes value = 1; } service Echo { rpc Call (Text) returns (Text); }\n";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     Lasthop,
@@ -29,6 +34,8 @@ pub enum Tool {
     Pgbench,
     Mysqlslap,
     RedisBenchmark,
+    Memcaslap,
+    Ghz,
 }
 
 /// One run of one tool.
@@ -56,6 +63,8 @@ impl Tool {
             Self::Pgbench => "pgbench",
             Self::Mysqlslap => "mysqlslap",
             Self::RedisBenchmark => "redis-benchmark",
+            Self::Memcaslap => "memcaslap",
+            Self::Ghz => "ghz",
         }
     }
 
@@ -106,6 +115,8 @@ impl Target<'_> {
             Tool::Pgbench => self.pgbench(),
             Tool::Mysqlslap => self.mysqlslap(),
             Tool::RedisBenchmark => self.redis_benchmark(),
+            Tool::Memcaslap => self.memcaslap(),
+            Tool::Ghz => self.ghz(),
         }
     }
 
@@ -127,9 +138,12 @@ impl Target<'_> {
         command.args(["--duration", &format!("{}s", self.settings.seconds)]);
         command.args(["--connections", &self.scenario.connections.to_string()]);
         command.args(["--pipeline", &self.scenario.pipeline.to_string()]);
-        if self.scenario.server == Server::Redis {
-            command.args(["--command", "GET key"]);
-        }
+        match self.scenario.server {
+            Server::Redis => command.args(["--command", "GET key"]),
+            Server::Memcached => command.args(["--command", "get key"]),
+            Server::Grpc => command.args(["--size", "64"]),
+            _ => &mut command,
+        };
         command
     }
 
@@ -142,6 +156,11 @@ impl Target<'_> {
             (Server::Redis, false) => format!("redis://127.0.0.1:{port}"),
             (Server::Echo, true) => format!("echo+unix:{socket}"),
             (Server::Echo, false) => format!("echo://127.0.0.1:{port}"),
+            (Server::Pipe, _) => format!("echo+pipe:{socket}"),
+            (Server::Memcached, true) => format!("memcached+unix:{socket}"),
+            (Server::Memcached, false) => format!("memcached://127.0.0.1:{port}"),
+            (Server::Grpc, true) => format!("grpc+unix:{socket}:{CALL}"),
+            (Server::Grpc, false) => format!("grpc://127.0.0.1:{port}{CALL}"),
             (Server::Mariadb, true) => format!("mysql+unix:{socket}?user=bench&db=bench"),
             (Server::Mariadb, false) => format!("mysql://bench@127.0.0.1:{port}/bench"),
             (Server::Postgres, true) => {
@@ -154,16 +173,18 @@ impl Target<'_> {
 
     fn floor(&self, engine: &str) -> Command {
         let protocol = match self.scenario.server {
-            Server::Echo => "echo",
+            Server::Echo | Server::Pipe => "echo",
+            Server::Grpc => "grpc",
             Server::Http => "http",
             Server::Mariadb => "mysql",
+            Server::Memcached => "memcached",
             Server::Postgres => "postgres",
             Server::Redis => "redis",
         };
-        let address = if self.scenario.unix {
-            format!("unix:{}", self.socket())
-        } else {
-            format!("tcp:127.0.0.1:{}", self.port())
+        let address = match (self.scenario.server, self.scenario.unix) {
+            (Server::Pipe, _) => format!("pipe:{}", self.socket()),
+            (_, true) => format!("unix:{}", self.socket()),
+            (_, false) => format!("tcp:127.0.0.1:{}", self.port()),
         };
         let mut command = Command::new(&self.settings.floor);
         command.args([protocol, &address, &format!("connections={}", self.scenario.connections)]);
@@ -184,12 +205,52 @@ impl Target<'_> {
 
     fn h2load(&self) -> Command {
         let mut command = Command::new("h2load");
-        command.args(["--h1", "-t1", "-m1", "-D", &self.seconds(), "-c", &self.scenario.connections.to_string()]);
-        if self.scenario.unix {
-            command.arg("-B").arg(format!("unix:{}", self.socket())).arg("http://localhost/");
+        command.args(["-t1", "-m1", "-D", &self.seconds(), "-c", &self.scenario.connections.to_string()]);
+        let path = if self.scenario.server == Server::Grpc {
+            command.args(["-H", "content-type: application/grpc", "-H", "te: trailers", "-d"]).arg(self.message());
+            CALL
         } else {
-            command.arg(self.url());
+            command.arg("--h1");
+            "/"
+        };
+        if self.scenario.unix {
+            command.arg("-B").arg(format!("unix:{}", self.socket())).arg(format!("http://localhost{path}"));
+        } else {
+            command.arg(format!("http://127.0.0.1:{}{path}", self.port()));
         }
+        command
+    }
+
+    /// A file with the message of a call: field 1 of 64 bytes, after what gRPC puts before it.
+    fn message(&self) -> PathBuf {
+        let file = self.servers.folder(Server::Grpc).join("message");
+        std::fs::write(&file, [b"\0\0\0\0\x42\x0a\x40".as_slice(), &[b'a'; 64]].concat()).expect("the folder is ours");
+        file
+    }
+
+    /// The same call, whose bytes it takes as base64.
+    fn ghz(&self) -> Command {
+        let file = self.servers.folder(Server::Grpc).join("echo.proto");
+        std::fs::write(&file, PROTO).expect("the folder is ours");
+        let mut command = Command::new(find("ghz").unwrap_or_default());
+        let connections = self.scenario.connections.to_string();
+        command.args(["--insecure", "--cpus=1", "-O", "json", "-z", &format!("{}s", self.settings.seconds)]);
+        command.args(["-c", &connections, "--connections", &connections, "--call", CALL.trim_start_matches('/')]);
+        command.arg("--proto").arg(file).arg("-d").arg(format!("{{\"value\":\"{}YQ==\"}}", "YWFh".repeat(21)));
+        command.arg(match self.scenario.unix {
+            true => format!("unix:{}", self.socket()),
+            false => format!("127.0.0.1:{}", self.port()),
+        });
+        command
+    }
+
+    /// It draws keys of its own and stores values of 100 bytes under them first.
+    fn memcaslap(&self) -> Command {
+        let file = self.servers.folder(Server::Memcached).join("memcaslap");
+        std::fs::write(&file, "key\n16 16 1\nvalue\n100 100 1\ncmd\n1 1.0\n").expect("the folder is ours");
+        let mut command = Command::new("memcaslap");
+        command.args(["-T", "1", "-t", &format!("{}s", self.settings.seconds), "-F"]).arg(file);
+        command.args(["-s", &format!("127.0.0.1:{}", self.port()), "-c", &self.scenario.connections.to_string()]);
         command
     }
 
@@ -304,6 +365,18 @@ impl Target<'_> {
                 let clients = number_after(output, "Number of clients running queries:")?;
                 let requests = clients * number_after(output, "Average number of queries per client:")?;
                 Some((requests, requests / number_after(output, "to run all queries:")?, None, None))
+            }
+            Tool::Memcaslap => {
+                let rate = number_after(output, "TPS:")?;
+                Some((number_after(output, "Ops:")?, rate, None, None))
+            }
+            Tool::Ghz => {
+                let figures: Value = serde_json::from_str(output).ok()?;
+                let right = figures["statusCodeDistribution"]["OK"].as_f64()?;
+                let latencies = figures["latencyDistribution"].as_array()?;
+                let median = latencies.iter().find(|entry| entry["percentage"] == 50)?["latency"].as_f64();
+                let mean = figures["average"].as_f64();
+                Some((right, figures["rps"].as_f64()?, median.map(|ns| ns / 1e3), mean.map(|ns| ns / 1e3)))
             }
             Tool::RedisBenchmark => {
                 // The line of the result is rewritten in place.

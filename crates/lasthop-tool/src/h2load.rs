@@ -45,7 +45,7 @@ fn call<'a>(order: &Order<'_>, grpc: &'a Grpc) -> Result<Asked<'a>, Unable> {
     if order.spec.pipeline > 1 {
         return cannot("wait for all streams of a connection");
     }
-    let mut arguments = vec!["-m1".to_owned(), "-d".to_owned(), psql::write(order, "message", &grpc.data())?];
+    let mut arguments = vec!["-m1".to_owned(), "-d".to_owned(), psql::write(order, "message", grpc.data())?];
     arguments.extend(headers([("content-type", "application/grpc"), ("te", "trailers")].into_iter()));
     Ok(Asked { host: &grpc.host, path: format!("/{}", grpc.method), arguments })
 }

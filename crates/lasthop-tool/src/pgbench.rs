@@ -28,7 +28,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
     if !postgres.parameters.is_empty() {
         return Err(Unable::Mode { tool: NAME, what: "pass parameters here".to_owned() });
     }
-    let script = psql::write(order, "pgbench.sql", &psql::statement(postgres))?;
+    let script = psql::write(order, "pgbench.sql", psql::statement(postgres))?;
     let mut arguments = vec!["-n".to_owned(), "-f".to_owned(), script];
     match order.flags {
         [] => arguments.extend([

@@ -55,7 +55,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
         [] => arguments.extend([format!("--threads={}", spec.connections), format!("--time={}", order.seconds)]),
         flags => arguments.extend(flags.iter().cloned()),
     }
-    arguments.extend([write(order, "sysbench.lua", &script(mysql, spec.reuse))?, "run".to_owned()]);
+    arguments.extend([write(order, "sysbench.lua", script(mysql, spec.reuse))?, "run".to_owned()]);
     Ok(arguments)
 }
 
