@@ -15,7 +15,7 @@ use lasthop_repro::study::{
 
 /// The numbers of each publication, and the studies that its figures are in. The other studies quote a few sentences or
 /// an issue.
-const PUBLICATIONS: [(&str, &[&str]); 6] = [
+const PUBLICATIONS: [(&str, &[&str]); 11] = [
     ("myhro-2017-sockets.txt", &["myhro-2017-sockets"]),
     // The author's page of all posts, which has the first one as well.
     ("myhro-2017-blog.txt", &["myhro-2017-sockets", "myhro-2017-gunicorn", "myhro-2017-docker"]),
@@ -23,6 +23,11 @@ const PUBLICATIONS: [(&str, &[&str]); 6] = [
     (THIN, &["ecentryx-thin"]),
     ("cybertec-2016.txt", &["cybertec-2016-postgres"]),
     ("miketheman-2021.txt", &["miketheman-2021-containers"]),
+    ("autobase-2023.txt", &["autobase-2023-pgbouncer"]),
+    ("goldsborough-ipc-bench.txt", &["goldsborough-ipc-bench"]),
+    ("ja7ad-grpc.txt", &["ja7ad-grpc"]),
+    ("linuxboy-php-fpm.txt", &["linuxboy-php-fpm"]),
+    ("rigtorp-ipc-bench.txt", &["rigtorp-ipc-bench"]),
 ];
 
 /// Its table was kept without the lines between cells, so that a rate and its time have run together behind a version:
@@ -30,7 +35,9 @@ const PUBLICATIONS: [(&str, &[&str]); 6] = [
 const THIN: &str = "ecentryx-thin.txt";
 
 /// Figures and numbers in claims of each study, counted in the publications by hand.
-const COUNTS: [(&str, usize); 11] = [
+const COUNTS: [(&str, usize); 16] = [
+    // A table of 4 figures, and 2 shares.
+    ("autobase-2023-pgbouncer", 6),
     // 2 of each run, what is the same in both, and the share in a sentence.
     ("cybertec-2016-postgres", 8),
     // 4 queries tables of 8 figures, 3 kinds of tables with 4 to 5 figures a column, and the shares in brackets.
@@ -38,6 +45,12 @@ const COUNTS: [(&str, usize); 11] = [
     ("dr-knz-2020-postgres", 80),
     // 8 conditions of 2 figures, 2 means, 4 of the load, 3 of the disclaimer, 3 in sentences.
     ("ecentryx-thin", 28),
+    // 8 rows of 2; one more is said to be broken.
+    ("goldsborough-ipc-bench", 16),
+    // A time, its spread and another time in a diagram, by 2 transports.
+    ("ja7ad-grpc", 6),
+    // 3 runs of 5 figures by TCP, twice as many by Unix socket, and a share in a sentence.
+    ("linuxboy-php-fpm", 46),
     // 9 rows of 3, and what is said of all.
     ("miketheman-2021-containers", 29),
     // 3 rates, count and length of two of the runs, and a factor in a sentence.
@@ -50,10 +63,12 @@ const COUNTS: [(&str, usize); 11] = [
     // A share for each number of threads.
     ("percona-2020-mysql", 2),
     ("redis-docs", 1),
+    // 6 figures and 2 in a sentence.
+    ("rigtorp-ipc-bench", 8),
 ];
 
 /// Published numbers with a point that are not figures of a measurement: versions, addresses, sizes of machines, an example
-/// of an answer.
+/// of an answer or an output, probabilities, memory.
 const OTHERS: &[&str] = &[
     "0.0.0.0",
     "127.0.0.1",
@@ -79,6 +94,22 @@ const OTHERS: &[&str] = &[
     "2.3",
     "4.3.2",
     "42.383861",
+    "3.00",
+    "20.04.1",
+    "1.945",
+    "1.418",
+    "0.000",
+    "25.000",
+    "1.282",
+    "3.3",
+    "3.40",
+    "0.668",
+    "0.15",
+    "0.031",
+    "0.454",
+    "4.96",
+    "96.0",
+    "1.19",
 ];
 
 fn studies() -> Vec<Study> {
