@@ -1,12 +1,14 @@
 //! `lasthop serve`: the server of the experiment `sockets`, started by its recipe.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args, ValueEnum};
 use lasthop_load::{
+    address::Packets,
     serve::{self, Pattern, ServeSpec, ServeTls},
     spec::{Address, Channel},
 };
+use lasthop_model::quantity::duration_or_none;
 
 use super::output::CliError;
 
@@ -28,6 +30,21 @@ pub struct ServeArgs {
     /// Address and port
     #[arg(long, group = "address", value_name = "ADDRESS:PORT")]
     tcp: Option<SocketAddr>,
+    /// Path of a Unix datagram socket
+    #[arg(long, group = "address", value_name = "PATH")]
+    unixgram: Option<PathBuf>,
+    /// Path of a Unix socket that keeps the boundaries of messages
+    #[arg(long, group = "address", value_name = "PATH")]
+    seqpacket: Option<PathBuf>,
+    /// Address and port for UDP
+    #[arg(long, group = "address", value_name = "ADDRESS:PORT")]
+    udp: Option<SocketAddr>,
+    /// Where to tell by HTTP how many metrics were received (pattern statsd)
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    counter: Option<SocketAddr>,
+    /// How long to sleep after each message (pattern statsd), such as 1ms
+    #[arg(long, default_value = "0", value_parser = duration_or_none, value_name = "TIME")]
+    pause: Duration,
     /// PEM file of the certificate; makes the server speak TLS
     #[arg(long, requires = "key")]
     certificate: Option<PathBuf>,
@@ -46,6 +63,8 @@ enum PatternArg {
     Hello,
     Echo,
     Stream,
+    /// Counts the metrics in whole messages and says nothing
+    Statsd,
 }
 
 impl From<PatternArg> for Pattern {
@@ -54,6 +73,7 @@ impl From<PatternArg> for Pattern {
             PatternArg::Hello => Self::Hello,
             PatternArg::Echo => Self::Echo,
             PatternArg::Stream => Self::Stream,
+            PatternArg::Statsd => Self::Statsd,
         }
     }
 }
@@ -64,12 +84,20 @@ fn channel(word: &str) -> Result<Channel, String> {
 
 /// Serves until it is killed.
 pub fn serve(arguments: ServeArgs) -> Result<(), CliError> {
-    let address = match (arguments.unix, arguments.abstract_name, arguments.tcp) {
-        (Some(path), _, _) => arguments.channel.map_or(Address::Unix(path.clone()), |it| Address::Channel(it, path)),
-        (_, Some(name), _) => Address::Abstract(name),
-        (_, _, Some(address)) => Address::Tcp(address),
-        _ => return Err(CliError::usage("one of --unix, --abstract or --tcp is required")),
+    let handed = |path: PathBuf| match arguments.channel {
+        Some(channel) => Address::Channel(channel, path),
+        None => Address::Unix(path),
     };
+    let given = [
+        arguments.unix.map(handed),
+        arguments.abstract_name.map(Address::Abstract),
+        arguments.tcp.map(Address::Tcp),
+        arguments.unixgram.map(|path| Address::Packets(Packets::Unixgram, path)),
+        arguments.seqpacket.map(|path| Address::Packets(Packets::Seqpacket, path)),
+        arguments.udp.map(Address::Udp),
+    ];
+    let address = given.into_iter().flatten().next();
+    let address = address.ok_or_else(|| CliError::usage("an address such as --unix, --tcp or --udp is required"))?;
     let tls = arguments.certificate.zip(arguments.key).map(|(certificate, key)| ServeTls { certificate, key });
     let spec = ServeSpec {
         pattern: arguments.pattern.into(),
@@ -77,6 +105,8 @@ pub fn serve(arguments: ServeArgs) -> Result<(), CliError> {
         tls,
         nodelay: arguments.nodelay,
         backlog: arguments.backlog,
+        pause_ns: u64::try_from(arguments.pause.as_nanos()).unwrap_or(u64::MAX),
+        counter: arguments.counter,
     };
     serve::run(&spec).map_err(CliError::failed)
 }

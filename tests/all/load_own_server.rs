@@ -34,7 +34,7 @@ struct Echo {
 impl Echo {
     fn start(path: &Path) -> Self {
         let address = Address::Unix(path.to_owned());
-        let spec = ServeSpec { pattern: Pattern::Echo, address, tls: None, nodelay: true, backlog: 64 };
+        let spec = ServeSpec { backlog: 64, ..ServeSpec::new(Pattern::Echo, address) };
         let server = Server::bind(&spec).unwrap();
         let stopper = server.stopper().unwrap();
         Self { stopper, thread: Some(std::thread::spawn(move || server.run().unwrap())) }

@@ -14,6 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use crate::udp;
+
 /// Most bytes of a Unix socket's path or abstract name: `sun_path` has 108, one is the NUL.
 pub const UNIX_NAME_MAX: usize = 107;
 
@@ -43,10 +45,16 @@ pub enum Transport {
     Shm,
     /// Shared memory; who waits spins before it sleeps.
     ShmSpin,
+    /// Unix datagram socket with a path: whole messages, no connection.
+    Unixgram,
+    /// Unix socket with a path that keeps the boundaries of messages (`SOCK_SEQPACKET`).
+    Seqpacket,
+    /// UDP over IPv4 loopback.
+    Udp,
 }
 
 impl Transport {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Unix,
         Self::Abstract,
         Self::Tcp,
@@ -58,6 +66,9 @@ impl Transport {
         Self::Mqueue,
         Self::Shm,
         Self::ShmSpin,
+        Self::Unixgram,
+        Self::Seqpacket,
+        Self::Udp,
     ];
 
     /// The level's name as it is written in experiment files and reports.
@@ -74,6 +85,9 @@ impl Transport {
             Self::Mqueue => "mqueue",
             Self::Shm => "shm",
             Self::ShmSpin => "shm-spin",
+            Self::Unixgram => "unixgram",
+            Self::Seqpacket => "seqpacket",
+            Self::Udp => "udp",
         }
     }
 
@@ -84,6 +98,12 @@ impl Transport {
     /// Whether a client connects to a Unix socket, if only to be handed a channel there.
     pub fn is_unix(self) -> bool {
         self.address().domain() == Domain::UNIX
+    }
+
+    /// The transport that a URL or an address names by this word: all but those of a stream socket.
+    pub fn of_address(word: &str) -> Option<Self> {
+        let stream = [Self::Unix, Self::Abstract, Self::Tcp, Self::Tcp6, Self::Tls, Self::TlsUnix];
+        Self::ALL.into_iter().find(|transport| transport.name() == word && !stream.contains(transport))
     }
 
     /// An address of its kind that names nothing yet: no path, no name, port 0.
@@ -98,6 +118,9 @@ impl Transport {
             Self::Mqueue => Address::Channel(Channel::Mqueue, PathBuf::new()),
             Self::Shm => Address::Channel(Channel::Shm, PathBuf::new()),
             Self::ShmSpin => Address::Channel(Channel::ShmSpin, PathBuf::new()),
+            Self::Unixgram => Address::Packets(Packets::Unixgram, PathBuf::new()),
+            Self::Seqpacket => Address::Packets(Packets::Seqpacket, PathBuf::new()),
+            Self::Udp => Address::Udp((Ipv4Addr::LOCALHOST, 0).into()),
         }
     }
 }
@@ -160,6 +183,30 @@ impl Channel {
     }
 }
 
+/// A Unix socket with a path that carries whole messages instead of a stream of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Packets {
+    Unixgram,
+    Seqpacket,
+}
+
+impl Packets {
+    pub fn transport(self) -> Transport {
+        match self {
+            Self::Unixgram => Transport::Unixgram,
+            Self::Seqpacket => Transport::Seqpacket,
+        }
+    }
+
+    fn kind(self) -> Type {
+        match self {
+            Self::Unixgram => Type::DGRAM,
+            Self::Seqpacket => Type::SEQPACKET,
+        }
+    }
+}
+
 /// A socket address that a client connects to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -171,6 +218,9 @@ pub enum Address {
     Tcp(SocketAddr),
     /// Path of the Unix socket where the server hands out its end of a channel, at most 107 bytes.
     Channel(Channel, PathBuf),
+    /// Path of a Unix socket that carries whole messages, at most 107 bytes.
+    Packets(Packets, PathBuf),
+    Udp(SocketAddr),
 }
 
 impl Address {
@@ -181,6 +231,8 @@ impl Address {
             Self::Abstract(_) => Self::Abstract(name.into()),
             Self::Tcp(address) => Self::Tcp((address.ip(), port).into()),
             Self::Channel(channel, _) => Self::Channel(*channel, path.into()),
+            Self::Packets(packets, _) => Self::Packets(*packets, path.into()),
+            Self::Udp(address) => Self::Udp((address.ip(), port).into()),
         }
     }
 
@@ -192,20 +244,23 @@ impl Address {
     /// The path, the name or the port alone, as configurations write it.
     pub fn bare(&self) -> String {
         match self {
-            Self::Unix(path) | Self::Channel(_, path) => path.display().to_string(),
+            Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => path.display().to_string(),
             Self::Abstract(name) => name.clone(),
-            Self::Tcp(address) => address.port().to_string(),
+            Self::Tcp(address) | Self::Udp(address) => address.port().to_string(),
         }
     }
 
-    /// The host of a TCP address.
+    /// The host of a network address.
     pub fn ip(&self) -> Option<IpAddr> {
-        if let Self::Tcp(address) = self { Some(address.ip()) } else { None }
+        if let Self::Tcp(address) | Self::Udp(address) = self { Some(address.ip()) } else { None }
     }
 
     /// The file that a Unix socket has.
     pub fn path(&self) -> Option<&Path> {
-        if let Self::Unix(path) | Self::Channel(_, path) = self { Some(path) } else { None }
+        match self {
+            Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => Some(path),
+            Self::Abstract(_) | Self::Tcp(_) | Self::Udp(_) => None,
+        }
     }
 
     pub fn channel(&self) -> Option<Channel> {
@@ -215,23 +270,37 @@ impl Address {
     /// `AF_UNIX`, `AF_INET` or `AF_INET6`.
     pub fn domain(&self) -> Domain {
         match self {
-            Self::Tcp(tcp) if tcp.is_ipv6() => Domain::IPV6,
-            Self::Tcp(_) => Domain::IPV4,
-            Self::Unix(_) | Self::Abstract(_) | Self::Channel(..) => Domain::UNIX,
+            Self::Tcp(at) | Self::Udp(at) if at.is_ipv6() => Domain::IPV6,
+            Self::Tcp(_) | Self::Udp(_) => Domain::IPV4,
+            Self::Unix(_) | Self::Abstract(_) | Self::Channel(..) | Self::Packets(..) => Domain::UNIX,
         }
     }
 
-    /// What carries the bytes, as proofs name it: the domain of a socket, or the kind of a channel.
+    /// `SOCK_STREAM`, `SOCK_DGRAM` or `SOCK_SEQPACKET`.
+    pub fn kind(&self) -> Type {
+        match self {
+            Self::Packets(packets, _) => packets.kind(),
+            Self::Udp(_) => Type::DGRAM,
+            Self::Unix(_) | Self::Abstract(_) | Self::Tcp(_) | Self::Channel(..) => Type::STREAM,
+        }
+    }
+
+    /// Whether it carries whole messages instead of a stream of bytes.
+    pub fn keeps_boundaries(&self) -> bool {
+        self.kind() != Type::STREAM
+    }
+
+    /// What carries the bytes, as proofs name it: domain and type of a socket, or the kind of a channel.
     pub fn family(&self) -> &'static str {
-        self.channel().map_or_else(|| family(self.domain()), Channel::family)
+        self.channel().map_or_else(|| family(self.domain(), self.kind()), Channel::family)
     }
 
     /// The name by which `/proc/net/unix` lists it, if it is there: the kernel shows the NUL before an abstract name as `@`.
     pub fn unix_name(&self) -> Option<String> {
         match self {
-            Self::Unix(path) | Self::Channel(_, path) => Some(path.display().to_string()),
+            Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => Some(path.display().to_string()),
             Self::Abstract(name) => Some(format!("@{name}")),
-            Self::Tcp(_) => None,
+            Self::Tcp(_) | Self::Udp(_) => None,
         }
     }
 
@@ -239,8 +308,8 @@ impl Address {
     /// Errors: the name of a Unix socket is empty or longer than [`UNIX_NAME_MAX`].
     pub fn socket_name(&self) -> Result<SockAddr, AddressError> {
         match self {
-            Self::Tcp(tcp) => Ok(SockAddr::from(*tcp)),
-            Self::Unix(path) | Self::Channel(_, path) => unix(path),
+            Self::Tcp(at) | Self::Udp(at) => Ok(SockAddr::from(*at)),
+            Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => unix(path),
             Self::Abstract(name) => abstract_unix(name),
         }
     }
@@ -249,7 +318,13 @@ impl Address {
     /// Errors: there is no such address, or nobody answers there in time.
     pub fn connect(&self, timeout: Duration) -> io::Result<Socket> {
         let name = self.socket_name().map_err(io::Error::other)?;
-        let socket = Socket::new(self.domain(), Type::STREAM, None)?;
+        // UDP has nothing to refuse a connect with.
+        if let Self::Udp(at) = self
+            && udp::bound(*at).next().is_none()
+        {
+            return Err(io::Error::from_raw_os_error(libc::ECONNREFUSED));
+        }
+        let socket = Socket::new(self.domain(), self.kind(), None)?;
         socket.set_read_timeout(Some(timeout))?;
         // Linux holds `connect` to the timeout of sending, for every kind of socket.
         socket.set_write_timeout(Some(timeout))?;
@@ -258,18 +333,22 @@ impl Address {
     }
 }
 
-/// A domain as proofs name it.
-pub fn family(domain: Domain) -> &'static str {
-    match domain {
-        Domain::UNIX => "unix",
-        Domain::IPV4 => "inet",
-        Domain::IPV6 => "inet6",
+/// A socket's domain and type as proofs name them.
+pub fn family(domain: Domain, kind: Type) -> &'static str {
+    match (domain, kind) {
+        (Domain::UNIX, Type::STREAM) => "unix",
+        (Domain::UNIX, Type::DGRAM) => "unixgram",
+        (Domain::UNIX, Type::SEQPACKET) => "seqpacket",
+        (Domain::IPV4, Type::STREAM) => "inet",
+        (Domain::IPV6, Type::STREAM) => "inet6",
+        (Domain::IPV4, Type::DGRAM) => "udp",
+        (Domain::IPV6, Type::DGRAM) => "udp6",
         _ => "unknown",
     }
 }
 
-/// The form that nginx and gunicorn take: `127.0.0.1:8000`, `[::1]:8000`, `unix:/path`, `unix:@name`; and `pipe:/path`
-/// for a channel.
+/// The form that nginx and gunicorn take: `127.0.0.1:8000`, `[::1]:8000`, `unix:/path`, `unix:@name`; `pipe:/path` for a
+/// channel, `unixgram:/path` and `udp:127.0.0.1:8125` for sockets that carry whole messages.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -277,6 +356,8 @@ impl fmt::Display for Address {
             Self::Abstract(name) => write!(f, "unix:@{name}"),
             Self::Tcp(address) => address.fmt(f),
             Self::Channel(channel, path) => write!(f, "{}:{}", channel.name(), path.display()),
+            Self::Packets(packets, path) => write!(f, "{}:{}", packets.transport(), path.display()),
+            Self::Udp(address) => write!(f, "udp:{address}"),
         }
     }
 }
@@ -291,9 +372,12 @@ impl FromStr for Address {
     type Err = NotAnAddress;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some((channel, path)) = text.split_once(':').and_then(|(word, path)| Some((Channel::named(word)?, path)))
-        {
-            return Ok(Self::Channel(channel, path.into()));
+        let named = text.split_once(':').and_then(|(word, rest)| Some((Transport::of_address(word)?, rest)));
+        if let Some((transport, rest)) = named {
+            return match transport.address() {
+                Self::Udp(_) => rest.parse().map(Self::Udp).map_err(|_| NotAnAddress(text.to_owned())),
+                like => Ok(like.at(rest, "", 0)),
+            };
         }
         match text.strip_prefix("unix:").map(|name| (name, name.strip_prefix('@'))) {
             Some((_, Some(name))) => Ok(Self::Abstract(name.to_owned())),
@@ -383,6 +467,10 @@ mod tests {
         for text in ["unix:/run/app.sock", "unix:@app", "127.0.0.1:8000", "[::1]:8000", "shm-spin:/run/app.sock"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
+        for text in ["unixgram:/run/app.sock", "seqpacket:/run/app.sock", "udp:127.0.0.1:8125", "udp:[::1]:8125"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        assert!("udp:localhost".parse::<Address>().is_err());
         assert!("localhost".parse::<Address>().is_err());
     }
 

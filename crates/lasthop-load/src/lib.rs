@@ -15,6 +15,8 @@
 //! - [`url`]: an endpoint and its protocol written as a URL; [`location`]: its parts.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`; [`drive`]: its serving side.
 //! - [`serve`]: lasthop's own server, the cheapest that is honest; [`null`]: one that says a known reply and does nothing.
+//! - [`receipt`]: what a server says that it has received, where nothing comes back.
+//! - [`udp`]: who is bound to a UDP port, and what the kernel dropped there.
 //! - [`sample`], [`mod@reference`]: the first reply of an endpoint, and what it tells about all others.
 
 pub mod address;
@@ -32,6 +34,7 @@ pub mod pacer;
 mod ports;
 pub mod proof;
 pub mod protocol;
+pub mod receipt;
 pub mod recorder;
 pub mod reference;
 pub mod result;
@@ -43,6 +46,7 @@ pub mod stages;
 mod tally;
 pub mod tls_request;
 pub mod transport;
+pub mod udp;
 pub mod url;
 pub mod wire;
 

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use crate::address::{Address, Channel, Endpoint, Tls};
+use crate::address::{Address, Endpoint, Tls, Transport};
 
 /// What stands for a password.
 pub const HIDDEN: &str = "***";
@@ -72,10 +72,10 @@ impl Default for UrlOptions {
 pub struct Location<'a> {
     /// The first word of the scheme: `http` of `http+unix`.
     pub scheme: &'a str,
-    /// The scheme says `+unix`, or names a channel: the path of a socket follows.
+    /// The scheme says `+unix`, or names another transport with a path: the path of a socket follows.
     pub is_socket: bool,
-    /// What the server hands out there, if not the socket itself carries the bytes.
-    pub channel: Option<Channel>,
+    /// What carries the bytes, if that is no stream socket: a channel, or a socket of whole messages.
+    pub transport: Option<Transport>,
     /// TLS is asked for, by `+tls` or by a scheme of the protocol's own.
     pub is_secure: bool,
     /// What follows the scheme and its colon.
@@ -124,18 +124,16 @@ impl<'a> Location<'a> {
         let absolute = path.strip_prefix("//").filter(|path| path.starts_with('/'));
         let path = absolute.unwrap_or(path);
         let address = match path.strip_prefix('@') {
-            Some(name) if !name.is_empty() && self.channel.is_none() => Address::Abstract(name.to_owned()),
-            _ if path.starts_with('/') && path.len() > 1 => self.at(PathBuf::from(path)),
+            Some(name) if !name.is_empty() && self.transport.is_none() => Address::Abstract(name.to_owned()),
+            _ if path.starts_with('/') && path.len() > 1 => self.like(Transport::Unix).at(path, "", 0),
             _ => return Err(UrlError::SocketPath(path.to_owned())),
         };
         Ok(Endpoint { address, tls: self.tls("localhost") })
     }
 
-    fn at(&self, path: PathBuf) -> Address {
-        match self.channel {
-            Some(channel) => Address::Channel(channel, path),
-            None => Address::Unix(path),
-        }
+    /// An address of the scheme's transport, or of this one if it names none.
+    fn like(&self, usual: Transport) -> Address {
+        self.transport.unwrap_or(usual).address()
     }
 
     /// Errors: there is no host, no port, or the host has no address.
@@ -146,7 +144,9 @@ impl<'a> Location<'a> {
         let (host, port) = split_port(text)?;
         let port = port.or(default_port).filter(|_| !host.is_empty());
         let port = port.ok_or_else(|| UrlError::NoPort(text.to_owned()))?;
-        Ok(Endpoint { address: Address::Tcp(resolve(host, port)?), tls: self.tls(host) })
+        let at = resolve(host, port)?;
+        let address = if self.transport == Some(Transport::Udp) { Address::Udp(at) } else { Address::Tcp(at) };
+        Ok(Endpoint { address, tls: self.tls(host) })
     }
 
     /// TLS towards this host, if it is asked for.

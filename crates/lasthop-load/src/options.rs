@@ -123,6 +123,15 @@ pub enum SpecError {
          no epoll"
     )]
     Channel(&'static str),
+    #[error(
+        "a protocol without replies ({0}) is driven like a plain program does: a connection for each thread, a closed loop, \
+         and no epoll"
+    )]
+    OneWay(&'static str),
+    #[error("{0} needs a socket that carries a stream of bytes, not whole messages")]
+    NoPackets(&'static str),
+    #[error("there is no TLS over sockets that carry whole messages")]
+    TlsOverPackets,
     #[error("the rate is {0} requests per second, must be 0.001 to 100,000,000")]
     Rate(f64),
     #[error("{depth} requests in a pipeline: {why}")]

@@ -3,7 +3,7 @@
 use std::io;
 
 use rustls::ProtocolVersion;
-use socket2::SockAddr;
+use socket2::{SockAddr, Type};
 
 use crate::{
     address,
@@ -17,14 +17,15 @@ use crate::{
 /// Errors: the socket is not connected any more.
 pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let options = stream.socket().options();
-    let peer = options.peer_addr()?;
+    let (peer, kind) = (options.peer_addr()?, options.r#type()?);
     let (family, peer_name) = match stream {
         Stream::Passed(passed) => passed.proof()?,
         _ if peer.is_unnamed() => (Channel::Socketpair.name(), transport::name_of(stream.fd())?),
-        _ => (address::family(peer.domain()), name(&peer)),
+        _ => (address::family(peer.domain(), kind), name(&peer)),
     };
     let (tls_version, tls_cipher) = session(stream);
-    let nodelay = peer.as_socket().map(|_| options.tcp_nodelay()).transpose()?;
+    let is_tcp = peer.as_socket().is_some() && kind == Type::STREAM;
+    let nodelay = is_tcp.then(|| options.tcp_nodelay()).transpose()?;
     Ok(Proof {
         family: family.to_owned(),
         peer: peer_name,

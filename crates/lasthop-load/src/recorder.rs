@@ -69,6 +69,8 @@ pub struct Counts {
     pub handshakes: TlsHandshakes,
     pub scheduled: u64,
     pub sent: u64,
+    /// Requests that found no room and waited for it, in the whole trial.
+    pub waited: u64,
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     pub cost: DriverCost,
 }
@@ -252,6 +254,11 @@ impl Recorder {
         self.counts.cost = self.meter.read().since(&self.before);
     }
 
+    /// A request found no room.
+    pub fn waited(&mut self) {
+        self.counts.waited += 1;
+    }
+
     /// A TLS handshake is over.
     pub fn shook_hands(&mut self, resumed: bool) {
         if resumed {
@@ -417,6 +424,9 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     join(&mut result.response_time, record.response);
     join(&mut result.lag, record.lag);
     stages::merge(&mut result.stages, record.stages);
+    if record.counts.waited > 0 {
+        result.one_way.get_or_insert_default().waited += record.counts.waited;
+    }
     join(&mut result.phases.connect, record.phases.connect);
     join(&mut result.phases.tls, record.phases.tls);
     join(&mut result.phases.auth, record.phases.auth);

@@ -125,6 +125,31 @@ pub struct TlsHandshakes {
     pub resumed: u64,
 }
 
+/// What became of requests that nobody answers. `requests` are then those that the server counted as received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneWay {
+    /// Requests sent in the measure phase, whose service time is the time in `send`.
+    pub sent: u64,
+    /// Those of them that found no room and waited for it.
+    pub waited: u64,
+    /// Requests sent in the whole trial.
+    pub sent_total: u64,
+    /// Those of them that the server received, sooner or later.
+    pub received_total: u64,
+    /// Those of them that the kernel dropped because the server's buffer was full; `None` where the kernel drops nothing,
+    /// or does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_total: Option<u64>,
+}
+
+impl OneWay {
+    /// Requests that never arrived.
+    pub fn lost(&self) -> u64 {
+        self.sent_total.saturating_sub(self.received_total)
+    }
+}
+
 /// Whether an open loop kept its schedule during the measure phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -265,6 +290,9 @@ pub struct TrialResult {
     /// Only where connections were opened with TLS during the trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_handshakes: Option<TlsHandshakes>,
+    /// Only of a protocol without replies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<Box<OneWay>>,
     pub phases: Phases,
     /// Errors of the whole trial.
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
@@ -330,7 +358,7 @@ impl TrialResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
-    /// Address family of the connected socket: `unix`, `inet` or `inet6`.
+    /// Address family of the connected socket: `unix`, `inet` or `inet6`; `unixgram`, `seqpacket`, `udp` or `udp6`; or a channel.
     pub family: String,
     /// Peer address as the kernel names it.
     pub peer: String,

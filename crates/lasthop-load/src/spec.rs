@@ -96,6 +96,7 @@ impl Spec {
             return Err(SpecError::TooManyForBlocking { connections, threads });
         }
         self.validate_channel()?;
+        self.validate_packets()?;
         self.validate_model()?;
         self.validate_pipeline()?;
         self.validate_unit()?;
@@ -104,9 +105,27 @@ impl Spec {
 
     fn validate_channel(&self) -> Result<(), SpecError> {
         let Some(channel) = self.endpoint.address.channel() else { return Ok(()) };
-        let is_plain = self.connections == self.threads && self.model == Model::Closed && !self.spins();
-        let possible = is_plain && self.engine != Engine::Epoll && self.endpoint.tls.is_none();
+        let possible = self.is_plain() && self.endpoint.tls.is_none();
         if possible { Ok(()) } else { Err(SpecError::Channel(channel.name())) }
+    }
+
+    /// Whether the blocking engine can drive it.
+    fn is_plain(&self) -> bool {
+        let is_plain = self.connections == self.threads && self.model == Model::Closed && !self.spins();
+        is_plain && self.engine != Engine::Epoll
+    }
+
+    fn validate_packets(&self) -> Result<(), SpecError> {
+        let name = self.protocol.kind().title;
+        if self.protocol.receipt().is_some() && !self.is_plain() {
+            return Err(SpecError::OneWay(name));
+        }
+        match () {
+            () if !self.endpoint.address.keeps_boundaries() => Ok(()),
+            () if self.endpoint.tls.is_some() => Err(SpecError::TlsOverPackets),
+            () if !self.protocol.fits_packets() => Err(SpecError::NoPackets(name)),
+            () => Ok(()),
+        }
     }
 
     fn validate_model(&self) -> Result<(), SpecError> {
@@ -160,7 +179,8 @@ impl Spec {
         // A connection that carries several requests is closed by the client: the server is told to keep it.
         let reuse = if self.requests_per_connection > 1 { Reuse::KeepAlive } else { self.reuse };
         let is_local = self.endpoint.address.ip().is_none();
-        Usage { reuse, pipeline: self.pipeline, encrypted: self.endpoint.tls.is_some(), is_local }
+        let keeps_boundaries = self.endpoint.address.keeps_boundaries();
+        Usage { reuse, pipeline: self.pipeline, encrypted: self.endpoint.tls.is_some(), is_local, keeps_boundaries }
     }
 
     /// What makes the exchanges of one thread. `self` is valid: what cannot be encoded is refused before.

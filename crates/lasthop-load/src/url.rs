@@ -5,12 +5,14 @@
 //! | `SCHEME://host[:port]…` | over TCP |
 //! | `SCHEME+unix:/path.sock…` | over a Unix socket; `@name` is an abstract one |
 //! | `SCHEME+pipe:/path.sock`, `+socketpair`, `+mqueue`, `+shm`, `+shm-spin` | over a channel that the server hands out there |
+//! | `SCHEME+unixgram:/path.sock`, `+seqpacket` | over a Unix socket that carries whole messages |
+//! | `SCHEME+udp://host:port` | over UDP |
 //! | `SCHEME+tls://…`, `SCHEME+tls+unix:…` | with TLS |
 //! | `unix:/path.sock…` | HTTP over a Unix socket |
 
 pub use crate::location::{UrlError, UrlOptions};
 use crate::{
-    address::{Channel, Endpoint},
+    address::{Endpoint, Transport},
     location::{HIDDEN, Location, without_secrets},
     protocol::{PROTOCOLS, Protocol},
 };
@@ -44,14 +46,15 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
     let scheme = if scheme == "unix" { "http+unix" } else { scheme };
     let mut words = scheme.split('+');
     let first = words.next().unwrap_or_default();
-    let mut location = Location { scheme: first, is_socket: false, channel: None, is_secure: false, rest, options };
+    let mut location = Location { scheme: first, is_socket: false, transport: None, is_secure: false, rest, options };
     for word in words {
         match word {
             "unix" => location.is_socket = true,
             "tls" => location.is_secure = true,
             _ => {
-                location.is_socket = true;
-                location.channel = Some(Channel::named(word).ok_or_else(|| unknown(scheme))?);
+                let transport = Transport::of_address(word).ok_or_else(|| unknown(scheme))?;
+                location.is_socket = transport.is_unix();
+                location.transport = Some(transport);
             }
         }
     }
@@ -70,7 +73,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        address::Address,
+        address::{Address, Channel},
         protocol::{
             echo::Echo,
             http::Http,

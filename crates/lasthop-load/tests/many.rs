@@ -63,7 +63,7 @@ fn serve(what: &str) {
     let (transport, path) = what.split_once(' ').unwrap();
     let address =
         if transport == "unix" { Address::Unix(path.into()) } else { Address::Tcp("127.0.0.1:0".parse().unwrap()) };
-    let spec = ServeSpec { pattern: Pattern::Echo, address, tls: None, nodelay: true, backlog: 4096 };
+    let spec = ServeSpec { backlog: 4096, ..ServeSpec::new(Pattern::Echo, address) };
     let server = Server::bind(&spec).unwrap();
     let stopper = server.stopper().unwrap();
     let said = if let Address::Tcp(tcp) = server.address() { tcp.to_string() } else { path.to_owned() };

@@ -190,8 +190,7 @@ fn an_authority_that_serves_itself_is_refused_in_words() {
     let address = Address::Unix(folder.path().join("s"));
     let tls = Some(ServeTls { certificate: certificate.clone(), key });
     let pattern = Pattern::Echo;
-    let server =
-        Server::bind(&ServeSpec { pattern, address: address.clone(), tls, nodelay: true, backlog: 8 }).unwrap();
+    let server = Server::bind(&ServeSpec { tls, backlog: 8, ..ServeSpec::new(pattern, address.clone()) }).unwrap();
     let stopper = server.stopper().unwrap();
     let serving = std::thread::spawn(move || server.run().unwrap());
     let tls = Some(Tls { authority: Some(certificate), server_name: "lasthop.test".into(), resumption: false });

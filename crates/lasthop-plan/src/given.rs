@@ -43,17 +43,19 @@ pub fn names(endpoints: &[Endpoint]) -> Vec<String> {
 /// Without a slash, which ends the level in the name of a case.
 fn place(endpoint: &Endpoint) -> String {
     match &endpoint.address {
-        Address::Unix(path) | Address::Channel(_, path) => {
+        Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
             path.file_name().unwrap_or_default().to_string_lossy().into_owned()
         }
         Address::Abstract(name) => format!("@{name}").replace('/', "_"),
-        Address::Tcp(address) => address.to_string(),
+        Address::Tcp(address) | Address::Udp(address) => address.to_string(),
     }
 }
 
 fn transport(endpoint: &Endpoint) -> Transport {
     match (&endpoint.address, endpoint.tls.is_some()) {
         (Address::Channel(channel, _), _) => channel.transport(),
+        (Address::Packets(packets, _), _) => packets.transport(),
+        (Address::Udp(_), _) => Transport::Udp,
         (Address::Tcp(_), true) => Transport::Tls,
         (Address::Tcp(address), false) if address.is_ipv6() => Transport::Tcp6,
         (Address::Tcp(_), false) => Transport::Tcp,

@@ -495,11 +495,11 @@ pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String
         form.transpose().map(|text| text.unwrap_or_else(|| address.to_string()))
     };
     Ok(match address {
-        Address::Unix(path) | Address::Channel(_, path) => {
+        Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
             own(&reader.unix, "path", path.display().to_string().into())?
         }
         Address::Abstract(name) => own(&reader.abstract_, "name", name.as_str().into())?,
-        Address::Tcp(at) => own(&reader.tcp, "address", at.to_string().into())?,
+        Address::Tcp(at) | Address::Udp(at) => own(&reader.tcp, "address", at.to_string().into())?,
     })
 }
 
@@ -510,8 +510,21 @@ pub(super) fn url_text(transport: Transport, address: &Address) -> String {
 }
 
 /// Attributes of a service's address in templates.
-pub(super) const ADDRESS_ATTRIBUTES: [&str; 12] =
-    ["address", "host", "port", "path", "folder", "name", "url", "transport", "directory", "runtime", "tls", "all"];
+pub(super) const ADDRESS_ATTRIBUTES: [&str; 13] = [
+    "address",
+    "host",
+    "port",
+    "spare_port",
+    "path",
+    "folder",
+    "name",
+    "url",
+    "transport",
+    "directory",
+    "runtime",
+    "tls",
+    "all",
+];
 
 fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> Value {
     Value::from_object(Named { text, attributes: address_attributes(binding, address) })
@@ -524,15 +537,16 @@ fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&
         ("transport", Value::from(binding.transport.name())),
         ("directory", Value::from(binding.directory.display().to_string())),
         ("runtime", Value::from(binding.runtime.display().to_string())),
+        ("spare_port", Value::from(binding.spare_port)),
     ]);
     match address {
-        Address::Unix(path) | Address::Channel(_, path) => {
+        Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
             let folder = path.parent().unwrap_or(path);
             attributes.insert("folder", folder.display().to_string().into());
             attributes.insert("path", path.display().to_string().into());
         }
         Address::Abstract(name) => drop(attributes.insert("name", name.as_str().into())),
-        Address::Tcp(address) => {
+        Address::Tcp(address) | Address::Udp(address) => {
             attributes.insert("host", address.ip().to_string().into());
             attributes.insert("port", address.port().into());
         }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::spec::Address;
+use lasthop_load::{address::Packets, spec::Address, udp};
 
 use super::process::{self, Stat};
 
@@ -66,6 +66,8 @@ pub fn is_held_by(address: &Address, pids: impl IntoIterator<Item = i32>) -> boo
 fn inodes(address: &Address) -> Vec<String> {
     match address {
         Address::Tcp(address) => tcp_inodes(*address),
+        Address::Udp(address) => udp::bound(*address).map(|socket| socket.inode.to_string()).collect(),
+        Address::Packets(Packets::Unixgram, path) => unixgram_inodes(&path.display().to_string()),
         other => other.unix_name().map_or_else(Vec::new, |name| unix_inodes(&name)),
     }
 }
@@ -189,6 +191,15 @@ pub fn from_table(text: &str) -> Option<SocketAddr> {
 /// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path.
 fn unix_inodes(path: &str) -> Vec<String> {
     unix_listening(table("/proc/net/unix"), path)
+}
+
+/// A datagram socket (type 0002 in the fifth column) never listens. Only the one that is bound has the path.
+fn unixgram_inodes(path: &str) -> Vec<String> {
+    let is_one = |line: &String| {
+        let mut columns = line.split_ascii_whitespace();
+        columns.nth(4) == Some("0002") && columns.nth(2) == Some(path)
+    };
+    table("/proc/net/unix").filter(is_one).filter_map(|line| column(&line, 6)).collect()
 }
 
 fn unix_listening(lines: impl Iterator<Item = String>, path: &str) -> Vec<String> {

@@ -420,7 +420,9 @@ pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Addre
         Address::Unix(_) => socket_path(path).map(Address::Unix),
         Address::Abstract(_) => abstract_name(name).map(Address::Abstract),
         Address::Tcp(address) => free_port(address.ip()).map(Address::Tcp),
-        Address::Channel(channel, _) => socket_path(path).map(|path| Address::Channel(*channel, path)),
+        Address::Channel(..) | Address::Packets(..) => socket_path(path).map(|path| like.at(path, "", 0)),
+        // A port that is free for TCP is hardly ever taken for UDP; the start finds out.
+        Address::Udp(address) => free_port(address.ip()).map(Address::Udp),
     }
 }
 

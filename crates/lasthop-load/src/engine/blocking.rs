@@ -31,6 +31,8 @@ pub struct Blocking {
     per_request: bool,
     request_ns: u64,
     greets: bool,
+    /// Nothing comes back: a request is over when it is sent.
+    one_way: bool,
     /// The deadline of each request, which the thread that started this one checks.
     watch: Arc<Watch>,
 }
@@ -49,6 +51,7 @@ impl Blocking {
             per_request: spec.closes_each_time(),
             request_ns: spec.timeouts.request_ns,
             greets: spec.protocol.greets(),
+            one_way: spec.protocol.receipt().is_some(),
             watch,
         })
     }
@@ -179,10 +182,16 @@ impl Blocking {
     fn request(&mut self, start: u64) -> Result<Reply, Failure> {
         let start = if self.connection.is_open() { start } else { self.reopen(start)? };
         self.watch.expect_by(start.saturating_add(self.request_ns));
-        if !self.connection.begin(start)?
-            && let Some(reply) = self.send_and_receive(start)?
-        {
-            return Ok(reply);
+        if !self.connection.begin(start)? {
+            if self.one_way {
+                self.recorder.waited();
+            }
+            if let Some(reply) = self.send_and_receive(start)? {
+                return Ok(reply);
+            }
+        }
+        if self.one_way {
+            return Ok(self.connection.sent(&mut self.recorder));
         }
         let mut received = match self.connection.receive_whole(&mut self.buffer, &mut self.recorder) {
             Ok(at) => return Ok(Reply { at, keep: true, right: true }),

@@ -227,6 +227,15 @@ impl Connection {
         Ok(*flushed)
     }
 
+    /// The request has been sent, and that is all of it.
+    pub fn sent(&mut self, recorder: &mut Recorder) -> Reply {
+        let now = clock::now();
+        self.first = now;
+        self.awaited = 0;
+        self.record(Run { replies: 1, used: 0, payload: 0 }, now, recorder);
+        Reply { at: now, keep: true, right: true }
+    }
+
     /// Receives once and judges the result. Records a right reply.
     /// Errors: the connection broke or can no longer be trusted; it must be closed.
     #[inline]

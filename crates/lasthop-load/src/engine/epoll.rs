@@ -101,6 +101,8 @@ struct Common {
     /// Closed loop with keep-alive: the next request follows the reply at once.
     follows_up: bool,
     tls: bool,
+    /// A receive takes one message, however large the buffer is.
+    keeps_boundaries: bool,
     greets: bool,
     connect_ns: u64,
     request_ns: u64,
@@ -160,6 +162,7 @@ impl Epoll {
                 per_request: spec.closes_each_time(),
                 follows_up: !spec.closes_each_time() && spec.model == Model::Closed,
                 tls: spec.endpoint.tls.is_some(),
+                keeps_boundaries: spec.endpoint.address.keeps_boundaries(),
                 greets: spec.protocol.greets(),
                 connect_ns: spec.timeouts.connect_ns,
                 request_ns: spec.timeouts.request_ns,
@@ -646,7 +649,8 @@ impl Slot {
             }
             Err(received) => Some(received),
         };
-        let all_seen = !event.closed && self.connection.stream.as_ref().is_some_and(Stream::short_means_empty);
+        let short_means_empty = self.connection.stream.as_ref().is_some_and(Stream::short_means_empty);
+        let all_seen = !event.closed && !common.keeps_boundaries && short_means_empty;
         loop {
             let step = match received.take() {
                 Some(received) => self.connection.judge(received, &common.buffer, &mut common.recorder)?,

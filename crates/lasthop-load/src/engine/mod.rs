@@ -5,6 +5,7 @@ mod backoff;
 mod blocking;
 mod connection;
 mod epoll;
+mod one_way;
 mod pauses;
 pub(crate) mod poller;
 mod supervisor;
@@ -22,6 +23,7 @@ use crate::{
     limits,
     pacer::Pacer,
     ports::Ports,
+    receipt::Receipts,
     recorder::{self, WorkerRecord},
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
     spec::{Address, Engine, Model, Spec, SpecError},
@@ -61,6 +63,8 @@ pub struct Case {
     engine: Engine,
     model: Model,
     proof: Proof,
+    /// Only of a protocol without replies.
+    receipts: Option<Receipts>,
     /// Only with a connection per request over TCP.
     ports: Option<Ports>,
 }
@@ -80,8 +84,15 @@ impl Case {
         let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
         let connector = connector.map_err(|error| CaseError::new(Stage::Spec, error))?;
         let connector = connector.asking_for_tls(spec.protocol.tls_request()).speaking(spec.protocol.application());
-        let probed = supervised(spec.timeouts, &mut go_on, |watch| probe_twice(spec, &connector, watch));
-        let proof = probed.map_err(|failure| CaseError::new(Stage::Verify, failure))??;
+        let receipts = receipts(spec)?;
+        let mut probe = || {
+            let probed = supervised(spec.timeouts, &mut go_on, |watch| probe_twice(spec, &connector, watch));
+            probed.map_err(|failure| CaseError::new(Stage::Verify, failure))?
+        };
+        let proof = match &receipts {
+            Some(receipts) => one_way::verified(receipts, probe)?,
+            None => probe()?,
+        };
         let engine = chosen_engine(spec);
         let mut workers = Vec::with_capacity(spec.threads as usize);
         for index in 0..spec.threads {
@@ -98,7 +109,7 @@ impl Case {
             let opened = worker.opened(&supervisor, &mut go_on);
             opened.map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
         }
-        Ok(Self { workers, supervisor, engine, model: spec.model, proof, ports: ports_of(spec) })
+        Ok(Self { workers, supervisor, engine, model: spec.model, proof, receipts, ports: ports_of(spec) })
     }
 
     pub fn proof(&self) -> &Proof {
@@ -141,7 +152,16 @@ impl Case {
         phases: TrialPhases,
         go_on: impl FnMut() -> bool,
     ) -> Result<TrialResult, CaseError> {
-        self.ask(&Asked { phases, stages: [].into() }, go_on)
+        match self.receipts.take() {
+            None => self.ask(&Asked { phases, stages: [].into() }, go_on),
+            Some(receipts) => {
+                let result = one_way::trial(&receipts, phases, go_on, |phases, go_on| {
+                    self.ask(&Asked { phases, stages: [].into() }, go_on)
+                });
+                self.receipts = Some(receipts);
+                result
+            }
+        }
     }
 
     fn ask(&mut self, asked: &Asked, mut go_on: impl FnMut() -> bool) -> Result<TrialResult, CaseError> {
@@ -165,6 +185,13 @@ impl Case {
         let merged = recorder::merge(records, self.engine, self.model);
         Ok(TrialResult { ports: port_use.map(Box::new), ..merged })
     }
+}
+
+/// Errors: the page of the counter has no URL that can be used.
+fn receipts(spec: &Spec) -> Result<Option<Receipts>, CaseError> {
+    let receipt = spec.protocol.receipt();
+    let made = receipt.map(|receipt| Receipts::new(&receipt, &spec.endpoint.address, spec.timeouts));
+    made.transpose().map_err(|error| CaseError::new(Stage::Spec, error))
 }
 
 fn ports_of(spec: &Spec) -> Option<Ports> {

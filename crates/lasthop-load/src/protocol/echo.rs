@@ -31,6 +31,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ("echo://127.0.0.1:9000", "lasthop's own server (`lasthop serve`): a message and back"),
         ("echo+unix:/run/echo.sock", "the same over a Unix socket; +tls for TLS"),
         ("echo+pipe:/run/echo.sock", "the same over a channel; also +socketpair, +mqueue, +shm, +shm-spin"),
+        ("echo+seqpacket:/run/echo.sock", "the same in whole messages; also +unixgram, and echo+udp://127.0.0.1:9000"),
     ],
     password_variable: None,
     read: kind::read::<Echo>,
@@ -78,6 +79,10 @@ impl ProtocolSpec for Echo {
     }
 
     fn echoes(&self) -> bool {
+        true
+    }
+
+    fn fits_packets(&self) -> bool {
         true
     }
 }

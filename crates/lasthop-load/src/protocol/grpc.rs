@@ -370,7 +370,8 @@ mod tests {
     };
     use crate::{options::Reuse, result::ErrorClass};
 
-    const USAGE: Usage = Usage { reuse: Reuse::KeepAlive, pipeline: 1, encrypted: false, is_local: false };
+    const USAGE: Usage =
+        Usage { reuse: Reuse::KeepAlive, pipeline: 1, encrypted: false, is_local: false, keeps_boundaries: false };
 
     fn hello() -> Grpc {
         Grpc { method: "a.B/C".into(), host: "h".into(), size: 0, text: Some("Hello".into()), expect: GrpcExpect::Echo }

@@ -41,6 +41,17 @@ pub struct ProtocolKind {
     pub schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
+/// Where a server tells how much it has received: the value of a counter on a page for Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// URL of the page.
+    pub url: String,
+    /// Name of the counter.
+    pub counter: String,
+    /// By how much a request raises it.
+    pub each: u32,
+}
+
 /// Parameters that a protocol does not take: the path of the one that is wrong, and why.
 pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
 
@@ -64,6 +75,8 @@ pub struct Usage {
     pub encrypted: bool,
     /// Whether it is a Unix socket.
     pub is_local: bool,
+    /// Whether the transport keeps the boundaries of what is sent.
+    pub keeps_boundaries: bool,
 }
 
 impl Usage {
@@ -185,6 +198,16 @@ pub trait ProtocolSpec: Plain {
 
     /// The protocol's name in a TLS handshake (ALPN), where servers want it.
     fn application(&self) -> Option<&'static [u8]> {
+        None
+    }
+
+    /// Whether a request, and a reply, are one message of a socket that keeps boundaries.
+    fn fits_packets(&self) -> bool {
+        false
+    }
+
+    /// Where the server tells what it received, in a protocol without replies. What it has not received does not count.
+    fn receipt(&self) -> Option<Receipt> {
         None
     }
 

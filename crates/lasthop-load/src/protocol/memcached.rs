@@ -553,7 +553,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_asked_is_refused() {
-        let usage = Usage { reuse: crate::options::Reuse::KeepAlive, pipeline: 1, encrypted: false, is_local: false };
+        let reuse = crate::options::Reuse::KeepAlive;
+        let usage = Usage { reuse, pipeline: 1, encrypted: false, is_local: false, keeps_boundaries: false };
         assert!(set().validate(usage).is_ok());
         for (wrong, text) in [
             (Memcached { key: "a b".into(), ..set() }, "the key `a b` contains a blank"),

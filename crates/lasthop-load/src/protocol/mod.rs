@@ -14,6 +14,7 @@ pub mod mysql;
 pub mod postgres;
 pub mod redis;
 mod scram;
+pub mod statsd;
 pub mod stream;
 mod verified;
 
@@ -22,17 +23,18 @@ use serde_json::{Map, Value};
 
 pub use self::{
     exchange::{Done, Exchange, Factory, Greeting, Progress, Run},
-    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, ReadError},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, ReadError, Receipt},
 };
 
 /// Every protocol.
-pub static PROTOCOLS: [&ProtocolKind; 9] = [
+pub static PROTOCOLS: [&ProtocolKind; 10] = [
     &http::KIND,
     &redis::KIND,
     &memcached::KIND,
     &postgres::KIND,
     &mysql::KIND,
     &grpc::KIND,
+    &statsd::KIND,
     &echo::KIND,
     &hello::KIND,
     &stream::KIND,

@@ -606,7 +606,8 @@ mod tests {
     use super::{super::exchange::testing::same_at_every_cut, *};
     use crate::options::Reuse;
 
-    const USAGE: Usage = Usage { reuse: Reuse::KeepAlive, pipeline: 1, encrypted: false, is_local: false };
+    const USAGE: Usage =
+        Usage { reuse: Reuse::KeepAlive, pipeline: 1, encrypted: false, is_local: false, keeps_boundaries: false };
     const LET_IN: &[u8] = &[OK, 0, 0, 2, 0, 0, 0];
     /// Of the null server: all that it can do, without TLS being asked for.
     const HANDSHAKE: &[u8] = login::NULL_HANDSHAKE;

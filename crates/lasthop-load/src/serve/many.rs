@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsRawFd as _, OwnedFd},
 };
 
-use super::{Pattern, ServeError, Server, is_passing, is_shortage, message_size};
+use super::{Pattern, ServeError, Server, Shared, is_passing, is_shortage, message_size};
 use crate::{
     clock,
     engine::poller::{Event, Interest, Poller},
@@ -40,7 +40,8 @@ impl Server {
     /// Serves all connections on the calling thread until it is stopped: the pattern `echo` without TLS only.
     /// Errors: another pattern or TLS is asked for, or accepting fails for good.
     pub fn run_many(self) -> Result<(), ServeError> {
-        if self.shared.pattern != Pattern::Echo || self.shared.tls.is_some() || self.shared.channel.is_some() {
+        let Shared { pattern, tls, channel, keeps_boundaries, .. } = &*self.shared;
+        if *pattern != Pattern::Echo || tls.is_some() || channel.is_some() || *keeps_boundaries {
             return Err(ServeError::NotMany);
         }
         let poller = Poller::new(Calls::default()).map_err(ServeError::Accept)?;

@@ -1,17 +1,20 @@
 //! Lasthop's own server: plain blocking code, the cheapest that is honest; and one for thousands of connections, by
-//! [`Server::run_many`]. The generator is measured against it.
+//! [`Server::run_many`]. It also counts metrics, and then tells by HTTP how many. The generator is measured against it.
 
 mod many;
+mod packets;
 
 use std::{
     fs, io,
-    net::Shutdown,
+    net::{Shutdown, SocketAddr},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
     thread,
 };
 
+use packets::Counter;
+pub use packets::RECEIVED;
 use rustls::ServerConfig;
 use socket2::{Domain, Type};
 
@@ -39,6 +42,8 @@ pub enum Pattern {
     Echo,
     /// Send as many bytes as are asked for.
     Stream,
+    /// Count the lines of what comes, in whole messages, and say nothing.
+    Statsd,
 }
 
 /// Certificate chain and private key, PEM files.
@@ -58,6 +63,17 @@ pub struct ServeSpec {
     pub nodelay: bool,
     /// Length of the accept queue, 1 to `net.core.somaxconn`.
     pub backlog: u32,
+    /// Nanoseconds for which a counting server sleeps after each message.
+    pub pause_ns: u64,
+    /// Where a counting server tells by HTTP how much it has received.
+    pub counter: Option<SocketAddr>,
+}
+
+impl ServeSpec {
+    /// A server with the usual options.
+    pub fn new(pattern: Pattern, address: Address) -> Self {
+        Self { pattern, address, tls: None, nodelay: true, backlog: 511, pause_ns: 0, counter: None }
+    }
 }
 
 /// The server cannot be started or go on.
@@ -71,8 +87,18 @@ pub enum ServeError {
     Listen { address: Address, cause: io::Error },
     #[error("cannot accept a connection: {0}")]
     Accept(io::Error),
-    #[error("many connections on one thread are served with the pattern `echo`, and without TLS or a channel only")]
+    #[error(
+        "many connections on one thread are served with the pattern `echo` only, over stream sockets and without TLS"
+    )]
     NotMany,
+    #[error(
+        "whole messages are served with the patterns `echo` and `statsd` only, without TLS, and `statsd` in no other way"
+    )]
+    NotPackets,
+    #[error("the pattern `statsd` needs an address where it tells what it has received")]
+    NoCounter,
+    #[error("cannot tell at {address} what was received: {cause}")]
+    Counter { address: SocketAddr, cause: io::Error },
 }
 
 /// A bound and listening server.
@@ -81,10 +107,15 @@ pub struct Server {
     shared: Arc<Shared>,
     address: Address,
     own_path: Option<PathBuf>,
+    counter: Option<Counter>,
 }
 
 struct Shared {
     pattern: Pattern,
+    keeps_boundaries: bool,
+    pause_ns: u64,
+    /// Metrics that a counting server has received.
+    received: Arc<AtomicU64>,
     tls: Option<Arc<ServerConfig>>,
     nodelay: bool,
     /// What is handed out to clients, and where.
@@ -105,19 +136,32 @@ impl Server {
         let domain = spec.address.domain();
         let tls = spec.tls.as_ref().map(|tls| server_config(&tls.certificate, &tls.key)).transpose()?;
         let refused = |cause| ServeError::Listen { address: spec.address.clone(), cause };
-        let listener = socket2::Socket::new(domain, Type::STREAM, None).map_err(refused)?;
-        if domain != Domain::UNIX {
+        let kind = spec.address.kind();
+        packets::validate(spec)?;
+        let listener = socket2::Socket::new(domain, kind, None).map_err(refused)?;
+        if domain != Domain::UNIX && kind == Type::STREAM {
             listener.set_reuse_address(true).map_err(refused)?;
         }
         listener.bind(&address).map_err(refused)?;
-        listener.listen(i32::try_from(spec.backlog).unwrap_or(i32::MAX)).map_err(refused)?;
+        if kind != Type::DGRAM {
+            listener.listen(i32::try_from(spec.backlog).unwrap_or(i32::MAX)).map_err(refused)?;
+        }
         let own_path = spec.address.path().map(Path::to_owned);
         let channel = spec.address.channel().zip(own_path.clone());
         let bound = listener.local_addr().map_err(refused)?;
-        let address = bound.as_socket().map_or_else(|| spec.address.clone(), Address::Tcp);
-        let nodelay = spec.nodelay && spec.address.ip().is_some();
-        let shared = Arc::new(Shared { pattern: spec.pattern, tls, nodelay, channel });
-        Ok(Self { listener, shared, address, own_path })
+        let address =
+            bound.as_socket().map_or_else(|| spec.address.clone(), |bound| spec.address.at("", "", bound.port()));
+        let nodelay = spec.nodelay && spec.address.ip().is_some() && kind == Type::STREAM;
+        let received = Arc::new(AtomicU64::new(0));
+        let counter = spec.counter.map(|at| Counter::start(at, Arc::clone(&received))).transpose()?;
+        let (pattern, pause_ns, keeps_boundaries) = (spec.pattern, spec.pause_ns, spec.address.keeps_boundaries());
+        let shared = Arc::new(Shared { pattern, keeps_boundaries, pause_ns, received, tls, nodelay, channel });
+        Ok(Self { listener, shared, address, own_path, counter })
+    }
+
+    /// Where it tells what it has received, with the port that the kernel chose where 0 was asked for.
+    pub fn counter(&self) -> Option<SocketAddr> {
+        self.counter.as_ref().map(Counter::address)
     }
 
     /// The address that is listened on, with the port that the kernel chose where 0 was asked for.
@@ -134,6 +178,9 @@ impl Server {
     /// Serves until stopped.
     /// Errors: accepting fails for good.
     pub fn run(self) -> Result<(), ServeError> {
+        if self.address.kind() == Type::DGRAM {
+            return self.run_unconnected();
+        }
         loop {
             let accepted = match self.listener.accept_raw() {
                 Ok((accepted, _)) => accepted,
@@ -161,6 +208,7 @@ impl Server {
         let serve = move || {
             let _ = match shared.pattern {
                 Pattern::Stream => shared.stream(accepted),
+                Pattern::Statsd => shared.count_all(accepted),
                 Pattern::Echo | Pattern::Hello => shared.echo(accepted),
             };
         };
@@ -227,7 +275,8 @@ impl Shared {
 
     fn echo(&self, accepted: socket2::Socket) -> Result<(), Failure> {
         let mut stream = self.open_for_long(accepted)?;
-        let mut buffer = vec![0; 64 * 1024];
+        // What does not fit of a whole message is lost.
+        let mut buffer = vec![0; if self.keeps_boundaries { packets::BUFFER } else { 64 * 1024 }];
         let mut filled = 0;
         loop {
             filled += receive(&mut stream, &mut buffer[filled..])?;

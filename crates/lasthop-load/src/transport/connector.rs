@@ -29,6 +29,7 @@ pub enum ConnectorError {
 pub struct Connector {
     address: SockAddr,
     domain: Domain,
+    kind: Type,
     options: SocketOptions,
     timeouts: Timeouts,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
@@ -51,6 +52,7 @@ impl Connector {
         Ok(Self {
             address: endpoint.address.socket_name()?,
             domain: endpoint.address.domain(),
+            kind: endpoint.address.kind(),
             options: options.clone(),
             timeouts,
             tls,
@@ -171,7 +173,7 @@ impl Connector {
     /// [`Connector::start`]: waiting in the kernel would hide in one engine what the other counts.
     fn connect(&self, calls: &Calls, watch: &Arc<Watch>) -> io::Result<Socket> {
         calls.add(2);
-        let kind = if self.is_unix() { Type::STREAM.nonblocking() } else { Type::STREAM };
+        let kind = if self.is_unix() { self.kind.nonblocking() } else { self.kind };
         let socket = Socket::watched(self.socket(kind, calls)?.into(), calls.clone(), Arc::clone(watch));
         connect_through_signals(&socket.options(), &self.address)?;
         if self.is_unix() {
@@ -183,7 +185,7 @@ impl Connector {
     /// Starts to connect on a non-blocking socket; true when the connection stands already.
     /// Errors: by class; a Unix socket with a full backlog fails at once.
     pub fn start(&self, calls: &Calls) -> Result<(Socket, bool), Failure> {
-        let socket = self.socket(Type::STREAM.nonblocking(), calls).map_err(|error| Failure::connect(&error))?;
+        let socket = self.socket(self.kind.nonblocking(), calls).map_err(|error| Failure::connect(&error))?;
         calls.add(1);
         let connected = match socket.connect(&self.address) {
             Ok(()) => true,
@@ -206,9 +208,14 @@ impl Connector {
     fn socket(&self, kind: Type, calls: &Calls) -> io::Result<socket2::Socket> {
         calls.add(1);
         let socket = socket2::Socket::new_raw(self.domain, kind.cloexec(), None)?;
-        if matches!(self.domain, Domain::IPV4 | Domain::IPV6) && self.options.nodelay {
+        if !self.is_unix() && self.kind == Type::STREAM && self.options.nodelay {
             calls.add(1);
             socket.set_tcp_nodelay(true)?;
+        }
+        if self.is_unix() && self.kind == Type::DGRAM {
+            // Gives it a name (unix(7), "autobind"), or a server could not answer.
+            calls.add(1);
+            socket.bind(&SockAddr::unix("")?)?;
         }
         if let Some(size) = self.options.send_buffer {
             calls.add(1);

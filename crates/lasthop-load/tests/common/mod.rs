@@ -4,6 +4,7 @@
 mod accepting;
 
 use std::{
+    net::SocketAddr,
     path::PathBuf,
     thread::{self, JoinHandle},
 };
@@ -52,19 +53,28 @@ pub fn certificates(folder: &std::path::Path) -> Certificates {
 pub struct Running {
     pub endpoint: Endpoint,
     pub folder: tempfile::TempDir,
+    /// Where a counting server tells what it has received.
+    pub counter: Option<SocketAddr>,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Running {
     pub fn start(pattern: Pattern, transport: Transport) -> Self {
+        Self::slow(pattern, transport, 0)
+    }
+
+    /// A server that sleeps after each message, if it counts them.
+    pub fn slow(pattern: Pattern, transport: Transport, pause_ns: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let name = format!("lasthop-test{}", folder.path().display());
         let address = transport.address().at(folder.path().join("socket"), name, 0);
         let files = transport.is_tls().then(|| certificates(folder.path()));
         let tls =
             files.as_ref().map(|files| ServeTls { certificate: files.certificate.clone(), key: files.key.clone() });
-        let server = Server::bind(&ServeSpec { pattern, address, tls, nodelay: true, backlog: 512 }).unwrap();
+        let counter = (pattern == Pattern::Statsd).then(|| "127.0.0.1:0".parse().unwrap());
+        let server = Server::bind(&ServeSpec { tls, pause_ns, counter, ..ServeSpec::new(pattern, address) }).unwrap();
+        let counter = server.counter();
         let tls = files.map(|files| Tls {
             authority: Some(files.authority),
             server_name: "lasthop.test".to_owned(),
@@ -73,7 +83,7 @@ impl Running {
         let endpoint = Endpoint { address: server.address().clone(), tls };
         let stopper = server.stopper().unwrap();
         let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { endpoint, folder, stopper, thread }
+        Self { endpoint, folder, counter, stopper, thread }
     }
 }
 

@@ -56,7 +56,7 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
 fn address(plan: &CasePlan, link: &Served, from: &str) -> Vec<String> {
     let to = &link.name;
     match (&link.place.endpoint.address, plan.transport) {
-        (Address::Unix(path) | Address::Channel(_, path), _) => {
+        (Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path), _) => {
             let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
             vec![
                 format!(
@@ -75,6 +75,12 @@ fn address(plan: &CasePlan, link: &Served, from: &str) -> Vec<String> {
                 "{from} and {to} share a network namespace, because abstract names cannot be reached from another container"
             ),
             "every local user may connect, because abstract names have no permissions".to_owned(),
+        ],
+        (Address::Udp(_), _) => vec![
+            format!("{from} and {to} share the loopback interface; every local user may send"),
+            "datagrams that find the receiver's buffer full are dropped, and nobody is told; net.core.rmem_max limits \
+             the buffer that a server may ask for"
+                .to_owned(),
         ],
         (Address::Tcp(_), Transport::Tcp6) => vec![format!("{from} and {to} share IPv6 loopback")],
         (Address::Tcp(_), _) => vec![

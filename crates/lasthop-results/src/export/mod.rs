@@ -176,7 +176,7 @@ impl Replacements {
         for one in served {
             let (name, place) = (&one.name, &one.place);
             match &place.endpoint.address {
-                Address::Unix(path) | Address::Channel(_, path) => {
+                Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
                     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                     // Database clients know the socket by its name in a folder; others may have any name.
                     let file = if file == SOCKET { format!("{name}.sock") } else { file };
@@ -185,7 +185,7 @@ impl Replacements {
                     pairs.push((folder, format!("/run/{name}")));
                 }
                 Address::Abstract(given) => pairs.push((given.clone(), name.clone())),
-                Address::Tcp(address) => {
+                Address::Tcp(address) | Address::Udp(address) => {
                     let usual = place.export.port.unwrap_or(PORT);
                     let port = (usual..).find(|port| taken.insert(*port)).unwrap_or(usual);
                     pairs.push((address.port().to_string(), port.to_string()));

@@ -78,7 +78,7 @@ fn replacements(served: &[Served], target: &str) -> Replacements {
     for (number, one) in served.iter().enumerate() {
         let (name, place) = (&one.name, &one.place);
         match &place.endpoint.address {
-            Address::Tcp(address) => {
+            Address::Tcp(address) | Address::Udp(address) => {
                 let front = name == target;
                 let port = if front { FRONT } else { 9000 + number as u16 };
                 let host = if front { "0.0.0.0" } else { "127.0.0.1" };
@@ -86,7 +86,7 @@ fn replacements(served: &[Served], target: &str) -> Replacements {
                 pairs.push((format!("0.0.0.0:{}", address.port()), format!("{host}:{port}")));
                 pairs.push((address.port().to_string(), port.to_string()));
             }
-            Address::Unix(path) | Address::Channel(_, path) => {
+            Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
                 pairs.push((path.display().to_string(), format!("/run/{name}/{name}.sock")))
             }
             named => pairs.push((named.bare(), name.clone())),

@@ -107,7 +107,7 @@ impl DriverPlace {
     ) -> Result<(), String> {
         let targets = bindings.services.iter_mut().filter(|(name, _)| service_of(name) == target);
         for (name, binding) in targets {
-            let Address::Tcp(address) = &mut binding.address else { continue };
+            let (Address::Tcp(address) | Address::Udp(address)) = &mut binding.address else { continue };
             let contained =
                 containers.get(name).is_some_and(|housing| housing.container().container.network != Network::Host);
             let reached = self.reached(address.ip())?;
@@ -119,7 +119,7 @@ impl DriverPlace {
                 ));
             }
             address.set_ip(reached);
-            if let Address::Tcp(listen) = &mut binding.listen
+            if let Address::Tcp(listen) | Address::Udp(listen) = &mut binding.listen
                 && listen.ip().is_loopback()
             {
                 *listen = SocketAddr::new(reached, listen.port());
@@ -146,10 +146,14 @@ impl DriverPlace {
                  --only, or use a Unix socket with a path",
                 place()
             )),
-            (Self::Host(host), Address::Unix(_) | Address::Channel(..)) if !host.shares_files() => Some(format!(
-                "the driver is {}, but a Unix socket can be reached only from its own machine: leave the transport out with --only",
-                place()
-            )),
+            (Self::Host(host), Address::Unix(_) | Address::Channel(..) | Address::Packets(..))
+                if !host.shares_files() =>
+            {
+                Some(format!(
+                    "the driver is {}, but a Unix socket can be reached only from its own machine: leave the transport out with --only",
+                    place()
+                ))
+            }
             (Self::Host(host), Address::Abstract(_)) if !host.shares_network() => Some(format!(
                 "the driver is {}, but an abstract socket can be reached only from its own network namespace: leave \
                  the transport out with --only",

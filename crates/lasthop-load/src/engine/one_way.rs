@@ -1,0 +1,78 @@
+//! Trials of a protocol without replies. What counts is what the server says that it received, read before and after the
+//! load, and the time between the two readings.
+
+use super::CaseError;
+use crate::{
+    failure::Failure,
+    receipt::{Reading, Receipts},
+    result::{ErrorCount, OneWay, Phases, Proof, TrialResult},
+    wire::{Stage, TrialPhases},
+};
+
+/// Requests that verify a case.
+const PROBES: u64 = 2;
+
+/// Sends two requests by `probe`, which the server must count, and no others.
+/// Errors: it does not; its counter cannot be read; `probe` fails.
+pub fn verified(receipts: &Receipts, probe: impl FnOnce() -> Result<Proof, CaseError>) -> Result<Proof, CaseError> {
+    let failed = |failure| CaseError::failed(Stage::Verify, &failure);
+    let before = receipts.read(|| true).map_err(failed)?;
+    let proof = probe()?;
+    let received = receipts.settle(before, PROBES, || true).map_err(failed)?.received;
+    if received == PROBES {
+        return Ok(proof);
+    }
+    let text =
+        format!("the server counts {received} requests where {PROBES} were sent, and nobody else may send to it");
+    Err(failed(Failure::content(text)))
+}
+
+/// One trial: `load` sends for as long as it is told to. The server takes what is queued during the warm-up's reading
+/// and during the last one alike.
+/// Errors: the counter cannot be read, or rises by more than was sent; `load` fails.
+pub fn trial<G: FnMut() -> bool>(
+    receipts: &Receipts,
+    phases: TrialPhases,
+    mut go_on: G,
+    mut load: impl FnMut(TrialPhases, &mut G) -> Result<TrialResult, CaseError>,
+) -> Result<TrialResult, CaseError> {
+    let failed = |failure| CaseError::failed(Stage::Trial, &failure);
+    let mut sending = |measure_ns, go_on: &mut G| load(TrialPhases { warm_up_ns: 0, measure_ns }, go_on);
+    let before = receipts.read(&mut go_on).map_err(failed)?;
+    let warm = if phases.warm_up_ns > 0 { sending(phases.warm_up_ns, &mut go_on)? } else { TrialResult::default() };
+    let opened = receipts.read(&mut go_on).map_err(failed)?;
+    let mut measured = sending(phases.measure_ns, &mut go_on)?;
+    let shut = receipts.read(&mut go_on).map_err(failed)?;
+    let sent_total = warm.requests_total + measured.requests_total;
+    let whole = receipts.settle(before, sent_total, &mut go_on).map_err(failed)?;
+    if whole.received > sent_total {
+        let text = format!(
+            "the server counts {} requests where {sent_total} were sent: somebody else sends to it, too",
+            whole.received
+        );
+        return Err(failed(Failure::content(text)));
+    }
+    for (class, error) in warm.errors {
+        let sum = measured.errors.entry(class).or_insert(ErrorCount { count: 0, first: error.first });
+        sum.count += error.count;
+    }
+    Ok(counted(measured, sent_total, [opened, shut, whole]))
+}
+
+fn counted(measured: TrialResult, sent_total: u64, [opened, shut, whole]: [Reading; 3]) -> TrialResult {
+    let one_way = OneWay {
+        sent: measured.requests_total,
+        waited: measured.one_way.as_ref().map_or(0, |sending| sending.waited),
+        sent_total,
+        received_total: whole.received,
+        dropped_total: whole.dropped,
+    };
+    TrialResult {
+        elapsed_ns: (shut.at - opened.at).max(1),
+        requests: shut.since(opened).received,
+        requests_total: whole.received,
+        one_way: Some(Box::new(one_way)),
+        phases: Phases { first_byte: None, ..measured.phases },
+        ..measured
+    }
+}

@@ -1,0 +1,142 @@
+//! StatsD: lines of metrics, several in a datagram. Nothing comes back, so that the server has to tell what it received.
+
+use std::io;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    exchange::{Done, Exchange, Factory, Progress, excerpt},
+    kind::{self, Protocol, ProtocolKind, ProtocolSpec, Receipt, Usage},
+};
+use crate::{
+    address::Endpoint,
+    failure::Failure,
+    location::{Location, UrlError, pairs},
+    options::{Reuse, SpecError, within},
+    result::ErrorClass,
+};
+
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "statsd",
+    title: "StatsD",
+    own: true,
+    schemes: &["statsd"],
+    from_url,
+    urls: &[
+        (
+            "statsd+udp://127.0.0.1:8125?counter=http://127.0.0.1:9102/metrics&counts=NAME",
+            "StatsD, one way; the counter NAME there tells what the server received",
+        ),
+        (
+            "statsd+unixgram:/run/statsd.sock?counter=…&counts=NAME&metrics=20",
+            "the same by Unix datagram socket, 20 metrics in each; also +seqpacket, +unix",
+        ),
+    ],
+    password_variable: None,
+    read: kind::read::<Statsd>,
+    schema: kind::schema::<Statsd>,
+};
+
+/// What the URL may say behind its `?`.
+const KNOWN: &str = "counter, counts, metrics";
+
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+    let (rest, parameters) = location.rest.split_once('?').unwrap_or((location.rest, ""));
+    let mut statsd = Statsd { metrics: one(), counter: String::new(), counts: String::new() };
+    for (key, value) in pairs(parameters)? {
+        match key {
+            "counter" => statsd.counter = value,
+            "counts" => statsd.counts = value,
+            "metrics" => {
+                let wrong = || UrlError::Protocol(format!("`{value}` is not a number of metrics"));
+                statsd.metrics = value.parse().map_err(|_| wrong())?;
+            }
+            _ => return Err(UrlError::Parameter { given: key.to_owned(), known: KNOWN }),
+        }
+    }
+    Ok((Location { rest, ..*location }.endpoint(Some(8125))?, statsd.into()))
+}
+
+/// StatsD: counters, one way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Statsd {
+    /// Metrics in each datagram, 1 to 1,000.
+    #[serde(default = "one")]
+    pub metrics: u32,
+    /// URL of the page where the server tells how many metrics it has received, in the text format of Prometheus.
+    pub counter: String,
+    /// Name of the counter on that page.
+    pub counts: String,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// One metric: a counter that goes up by 1.
+const METRIC: &str = "lasthop.load:1|c";
+
+impl ProtocolSpec for Statsd {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+        usage.without_pipeline("nothing comes back; pack several metrics into a datagram (`metrics`) instead")?;
+        if usage.reuse == Reuse::PerRequest {
+            return Err(SpecError::protocol(
+                "StatsD needs a kept socket: without replies, closing it may lose what was sent",
+            ));
+        }
+        if self.counter.is_empty() || self.counts.is_empty() {
+            return Err(SpecError::protocol(
+                "nothing comes back over StatsD: say where the server tells how many metrics it has received, for \
+                 example `?counter=http://127.0.0.1:9102/metrics&counts=NAME`",
+            ));
+        }
+        within("number of metrics in a datagram", self.metrics.into(), 1, 1_000)
+    }
+
+    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+        // A boundary ends the last line of a datagram; in a stream a line needs its end.
+        let end = if usage.keeps_boundaries { "" } else { "\n" };
+        let text = [METRIC].repeat(self.metrics as usize).join("\n") + end;
+        Ok(Factory::new(move || StatsdExchange { datagram: text.clone().into_bytes() }))
+    }
+
+    fn checked(&self, _: &dyn Fn(u64) -> String) -> String {
+        format!("what the server counts as received ({})", self.counts)
+    }
+
+    fn fits_packets(&self) -> bool {
+        true
+    }
+
+    fn receipt(&self) -> Option<Receipt> {
+        Some(Receipt { url: self.counter.clone(), counter: self.counts.clone(), each: self.metrics })
+    }
+}
+
+pub struct StatsdExchange {
+    datagram: Vec<u8>,
+}
+
+impl Exchange for StatsdExchange {
+    fn reset(&mut self) {}
+
+    fn begin(&mut self) {}
+
+    fn request(&self) -> &[u8] {
+        &self.datagram
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        Err(Failure::protocol(format!("the server answers, which no StatsD server does: {}", excerpt(bytes))))
+    }
+
+    fn end(&mut self) -> Result<Done, Failure> {
+        Err(Failure::new(ErrorClass::Reset, "the peer closed the connection"))
+    }
+}

@@ -1,0 +1,157 @@
+//! Sockets that carry whole messages: an echo of each, or a count of the metrics in them, which is told by HTTP.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::{Shutdown, SocketAddr, TcpListener},
+    os::fd::{AsRawFd as _, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use rustix::net::{RecvFlags, SendFlags};
+
+use super::{Pattern, ServeError, ServeSpec, Server, Shared, is_passing, receive};
+use crate::{
+    clock,
+    failure::Failure,
+    transport::{Socket, Stream},
+};
+
+/// The counter's name on the page.
+pub const RECEIVED: &str = "received_metrics_total";
+/// More than the longest message that a socket takes by default.
+pub const BUFFER: usize = 256 * 1024;
+/// A client of the page that says nothing is not waited for any longer.
+const QUESTION: Duration = Duration::from_secs(1);
+
+/// Errors: the pattern is none of these sockets, or belongs to them and there is no counter.
+pub fn validate(spec: &ServeSpec) -> Result<(), ServeError> {
+    let keeps_boundaries = spec.address.keeps_boundaries();
+    let possible = match spec.pattern {
+        Pattern::Statsd => keeps_boundaries,
+        Pattern::Echo => true,
+        Pattern::Hello | Pattern::Stream => !keeps_boundaries,
+    };
+    match () {
+        () if !possible || keeps_boundaries && spec.tls.is_some() => Err(ServeError::NotPackets),
+        () if spec.pattern == Pattern::Statsd && spec.counter.is_none() => Err(ServeError::NoCounter),
+        () => Ok(()),
+    }
+}
+
+impl Server {
+    /// Serves a socket that accepts no connections, until it is stopped.
+    pub(super) fn run_unconnected(self) -> Result<(), ServeError> {
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let (message, sender) = match rustix::net::recvfrom(&self.listener, &mut buffer[..], RecvFlags::empty()) {
+                Ok((count, _, sender)) => (&buffer[..count], sender),
+                Err(error) if is_passing(&error.into()) => continue,
+                Err(error) => return Err(ServeError::Accept(error.into())),
+            };
+            if message.is_empty() && self.is_stopped() {
+                return Ok(());
+            }
+            match (self.shared.pattern, sender) {
+                (Pattern::Statsd, _) => self.shared.count(message),
+                // A client that is gone gets no answer.
+                (_, Some(sender)) => drop(rustix::net::sendto(&self.listener, message, SendFlags::NOSIGNAL, &sender)),
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// Whether it was shut down, which a receive shows like an empty message.
+    fn is_stopped(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+        // SAFETY: one valid pollfd.
+        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+    }
+}
+
+impl Shared {
+    /// Counts the messages of a connection.
+    pub(super) fn count_all(&self, accepted: socket2::Socket) -> Result<(), Failure> {
+        let mut stream = Stream::Plain(Socket::waiting(OwnedFd::from(accepted)));
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let count = receive(&mut stream, &mut buffer)?;
+            self.count(&buffer[..count]);
+        }
+    }
+
+    fn count(&self, message: &[u8]) {
+        let metrics = message.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+        self.received.fetch_add(metrics as u64, Ordering::Relaxed);
+        if self.pause_ns > 0 {
+            clock::sleep(self.pause_ns);
+        }
+    }
+}
+
+/// A page with one counter.
+pub struct Counter {
+    listener: TcpListener,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Counter {
+    /// Errors: the address is taken, or the system gives no thread.
+    pub fn start(at: SocketAddr, received: Arc<AtomicU64>) -> Result<Self, ServeError> {
+        let failed = |cause| ServeError::Counter { address: at, cause };
+        let listener = TcpListener::bind(at).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let asked = listener.try_clone().map_err(failed)?;
+        let body = move || {
+            // A listener that was shut down accepts no more.
+            while let Some((client, _)) = accepted(&asked) {
+                // A client's failure is its own.
+                let _ = answer(client, received.load(Ordering::Relaxed));
+            }
+        };
+        let thread = thread::Builder::new().stack_size(128 * 1024).spawn(body).map_err(failed)?;
+        Ok(Self { listener, address, thread: Some(thread) })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        let _ = socket2::SockRef::from(&self.listener).shutdown(Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn accepted(listener: &TcpListener) -> Option<(std::net::TcpStream, SocketAddr)> {
+    loop {
+        match listener.accept() {
+            Err(error) if is_passing(&error) => {}
+            other => return other.ok(),
+        }
+    }
+}
+
+fn answer(mut client: std::net::TcpStream, received: u64) -> io::Result<()> {
+    client.set_read_timeout(Some(QUESTION))?;
+    let mut asked = Vec::new();
+    let mut buffer = [0; 1024];
+    while !asked.ends_with(b"\r\n\r\n") && asked.len() < 16 * 1024 {
+        match client.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => asked.extend_from_slice(&buffer[..count]),
+        }
+    }
+    let body = format!("# TYPE {RECEIVED} counter\n{RECEIVED} {received}\n");
+    let head = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";
+    client.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
+}

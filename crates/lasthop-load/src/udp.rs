@@ -1,0 +1,55 @@
+//! What the kernel tells of UDP sockets: who is bound to a port, and how many datagrams it dropped there because the
+//! socket's buffer was full. Senders are not told.
+
+use std::{fs, net::SocketAddr};
+
+/// A socket that is bound to a port and connected to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    pub inode: u64,
+    /// Datagrams dropped since it was opened.
+    pub drops: u64,
+}
+
+/// The sockets at this port, whatever the address, in this process's network namespace.
+pub fn bound(at: SocketAddr) -> impl Iterator<Item = Bound> {
+    let tables = ["/proc/net/udp", "/proc/net/udp6"].into_iter().filter_map(|table| fs::read_to_string(table).ok());
+    tables.flat_map(move |table| table.lines().filter_map(|line| read(line, at.port())).collect::<Vec<_>>())
+}
+
+/// Datagrams that the kernel dropped at this port so far; `None` if no socket of this network namespace is bound to it.
+pub fn drops(at: SocketAddr) -> Option<u64> {
+    bound(at).map(|socket| socket.drops).reduce(|sum, next| sum + next)
+}
+
+/// A line of the kernel's table if it is a socket that is bound to the port: the local address is the second column, the
+/// state (07: not connected) the fourth, the inode the tenth, the drops the thirteenth.
+fn read(line: &str, port: u16) -> Option<Bound> {
+    let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (_, local) = columns.get(1)?.split_once(':')?;
+    let is_one = u16::from_str_radix(local, 16) == Ok(port) && columns.get(3) == Some(&"07");
+    is_one.then(|| Some(Bound { inode: columns.get(9)?.parse().ok()?, drops: columns.get(12)?.parse().ok()? }))?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn drops_are_counted_where_nobody_reads() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = receiver.local_addr().unwrap();
+        assert_eq!(drops(at), Some(0));
+        socket2::SockRef::from(&receiver).set_recv_buffer_size(4096).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sent: u64 = (0..100).map(|_| u64::from(sender.send_to(&[0; 1000], at).is_ok())).sum();
+        receiver.set_nonblocking(true).unwrap();
+        let received = std::iter::from_fn(|| receiver.recv(&mut [0; 1000]).ok()).count() as u64;
+        assert!(received < sent, "{received}");
+        assert_eq!(drops(at), Some(sent - received));
+        drop(receiver);
+        assert_eq!(drops(at), None);
+    }
+}
