@@ -1,11 +1,13 @@
 /* The physical limit of a client: a constant request, its reply, nothing else.
  *
  *   floor echo|http|postgres|mysql|redis|memcached  unix:PATH | tcp:HOST:PORT | pipe:PATH  [key=value ...]
+ *   floor statsd  unixgram:PATH  [key=value ...]
  *
  *   connections=N  seconds=S  pipeline=D  size=BYTES (echo)  path=/URI (http)  user=NAME database=NAME (postgres, mysql)
  *   engine=plain|uring|uring-once  rate=REQUESTS_PER_SECOND  arrivals=constant|poisson
  *
  * pipe: two pipes that `lasthop serve --channel pipe` hands out at PATH; echo on one connection only.
+ * statsd: one way, a metric in each datagram; what is sent is what counts, because a Unix socket loses nothing.
  * One connection: blocking send and recv. Several: one epoll_wait for what is ready, then one recv and one send each.
  * engine=uring tries the same over io_uring (uring.h); rate= makes it an open loop (paced.h).
  * A reply is as long as the first one was; its content is looked at once, before the clock starts. No clock is read, no
@@ -49,11 +51,13 @@ static void on_alarm(int signal) {
 
 static int dial(const char *address) {
   int fd;
-  if (!strncmp(address, "unix:", 5)) {
+  int datagrams = !strncmp(address, "unixgram:", 9);
+  if (datagrams || !strncmp(address, "unix:", 5)) {
+    const char *path = strchr(address, ':') + 1;
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    if (strlen(address + 5) >= sizeof to.sun_path) fail("socket path too long");
-    strcpy(to.sun_path, address + 5);
-    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (strlen(path) >= sizeof to.sun_path) fail("socket path too long");
+    strcpy(to.sun_path, path);
+    fd = socket(AF_UNIX, datagrams ? SOCK_DGRAM : SOCK_STREAM, 0);
     if (connect(fd, (struct sockaddr *)&to, sizeof to)) fail(address);
     return fd;
   }
@@ -182,6 +186,17 @@ static void check_reply(const char *protocol) {
   if (!strcmp(protocol, "memcached") && strncmp(reply, "VALUE key ", 10)) fail("no value");
 }
 
+static uint64_t one_way(int fd) {
+  uint64_t requests = 0;
+  while (!done) {
+    ssize_t sent = send(fd, request, request_length, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent != (ssize_t)request_length) fail("send");
+    requests++;
+  }
+  return requests;
+}
+
 static uint64_t one_connection(int fd, int depth) {
   uint64_t requests = 0;
   size_t due = reply_length * (size_t)depth;
@@ -269,6 +284,8 @@ int main(int argc, char **argv) {
   } else if (!strcmp(protocol, "mysql")) {
     memcpy(request, "\x09\0\0\0\x03select 1", 13);
     request_length = 13;
+  } else if (!strcmp(protocol, "statsd")) {
+    request_length = (size_t)snprintf(request, BUFFER, "lasthop.load:1|c");
   } else if (!strcmp(protocol, "redis")) {
     request_length = (size_t)snprintf(request, BUFFER, "*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n");
   } else if (!strcmp(protocol, "memcached")) {
@@ -276,6 +293,8 @@ int main(int argc, char **argv) {
   } else {
     fail(protocol);
   }
+  int silent = !strcmp(protocol, "statsd");
+  if (silent && (strncmp(argv[2], "unixgram:", 9) || connections != 1 || depth != 1 || rate > 0 || !plain)) fail("statsd: one socket of datagrams");
   int pipes[2] = {-1, -1}, piped = !strncmp(argv[2], "pipe:", 5);
   if (piped && (strcmp(protocol, "echo") || connections != 1 || depth != 1 || rate > 0 || !plain)) fail("a pipe: echo on one connection");
   /* The place where a channel is handed out is a Unix socket. */
@@ -289,7 +308,7 @@ int main(int argc, char **argv) {
   if (piped) {
     take_pipes(fds[0], pipes);
     reply_length = request_length; /* Anything else would leave the loop waiting. */
-  } else {
+  } else if (!silent) {
     learn_reply(fds[0]);
     check_reply(protocol);
   }
@@ -308,7 +327,8 @@ int main(int argc, char **argv) {
   getrusage(RUSAGE_SELF, &before);
   clock_gettime(CLOCK_MONOTONIC, &begin);
   setitimer(ITIMER_REAL, &timer, NULL);
-  uint64_t requests = piped              ? one_pair(pipes)
+  uint64_t requests = silent             ? one_way(fds[0])
+                      : piped            ? one_pair(pipes)
                       : !plain           ? uring_connections(fds, connections, depth, once)
                       : connections == 1 ? one_connection(fds[0], depth) : many_connections(fds, connections, depth);
   clock_gettime(CLOCK_MONOTONIC, &end);

@@ -13,6 +13,8 @@ pub enum Server {
     Pipe,
     Postgres,
     Redis,
+    /// lasthop's own, by Unix datagram socket; it tells at its port what it has received.
+    Statsd,
 }
 
 #[derive(Clone, Debug)]
@@ -70,6 +72,8 @@ pub fn scenarios() -> Vec<Scenario> {
             all.push(scenario(name, Server::Mariadb, unix, connections, 1, &targets));
         }
     }
+    let name = "StatsD, one metric in a datagram, unixgram, 1 sender".to_owned();
+    all.push(scenario(name, Server::Statsd, true, 1, 1, &[(Tool::Floor, 0.9)]));
     for unix in [true, false] {
         for (connections, pipeline) in [(1, 1), (50, 1), (1, 16), (50, 16)] {
             let depth = if pipeline > 1 { format!(", pipeline {pipeline}") } else { String::new() };

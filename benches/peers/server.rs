@@ -47,7 +47,7 @@ impl Drop for Running {
 
 pub struct Servers(Vec<Running>);
 
-const ALL: [Server; 8] = [
+const ALL: [Server; 9] = [
     Server::Http,
     Server::Echo,
     Server::Pipe,
@@ -56,6 +56,7 @@ const ALL: [Server; 8] = [
     Server::Redis,
     Server::Memcached,
     Server::Grpc,
+    Server::Statsd,
 ];
 
 impl Servers {
@@ -111,6 +112,7 @@ fn start(settings: &Settings, server: Server) -> io::Result<Running> {
         Server::Redis => vec![redis(path, port)],
         Server::Postgres => vec![postgres(path, port)?],
         Server::Mariadb => vec![mariadb(path, port)?],
+        Server::Statsd => vec![statsd(settings, &socket, port)],
         Server::Echo => {
             let tcp = format!("127.0.0.1:{port}");
             vec![
@@ -130,8 +132,10 @@ fn start(settings: &Settings, server: Server) -> io::Result<Running> {
         running.children.push(launch(&mut command)?);
     }
     wait_for(&mut running.children, || {
+        // One that only counts says so once it can receive.
+        let by_path = || server == Server::Statsd || UnixStream::connect(&socket).is_ok();
         let by_tcp = || server == Server::Pipe || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        UnixStream::connect(&socket).is_ok() && by_tcp()
+        by_path() && by_tcp()
     })?;
     if server == Server::Memcached {
         store(UnixStream::connect(&socket)?)?;
@@ -229,6 +233,13 @@ fn grpc(folder: &Path, socket: &Path, port: u16) -> io::Result<Vec<Command>> {
 fn echo(settings: &Settings, address: &[&OsStr]) -> Command {
     let mut command = Command::new(&settings.lasthop);
     command.args(["serve", "--pattern", "echo"]).args(address);
+    command
+}
+
+fn statsd(settings: &Settings, socket: &Path, port: u16) -> Command {
+    let mut command = Command::new(&settings.lasthop);
+    command.args(["serve", "--pattern", "statsd", "--counter", &format!("127.0.0.1:{port}"), "--unixgram"]);
+    command.arg(socket);
     command
 }
 

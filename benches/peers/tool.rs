@@ -161,6 +161,10 @@ impl Target<'_> {
             (Server::Memcached, false) => format!("memcached://127.0.0.1:{port}"),
             (Server::Grpc, true) => format!("grpc+unix:{socket}:{CALL}"),
             (Server::Grpc, false) => format!("grpc://127.0.0.1:{port}{CALL}"),
+            (Server::Statsd, _) => {
+                let counter = format!("http://127.0.0.1:{port}/metrics");
+                format!("statsd+unixgram:{socket}?counter={counter}&counts={}", lasthop_load::serve::RECEIVED)
+            }
             (Server::Mariadb, true) => format!("mysql+unix:{socket}?user=bench&db=bench"),
             (Server::Mariadb, false) => format!("mysql://bench@127.0.0.1:{port}/bench"),
             (Server::Postgres, true) => {
@@ -180,9 +184,11 @@ impl Target<'_> {
             Server::Memcached => "memcached",
             Server::Postgres => "postgres",
             Server::Redis => "redis",
+            Server::Statsd => "statsd",
         };
         let address = match (self.scenario.server, self.scenario.unix) {
             (Server::Pipe, _) => format!("pipe:{}", self.socket()),
+            (Server::Statsd, _) => format!("unixgram:{}", self.socket()),
             (_, true) => format!("unix:{}", self.socket()),
             (_, false) => format!("tcp:127.0.0.1:{}", self.port()),
         };

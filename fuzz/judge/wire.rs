@@ -16,6 +16,7 @@ use lasthop_load::{
         redis::{Redis, RedisExpect},
         stream::{Stream, pattern},
     },
+    receipt::total,
     result::ErrorClass,
     spec::{Address, Endpoint, Spec, Tls},
     url::{UrlOptions, parse},
@@ -25,7 +26,7 @@ use lasthop_load::{
 /// Name of a target, and what judges its input.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("http", http),
     ("redis", redis),
     ("memcached", memcached),
@@ -35,6 +36,7 @@ pub const TARGETS: [Target; 12] = [
     ("echo", echo),
     ("stream", stream),
     ("hello", hello),
+    ("counter", counter),
     ("url", url),
     ("histogram", histogram),
     ("lines", lines),
@@ -153,6 +155,15 @@ pub fn memcached(data: &[u8]) {
         greet(&protocol, data);
     }
     one_outcome(&protocol, data);
+}
+
+/// The page of a server that counts what it receives: one more line raises its counter by what it says.
+pub fn counter(data: &[u8]) {
+    let more = total(&[data, b"\nlines 7\n"].concat(), "lines");
+    match total(data, "lines") {
+        Some(sum) => assert_eq!(more, Some(sum.saturating_add(7))),
+        None => assert!(matches!(more, None | Some(7)), "{more:?}"),
+    }
 }
 
 pub fn postgres(data: &[u8]) {

@@ -19,7 +19,7 @@ const SETTINGS: [&str; 8] = ["--rounds", "1", "--blocks", "2", "--trial", "20ms"
 
 /// One level of each factor, and of the transports those without TLS.
 fn selection(experiment: &Experiment) -> (Vec<String>, Vec<String>) {
-    let plain = |level: &String| ["unix", "tcp"].contains(&level.as_str());
+    let plain = |level: &String| ["unix", "tcp", "unixgram", "udp"].contains(&level.as_str());
     let mut transports = Vec::new();
     let mut words = Vec::new();
     for (name, factor) in &experiment.factors {
@@ -141,6 +141,7 @@ fn client(experiment: &Experiment, out: &Path) -> String {
             format!("env REDISCLI_AUTH={password} redis-cli -e --user lasthop {at} PING")
         }
         "grpc" => format!("{load} {}/lasthop.Echo/Call", with_scheme("grpc", &name.replacen(".sock", ".sock:", 1))),
+        "statsd" => format!("{load} '{name}'"),
         "memcached" => format!("{load} {} --command 'set key value'", with_scheme("memcached", name)),
         _ => format!("{load} {}", with_scheme("hello", name)),
     }

@@ -36,6 +36,7 @@ mod resume;
 mod run_at_a_rate;
 mod run_behind_a_proxy;
 mod run_cockroachdb;
+mod run_datagrams;
 mod run_file_transfer;
 mod run_grpc;
 mod run_haproxy;

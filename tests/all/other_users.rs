@@ -227,7 +227,7 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
 }
 
 /// Recipe, experiment with its choices, and names of processes; the first program of a test must be here.
-const SERVERS: [(&str, &str, &[&str], &[&str]); 22] = [
+const SERVERS: [(&str, &str, &[&str], &[&str]); 23] = [
     ("redis", "redis-server", &["redis", "--only=command=GET", "--only=pipeline=1"], &["redis-server"]),
     ("memcached", "memcached", &["memcached", "--only=command=get", "--only=pipeline=1"], &["memcached"]),
     ("postgres", "postgres", &["postgres", "--only=work=query"], &["postgres"]),
@@ -242,6 +242,7 @@ const SERVERS: [(&str, &str, &[&str], &[&str]); 22] = [
     ("go-http", "go", &["nginx-go", "--only=connections=1"], &["nginx", "server"]),
     ("grpc-go", "go", &["grpc", "--only=language=go", "--only=streams=1"], &["server"]),
     ("grpc-python", "python3", &["grpc", "--only=language=python", "--only=streams=1"], &["python3"]),
+    ("statsd-exporter", "statsd_exporter", &["datagrams", "--only=receiver=statsd-exporter"], &["statsd_exporter"]),
     ("node", "node", &["nginx-node", "--only=connections=1"], &["nginx", "node"]),
     ("apache", "apache2", &["fronts", "--only=front=apache"], &["apache2", "node"]),
     ("caddy", "caddy", &["fronts", "--only=front=caddy"], &["caddy", "node"]),

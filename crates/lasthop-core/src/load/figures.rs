@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lasthop_load::{
     Histogram,
     engine::CaseError,
-    result::{ErrorClass, ErrorCount, Proof},
+    result::{ErrorClass, ErrorCount, OneWay, Proof},
     spec::{Engine, Model, Reuse, Spec},
 };
 use lasthop_model::record::Stage;
@@ -47,6 +47,10 @@ pub struct Figures {
     /// Open loop: actual minus scheduled send.
     pub lag_ns: Option<Percentiles>,
     pub offered: Option<OfferedFigures>,
+    /// Only where nothing comes back: `requests` are then those that the server says that it received, and the service
+    /// time is the time in `send`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWayFigures>,
     /// Parts of a request: `connect`, `tls`, `auth`, `first_byte`. A part that did not occur is absent.
     pub phases_ns: BTreeMap<String, Percentiles>,
     /// CPU time of the generator in the measure phase.
@@ -109,10 +113,29 @@ pub struct OfferedFigures {
     pub reached: bool,
 }
 
+/// What became of requests that nobody answers, warm-up included.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct OneWayFigures {
+    pub sent: u64,
+    pub received: u64,
+    pub lost: u64,
+    /// How many of those the kernel dropped because the server's buffer was full, where it tells.
+    pub dropped: Option<u64>,
+    /// Requests of the measure phase that found no room and waited for it.
+    pub waited: u64,
+}
+
+impl From<&OneWay> for OneWayFigures {
+    fn from(sending: &OneWay) -> Self {
+        let OneWay { sent_total, received_total, dropped_total, waited, .. } = *sending;
+        Self { sent: sent_total, received: received_total, lost: sending.lost(), dropped: dropped_total, waited }
+    }
+}
+
 /// What the live connection turned out to be.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProofFigures {
-    /// `unix`, `inet` or `inet6`.
+    /// `unix`, `inet` or `inet6`; `unixgram`, `seqpacket`, `udp` or `udp6`; or a channel.
     pub family: String,
     pub peer: String,
     pub tls_version: Option<String>,
@@ -158,6 +181,7 @@ impl Figures {
             response_ns: percentiles(result.response_time.as_ref()),
             lag_ns: percentiles(result.lag.as_ref()),
             offered: offered(outcome),
+            one_way: result.one_way.as_deref().map(OneWayFigures::from),
             phases_ns: phases(outcome),
             driver_cpu_seconds: result.cost.cpu_ns() as f64 / 1e9,
             driver_cpu_ns_per_request: result.cost.cpu_ns() as f64 / requests,

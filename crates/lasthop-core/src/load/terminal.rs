@@ -8,7 +8,10 @@ use lasthop_results::report::{
     wording,
 };
 
-use super::{Figures, figures::Percentiles};
+use super::{
+    Figures,
+    figures::{OneWayFigures, Percentiles},
+};
 
 /// A generator's run delay is shown from this share of its time: a tenth of what shows in a 99th percentile.
 const WORTH_SAYING: f64 = 0.001;
@@ -69,13 +72,16 @@ fn how(figures: &Figures) -> String {
 fn rate(figures: &Figures) -> Vec<Text> {
     let errors: u64 = figures.errors.values().sum();
     let wrong = if errors > 0 { Tone::Bad } else { Tone::Plain };
-    let answers = count_of(figures.requests, "right answer", "right answers");
+    let (one, many) =
+        if figures.one_way.is_some() { ("received", "received") } else { ("right answer", "right answers") };
+    let answers = count_of(figures.requests, one, many);
     let mut lines = vec![
         Text::from("  ")
             .and(Tone::Strong, format!("{} requests/s", Significant(figures.throughput)))
             .plain(format!("   {answers} in {}, ", Seconds(figures.seconds)))
             .and(wrong, count_of(errors, "error", "errors")),
     ];
+    lines.extend(figures.one_way.as_ref().map(sending));
     if figures.cut_short {
         let text = "interrupted: the figures cover the time until then";
         lines.push(Text::from("  ").and(Tone::Strong, text));
@@ -89,6 +95,18 @@ fn rate(figures: &Figures) -> Vec<Text> {
         lines.push(Text::from("  ").and(Tone::Bad, text));
     }
     lines
+}
+
+/// What became of all that was sent.
+fn sending(sending: &OneWayFigures) -> Text {
+    let lost = match sending.dropped.filter(|dropped| *dropped > 0) {
+        Some(dropped) => format!("{} lost, of which the kernel dropped {}", Count(sending.lost), Count(dropped)),
+        None => format!("{} lost", Count(sending.lost)),
+    };
+    let tone = if sending.lost > 0 { Tone::Bad } else { Tone::Plain };
+    Text::from(format!("  {} sent with the warm-up, ", Count(sending.sent)))
+        .and(tone, lost)
+        .plain(format!(", {} waited for room", Count(sending.waited)))
 }
 
 /// The rows of latencies, all in one unit, chosen by the smallest.

@@ -10,7 +10,7 @@ use super::{
     kind::{self, Protocol, ProtocolKind, ProtocolSpec, Receipt, Usage},
 };
 use crate::{
-    address::Endpoint,
+    address::{Address, Endpoint},
     failure::Failure,
     location::{Location, UrlError, pairs},
     options::{Reuse, SpecError, within},
@@ -114,6 +114,15 @@ impl ProtocolSpec for Statsd {
         true
     }
 
+    fn data_source(&self, endpoint: &Endpoint) -> String {
+        let place = match &endpoint.address {
+            Address::Tcp(at) => format!("statsd://{at}"),
+            Address::Udp(at) => format!("statsd+udp://{at}"),
+            other => format!("statsd+{other}"),
+        };
+        format!("{place}?counter={}&counts={}&metrics={}", self.counter, self.counts, self.metrics)
+    }
+
     fn receipt(&self) -> Option<Receipt> {
         Some(Receipt { url: self.counter.clone(), counter: self.counts.clone(), each: self.metrics })
     }
@@ -138,5 +147,55 @@ impl Exchange for StatsdExchange {
 
     fn end(&mut self) -> Result<Done, Failure> {
         Err(Failure::new(ErrorClass::Reset, "the peer closed the connection"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{spec::Spec, url};
+
+    const WHERE: &str = "counter=http://127.0.0.1:9102/metrics&counts=lines_total&metrics=3";
+
+    fn read(url: &str) -> Result<(Endpoint, Protocol), UrlError> {
+        url::parse(url, &url::UrlOptions::default())
+    }
+
+    #[test]
+    fn a_url_is_read_and_written_again() {
+        for place in
+            ["statsd+udp://127.0.0.1:8125", "statsd+unixgram:/run/s", "statsd+seqpacket:/run/s", "statsd://[::1]:8125"]
+        {
+            let url = format!("{place}?{WHERE}");
+            let (endpoint, protocol) = read(&url).unwrap();
+            assert_eq!(protocol.data_source(&endpoint), url);
+            let receipt = protocol.receipt().unwrap();
+            assert_eq!((receipt.counter.as_str(), receipt.each), ("lines_total", 3));
+        }
+        assert_eq!(read("statsd+udp://127.0.0.1").unwrap().0.address.to_string(), "udp:127.0.0.1:8125");
+        for (url, text) in [
+            ("statsd+udp://127.0.0.1?metrics=x", "`x` is not a number of metrics"),
+            ("statsd+udp://127.0.0.1?port=1", "unknown parameter `port` (known: counter, counts, metrics)"),
+        ] {
+            assert_eq!(read(url).map(drop).unwrap_err().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn only_a_stream_needs_the_end_of_the_last_line() {
+        for (place, end) in [("statsd+udp://127.0.0.1:9", ""), ("statsd+seqpacket:/s", ""), ("statsd+unix:/s", "\n")] {
+            let (endpoint, protocol) = read(&format!("{place}?{WHERE}")).unwrap();
+            let exchange = Spec::new(endpoint, protocol).factory().unwrap().exchange();
+            let text = format!("{METRIC}\n{METRIC}\n{METRIC}{end}");
+            assert_eq!(exchange.request(), text.as_bytes(), "{place}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_an_error() {
+        let (endpoint, protocol) = read(&format!("statsd+udp://127.0.0.1:9?{WHERE}")).unwrap();
+        let mut exchange = Spec::new(endpoint, protocol).factory().unwrap().exchange();
+        assert_eq!(exchange.receive(b"ok").unwrap_err().class, ErrorClass::Protocol);
+        assert_eq!(exchange.end().unwrap_err().class, ErrorClass::Reset);
     }
 }

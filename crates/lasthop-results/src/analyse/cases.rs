@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use lasthop_load::{
     Histogram, TrialResult,
-    result::{DriverCost, Offered},
+    result::{DriverCost, Offered, OneWay as Sending},
 };
 use lasthop_model::{
     observation::{CgroupUsage, RoleUsage},
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::{
     run_delay,
-    summary::{CaseSummary, CpuPerRequest, Measured, Metric, Metrics, OpenLoop, ProofSummary, Throttled},
+    summary::{CaseSummary, CpuPerRequest, Measured, Metric, Metrics, OneWay, OpenLoop, ProofSummary, Throttled},
     trials::{self, Trials, grouped},
 };
 
@@ -136,6 +136,7 @@ fn metrics(trials: &Trials, plan: &CasePlan) -> Option<Metrics> {
         driver_system_calls_per_request: per(trials, &plan.case, |t| t.result.cost.system_calls, answered),
         driver_load: driver_load(trials, plan),
         open_loop: open_loop(trials, plan),
+        one_way: one_way(trials, &plan.case),
         throughput,
         bandwidth,
     };
@@ -153,6 +154,32 @@ fn open_loop(trials: &Trials, plan: &CasePlan) -> Option<OpenLoop> {
         reached: offered.is_reached(),
         lag_p50_us: lag_us(0.5),
         lag_p99_us: lag_us(0.99),
+    })
+}
+
+/// What all trials sent one way; `None` where replies come back.
+pub fn sending(trials: &Trials, case: &str) -> Option<Sending> {
+    let all = trials.every().filter(|trial| trial.case == case).filter_map(|trial| trial.result.one_way.as_deref());
+    all.copied().reduce(|sum, next| Sending {
+        sent: sum.sent + next.sent,
+        waited: sum.waited + next.waited,
+        sent_total: sum.sent_total + next.sent_total,
+        received_total: sum.received_total + next.received_total,
+        dropped_total: sum.dropped_total.zip(next.dropped_total).map(|(sum, next)| sum + next),
+    })
+}
+
+fn one_way(trials: &Trials, case: &str) -> Option<OneWay> {
+    let all = sending(trials, case)?;
+    let seconds: f64 = trials.of(case).map(|trial| trial.result.elapsed_ns as f64 / 1e9).sum();
+    let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+    Some(OneWay {
+        sent: all.sent_total,
+        received: all.received_total,
+        dropped: all.dropped_total,
+        lost: share(all.lost(), all.sent_total),
+        sent_per_s: all.sent as f64 / seconds,
+        waited: share(all.waited, all.sent),
     })
 }
 

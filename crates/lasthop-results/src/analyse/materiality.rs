@@ -9,6 +9,7 @@ use lasthop_stats::{
 };
 
 use super::{
+    cases,
     comparisons::Pairs,
     summary::{Materiality, Measured, Metric},
     trials::{self, Trials},
@@ -21,7 +22,9 @@ const DRIVER: &str = "driver";
 /// request the roles that share the machine with the link. `None` for other metrics.
 pub fn of(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<Materiality> {
     let load = &pairs.case.load;
-    let queues = load.is_open() || load.connections > 1;
+    // Nor does a sender that gets no reply wait for a handler.
+    let is_one_way = cases::sending(trials, &pairs.case.case).is_some();
+    let queues = load.is_open() || load.connections > 1 || is_one_way;
     let (more, spent_us, advises) = match metric {
         Metric::Throughput => {
             let time = |trial: &MeasuredTrial| trials::mean_time(trial, load.connections);

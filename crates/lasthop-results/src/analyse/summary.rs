@@ -308,6 +308,9 @@ pub struct Metrics {
     /// Whether the schedule was kept; absent for a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
+    /// What became of requests that nobody answers; absent where replies come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWay>,
 }
 
 impl Metrics {
@@ -413,6 +416,23 @@ pub struct OpenLoop {
     /// How long after they were due requests were sent, in microseconds. Part of the response time.
     pub lag_p50_us: Option<f64>,
     pub lag_p99_us: Option<f64>,
+}
+
+/// What became of requests that nobody answers, over all trials with their warm-ups. The throughput counts those that the
+/// server received, and latencies are times in `send`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OneWay {
+    pub sent: u64,
+    /// How many of them the server received.
+    pub received: u64,
+    /// How many of them the kernel dropped because the server's buffer was full, where it tells.
+    pub dropped: Option<u64>,
+    /// Share of what was sent that never arrived, 0 to 1.
+    pub lost: f64,
+    /// Requests sent per second of the measure phases.
+    pub sent_per_s: f64,
+    /// Share of them that found no room and waited for it, 0 to 1.
+    pub waited: f64,
 }
 
 /// An estimate with its interval.

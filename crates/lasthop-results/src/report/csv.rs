@@ -16,6 +16,7 @@
 //! | `cpu_ROLE_us` and what else [`PER_REQUEST`] has | what the driver and each service cost per request; no columns for what was not measured |
 //! | `driver_system_calls_per_request`, `driver_load` | |
 //! | `rate_per_s`, `scheduled`, `sent`, `lag_p50_us`, `lag_p99_us` | open loops only, whose latencies are response times: the rate asked for, and how well the schedule was kept |
+//! | `sent_per_s`, `lost_share`, `dropped`, `waited_share` | only of runs where nothing comes back: what was sent, what never arrived, what the kernel dropped, and which sends had to wait |
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
 //! | `lower_bound` | whether the ratio behind the verdict is a lower bound |
 //! | `failed_stage` | stage of the first failure |
@@ -146,6 +147,8 @@ struct Shape<'a> {
     factors: IndexSet<&'a str>,
     /// The roles that have what is in [`PER_REQUEST`].
     roles: [IndexSet<&'a str>; PER_REQUEST.len()],
+    /// Nothing comes back in some case.
+    has_one_way: bool,
 }
 
 impl<'a> Shape<'a> {
@@ -158,7 +161,8 @@ impl<'a> Shape<'a> {
             // There is always a driver.
             roles[0] = IndexSet::from(["driver"]);
         }
-        Self { roles, factors: summary.factors.keys().chain(levels).map(String::as_str).collect() }
+        let has_one_way = metrics().any(|metrics| metrics.one_way.is_some());
+        Self { roles, has_one_way, factors: summary.factors.keys().chain(levels).map(String::as_str).collect() }
     }
 }
 
@@ -204,6 +208,9 @@ fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row 
     counts(&mut row, case);
     metrics(&mut row, case.and_then(|case| case.metrics.as_ref()), shape);
     schedule(&mut row, case);
+    if shape.has_one_way {
+        sending(&mut row, case);
+    }
     ratios(&mut row, summary, case);
     let failure = summary.failures.iter().find(|failure| Some(&failure.case) == case.map(|case| &case.case));
     row.put_some("failed_stage", failure.map(|failure| &failure.stage));
@@ -249,6 +256,14 @@ fn schedule(row: &mut Row, case: Option<&CaseSummary>) {
     row.put_some("sent", open.map(|open| open.sent));
     row.put_some("lag_p50_us", open.and_then(|open| open.lag_p50_us));
     row.put_some("lag_p99_us", open.and_then(|open| open.lag_p99_us));
+}
+
+fn sending(row: &mut Row, case: Option<&CaseSummary>) {
+    let sending = case.and_then(|case| case.metrics.as_ref()?.one_way.as_ref());
+    row.put_some("sent_per_s", sending.map(|sending| sending.sent_per_s));
+    row.put_some("lost_share", sending.map(|sending| sending.lost));
+    row.put_some("dropped", sending.and_then(|sending| sending.dropped));
+    row.put_some("waited_share", sending.map(|sending| sending.waited));
 }
 
 fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {

@@ -42,6 +42,7 @@ pub fn metrics(figures: &Figures<'_>) -> Metrics {
         driver_system_calls_per_request: 2.0,
         driver_load: 0.45,
         open_loop: None,
+        one_way: None,
     }
 }
 

@@ -17,6 +17,11 @@ fn keeps_its_rate(trials: &Trials, plan: &CasePlan) -> bool {
     plan.load.is_open() && cases::offered(trials, &plan.case).is_some_and(|offered| offered.is_reached())
 }
 
+/// Whether its server could not take what the driver sent: then the driver is not the bottleneck, however busy it is.
+fn loses(trials: &Trials, case: &str) -> bool {
+    cases::sending(trials, case).is_some_and(|sending| sending.lost() > 0)
+}
+
 pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |plan: &CasePlan| {
@@ -33,7 +38,7 @@ pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
             }
             true => "the driver may be the reason why the rate was not reached: use more threads or a lower rate",
         };
-        (load >= SATURATED && !keeps_its_rate(trials, plan))
+        (load >= SATURATED && !keeps_its_rate(trials, plan) && !loses(trials, &plan.case))
             .then(|| of_case("driver-saturated", Severity::Doubt, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()
@@ -80,7 +85,8 @@ pub fn headroom(evidence: &Evidence) -> Vec<Check> {
 pub fn mark_lower_bounds(trials: &Trials, comparisons: &mut [Comparison]) {
     let saturated = |case: &str| {
         // An open loop has no lower bounds: it kept its rate, or is invalid.
-        trials.plan(case).is_some_and(|plan| !plan.load.is_open() && cases::driver_load(trials, plan) >= SATURATED)
+        let saturated = |plan: &CasePlan| !plan.load.is_open() && cases::driver_load(trials, plan) >= SATURATED;
+        trials.plan(case).is_some_and(saturated) && !loses(trials, case)
     };
     for comparison in comparisons.iter_mut().filter(|comparison| comparison.metric != Metric::CpuPerRequest) {
         let case_is_better = (comparison.ratio > 1.0) == (comparison.metric == Metric::Throughput);

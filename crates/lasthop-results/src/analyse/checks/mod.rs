@@ -14,6 +14,7 @@ mod latency;
 mod link;
 mod machine;
 mod network;
+mod one_way;
 mod open_loop;
 mod order;
 mod pause;
@@ -32,6 +33,7 @@ const CHECKS: &[(CheckFunction, &[&str])] = &[
     (errors::backlog_full, &["backlog-full"]),
     (errors::ports_exhausted, &["ports-exhausted"]),
     (errors::failed_trials, &["failed-trials"]),
+    (one_way::lost, &["lost"]),
     (link::transport_not_as_asked, &["transport-not-as-asked"]),
     (link::reuse_not_as_asked, &["reuse-not-as-asked"]),
     (link::link_not_proven, &["link-not-proven"]),

@@ -26,6 +26,7 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let mut blocks: Vec<Block> = tables.iter().filter_map(|groups| table(groups)).map(Block::Table).collect();
     blocks.extend(units(groups).map(Block::Paragraph));
     blocks.extend(response_times(groups).map(Block::Paragraph));
+    blocks.extend(times_in_send(groups).map(Block::Paragraph));
     (!blocks.is_empty()).then_some(Section { title: None, depth: Depth::Open, blocks })
 }
 
@@ -65,6 +66,16 @@ fn response_times(groups: &[Group<'_>]) -> Option<Text> {
     Some(Text::of(Tone::Dim, text))
 }
 
+/// Explains the figures of requests that nobody answers.
+fn times_in_send(groups: &[Group<'_>]) -> Option<Text> {
+    let mut measured = groups.iter().flat_map(|group| &group.cases).filter_map(|case| case.metrics.as_ref());
+    measured.any(|metrics| metrics.one_way.is_some()).then(|| {
+        let text =
+            "Received is what the server counted, and ratios refer to it. p50 and p99 are the time that a send took.";
+        Text::of(Tone::Dim, text)
+    })
+}
+
 /// A group's case with figures.
 struct Line<'a> {
     group: &'a Group<'a>,
@@ -90,6 +101,7 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
     let columns = asked_column(columns, &lines);
     // A rate that was kept need not be shown twice.
     let columns = if lines.iter().all(kept) { columns } else { rate_column(columns, &lines) };
+    let columns = sent_columns(columns, &lines);
     let columns = lag_column(latency_columns(columns, &lines), &lines);
     Some(assemble(summary, groups, ratio_columns(columns, &lines)))
 }
@@ -125,7 +137,19 @@ fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
         return columns.with(Column::right(unit.name()), values);
     }
     let rates: Vec<_> = lines.iter().map(|line| Some(line.metrics.throughput.estimate)).collect();
-    columns.with(Column::right("requests/s"), column(&rates))
+    let is_one_way = lines.iter().all(|line| line.metrics.one_way.is_some());
+    columns.with(Column::right(if is_one_way { "received/s" } else { "requests/s" }), column(&rates))
+}
+
+/// What senders did to whom nobody answers, and how much of it was lost.
+fn sent_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let sending = || lines.iter().map(|line| line.metrics.one_way.as_ref());
+    if sending().all(|sending| sending.is_none()) {
+        return columns;
+    }
+    let rates: Vec<Option<f64>> = sending().map(|sending| Some(sending?.sent_per_s)).collect();
+    let losses = sending().map(|sending| sending.map_or(NONE.to_owned(), |sending| percent(sending.lost, 1)));
+    columns.with(Column::right("sent/s"), column(&rates)).with(Column::right("lost"), losses)
 }
 
 /// The rates asked of open loops.
