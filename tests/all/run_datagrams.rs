@@ -25,8 +25,8 @@ const PROGRAM: &str = "statsd_exporter";
 const LINES: &str = "statsd_exporter_lines_total";
 
 /// The cases of a run in which what is sent is received, or known to be dropped.
-fn run(lasthop: &Lasthop, only: &str, cases: usize) -> Vec<Value> {
-    let summary = lasthop.brief("datagrams", &["--only", only], "12s");
+fn run(lasthop: &Lasthop, only: &[&str], cases: usize) -> Vec<Value> {
+    let summary = lasthop.brief("datagrams", only, "12s");
     is_right(&summary, cases);
     let checks = summary["checks"].as_array().unwrap();
     let cases = summary["cases"].as_array().unwrap();
@@ -51,15 +51,14 @@ fn what_the_real_server_does_not_count_the_kernel_has_dropped() {
         return;
     }
     let lasthop = Lasthop::new();
-    run(&lasthop, "receiver=statsd-exporter", 4);
+    run(&lasthop, &["--only", "receiver=statsd-exporter"], 4);
 }
 
 #[test]
 fn a_slow_reader_loses_udp_and_holds_up_unix_senders() {
     let lasthop = Lasthop::new();
-    for case in run(&lasthop, "reader=slow", 6) {
+    for case in run(&lasthop, &["--only", "receiver=lasthop", "--only", "reader=1ms"], 6) {
         let (metrics, sending) = (&case["metrics"], &case["metrics"]["one_way"]);
-        assert!(metrics["throughput"]["estimate"].as_f64().unwrap() <= 1_000.0, "{case}");
         let (lost, waited) = (sending["lost"].as_f64().unwrap(), sending["waited"].as_f64().unwrap());
         if case["transport"] == "udp" {
             assert!(lost > 0.0 && waited == 0.0, "{case}");
@@ -78,7 +77,7 @@ fn a_slow_reader_loses_udp_and_holds_up_unix_senders() {
 #[test]
 fn a_rate_is_refused_in_words() {
     let lasthop = Lasthop::new();
-    let rate = ["run", "datagrams", "--only=receiver=own", "--only=reader=fast", "--rate=100", "--budget=1s"];
+    let rate = ["run", "datagrams", "--only=receiver=lasthop", "--only=reader=0us", "--rate=100", "--budget=1s"];
     lasthop.run(rate).fails(1, "a protocol without replies (StatsD) is driven like");
     lasthop.assert_nothing_left();
 }

@@ -60,7 +60,7 @@ pub const SUBJECTS: [Subject; 25] = [
     subject("nginx-go", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
     subject("nginx-puma", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
     subject("fronts", &["--no-headroom"]),
-    subject("datagrams", &["--only", "receiver=own", "--only", "reader=fast"]),
+    subject("datagrams", &["--only", "receiver=lasthop", "--only", "reader=0us"]),
     in_containers("redis-published-port", &["--set", "connections=1", "--only", "path=published-port,shared-volume"]),
     in_containers("nginx-gunicorn-containers", &["--set", "connections=1", "--only", "path=bridge,no-container-unix"]),
     in_containers("containers", &["--only", "path=host-network,shared-volume", "--no-headroom"]),

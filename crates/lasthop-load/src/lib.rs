@@ -43,6 +43,7 @@ pub mod serve;
 pub mod spec;
 pub mod speed;
 pub mod stages;
+mod supervisor;
 mod tally;
 pub mod tls_request;
 pub mod transport;

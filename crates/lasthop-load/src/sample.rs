@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::{
     clock,
-    engine::supervised,
     failure::Failure,
     protocol::{Exchange, Greeting, Progress},
     result::ErrorClass,
     spec::Spec,
+    supervisor::supervised,
     transport::{Calls, Connector, Stream, Watch},
 };
 

@@ -76,8 +76,6 @@ fn a_slow_reader_makes_a_unix_sender_wait_and_loses_what_comes_by_udp() {
         let result = sent(&server, 1);
         let OneWay { sent, waited, .. } = one_way(&result);
         let longest = result.service_time.as_ref().unwrap().max();
-        // At most one message a millisecond.
-        assert!(result.throughput() <= 1_000.0, "{transport}: {}", result.throughput());
         if transport == Transport::Udp {
             let lost = one_way(&result).lost();
             assert!(lost > 0 && one_way(&result).dropped_total == Some(lost), "{:?}", result.one_way);

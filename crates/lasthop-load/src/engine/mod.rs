@@ -5,21 +5,20 @@ mod backoff;
 mod blocking;
 mod connection;
 mod epoll;
+mod error;
 mod one_way;
 mod pauses;
 pub(crate) mod poller;
-mod supervisor;
 mod worker;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use blocking::Blocking;
-use supervisor::Supervisor;
-pub use supervisor::supervised;
+pub use error::CaseError;
 use worker::{Asked, Worker};
 
+pub use crate::supervisor::supervised;
 use crate::{
-    failure::Failure,
     limits,
     pacer::Pacer,
     ports::Ports,
@@ -28,32 +27,10 @@ use crate::{
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
     spec::{Address, Engine, Model, Spec, SpecError},
     stages::{self, Stage as LoadStage},
+    supervisor::Supervisor,
     transport::{Connector, Watch},
     wire::{Stage, TrialPhases},
 };
-
-/// A case cannot be driven, or no further.
-#[derive(Debug, thiserror::Error)]
-#[error("{cause}")]
-pub struct CaseError {
-    pub stage: Stage,
-    /// What happened, as a lower-case fragment.
-    pub cause: String,
-    /// The class of the error, if a connection or a reply failed.
-    pub class: Option<ErrorClass>,
-}
-
-impl CaseError {
-    /// An error without a class.
-    pub fn new(stage: Stage, cause: impl ToString) -> Self {
-        Self { stage, cause: cause.to_string(), class: None }
-    }
-
-    /// A connection or a reply failed.
-    pub fn failed(stage: Stage, failure: &Failure) -> Self {
-        Self { stage, cause: failure.to_string(), class: Some(failure.class) }
-    }
-}
 
 /// A prepared endpoint: its replies are verified, its connections open, its threads waiting. They live across trials,
 /// until the case is dropped.

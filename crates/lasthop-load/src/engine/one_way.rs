@@ -1,7 +1,7 @@
 //! Trials of a protocol without replies. What counts is what the server says that it received, read before and after the
 //! load, and the time between the two readings.
 
-use super::CaseError;
+use super::error::CaseError;
 use crate::{
     failure::Failure,
     receipt::{Reading, Receipts},

@@ -9,7 +9,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::{blocking::Blocking, epoll::Epoll, supervisor::Supervisor};
+use super::{blocking::Blocking, epoll::Epoll};
 use crate::{
     failure::Failure,
     pacer::Pacer,
@@ -17,6 +17,7 @@ use crate::{
     result::ErrorClass,
     spec::{Engine, Spec},
     stages::Stage,
+    supervisor::Supervisor,
     transport::{Connector, Watch},
     wire::TrialPhases,
 };
