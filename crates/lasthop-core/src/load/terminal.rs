@@ -100,6 +100,7 @@ fn rate(figures: &Figures) -> Vec<Text> {
 /// What became of all that was sent.
 fn sending(sending: &OneWayFigures) -> Text {
     let lost = match sending.dropped.filter(|dropped| *dropped > 0) {
+        Some(dropped) if dropped >= sending.lost => format!("{} lost, all dropped by the kernel", Count(sending.lost)),
         Some(dropped) => format!("{} lost, of which the kernel dropped {}", Count(sending.lost), Count(dropped)),
         None => format!("{} lost", Count(sending.lost)),
     };

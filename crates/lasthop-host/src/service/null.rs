@@ -51,6 +51,9 @@ pub fn start(
     cpus: &[u32],
     go_on: impl FnMut() -> bool,
 ) -> Result<Null, String> {
+    if spec.protocol.receipt().is_some() || spec.endpoint.address.keeps_boundaries() {
+        return Err("a null server needs replies and a socket that carries a stream of bytes".to_owned());
+    }
     let sample = sample::take(spec, go_on).map_err(|failure| failure.to_string())?;
     let mut spec = spec.clone();
     spec.protocol.let_anybody_in();

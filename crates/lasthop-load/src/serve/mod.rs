@@ -92,7 +92,7 @@ pub enum ServeError {
     )]
     NotMany,
     #[error(
-        "whole messages are served with the patterns `echo` and `statsd` only, without TLS, and `statsd` in no other way"
+        "sockets of whole messages serve the patterns `echo` and `statsd`, without TLS; other sockets serve all but `statsd`"
     )]
     NotPackets,
     #[error("the pattern `statsd` needs an address where it tells what it has received")]
