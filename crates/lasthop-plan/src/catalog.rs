@@ -717,7 +717,7 @@ when = "conections == 1"
 [services.app]
 recipe = "gunicorn"
 needs = ["database"]
-listen = "udp"
+listen = "sctp"
 config = { "app.conf" = "app.conf.j2", "other.conf" = "other.conf.j2" }
 packages = { python = ["flask"] }
 
@@ -821,7 +821,7 @@ names = ["x"]
 version = { arguments = [], pattern = "(a" }
 [listen.unix]
 arguments = ["{{ listen.pth }}"]
-[listen.udp]
+[listen.sctp]
 [settings.Size]
 help = "a name that cannot be one"
 [start]

@@ -514,9 +514,11 @@ mod tests {
             assert_eq!(service.tls.is_some(), transport.is_tls());
             assert_eq!(service.endpoint().tls.is_some(), transport.is_tls());
             match (&service.address, transport.is_unix()) {
-                (Address::Unix(path) | Address::Channel(_, path), true) => assert!(path.starts_with(sandbox.path())),
+                (Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path), true) => {
+                    assert!(path.starts_with(sandbox.path()));
+                }
                 (Address::Abstract(name), true) => assert!(name.starts_with("lasthop-")),
-                (Address::Tcp(address), false) => assert!(address.ip().is_loopback()),
+                (Address::Tcp(address) | Address::Udp(address), false) => assert!(address.ip().is_loopback()),
                 (address, _) => panic!("{transport}: {address:?}"),
             }
         }
