@@ -38,7 +38,7 @@ const fn in_containers(experiment: &'static str, arguments: &'static [&'static s
 }
 
 /// Every built-in experiment but [`NOT_HERE`].
-pub const SUBJECTS: [Subject; 25] = [
+pub const SUBJECTS: &[Subject] = &[
     subject("sockets", &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"]),
     subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
     subject("ipc", &["--only", "transport=unix,pipe,mqueue,shm", "--only", "pattern=echo"]),
