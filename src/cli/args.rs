@@ -19,7 +19,7 @@ use lasthop_results::{analyse::limit::Limit, report::Format};
 
 use super::{
     complete, load,
-    values::{ArrivalsArg, label, program},
+    values::{ArrivalsArg, label, node_label, program},
 };
 
 const WITHOUT_COMMAND: &str = "\
@@ -94,6 +94,27 @@ Exit codes:
   1    a record cannot be read
   2    wrong usage: an unknown run, runs of different experiments, a fact that no record has
   3    a result is beyond a limit of --fail-if on one of the machines";
+
+const FLEET_RUN_NOTES: &str = "\
+A Job for each node runs lasthop in a Pod. Its record comes back through the Pod's log while it runs, and is verified.
+What a killed client leaves ends and is removed by the cluster itself; `lasthop fleet clean` removes it at once.
+
+Examples:
+  lasthop fleet run sockets --budget 1m --image registry.example/lasthop:0.1.0
+  lasthop fleet run sockets --nodes pool=bench --label topology.kubernetes.io/zone --format html -o fleet.html
+  lasthop fleet run EXPERIMENT --node build-1 --node build-2 --image registry.example/with-its-servers:1
+
+Exit codes:
+  0    success
+  1    a node has no record, or a case of it failed; the output says why
+  2    wrong usage: an unknown name
+  3    a result is beyond a limit of --fail-if on one of the nodes
+  130  interrupted; nothing is left in the cluster";
+
+const FLEET_EXPORT_NOTES: &str = "\
+Example:
+  lasthop fleet export sockets --node build-1 --budget 1m | kubectl create -f -
+  kubectl logs job/NAME | lasthop fleet collect";
 
 const DIFF_NOTES: &str = "\
 Both runs must be of the same experiment, or of `lasthop compare` with the same names. The ratio of each case to its
@@ -309,7 +330,7 @@ pub struct Select {
 
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Rate")]
-pub struct Pace {
+pub struct OpenLoop {
     /// Open loop: send this many requests per second in total to each case, and compare response times instead of
     /// throughput. 0 restores the closed loop
     #[arg(long, value_name = "PER_SECOND", allow_negative_numbers = true)]
@@ -317,6 +338,13 @@ pub struct Pace {
     /// Spacing of an open loop's requests [default: the experiment's, else constant]
     #[arg(long, value_enum, requires = "rate")]
     pub arrivals: Option<ArrivalsArg>,
+}
+
+#[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Rate")]
+pub struct Pace {
+    #[command(flatten)]
+    pub open: OpenLoop,
     /// Overload each case: offer it multiples of its capacity, which is measured first, and report right answers, errors,
     /// and how long it takes to recover. Without a value: 0.5,0.75,1,1.5,2,3
     #[arg(long, value_name = "TIMES,…", value_parser = Times::from_str, num_args = 0..=1, require_equals = true)]
@@ -469,9 +497,186 @@ pub struct Diff {
 
 #[derive(Debug, Subcommand)]
 pub enum Fleet {
+    /// Run an experiment on the nodes of a Kubernetes cluster and report the runs together. Nothing stays there
+    #[command(after_help = FLEET_RUN_NOTES)]
+    Run(Box<FleetRun>),
     /// Report the runs of several machines together, with a row for each
     #[command(after_help = FLEET_NOTES)]
     Report(FleetReport),
+    /// Print the Job that `fleet run` would make, for those who apply it by other means
+    #[command(after_help = FLEET_EXPORT_NOTES)]
+    Export(Box<FleetExport>),
+    /// Make a record of a Pod's log: `kubectl logs POD | lasthop fleet collect`
+    Collect(FleetCollect),
+    /// Remove what fleet runs left in a cluster, also while they still run
+    Clean(FleetClean),
+    /// What a Pod of a fleet run executes. Internal
+    #[command(hide = true)]
+    Worker(FleetWorker),
+}
+
+#[derive(Debug, Args)]
+pub struct FleetRun {
+    /// Name of an experiment (see `lasthop list`)
+    #[arg(default_value = "sockets", add = ArgValueCompleter::new(complete::experiments))]
+    pub experiment: String,
+    /// Run on the ready nodes with these labels (`pool=bench,!spot`) [default: on every ready node]
+    #[arg(long, value_name = "SELECTOR", help_heading = "Nodes")]
+    pub nodes: Option<String>,
+    /// Run on this node, which need not be listed
+    #[arg(long, value_name = "NAME", conflicts_with = "nodes", help_heading = "Nodes")]
+    pub node: Vec<String>,
+    /// Runs on each node, one after the other
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(help_heading = "Nodes")]
+    pub per_node: u32,
+    /// Label of the nodes for the record, without what is before its slash (`topology.kubernetes.io/zone` becomes
+    /// `zone`), or a label of your own (`NAME=VALUE`) [default: the instance type, if the nodes have it]
+    #[arg(long = "label", value_name = "LABEL", default_value = "node.kubernetes.io/instance-type", value_parser = node_label)]
+    #[arg(help_heading = "Nodes")]
+    pub labels: Vec<(String, Option<String>)>,
+    #[command(flatten)]
+    pub pods: FleetPods,
+    /// Longest time until a Pod has started
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2m", help_heading = "Pods")]
+    pub wait: Duration,
+    #[command(flatten)]
+    pub cluster: FleetCluster,
+    #[command(flatten)]
+    pub run: Passed<FleetRunOptions>,
+    /// What makes a kind of machine in the report, as for `fleet report`
+    #[arg(long, value_name = "FACT,…", value_delimiter = ',', help_heading = "Output")]
+    pub by: Vec<String>,
+    #[command(flatten)]
+    pub output: OutputOptions,
+    /// Show warnings but no progress
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// Options of `lasthop run` that a Pod takes.
+#[derive(Debug, Args, Clone)]
+pub struct FleetRunOptions {
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    #[command(flatten)]
+    pub open: OpenLoop,
+}
+
+/// What Pods are like.
+#[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Pods")]
+pub struct FleetPods {
+    /// Image whose entry point is lasthop, with the servers of the experiment
+    #[arg(long, default_value = concat!("localhost/lasthop:", env!("CARGO_PKG_VERSION")))]
+    pub image: String,
+    /// Whole CPUs for each Pod, which nobody else has if the node's CPU manager is static; 0 requests nothing [default:
+    /// 2, or what a node has]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u32>,
+    /// Memory for each Pod
+    #[arg(long, value_name = "QUANTITY", default_value = "1Gi")]
+    pub memory: String,
+}
+
+/// Which cluster.
+#[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Cluster")]
+pub struct FleetCluster {
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long)]
+    pub context: Option<String>,
+    /// Namespace [default: the context's]
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct FleetExport {
+    /// Name of an experiment (see `lasthop list`)
+    #[arg(default_value = "sockets", add = ArgValueCompleter::new(complete::experiments))]
+    pub experiment: String,
+    /// A Job for the node of this name [default: one Job, for any node]
+    #[arg(long, value_name = "NAME", help_heading = "Nodes")]
+    pub node: Vec<String>,
+    /// Label for the record
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, help_heading = "Nodes")]
+    pub labels: Vec<(String, String)>,
+    #[command(flatten)]
+    pub pods: FleetPods,
+    #[command(flatten)]
+    pub run: Passed<FleetRunOptions>,
+}
+
+#[derive(Debug, Args)]
+pub struct FleetCollect {
+    /// Saved logs [default: standard input]
+    #[arg(value_name = "LOG")]
+    pub logs: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct FleetClean {
+    /// Remove only this fleet run; `fleet run` says its name
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    #[command(flatten)]
+    pub cluster: FleetCluster,
+}
+
+/// What a Pod executes. Internal.
+#[derive(Debug, Args)]
+pub struct FleetWorker {
+    /// How long to wait for the reader of the log
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1ms")]
+    pub linger: Duration,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub arguments: Vec<String>,
+}
+
+/// Options that are also handed to another lasthop, as they were typed.
+#[derive(Debug, Clone)]
+pub struct Passed<T> {
+    pub options: T,
+    pub words: Vec<String>,
+}
+
+impl<T: Args> Args for Passed<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        T::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        T::augment_args_for_update(command)
+    }
+}
+
+impl<T: Args> FromArgMatches for Passed<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let options = T::augment_args(clap::Command::new("lasthop"));
+        let words = options.get_arguments().flat_map(|option| typed(option, matches)).collect();
+        Ok(Self { options: T::from_arg_matches(matches)?, words })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// An option as it was typed.
+fn typed(option: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
+    let (id, name) = (option.get_id().as_str(), option.get_long().unwrap_or_default());
+    if matches.value_source(id) != Some(clap::parser::ValueSource::CommandLine) {
+        return Vec::new();
+    }
+    if !option.get_action().takes_values() {
+        return vec![format!("--{name}")];
+    }
+    let values = matches.get_raw(id).into_iter().flatten();
+    values.map(|value| format!("--{name}={}", value.to_string_lossy())).collect()
 }
 
 #[derive(Debug, Args)]

@@ -98,12 +98,17 @@ fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
 /// Runs of several machines.
 pub fn fleet(arguments: &args::FleetReport) -> Result<ExitCode, CliError> {
     let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
-    let limits = &arguments.output.fail_if;
-    let members = members(&find(&wanted)?)?;
+    fleet_of(&find(&wanted)?, &arguments.by, &arguments.output)
+}
+
+/// Runs of several machines, by their directories.
+pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Result<ExitCode, CliError> {
+    let limits = &output.fail_if;
+    let members = members(directories)?;
     let subjects: Vec<Vec<Subject>> = members.iter().map(|member| limit::of_run(member.summary())).collect();
     subjects.iter().try_for_each(|subjects| checked(limits, subjects))?;
-    let fleet = fleet::fleet(members, &arguments.by).map_err(CliError::usage)?;
-    tell(&fleet, &arguments.output)?;
+    let fleet = fleet::fleet(members, by).map_err(CliError::usage)?;
+    tell(&fleet, output)?;
     hold_all(limits, &subjects, fleet.confidence)
 }
 

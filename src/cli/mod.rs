@@ -9,6 +9,7 @@ mod complete;
 mod context;
 mod diff;
 mod export;
+mod fleet;
 mod hang_up;
 mod install;
 
@@ -120,7 +121,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Report(arguments) => report_again(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
-        Command::Fleet(args::Fleet::Report(arguments)) => diff::fleet(&arguments),
+        Command::Fleet(command) => fleet::fleet(command),
         Command::Runs => list::runs().map(done),
         Command::Repro(arguments) => repro::repro(&arguments),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),

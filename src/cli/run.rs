@@ -29,8 +29,8 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
     let wanted = Selection {
         drivers: driver_levels(&options.drivers),
-        rate: options.pace.rate,
-        arrivals: options.pace.arrivals.map(Into::into),
+        rate: options.pace.open.rate,
+        arrivals: options.pace.open.arrivals.map(Into::into),
         overload: options.pace.overload.is_some(),
         ..selection(&options.select)
     };

@@ -41,6 +41,14 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// `NAME=VALUE`, or the name of a node's label.
+pub fn node_label(text: &str) -> Result<(String, Option<String>), String> {
+    match text.contains('=') {
+        true => label(text).map(|(name, value)| (name, Some(value))),
+        false => Ok((text.to_owned(), None)),
+    }
+}
+
 /// A server's address: `HOST:PORT`, a local port, `unix:/path`, `unix:@name`, or a URL as for `lasthop load`.
 pub fn address(text: &str) -> Result<Address, String> {
     if let Ok((endpoint, _)) = url::parse(text, &UrlOptions::default()) {

@@ -1,0 +1,245 @@
+//! Runs a fleet in a cluster: makes Jobs, follows their logs, and removes everything.
+//!
+//! One thread looks at the Pods of the run once a second. Watching would say the same sooner, and not after a broken
+//! connection.
+
+mod cluster;
+mod member;
+mod reason;
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use cluster::Cluster;
+use member::Member;
+
+use crate::{
+    manifest::{Fleet, Place},
+    wire::Received,
+};
+
+/// How often logs are read, and how often the cluster is asked.
+const TICK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_secs(1);
+/// A cluster that has not answered for so long has failed.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Which cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Where {
+    /// Of the kubeconfig; its current one otherwise.
+    pub context: Option<String>,
+    /// The context's otherwise.
+    pub namespace: Option<String>,
+}
+
+/// On which nodes, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct Nodes {
+    /// Label selector.
+    pub selector: Option<String>,
+    /// By name, in place of the selector.
+    pub names: Vec<String>,
+    /// Runs on each, one after the other.
+    pub per_node: u32,
+    /// Labels of a node that its records get, and labels that all of them get.
+    pub labels: Vec<(String, Option<String>)>,
+    /// Take what was asked for, or what a small node has.
+    pub exact_cpus: bool,
+}
+
+/// The cluster cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    #[error("cannot use the kubeconfig: {0}")]
+    Config(String),
+    #[error("{0}")]
+    Cluster(String),
+    #[error("cannot list the nodes: {0}; name them with --node")]
+    Nodes(String),
+    #[error("no node is ready{}", .0.as_ref().map(|selector| format!(" and has the labels `{selector}`")).unwrap_or_default())]
+    NoNodes(Option<String>),
+    #[error("cannot make a runtime: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// What happens meanwhile.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// These nodes were chosen.
+    Chosen { namespace: &'a str, nodes: usize },
+    /// Where a node has got to.
+    Phase { node: &'a str, phase: &'a str },
+    /// A line that the run on a node prints.
+    Says { node: &'a str, line: &'a str },
+    /// A record has come back and is verified.
+    Received { node: &'a str, folder: &'a Path, done: usize, of: usize },
+    /// A run on a node has failed.
+    Failed { node: &'a str, why: &'a str },
+    /// Everything is being removed.
+    Removing,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub received: Vec<Received>,
+    /// Nodes without a record, why, and what of a record came back all the same.
+    pub failures: Vec<Failure>,
+    pub interrupted: bool,
+    /// What could not be removed.
+    pub left: Vec<String>,
+}
+
+/// A node without a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub node: String,
+    pub why: String,
+    pub part: Option<PathBuf>,
+}
+
+/// What was removed.
+#[derive(Debug, Default)]
+pub struct Removed {
+    pub namespace: String,
+    pub jobs: Vec<String>,
+    /// What could not be removed, and why.
+    pub left: Vec<String>,
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, FleetError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FleetError::Runtime)
+}
+
+/// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`.
+///
+/// Errors: the cluster cannot be reached, or no node can be chosen. Whatever fails on a node is in the outcome.
+pub fn run(
+    place: &Where,
+    nodes: &Nodes,
+    fleet: &Fleet,
+    runs: &Path,
+    interrupted: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&Event<'_>),
+) -> Result<Outcome, FleetError> {
+    runtime()?.block_on(async {
+        let cluster = Cluster::reach(place).await?;
+        let members = cluster.choose(nodes, fleet, runs).await?;
+        tell(&Event::Chosen { namespace: cluster.namespace(), nodes: members.len() });
+        let mut going = Going { cluster, fleet, members, numbers: 0, answered: Instant::now() };
+        going.until_done(nodes.per_node, interrupted, tell).await;
+        tell(&Event::Removing);
+        Ok(going.end(interrupted()).await)
+    })
+}
+
+/// Removes what fleet runs left in the namespace: of one run, or of all.
+/// Errors: the cluster cannot be reached, or refuses.
+pub fn clean(place: &Where, id: Option<&str>) -> Result<Removed, FleetError> {
+    runtime()?.block_on(async {
+        let cluster = Cluster::reach(place).await?;
+        let jobs = cluster.jobs(id).await?;
+        let left = cluster.remove(id).await;
+        Ok(Removed { namespace: cluster.namespace().to_owned(), jobs, left })
+    })
+}
+
+/// A fleet run while it goes on.
+struct Going<'a> {
+    cluster: Cluster,
+    fleet: &'a Fleet,
+    members: Vec<Member>,
+    /// Jobs so far.
+    numbers: usize,
+    /// When the cluster last answered.
+    answered: Instant,
+}
+
+impl Going<'_> {
+    async fn until_done(&mut self, per_node: u32, interrupted: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Event<'_>)) {
+        let mut looked = None::<Instant>;
+        while !interrupted() && self.members.iter().any(Member::goes_on) {
+            self.begin_jobs(tell, interrupted).await;
+            if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+                self.look(tell).await;
+                looked = Some(Instant::now());
+            }
+            self.listen(per_node, tell).await;
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    /// Makes the Job of every node that has none.
+    async fn begin_jobs(&mut self, tell: &mut dyn FnMut(&Event<'_>), interrupted: &dyn Fn() -> bool) {
+        for member in self.members.iter_mut().filter(|member| member.goes_on() && member.job.is_none()) {
+            if interrupted() {
+                return;
+            }
+            let fleet = Fleet { cpus: member.cpus, ..self.fleet.clone() };
+            let job = fleet.job(self.numbers, &Place::Node(member.node.clone()), &member.labels);
+            match self.cluster.create(job).await {
+                Ok(()) => member.begin(fleet.name(self.numbers)),
+                Err(why) => member.fail(why, tell),
+            }
+            self.numbers += 1;
+        }
+    }
+
+    /// What the cluster says of the Pods and nodes.
+    async fn look(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
+        let pods = match self.cluster.pods(Some(&self.fleet.id)).await {
+            Ok(pods) => pods,
+            Err(why) if self.answered.elapsed() > SILENCE => {
+                self.members.iter_mut().filter(|member| member.goes_on()).for_each(|member| member.fail(why.clone(), tell));
+                return;
+            }
+            Err(_) => return,
+        };
+        self.answered = Instant::now();
+        let lost = self.cluster.lost_nodes().await;
+        for member in self.members.iter_mut().filter(|member| member.goes_on()) {
+            let pod = pods.iter().find(|pod| member.owns(pod));
+            let lost = lost.get(&member.node).cloned();
+            let phase = match (lost, pod) {
+                (Some(why), _) => reason::Phase::Failed(why),
+                (None, Some(pod)) => reason::of_pod(pod),
+                (None, None) => self.cluster.without_pod(member).await,
+            };
+            member.enter(phase, pod, &self.cluster, self.fleet.wait, tell);
+        }
+    }
+
+    /// What the Pods have written since.
+    async fn listen(&mut self, per_node: u32, tell: &mut dyn FnMut(&Event<'_>)) {
+        for at in 0..self.members.len() {
+            let member = &mut self.members[at];
+            if !member.goes_on() || !member.listen(tell) {
+                continue;
+            }
+            if let Some(job) = member.end_run(per_node) {
+                self.cluster.remove_job(&job).await;
+            }
+            let of = self.members.len() * per_node as usize;
+            let done = self.members.iter().map(|member| member.received.len()).sum();
+            let member = &self.members[at];
+            let Some(received) = member.received.last() else { continue };
+            tell(&Event::Received { node: &member.node, folder: &received.folder, done, of });
+        }
+    }
+
+    async fn end(self, interrupted: bool) -> Outcome {
+        let left = self.cluster.remove(Some(&self.fleet.id)).await;
+        let mut outcome = Outcome { interrupted, left, ..Outcome::default() };
+        for member in self.members {
+            let part = member.part();
+            outcome.received.extend(member.received);
+            if let Some(why) = member.failure {
+                outcome.failures.push(Failure { node: member.node, why, part });
+            }
+        }
+        outcome
+    }
+}

@@ -1,0 +1,165 @@
+//! The objects that a run makes in a cluster. Plain values: the client sends them, `lasthop fleet export` prints them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use lasthop_system::digest;
+use serde_json::{Map, Value, json};
+
+/// Label of everything that lasthop makes in a cluster; its value is the fleet run.
+pub const LABEL: &str = "lasthop/fleet";
+/// The container that runs lasthop.
+pub const DRIVER: &str = "lasthop";
+/// How long a worker waits for its reader before it ends by itself.
+pub const LINGER: Duration = Duration::from_secs(120);
+/// What a run takes besides its budget, at most as a rule: calibration, the last round, the report.
+const BESIDE_BUDGET: Duration = Duration::from_secs(120);
+
+/// What the Pods of a fleet run have in common.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    /// A word that no other run in the cluster has.
+    pub id: String,
+    pub image: String,
+    /// Arguments of lasthop in the Pod, from `run` on.
+    pub arguments: Vec<String>,
+    /// CPUs and memory for each container; without CPUs neither is requested.
+    pub cpus: u32,
+    pub memory: String,
+    pub budget: Duration,
+    /// How long a Pod may take to start.
+    pub wait: Duration,
+    /// How long a Job that has ended stays.
+    pub keep: Duration,
+}
+
+/// Where a Pod runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the node of this name.
+    Node(String),
+    /// On a node with these labels.
+    Labels(BTreeMap<String, String>),
+}
+
+/// A word for a new fleet run.
+#[must_use]
+pub fn new_id() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    digest::of_bytes(format!("{} {}", now.as_nanos(), std::process::id()).as_bytes())[..10].to_owned()
+}
+
+impl Fleet {
+    /// The longest that a Job may take. The cluster ends it then, whoever has forgotten it.
+    fn deadline(&self) -> Duration {
+        self.wait + self.budget + self.budget / 2 + BESIDE_BUDGET + LINGER
+    }
+
+    /// Job number `number`, whose record has these labels.
+    #[must_use]
+    pub fn job(&self, number: usize, place: &Place, labels: &[(String, String)]) -> Value {
+        let of_fleet = json!({ LABEL: self.id });
+        let mut spec = json!({
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": false,
+            "enableServiceLinks": false,
+            "terminationGracePeriodSeconds": 15,
+            "containers": [self.driver(labels)],
+            "volumes": [{ "name": "tmp", "emptyDir": {} }],
+        });
+        for (key, value) in placing(place) {
+            spec[key] = value;
+        }
+        json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": { "name": self.name(number), "labels": of_fleet },
+            "spec": {
+                "backoffLimit": 0,
+                "activeDeadlineSeconds": self.deadline().as_secs(),
+                "ttlSecondsAfterFinished": self.keep.as_secs(),
+                "template": { "metadata": { "labels": of_fleet }, "spec": spec },
+            },
+        })
+    }
+
+    /// Name of the Job with this number.
+    #[must_use]
+    pub fn name(&self, number: usize) -> String {
+        format!("lasthop-{}-{number}", self.id)
+    }
+
+    fn driver(&self, labels: &[(String, String)]) -> Value {
+        let linger = format!("{}s", LINGER.as_secs());
+        let words = ["fleet", "worker", "--linger", &linger, "--"].map(str::to_owned);
+        let labels = labels.iter().flat_map(|(name, value)| ["--label".to_owned(), format!("{name}={value}")]);
+        let arguments: Vec<String> =
+            words.into_iter().chain(self.arguments.iter().cloned()).chain(labels).chain(["--no-progress".to_owned()]).collect();
+        let mut container = json!({
+            "name": DRIVER,
+            "image": self.image,
+            "imagePullPolicy": "IfNotPresent",
+            "args": arguments,
+            "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
+        });
+        if self.cpus > 0 {
+            // Whole CPUs, requests equal to limits: a kubelet whose CPU manager is static gives them to no other Pod.
+            let all = json!({ "cpu": self.cpus.to_string(), "memory": self.memory });
+            container["resources"] = json!({ "requests": all, "limits": all });
+        }
+        container
+    }
+}
+
+/// A Pod on a named node still passes the scheduler, which says why it does not fit.
+fn placing(place: &Place) -> Map<String, Value> {
+    let place = match place {
+        Place::Labels(labels) => json!({ "nodeSelector": labels }),
+        Place::Node(name) => {
+            let this = json!([{ "key": "metadata.name", "operator": "In", "values": [name] }]);
+            let terms = json!({ "nodeSelectorTerms": [{ "matchFields": this }] });
+            json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } } })
+        }
+    };
+    let Value::Object(place) = place else { return Map::new() };
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fleet(cpus: u32) -> Fleet {
+        Fleet {
+            id: new_id(),
+            image: "i".to_owned(),
+            arguments: vec!["run".to_owned(), "x".to_owned()],
+            cpus,
+            memory: "1Gi".to_owned(),
+            budget: Duration::from_secs(60),
+            wait: Duration::from_secs(60),
+            keep: Duration::from_secs(600),
+        }
+    }
+
+    #[test]
+    fn a_job_ends_by_itself_and_leaves_nothing() {
+        let job = fleet(2).job(3, &Place::Node("n1".to_owned()), &[("machine".to_owned(), "n1".to_owned())]);
+        let (spec, pod) = (&job["spec"], &job["spec"]["template"]["spec"]);
+        assert_eq!((&spec["backoffLimit"], &pod["restartPolicy"]), (&json!(0), &json!("Never")));
+        assert_eq!(spec["ttlSecondsAfterFinished"], 600);
+        assert!(spec["activeDeadlineSeconds"].as_u64().unwrap() > 60 + 60 + LINGER.as_secs());
+        assert_eq!(pod["automountServiceAccountToken"], false);
+        let container = &pod["containers"][0];
+        assert_eq!(container["resources"]["requests"], container["resources"]["limits"]);
+        assert_eq!(container["resources"]["limits"]["cpu"], "2");
+        assert!(container["args"].as_array().unwrap().contains(&json!("machine=n1")));
+        assert!(fleet(0).job(0, &Place::Labels(BTreeMap::new()), &[])["spec"]["template"]["spec"]["containers"][0]["resources"].is_null());
+    }
+
+    #[test]
+    fn names_are_of_their_fleet() {
+        let (one, other) = (fleet(1), fleet(1));
+        assert_ne!(one.id, other.id);
+        assert!(one.name(0).len() <= 63 && one.name(0).starts_with(&format!("lasthop-{}", one.id)));
+    }
+}

@@ -1,0 +1,360 @@
+//! A run record as lines of a log, between other lines.
+//!
+//! The first line names the run, each further one holds a piece of a file, and the last one has the length and the SHA-256
+//! of every file. Lines are numbered, so a reader whose stream broke begins again and skips what it has. A piece at 0
+//! begins its file anew, because some files are replaced while a run goes on.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read as _, Seek as _, SeekFrom, Write},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Component, Path, PathBuf},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use lasthop_system::digest;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a file in one line: container runtimes break lines of 16 KiB.
+const PIECE: usize = 8 << 10;
+/// How a line begins that belongs to a record.
+const START: &str = "{\"lasthop\":";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    lasthop: u64,
+    #[serde(flatten)]
+    what: What,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum What {
+    Begin { run: String },
+    Piece { file: String, at: u64, data: String },
+    End { code: u8, files: BTreeMap<String, Sum> },
+}
+
+/// What a file must turn out to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Sum {
+    length: u64,
+    sha256: String,
+}
+
+/// The record did not come back as it was written.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    #[error("cannot write the record {}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("there is a record {} already", .0.display())]
+    Exists(PathBuf),
+    #[error("line {0} of the record is missing in the log")]
+    Gap(u64),
+    #[error("line {0} of the record is not one that lasthop writes")]
+    Malformed(u64),
+    #[error("the log ended before the record did")]
+    NoEnd,
+    #[error("{file} of the record differs from what the Pod wrote ({found} instead of {expected})")]
+    Differs { file: String, found: String, expected: String },
+}
+
+/// Writes a record that still grows.
+pub struct Sender<W> {
+    folder: PathBuf,
+    output: W,
+    next: u64,
+    /// By name: the file that was read, by number, and how much of it has been written.
+    sent: BTreeMap<String, (u64, u64)>,
+}
+
+impl<W: Write> Sender<W> {
+    /// Errors: the output takes nothing.
+    pub fn begin(folder: &Path, output: W) -> io::Result<Self> {
+        let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut sender = Self { folder: folder.to_owned(), output, next: 0, sent: BTreeMap::new() };
+        sender.line(What::Begin { run })?;
+        Ok(sender)
+    }
+
+    fn line(&mut self, what: What) -> io::Result<()> {
+        let line = serde_json::to_string(&Line { lasthop: self.next, what }).map_err(io::Error::other)?;
+        self.next += 1;
+        writeln!(self.output, "{line}")?;
+        self.output.flush()
+    }
+
+    /// Writes what has been added since the last time.
+    /// Errors: a file cannot be read, or the output takes nothing.
+    pub fn advance(&mut self) -> io::Result<()> {
+        for (name, path) in files(&self.folder)? {
+            match self.file(&name, &path) {
+                // It was replaced, and comes next time.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                sent => sent?,
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
+        let mut file = File::open(path)?;
+        let facts = file.metadata()?;
+        let known = self.sent.get(name).filter(|(number, sent)| *number == facts.ino() && *sent <= facts.len());
+        let mut at = match known {
+            Some((_, sent)) if *sent == facts.len() => return Ok(()),
+            Some((_, sent)) => *sent,
+            None => 0,
+        };
+        file.seek(SeekFrom::Start(at))?;
+        let mut rest = file.take(facts.len() - at);
+        let mut piece = Vec::with_capacity(PIECE);
+        loop {
+            piece.clear();
+            let read = (&mut rest).take(PIECE as u64).read_to_end(&mut piece)? as u64;
+            if read > 0 || at == 0 {
+                self.line(What::Piece { file: name.to_owned(), at, data: BASE64.encode(&piece) })?;
+            }
+            at += read;
+            if read < PIECE as u64 {
+                self.sent.insert(name.to_owned(), (facts.ino(), at));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends a record that no longer grows.
+    /// Errors: as [`Self::advance`].
+    pub fn end(mut self, code: u8) -> io::Result<()> {
+        self.advance()?;
+        let sum = |(name, path): (String, PathBuf)| {
+            let length = path.metadata()?.len();
+            Ok((name, Sum { length, sha256: digest::of_file(&path)? }))
+        };
+        let files = files(&self.folder)?.into_iter().map(sum).collect::<io::Result<_>>()?;
+        self.line(What::End { code, files })
+    }
+}
+
+/// The files below a folder by their name there. Links are none, and neither is what is still being written.
+fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next)? {
+            let (entry, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
+            let kind = entry?;
+            if kind.is_dir() {
+                folders.push(path);
+            } else if kind.is_file() && path.extension().is_none_or(|extension| extension != "part") {
+                let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
+                found.insert(name, path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What a line of a log was.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Not a line of the record.
+    Other,
+    /// A part of the record.
+    Part,
+    /// Its end: the record is complete and verified.
+    End,
+}
+
+/// A record that has come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    pub folder: PathBuf,
+    /// With what code the run ended.
+    pub code: u8,
+}
+
+/// Writes a record anew from the lines of a log.
+#[derive(Debug)]
+pub struct Receiver {
+    runs: PathBuf,
+    folder: Option<PathBuf>,
+    /// Shows others that the record still grows.
+    _lock: Option<File>,
+    next: u64,
+    code: Option<u8>,
+}
+
+impl Receiver {
+    /// Below this folder, which exists.
+    #[must_use]
+    pub fn new(runs: &Path) -> Self {
+        Self { runs: runs.to_owned(), folder: None, _lock: None, next: 0, code: None }
+    }
+
+    /// The record so far, if it has begun.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// The whole record, once it has been verified.
+    #[must_use]
+    pub fn received(&self) -> Option<Received> {
+        Some(Received { folder: self.folder.clone()?, code: self.code? })
+    }
+
+    /// Takes a line of the log. What it has already is skipped.
+    ///
+    /// Errors: a line is missing or not lasthop's, the record cannot be written, or it differs from the Pod's. After a
+    /// gap the log may be read again from its beginning.
+    pub fn line(&mut self, text: &str) -> Result<Heard, WireError> {
+        if !text.starts_with(START) {
+            return Ok(Heard::Other);
+        }
+        let line: Line = serde_json::from_str(text).map_err(|_| WireError::Malformed(self.next))?;
+        if line.lasthop < self.next {
+            return Ok(if self.code.is_some() { Heard::End } else { Heard::Part });
+        }
+        if line.lasthop > self.next {
+            return Err(WireError::Gap(self.next));
+        }
+        let heard = match line.what {
+            What::Begin { run } => self.begin(&run)?,
+            What::Piece { file, at, data } => self.piece(&file, at, &data)?,
+            What::End { code, files } => self.end(code, &files)?,
+        };
+        self.next += 1;
+        Ok(heard)
+    }
+
+    fn begin(&mut self, run: &str) -> Result<Heard, WireError> {
+        let folder = self.runs.join(self.inside(run)?);
+        DirBuilder::new().mode(0o700).create(&folder).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => WireError::Exists(folder.clone()),
+            _ => WireError::Io { path: folder.clone(), source },
+        })?;
+        let lock = private().open(folder.join("lock")).and_then(|lock| lock.lock().map(|()| lock));
+        self._lock = Some(lock.map_err(|source| WireError::Io { path: folder.join("lock"), source })?);
+        self.folder = Some(folder);
+        Ok(Heard::Part)
+    }
+
+    /// A name that leads nowhere else: a Pod is not trusted.
+    fn inside<'a>(&self, name: &'a str) -> Result<&'a Path, WireError> {
+        let path = Path::new(name);
+        let plain = !name.is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)));
+        if plain { Ok(path) } else { Err(WireError::Malformed(self.next)) }
+    }
+
+    fn piece(&mut self, file: &str, at: u64, data: &str) -> Result<Heard, WireError> {
+        let folder = self.folder.as_ref().ok_or(WireError::Malformed(self.next))?;
+        let path = folder.join(self.inside(file)?);
+        let bytes = BASE64.decode(data).map_err(|_| WireError::Malformed(self.next))?;
+        let write = || {
+            DirBuilder::new().mode(0o700).recursive(true).create(path.parent().unwrap_or(folder))?;
+            private().truncate(at == 0).open(&path)?.write_all_at(&bytes, at)
+        };
+        write().map_err(|source| WireError::Io { path: path.clone(), source })?;
+        Ok(Heard::Part)
+    }
+
+    fn end(&mut self, code: u8, expected: &BTreeMap<String, Sum>) -> Result<Heard, WireError> {
+        let folder = self.folder.as_ref().ok_or(WireError::Malformed(self.next))?;
+        let found = files(folder).map_err(|source| WireError::Io { path: folder.clone(), source })?;
+        for file in found.keys().chain(expected.keys()) {
+            let sum = |path: &PathBuf| {
+                let length = path.metadata()?.len();
+                Ok(Sum { length, sha256: digest::of_file(path)? })
+            };
+            let sum = found.get(file).map(sum).transpose();
+            let sum = sum.map_err(|source| WireError::Io { path: folder.join(file), source })?;
+            if sum.as_ref() != expected.get(file) {
+                let shown = |sum: Option<&Sum>| {
+                    sum.map_or("nothing".to_owned(), |sum| format!("{} B, SHA-256 {}", sum.length, sum.sha256))
+                };
+                let (found, expected) = (shown(sum.as_ref()), shown(expected.get(file)));
+                return Err(WireError::Differs { file: file.clone(), found, expected });
+            }
+        }
+        self.code = Some(code);
+        self._lock = None;
+        Ok(Heard::End)
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A record that grows and whose files are replaced, as the lines of its log.
+    fn lines(source: &Path) -> Vec<String> {
+        let folder = source.join("20261122T140000-x-1");
+        fs::create_dir_all(folder.join("services/0")).unwrap();
+        fs::write(folder.join("lock"), "").unwrap();
+        fs::write(folder.join("trials.jsonl"), "one\n").unwrap();
+        let mut output = Vec::new();
+        let mut sender = Sender::begin(&folder, &mut output).unwrap();
+        sender.advance().unwrap();
+        fs::write(folder.join("services/0/log"), vec![7; 3 * PIECE]).unwrap();
+        fs::write(folder.join("run.json.part"), "not yet").unwrap();
+        OpenOptions::new().append(true).open(folder.join("trials.jsonl")).unwrap().write_all(b"two\n").unwrap();
+        sender.advance().unwrap();
+        fs::write(folder.join("new"), "replaced").unwrap();
+        fs::rename(folder.join("new"), folder.join("services/0/log")).unwrap();
+        sender.end(1).unwrap();
+        String::from_utf8(output).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_was_also_if_the_log_is_read_twice() {
+        let (source, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let lines = lines(source.path());
+        assert!(lines.iter().all(|line| line.len() < 16 << 10), "runtimes break longer lines");
+        let mut receiver = Receiver::new(home.path());
+        let half = lines.len() / 2;
+        let first = ["round 1 done", &lines[0]].into_iter().chain(lines[1..half].iter().map(String::as_str));
+        first.for_each(|line| drop(receiver.line(line).unwrap()));
+        assert_eq!(receiver.received(), None);
+        let heard: Vec<Heard> = lines.iter().map(|line| receiver.line(line).unwrap()).collect();
+        assert_eq!(heard.last(), Some(&Heard::End));
+        let received = receiver.received().unwrap();
+        assert_eq!((received.code, fs::read(received.folder.join("services/0/log")).unwrap()), (1, b"replaced".to_vec()));
+        assert_eq!(fs::read(received.folder.join("trials.jsonl")).unwrap(), b"one\ntwo\n");
+        assert!(!received.folder.join("run.json.part").exists() && received.folder.join("lock").exists());
+    }
+
+    #[test]
+    fn what_is_missing_altered_or_leads_elsewhere_is_refused() {
+        let source = TempDir::new().unwrap();
+        let lines = lines(source.path());
+        let take = |lines: &[String]| {
+            let home = TempDir::new().unwrap();
+            let mut receiver = Receiver::new(home.path());
+            lines.iter().find_map(|line| receiver.line(line).err()).unwrap().to_string()
+        };
+        let without = [&lines[..2], &lines[3..]].concat();
+        assert!(take(&without).contains("line 2 of the record is missing"));
+        let altered = |from: &str, to: &str| take(&lines.iter().map(|line| line.replace(from, to)).collect::<Vec<_>>());
+        assert!(altered(&BASE64.encode("two\n"), "dHdPCg==").contains("trials.jsonl of the record differs"));
+        assert!(altered("trials.jsonl", "../trials.jsonl").contains("is not one that lasthop writes"));
+        assert!(altered("20261122T140000-x-1", "..").contains("is not one that lasthop writes"));
+        let twice = TempDir::new().unwrap();
+        Receiver::new(twice.path()).line(&lines[0]).unwrap();
+        let again = Receiver::new(twice.path()).line(&lines[0]).unwrap_err();
+        assert!(again.to_string().contains("there is a record"), "{again}");
+    }
+}

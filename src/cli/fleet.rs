@@ -1,0 +1,267 @@
+//! `lasthop fleet`: runs in a cluster, and what comes back from there.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use lasthop_fleet::{
+    manifest::{Fleet, Place, new_id},
+    wire::{Heard, Received, Receiver},
+    worker, yaml,
+};
+use lasthop_model::selection::Selection;
+use lasthop_plan::{
+    model::Source,
+    plan::Plan,
+    settings::{Overrides, PlacementChoice},
+};
+
+use super::{
+    args::{self, FleetRunOptions, Passed},
+    context::{catalog, home},
+    diff,
+    output::{CliError, print, talk},
+    run::selection,
+    signals::watch_signals,
+};
+
+/// How long a Job that has ended stays, if its client was killed.
+const KEEP: Duration = Duration::from_secs(300);
+/// How long it stays for those who read its log by hand.
+const KEEP_EXPORTED: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long its Pod may wait for a node then.
+const WAIT_EXPORTED: Duration = Duration::from_secs(60 * 60);
+/// CPUs of a Pod, where a node has as many.
+const CPUS: u32 = 2;
+
+pub fn fleet(command: args::Fleet) -> Result<ExitCode, CliError> {
+    match command {
+        args::Fleet::Run(arguments) => cluster::run(&arguments),
+        args::Fleet::Report(arguments) => diff::fleet(&arguments),
+        args::Fleet::Export(arguments) => export(&arguments).map(|()| ExitCode::SUCCESS),
+        args::Fleet::Collect(arguments) => collect(&arguments).map(|()| ExitCode::SUCCESS),
+        args::Fleet::Clean(arguments) => cluster::clean(&arguments),
+        args::Fleet::Worker(arguments) => work(&arguments),
+    }
+}
+
+/// The Pods that run an experiment with these options.
+/// Errors: what a Pod would refuse as well.
+fn planned(experiment: &str, pods: &args::FleetPods, run: &Passed<FleetRunOptions>) -> Result<Fleet, CliError> {
+    let FleetRunOptions { select, overrides, open } = &run.options;
+    let loaded = catalog()?.load(experiment).map_err(CliError::usage)?;
+    if loaded.source != Source::BuiltIn {
+        return Err(CliError::usage(format!(
+            "`{experiment}` is a folder of this machine, which no Pod has: only built-in experiments run in a cluster"
+        )));
+    }
+    let wanted = Selection { rate: open.rate, arrivals: open.arrivals.map(Into::into), ..selection(select) };
+    let plan = Plan::new(loaded, &wanted).map_err(CliError::usage)?;
+    // How many CPUs there are is the Pod's business.
+    let overrides = Overrides { placement: PlacementChoice::Free, aa: select.aa, ..overrides.clone() };
+    let settings = plan.settings(overrides).map_err(CliError::usage)?;
+    Ok(Fleet {
+        id: new_id(),
+        image: pods.image.clone(),
+        arguments: ["run".to_owned(), experiment.to_owned()].into_iter().chain(run.words.iter().cloned()).collect(),
+        cpus: pods.cpus.unwrap_or(CPUS),
+        memory: pods.memory.clone(),
+        budget: Duration::from_nanos(settings.budget_ns),
+        wait: WAIT_EXPORTED,
+        keep: KEEP_EXPORTED,
+    })
+}
+
+fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
+    let fleet = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
+    let job = |(number, node): (usize, Option<&String>)| {
+        let machine = node.map(|node| ("machine".to_owned(), node.clone()));
+        let labels: Vec<(String, String)> = machine.into_iter().chain(arguments.labels.iter().cloned()).collect();
+        let place = node.cloned().map_or_else(|| Place::Labels(Default::default()), Place::Node);
+        fleet.job(number, &place, &labels)
+    };
+    let nodes = match &arguments.node[..] {
+        [] => vec![None],
+        named => named.iter().map(Some).collect(),
+    };
+    print(yaml::documents(&nodes.into_iter().enumerate().map(job).collect::<Vec<_>>()).as_bytes())
+}
+
+fn collect(arguments: &args::FleetCollect) -> Result<(), CliError> {
+    let runs = home()?.writable("runs").map_err(CliError::failed)?;
+    if arguments.logs.is_empty() {
+        return collected("standard input", &mut io::stdin().lock(), &runs);
+    }
+    arguments.logs.iter().try_for_each(|path| {
+        let shown = path.display().to_string();
+        let file = File::open(path).map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
+        collected(&shown, &mut BufReader::new(file), &runs)
+    })
+}
+
+fn collected(shown: &str, log: &mut dyn BufRead, runs: &Path) -> Result<(), CliError> {
+    let mut receiver = Receiver::new(runs);
+    for line in log.lines() {
+        let line = line.map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
+        let heard = receiver.line(&line).map_err(|error| CliError::failed(format!("{shown}: {error}")))?;
+        if heard == Heard::End {
+            break;
+        }
+    }
+    match (receiver.received(), receiver.folder()) {
+        (Some(Received { folder, .. }), _) => {
+            talk(&format!("{}, complete and verified", name(&folder)));
+            Ok(())
+        }
+        (None, Some(part)) => Err(CliError::failed(format!(
+            "{shown} ends before the record does; what there is was kept as {}",
+            name(part)
+        ))),
+        (None, None) => Err(CliError::failed(format!("there is no record in {shown}"))),
+    }
+}
+
+/// A record by its name.
+fn name(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn work(arguments: &args::FleetWorker) -> Result<ExitCode, CliError> {
+    watch_signals()?;
+    let runs = home()?.writable("runs").map_err(CliError::failed)?;
+    worker::serve(&arguments.arguments, &runs, arguments.linger).map(ExitCode::from).map_err(CliError::failed)
+}
+
+#[cfg(not(feature = "fleet"))]
+mod cluster {
+    use super::{CliError, ExitCode, args};
+
+    const MISSING: &str = "this lasthop was built without its Kubernetes client: install a package of a release, or build \
+                           with `cargo build --release --features fleet`";
+
+    pub fn run(_: &args::FleetRun) -> Result<ExitCode, CliError> {
+        Err(CliError::failed(MISSING))
+    }
+
+    pub fn clean(_: &args::FleetClean) -> Result<ExitCode, CliError> {
+        Err(CliError::failed(MISSING))
+    }
+}
+
+#[cfg(feature = "fleet")]
+mod cluster {
+    use std::sync::atomic::Ordering;
+
+    use lasthop_fleet::client::{self, Event, Nodes, Outcome, Where};
+
+    use super::{
+        super::{
+            context::{deliver, summarise},
+            output::{FAILED, INTERRUPTED, counted},
+        },
+        *,
+    };
+
+    /// More nodes than this are told of by number, not line by line.
+    const FEW: usize = 8;
+
+    fn place(cluster: &args::FleetCluster) -> Where {
+        Where { context: cluster.context.clone(), namespace: cluster.namespace.clone() }
+    }
+
+    pub fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
+        let fleet = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
+        let fleet = Fleet { wait: arguments.wait, keep: KEEP, ..fleet };
+        let nodes = Nodes {
+            selector: arguments.nodes.clone(),
+            names: arguments.node.clone(),
+            per_node: arguments.per_node,
+            labels: arguments.labels.clone(),
+            exact_cpus: arguments.pods.cpus.is_some(),
+        };
+        let runs = home()?.writable("runs").map_err(CliError::failed)?;
+        let interrupt = watch_signals()?;
+        let interrupted = || interrupt.load(Ordering::Relaxed);
+        let mut teller = Teller { id: &fleet.id, quiet: arguments.quiet, nodes: 0 };
+        let place = place(&arguments.cluster);
+        let outcome = client::run(&place, &nodes, &fleet, &runs, &interrupted, &mut |event| teller.tell(event));
+        conclude(&outcome.map_err(CliError::failed)?, arguments)
+    }
+
+    /// Reports what came back, and what did not.
+    fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
+        let folders: Vec<PathBuf> = outcome.received.iter().map(|received| received.folder.clone()).collect();
+        let reported = match &folders[..] {
+            [] => ExitCode::SUCCESS,
+            [one] => deliver(&summarise(one)?, &arguments.output).map(|()| ExitCode::SUCCESS)?,
+            several => diff::fleet_of(several, &arguments.by, &arguments.output)?,
+        };
+        for failure in &outcome.failures {
+            let part = failure.part.as_ref();
+            let part = part.map(|part| format!("; what came of its record is {}", super::name(part)));
+            talk(&format!("{} failed: {}{}", failure.node, failure.why, part.unwrap_or_default()));
+        }
+        tell_left(&outcome.left);
+        Ok(match () {
+            () if outcome.interrupted => {
+                talk("interrupted; what was in the cluster has been removed");
+                ExitCode::from(INTERRUPTED)
+            }
+            () if !outcome.failures.is_empty() || !outcome.left.is_empty() => ExitCode::from(FAILED),
+            () if outcome.received.iter().any(|received| received.code != 0) => ExitCode::from(FAILED),
+            () => reported,
+        })
+    }
+
+    fn tell_left(left: &[String]) {
+        for one in left {
+            talk(&format!("not removed: {one}; try `lasthop fleet clean` later"));
+        }
+    }
+
+    pub fn clean(arguments: &args::FleetClean) -> Result<ExitCode, CliError> {
+        let removed = client::clean(&place(&arguments.cluster), arguments.id.as_deref()).map_err(CliError::failed)?;
+        match &removed.jobs[..] {
+            [] => talk(&format!("no fleet run left anything in the namespace {}", removed.namespace)),
+            jobs => {
+                let counted = counted(jobs.len(), "Job");
+                talk(&format!("removed {counted} in the namespace {}: {}", removed.namespace, jobs.join(", ")));
+            }
+        }
+        tell_left(&removed.left);
+        Ok(if removed.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    }
+
+    /// Says what happens, by node.
+    struct Teller<'a> {
+        id: &'a str,
+        quiet: bool,
+        nodes: usize,
+    }
+
+    impl Teller<'_> {
+        fn tell(&mut self, event: &Event<'_>) {
+            match event {
+                Event::Failed { node, why } => talk(&format!("warning: {node} failed: {why}")),
+                _ if self.quiet => {}
+                Event::Chosen { namespace, nodes } => {
+                    self.nodes = *nodes;
+                    let nodes = counted(*nodes, "node");
+                    talk(&format!("fleet run {} on {nodes}, in the namespace {namespace}", self.id));
+                }
+                Event::Phase { node, phase: line } | Event::Says { node, line } if self.nodes <= FEW => {
+                    talk(&format!("{node}: {line}"));
+                }
+                Event::Phase { .. } | Event::Says { .. } => {}
+                Event::Received { node, folder, done, of } => {
+                    talk(&format!("{node}: {} is here, complete and verified ({done} of {of})", super::name(folder)));
+                }
+                Event::Removing => talk("removing what the run made in the cluster"),
+            }
+        }
+    }
+}
