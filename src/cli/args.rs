@@ -532,7 +532,7 @@ pub struct FleetRun {
     pub per_node: u32,
     /// Label of the nodes for the record, without what is before its slash (`topology.kubernetes.io/zone` becomes
     /// `zone`), or a label of your own (`NAME=VALUE`) [default: the instance type, if the nodes have it]
-    #[arg(long = "label", value_name = "LABEL", default_value = "node.kubernetes.io/instance-type", value_parser = node_label)]
+    #[arg(long = "label", value_name = "LABEL", value_parser = node_label)]
     #[arg(help_heading = "Nodes")]
     pub labels: Vec<(String, Option<String>)>,
     #[command(flatten)]

@@ -166,6 +166,8 @@ mod cluster {
         *,
     };
 
+    /// The label of nodes that says what kind of machine they are, in most clouds.
+    const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
     /// More nodes than this are told of by number, not line by line.
     const FEW: usize = 8;
 
@@ -176,11 +178,12 @@ mod cluster {
     pub fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
         let fleet = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
         let fleet = Fleet { wait: arguments.wait, keep: KEEP, ..fleet };
+        let usual = || vec![(INSTANCE_TYPE.to_owned(), None)];
         let nodes = Nodes {
             selector: arguments.nodes.clone(),
             names: arguments.node.clone(),
             per_node: arguments.per_node,
-            labels: arguments.labels.clone(),
+            labels: if arguments.labels.is_empty() { usual() } else { arguments.labels.clone() },
             exact_cpus: arguments.pods.cpus.is_some(),
         };
         let runs = home()?.writable("runs").map_err(CliError::failed)?;

@@ -186,7 +186,7 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
     let experiment = job.plan.summary();
     RunHeader {
         record: lasthop_model::record::VERSION,
-        run: name_of_run(started, &experiment.name),
+        run: name_of_run(started, &experiment.name, job.labels.get(MACHINE)),
         lasthop: env!("CARGO_PKG_VERSION").to_owned(),
         command: job.command.clone(),
         started,
@@ -207,15 +207,20 @@ fn environment(programs: &Programs, driver_place: Option<&DriverPlace>) -> Envir
     Environment { driver: driver_place.map(DriverPlace::describe), ..here }
 }
 
-/// A name that sorts by time. Two runs in the same second differ by their pid.
-fn name_of_run(started: Timestamp, experiment: &str) -> String {
+/// The label that names the machine.
+const MACHINE: &str = "machine";
+
+/// A name that sorts by time. Two runs in the same second differ by their pid, and on two machines by the names of these.
+fn name_of_run(started: Timestamp, experiment: &str, machine: Option<&String>) -> String {
     // When it repeats a study, one process makes several runs.
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let further = match RUNS.fetch_add(1, Ordering::Relaxed) {
         0 => String::new(),
         number => format!("-{number}"),
     };
-    format!("{}-{experiment}-{}{further}", started.strftime("%Y%m%dT%H%M%S"), std::process::id())
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    let machine = machine.map(|name| format!("{}-", name.chars().map(plain).collect::<String>())).unwrap_or_default();
+    format!("{}-{experiment}-{machine}{}{further}", started.strftime("%Y%m%dT%H%M%S"), std::process::id())
 }
 
 /// Cases that are compared, by index: each with its reference, and those of a derived quantity.
