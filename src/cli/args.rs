@@ -7,6 +7,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use clap_complete::{Shell, engine::ArgValueCompleter};
+use lasthop_fleet::layout::Layout;
 use lasthop_model::{
     driver::{DriverAt, Remote, ToolChoice},
     engine::{EngineKind, Images},
@@ -513,6 +514,9 @@ pub enum Fleet {
     /// What a Pod of a fleet run executes. Internal
     #[command(hide = true)]
     Worker(FleetWorker),
+    /// What it executes to compare layouts of Pods. Internal
+    #[command(hide = true)]
+    Drive(Box<FleetDrive>),
 }
 
 #[derive(Debug, Args)]
@@ -579,6 +583,16 @@ pub struct FleetPods {
     /// Memory for each Pod
     #[arg(long, value_name = "QUANTITY", default_value = "1Gi")]
     pub memory: String,
+    /// Start the services of the experiment as containers, and compare how they reach each other: over TCP and over a
+    /// Unix socket in one Pod (tcp, unix), over a Service on the same node (service), and from Pod to Pod across nodes
+    /// (other-node). Without a value: all of them. --cpus then counts for each container [default: 0]
+    #[arg(long, value_name = "LAYOUT,…", value_delimiter = ',', num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "tcp,unix,service,other-node", value_parser = layout())]
+    pub pods: Option<Vec<Layout>>,
+}
+
+fn layout() -> impl TypedValueParser<Value = Layout> {
+    named(Layout::ALL.map(|layout| (layout, layout.name(), "")))
 }
 
 /// Which cluster.
@@ -634,6 +648,21 @@ pub struct FleetWorker {
     pub linger: Duration,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub arguments: Vec<String>,
+}
+
+/// What a Pod executes to compare layouts. Internal.
+#[derive(Debug, Args)]
+pub struct FleetDrive {
+    /// The endpoints, as JSON
+    pub given: PathBuf,
+    #[command(flatten)]
+    pub run: FleetRunOptions,
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    #[command(flatten)]
+    pub output: OutputOptions,
+    #[command(flatten)]
+    pub talk: TalkOptions,
 }
 
 /// Options that are also handed to another lasthop, as they were typed.

@@ -70,7 +70,7 @@ fn command(arguments: &args::Compare) -> Vec<String> {
 }
 
 /// What it is made from is in the record itself.
-fn origin() -> Origin {
+pub fn origin() -> Origin {
     Origin {
         experiment: NAME.to_owned(),
         selection: Selection::default(),

@@ -1,20 +1,24 @@
 //! `lasthop fleet`: runs in a cluster, and what comes back from there.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
+use lasthop_core::{compare, run::Job};
 use lasthop_fleet::{
+    layout::{FILES, GIVEN, Layouts},
     manifest::{Fleet, Place, new_id},
     wire::{Heard, Received, Receiver},
     worker, yaml,
 };
-use lasthop_model::selection::Selection;
+use lasthop_host::service::locate::Locator;
+use lasthop_model::{record::Given, selection::Selection};
 use lasthop_plan::{
+    given::NAME,
     model::Source,
     plan::Plan,
     settings::{Overrides, PlacementChoice},
@@ -22,10 +26,11 @@ use lasthop_plan::{
 
 use super::{
     args::{self, FleetRunOptions, Passed},
-    context::{catalog, home},
+    compare::origin,
+    context::{catalog, command_line, home},
     diff,
     output::{CliError, print, talk},
-    run::selection,
+    run::{carry_out, selection},
     signals::watch_signals,
 };
 
@@ -35,6 +40,8 @@ const KEEP: Duration = Duration::from_secs(300);
 const KEEP_EXPORTED: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long its Pod may wait for a node then.
 const WAIT_EXPORTED: Duration = Duration::from_secs(60 * 60);
+/// How long the servers of a Pod may take until they answer.
+const READY: Duration = Duration::from_secs(60);
 /// CPUs of a Pod, where a node has as many.
 const CPUS: u32 = 2;
 
@@ -46,12 +53,17 @@ pub fn fleet(command: args::Fleet) -> Result<ExitCode, CliError> {
         args::Fleet::Collect(arguments) => collect(&arguments).map(|()| ExitCode::SUCCESS),
         args::Fleet::Clean(arguments) => cluster::clean(&arguments),
         args::Fleet::Worker(arguments) => work(&arguments),
+        args::Fleet::Drive(arguments) => drive(&arguments),
     }
 }
 
-/// The Pods that run an experiment with these options.
+/// The Pods that run an experiment with these options, and their layouts if these are compared.
 /// Errors: what a Pod would refuse as well.
-fn planned(experiment: &str, pods: &args::FleetPods, run: &Passed<FleetRunOptions>) -> Result<Fleet, CliError> {
+fn planned(
+    experiment: &str,
+    pods: &args::FleetPods,
+    run: &Passed<FleetRunOptions>,
+) -> Result<(Fleet, Option<Layouts>), CliError> {
     let FleetRunOptions { select, overrides, open } = &run.options;
     let loaded = catalog()?.load(experiment).map_err(CliError::usage)?;
     if loaded.source != Source::BuiltIn {
@@ -64,31 +76,45 @@ fn planned(experiment: &str, pods: &args::FleetPods, run: &Passed<FleetRunOption
     // How many CPUs there are is the Pod's business.
     let overrides = Overrides { placement: PlacementChoice::Free, aa: select.aa, ..overrides.clone() };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
-    Ok(Fleet {
+    let layouts = pods.pods.as_ref().map(|chosen| Layouts::new(plan, chosen)).transpose().map_err(CliError::usage)?;
+    let given = format!("{FILES}/{GIVEN}");
+    let words: &[&str] = if layouts.is_some() { &["fleet", "drive", &given] } else { &["run", experiment] };
+    let fleet = Fleet {
         id: new_id(),
         image: pods.image.clone(),
-        arguments: ["run".to_owned(), experiment.to_owned()].into_iter().chain(run.words.iter().cloned()).collect(),
-        cpus: pods.cpus.unwrap_or(CPUS),
+        arguments: words.iter().map(|word| (*word).to_owned()).chain(run.words.iter().cloned()).collect(),
+        cpus: pods.cpus.unwrap_or(if layouts.is_some() { 0 } else { CPUS }),
         memory: pods.memory.clone(),
         budget: Duration::from_nanos(settings.budget_ns),
         wait: WAIT_EXPORTED,
         keep: KEEP_EXPORTED,
-    })
+    };
+    Ok((fleet, layouts))
 }
 
 fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
-    let fleet = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
+    let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
+    if let Some(apart) = layouts.iter().flat_map(|layouts| &layouts.chosen).find(|layout| layout.is_apart()) {
+        return Err(CliError::usage(format!(
+            "the layout {} needs addresses that only `lasthop fleet run` learns: use --pods=tcp,unix",
+            apart.name()
+        )));
+    }
     let job = |(number, node): (usize, Option<&String>)| {
         let machine = node.map(|node| ("machine".to_owned(), node.clone()));
         let labels: Vec<(String, String)> = machine.into_iter().chain(arguments.labels.iter().cloned()).collect();
-        let place = node.cloned().map_or_else(|| Place::Labels(Default::default()), Place::Node);
-        fleet.job(number, &place, &labels)
+        let place = node.cloned().map_or_else(|| Place::Any, Place::Node);
+        match &layouts {
+            None => Ok(fleet.job(number, &place, &labels)),
+            Some(layouts) => layouts.job(&fleet, number, &place, &labels, &Default::default()),
+        }
     };
     let nodes = match &arguments.node[..] {
         [] => vec![None],
         named => named.iter().map(Some).collect(),
     };
-    print(yaml::documents(&nodes.into_iter().enumerate().map(job).collect::<Vec<_>>()).as_bytes())
+    let jobs: Vec<_> = nodes.into_iter().enumerate().map(job).collect::<Result<_, _>>().map_err(CliError::usage)?;
+    print(yaml::documents(&jobs).as_bytes())
 }
 
 fn collect(arguments: &args::FleetCollect) -> Result<(), CliError> {
@@ -136,6 +162,26 @@ fn work(arguments: &args::FleetWorker) -> Result<ExitCode, CliError> {
     worker::serve(&arguments.arguments, &runs, arguments.linger).map(ExitCode::from).map_err(CliError::failed)
 }
 
+/// Compares the layouts of a Pod, once their servers answer.
+fn drive(arguments: &args::FleetDrive) -> Result<ExitCode, CliError> {
+    let shown = arguments.given.display();
+    let text = fs::read(&arguments.given).map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
+    let given: Given = serde_json::from_slice(&text).map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
+    watch_signals()?;
+    for (name, endpoint) in &given.endpoints {
+        compare::await_answer(&endpoint.spec, READY)
+            .map_err(|failure| CliError::failed(format!("the layout {name} does not answer: {}", failure.message)))?;
+    }
+    let plan = Plan::of_given(given);
+    let overrides = Overrides { placement: PlacementChoice::Free, ..arguments.run.overrides.clone() };
+    let settings = plan.settings(overrides).map_err(CliError::usage)?;
+    let home = home()?;
+    let locator = Locator::new(&home, NAME, Default::default());
+    let labels = arguments.labels.iter().cloned().collect();
+    let job = Job { labels, ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin()) };
+    carry_out(&job, None, &arguments.talk, &arguments.output)
+}
+
 #[cfg(not(feature = "fleet"))]
 mod cluster {
     use super::{CliError, ExitCode, args};
@@ -176,7 +222,7 @@ mod cluster {
     }
 
     pub fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
-        let fleet = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
+        let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
         let fleet = Fleet { wait: arguments.wait, keep: KEEP, ..fleet };
         let usual = || vec![(INSTANCE_TYPE.to_owned(), None)];
         let nodes = Nodes {
@@ -191,7 +237,8 @@ mod cluster {
         let interrupted = || interrupt.load(Ordering::Relaxed);
         let mut teller = Teller { id: &fleet.id, quiet: arguments.quiet, nodes: 0 };
         let place = place(&arguments.cluster);
-        let outcome = client::run(&place, &nodes, &fleet, &runs, &interrupted, &mut |event| teller.tell(event));
+        let tell = &mut |event: &Event<'_>| teller.tell(event);
+        let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupted, tell);
         conclude(&outcome.map_err(CliError::failed)?, arguments)
     }
 
@@ -249,7 +296,8 @@ mod cluster {
     impl Teller<'_> {
         fn tell(&mut self, event: &Event<'_>) {
             match event {
-                Event::Failed { node, why } => talk(&format!("warning: {node} failed: {why}")),
+                // It is told again in the end, with what the others found.
+                Event::Failed { node, why } if !self.quiet => talk(&format!("{node} failed: {why}")),
                 _ if self.quiet => {}
                 Event::Chosen { namespace, nodes } => {
                     self.nodes = *nodes;
@@ -259,7 +307,7 @@ mod cluster {
                 Event::Phase { node, phase: line } | Event::Says { node, line } if self.nodes <= FEW => {
                     talk(&format!("{node}: {line}"));
                 }
-                Event::Phase { .. } | Event::Says { .. } => {}
+                Event::Phase { .. } | Event::Says { .. } | Event::Failed { .. } => {}
                 Event::Received { node, folder, done, of } => {
                     talk(&format!("{node}: {} is here, complete and verified ({done} of {of})", super::name(folder)));
                 }

@@ -1,6 +1,9 @@
 //! `lasthop compare`: looks at endpoints that are there already, before a run measures them.
 
-use std::net::{IpAddr, UdpSocket};
+use std::{
+    net::{IpAddr, UdpSocket},
+    time::{Duration, Instant},
+};
 
 use indexmap::IndexMap;
 use lasthop_load::{
@@ -11,7 +14,7 @@ use lasthop_load::{
 };
 use lasthop_model::record::{Given, GivenEndpoint};
 use lasthop_plan::given;
-use lasthop_system::listener;
+use lasthop_system::{interrupt, listener};
 
 /// What to compare.
 #[derive(Clone, Debug)]
@@ -103,6 +106,20 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
         return Ok(Given { endpoints, restart: asked.restart, pids: asked.pids });
     }
     Err(CompareError::Differ(unlike))
+}
+
+/// Waits until an endpoint gives a right answer.
+/// Errors: what it answered last, if it gives none in this time.
+pub fn await_answer(spec: &Spec, longest: Duration) -> Result<(), Failure> {
+    const AGAIN: Duration = Duration::from_millis(100);
+    let begin = Instant::now();
+    loop {
+        match sample::take(spec, || !interrupt::heard()) {
+            Err(failure) if begin.elapsed() > longest || !interrupt::pause(AGAIN) => return Err(failure),
+            Err(_) => {}
+            Ok(_) => return Ok(()),
+        }
+    }
 }
 
 /// What is known of the replies of an endpoint, by name.

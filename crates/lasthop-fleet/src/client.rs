@@ -16,6 +16,7 @@ use cluster::Cluster;
 use member::Member;
 
 use crate::{
+    layout::Layouts,
     manifest::{Fleet, Place},
     wire::Received,
 };
@@ -121,6 +122,7 @@ pub fn run(
     place: &Where,
     nodes: &Nodes,
     fleet: &Fleet,
+    layouts: Option<&Layouts>,
     runs: &Path,
     interrupted: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(&Event<'_>),
@@ -129,7 +131,7 @@ pub fn run(
         let cluster = Cluster::reach(place).await?;
         let members = cluster.choose(nodes, fleet, runs).await?;
         tell(&Event::Chosen { namespace: cluster.namespace(), nodes: members.len() });
-        let mut going = Going { cluster, fleet, members, numbers: 0, answered: Instant::now() };
+        let mut going = Going { cluster, fleet, layouts, members, numbers: 0, answered: Instant::now() };
         going.until_done(nodes.per_node, interrupted, tell).await;
         tell(&Event::Removing);
         Ok(going.end(interrupted()).await)
@@ -151,6 +153,7 @@ pub fn clean(place: &Where, id: Option<&str>) -> Result<Removed, FleetError> {
 struct Going<'a> {
     cluster: Cluster,
     fleet: &'a Fleet,
+    layouts: Option<&'a Layouts>,
     members: Vec<Member>,
     /// Jobs so far.
     numbers: usize,
@@ -179,10 +182,8 @@ impl Going<'_> {
                 return;
             }
             let fleet = Fleet { cpus: member.cpus, ..self.fleet.clone() };
-            let job = fleet.job(self.numbers, &Place::Node(member.node.clone()), &member.labels);
-            match self.cluster.create(job).await {
-                Ok(()) => member.begin(fleet.name(self.numbers)),
-                Err(why) => member.fail(why, tell),
+            if let Err(why) = begin(&self.cluster, &fleet, self.layouts, self.numbers, member).await {
+                member.fail(why, tell);
             }
             self.numbers += 1;
         }
@@ -193,7 +194,10 @@ impl Going<'_> {
         let pods = match self.cluster.pods(Some(&self.fleet.id)).await {
             Ok(pods) => pods,
             Err(why) if self.answered.elapsed() > SILENCE => {
-                self.members.iter_mut().filter(|member| member.goes_on()).for_each(|member| member.fail(why.clone(), tell));
+                self.members
+                    .iter_mut()
+                    .filter(|member| member.goes_on())
+                    .for_each(|member| member.fail(why.clone(), tell));
                 return;
             }
             Err(_) => return,
@@ -201,11 +205,15 @@ impl Going<'_> {
         self.answered = Instant::now();
         let lost = self.cluster.lost_nodes().await;
         for member in self.members.iter_mut().filter(|member| member.goes_on()) {
+            member.look_beside(&pods, self.fleet.wait, tell);
+        }
+        for member in self.members.iter_mut().filter(|member| member.goes_on()) {
             let pod = pods.iter().find(|pod| member.owns(pod));
             let lost = lost.get(&member.node).cloned();
             let phase = match (lost, pod) {
                 (Some(why), _) => reason::Phase::Failed(why),
                 (None, Some(pod)) => reason::of_pod(pod),
+                (None, None) if member.job.is_none() => continue,
                 (None, None) => self.cluster.without_pod(member).await,
             };
             member.enter(phase, pod, &self.cluster, self.fleet.wait, tell);
@@ -232,7 +240,9 @@ impl Going<'_> {
 
     async fn end(self, interrupted: bool) -> Outcome {
         let left = self.cluster.remove(Some(&self.fleet.id)).await;
-        let mut outcome = Outcome { interrupted, left, ..Outcome::default() };
+        // Who could make nothing may have no right to remove it either.
+        let made = self.members.iter().any(Member::made_something);
+        let mut outcome = Outcome { interrupted, left: if made { left } else { Vec::new() }, ..Outcome::default() };
         for member in self.members {
             let part = member.part();
             outcome.received.extend(member.received);
@@ -242,4 +252,36 @@ impl Going<'_> {
         }
         outcome
     }
+}
+
+/// Makes the Job of a node: at once, or first the Pods that it needs, and itself once they have addresses.
+async fn begin(
+    cluster: &Cluster,
+    fleet: &Fleet,
+    layouts: Option<&Layouts>,
+    number: usize,
+    member: &mut Member,
+) -> Result<(), String> {
+    let place = Place::Node(member.node.clone());
+    let Some(layouts) = layouts else {
+        cluster.create(fleet.job(number, &place, &member.labels)).await?;
+        member.begin(fleet.name(number));
+        return Ok(());
+    };
+    if !member.has_companions() {
+        for one in layouts.companions(fleet, number, &member.node).map_err(|error| error.to_string())? {
+            let owner = cluster.create(one.job).await?;
+            let address = match one.service {
+                Some(service) => Some(cluster.create_service(service, &owner).await?),
+                None => None,
+            };
+            member.keep_companion(one.layout, owner.name, address);
+        }
+    }
+    if let Some(addresses) = member.addresses() {
+        let job = layouts.job(fleet, number, &place, &member.labels, &addresses).map_err(|error| error.to_string())?;
+        cluster.create(job).await?;
+        member.begin(fleet.name(number));
+    }
+    Ok(())
 }

@@ -9,6 +9,7 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+pub mod layout;
 pub mod manifest;
 pub mod wire;
 pub mod worker;

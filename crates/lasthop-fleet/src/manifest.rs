@@ -1,9 +1,9 @@
 //! The objects that a run makes in a cluster. Plain values: the client sends them, `lasthop fleet export` prints them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use lasthop_system::digest;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Label of everything that lasthop makes in a cluster; its value is the fleet run.
 pub const LABEL: &str = "lasthop/fleet";
@@ -37,8 +37,10 @@ pub struct Fleet {
 pub enum Place {
     /// On the node of this name.
     Node(String),
-    /// On a node with these labels.
-    Labels(BTreeMap<String, String>),
+    /// On any node but that of this name.
+    NotOn(String),
+    /// On any node.
+    Any,
 }
 
 /// A word for a new fleet run.
@@ -66,8 +68,8 @@ impl Fleet {
             "containers": [self.driver(labels)],
             "volumes": [{ "name": "tmp", "emptyDir": {} }],
         });
-        for (key, value) in placing(place) {
-            spec[key] = value;
+        if let Some(affinity) = affinity(place) {
+            spec["affinity"] = affinity;
         }
         json!({
             "apiVersion": "batch/v1",
@@ -92,8 +94,12 @@ impl Fleet {
         let linger = format!("{}s", LINGER.as_secs());
         let words = ["fleet", "worker", "--linger", &linger, "--"].map(str::to_owned);
         let labels = labels.iter().flat_map(|(name, value)| ["--label".to_owned(), format!("{name}={value}")]);
-        let arguments: Vec<String> =
-            words.into_iter().chain(self.arguments.iter().cloned()).chain(labels).chain(["--no-progress".to_owned()]).collect();
+        let arguments: Vec<String> = words
+            .into_iter()
+            .chain(self.arguments.iter().cloned())
+            .chain(labels)
+            .chain(["--no-progress".to_owned()])
+            .collect();
         let mut container = json!({
             "name": DRIVER,
             "image": self.image,
@@ -101,27 +107,29 @@ impl Fleet {
             "args": arguments,
             "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
         });
+        self.request(&mut container);
+        container
+    }
+
+    /// Whole CPUs, requests equal to limits: a kubelet whose CPU manager is static gives them to no other Pod.
+    pub(crate) fn request(&self, container: &mut Value) {
         if self.cpus > 0 {
-            // Whole CPUs, requests equal to limits: a kubelet whose CPU manager is static gives them to no other Pod.
             let all = json!({ "cpu": self.cpus.to_string(), "memory": self.memory });
             container["resources"] = json!({ "requests": all, "limits": all });
         }
-        container
     }
 }
 
 /// A Pod on a named node still passes the scheduler, which says why it does not fit.
-fn placing(place: &Place) -> Map<String, Value> {
-    let place = match place {
-        Place::Labels(labels) => json!({ "nodeSelector": labels }),
-        Place::Node(name) => {
-            let this = json!([{ "key": "metadata.name", "operator": "In", "values": [name] }]);
-            let terms = json!({ "nodeSelectorTerms": [{ "matchFields": this }] });
-            json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } } })
-        }
+fn affinity(place: &Place) -> Option<Value> {
+    let (operator, name) = match place {
+        Place::Any => return None,
+        Place::Node(name) => ("In", name),
+        Place::NotOn(name) => ("NotIn", name),
     };
-    let Value::Object(place) = place else { return Map::new() };
-    place
+    let this = json!([{ "key": "metadata.name", "operator": operator, "values": [name] }]);
+    let terms = json!({ "nodeSelectorTerms": [{ "matchFields": this }] });
+    Some(json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } }))
 }
 
 #[cfg(test)]
@@ -153,7 +161,7 @@ mod tests {
         assert_eq!(container["resources"]["requests"], container["resources"]["limits"]);
         assert_eq!(container["resources"]["limits"]["cpu"], "2");
         assert!(container["args"].as_array().unwrap().contains(&json!("machine=n1")));
-        assert!(fleet(0).job(0, &Place::Labels(BTreeMap::new()), &[])["spec"]["template"]["spec"]["containers"][0]["resources"].is_null());
+        assert!(fleet(0).job(0, &Place::Any, &[])["spec"]["template"]["spec"]["containers"][0]["resources"].is_null());
     }
 
     #[test]

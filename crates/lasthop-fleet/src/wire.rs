@@ -332,7 +332,10 @@ mod tests {
         let heard: Vec<Heard> = lines.iter().map(|line| receiver.line(line).unwrap()).collect();
         assert_eq!(heard.last(), Some(&Heard::End));
         let received = receiver.received().unwrap();
-        assert_eq!((received.code, fs::read(received.folder.join("services/0/log")).unwrap()), (1, b"replaced".to_vec()));
+        assert_eq!(
+            (received.code, fs::read(received.folder.join("services/0/log")).unwrap()),
+            (1, b"replaced".to_vec())
+        );
         assert_eq!(fs::read(received.folder.join("trials.jsonl")).unwrap(), b"one\ntwo\n");
         assert!(!received.folder.join("run.json.part").exists() && received.folder.join("lock").exists());
     }

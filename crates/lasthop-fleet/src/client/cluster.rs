@@ -3,16 +3,18 @@
 use std::{
     collections::BTreeMap,
     error::Error as _,
+    net::IpAddr,
     path::Path,
     time::{Duration, Instant},
 };
 
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{Event, Node, Pod},
+    core::v1::{Event, Node, Pod, Service},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
-    Api, Client, Config, Error,
+    Api, Client, Config, Error, Resource as _,
     api::{DeleteParams, ListParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
@@ -33,6 +35,7 @@ pub(super) struct Cluster {
     namespace: String,
     jobs: Api<Job>,
     pods: Api<Pod>,
+    services: Api<Service>,
     events: Api<Event>,
     nodes: Api<Node>,
 }
@@ -74,6 +77,7 @@ impl Cluster {
         Ok(Self {
             jobs: Api::namespaced(client.clone(), &namespace),
             pods: Api::namespaced(client.clone(), &namespace),
+            services: Api::namespaced(client.clone(), &namespace),
             events: Api::namespaced(client.clone(), &namespace),
             nodes: Api::all(client),
             namespace,
@@ -108,9 +112,20 @@ impl Cluster {
         if members.is_empty() { Err(FleetError::NoNodes(wanted.selector.clone())) } else { Ok(members) }
     }
 
-    pub(super) async fn create(&self, job: Value) -> Result<(), String> {
+    /// Makes a Job, which may own other objects: they end with it.
+    pub(super) async fn create(&self, job: Value) -> Result<OwnerReference, String> {
         let job: Job = serde_json::from_value(job).map_err(|error| error.to_string())?;
-        self.jobs.create(&PostParams::default(), &job).await.map(drop).map_err(|error| said(&error))
+        let made = self.jobs.create(&PostParams::default(), &job).await.map_err(|error| said(&error))?;
+        Ok(made.owner_ref(&()).unwrap_or_default())
+    }
+
+    /// Makes a Service, and returns its address.
+    pub(super) async fn create_service(&self, service: Value, owner: &OwnerReference) -> Result<IpAddr, String> {
+        let mut service: Service = serde_json::from_value(service).map_err(|error| error.to_string())?;
+        service.metadata.owner_references = Some(vec![owner.clone()]);
+        let made = self.services.create(&PostParams::default(), &service).await.map_err(|error| said(&error))?;
+        let address = made.spec.and_then(|spec| spec.cluster_ip?.parse().ok());
+        address.ok_or_else(|| "its Service has no address".to_owned())
     }
 
     pub(super) async fn pods(&self, id: Option<&str>) -> Result<Vec<Pod>, String> {
@@ -166,9 +181,15 @@ impl Cluster {
         let mut forced = None::<Instant>;
         loop {
             // Again each time: a Job may have been on its way to the cluster when the first of these arrived.
-            if let Err(error) = self.jobs.delete_collection(&DeleteParams::background(), &of(id)).await {
-                refused = Some(said(&error));
+            match self.jobs.delete_collection(&DeleteParams::background(), &of(id)).await {
+                Err(Error::Api(status)) if status.is_forbidden() => {
+                    return vec![format!("what has the label {LABEL}: {}", status.message)];
+                }
+                Err(error) => refused = Some(said(&error)),
+                Ok(_) => {}
             }
+            // Their Jobs own them; who may not touch Services has none.
+            let _ = self.services.delete_collection(&DeleteParams::background(), &of(id)).await;
             let (jobs, pods) = (self.jobs(id).await, self.pods(id).await);
             let (Ok(jobs), Ok(pods)) = (&jobs, &pods) else {
                 if begin.elapsed() < GENTLY {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    net::IpAddr,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -20,6 +21,7 @@ use super::{
     reason::{self, Phase},
 };
 use crate::{
+    layout::{Addresses, Layout},
     manifest::DRIVER,
     wire::{Heard, Received, Receiver, WireError},
 };
@@ -48,6 +50,17 @@ pub(super) struct Member {
     /// When its Pod was seen to have ended.
     ended: Option<Instant>,
     last: VecDeque<String>,
+    companions: Option<Vec<Companion>>,
+}
+
+/// A Pod beside the driver's, by its Job.
+struct Companion {
+    layout: Layout,
+    job: String,
+    since: Instant,
+    /// That of its Service, or its own once it runs.
+    address: Option<IpAddr>,
+    runs: bool,
 }
 
 /// A Pod's log as it is read.
@@ -86,6 +99,11 @@ impl Log {
     }
 }
 
+/// Whether a Pod is of a Job.
+fn is_of(pod: &Pod, job: &str) -> bool {
+    pod.metadata.owner_references.iter().flatten().any(|owner| owner.name == job)
+}
+
 /// The last part of a label's name: `zone` of `topology.kubernetes.io/zone`.
 fn short(label: &str) -> &str {
     label.rsplit('/').next().unwrap_or(label)
@@ -113,6 +131,7 @@ impl Member {
             log: None,
             ended: None,
             last: VecDeque::new(),
+            companions: None,
         }
     }
 
@@ -122,8 +141,49 @@ impl Member {
 
     /// Whether a Pod is of its Job.
     pub(super) fn owns(&self, pod: &Pod) -> bool {
-        let owners = pod.metadata.owner_references.iter().flatten();
-        self.job.as_ref().is_some_and(|(job, _)| owners.into_iter().any(|owner| owner.name == *job))
+        self.job.as_ref().is_some_and(|(job, _)| is_of(pod, job))
+    }
+
+    pub(super) fn has_companions(&self) -> bool {
+        self.companions.is_some()
+    }
+
+    pub(super) fn keep_companion(&mut self, layout: Layout, job: String, address: Option<IpAddr>) {
+        let companion = Companion { layout, job, since: Instant::now(), address, runs: false };
+        self.companions.get_or_insert_default().push(companion);
+    }
+
+    /// Where the other Pods are reached, once all of them run.
+    pub(super) fn addresses(&self) -> Option<Addresses> {
+        let companions = self.companions.iter().flatten();
+        companions.map(|one| Some((one.layout, one.address.filter(|_| one.runs)?))).collect()
+    }
+
+    /// Takes what the cluster says of the other Pods.
+    pub(super) fn look_beside(&mut self, pods: &[Pod], wait: Duration, tell: &mut dyn FnMut(&Event<'_>)) {
+        let mut failed = None;
+        for one in self.companions.iter_mut().flatten() {
+            let Some(pod) = pods.iter().find(|pod| is_of(pod, &one.job)) else { continue };
+            match reason::of_pod(pod) {
+                Phase::Runs => {
+                    let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()?.parse().ok());
+                    one.address = one.address.or(address);
+                    one.runs = true;
+                }
+                Phase::Failed(why) => failed = Some((one.layout, why)),
+                Phase::Waits(why) if one.since.elapsed() > wait => failed = Some((one.layout, why)),
+                Phase::Waits(_) => {}
+                Phase::Ended(code) => failed = Some((one.layout, format!("its server ended with {code}"))),
+            }
+        }
+        if let Some((layout, why)) = failed {
+            self.fail(format!("the Pod for the layout {}: {why}", layout.name()), tell);
+        }
+    }
+
+    /// Whether there is anything of it in the cluster, as far as this client knows.
+    pub(super) fn made_something(&self) -> bool {
+        self.job.is_some() || self.has_companions() || !self.received.is_empty()
     }
 
     pub(super) fn had_pod(&self) -> bool {

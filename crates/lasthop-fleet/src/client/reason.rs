@@ -18,7 +18,8 @@ pub enum Phase {
 }
 
 /// Reasons of a waiting container that do not pass: nobody repairs them while the run waits.
-const FINAL: [&str; 7] = [
+const FINAL: [&str; 8] = [
+    "CrashLoopBackOff",
     "ImagePullBackOff",
     "ErrImageNeverPull",
     "InvalidImageName",
@@ -51,7 +52,8 @@ pub fn of_pod(pod: &Pod) -> Phase {
     if let Some(why) = unscheduled(status) {
         return Phase::Waits(why);
     }
-    let ended = containers().find_map(|container| Some(container.state.as_ref()?.terminated.as_ref()?.exit_code));
+    let main = status.container_statuses.iter().flatten();
+    let ended = main.filter_map(|container| Some(container.state.as_ref()?.terminated.as_ref()?.exit_code)).next();
     match (status.phase.as_deref(), ended) {
         (_, Some(code)) => Phase::Ended(code),
         (Some("Running"), None) => Phase::Runs,
@@ -142,7 +144,8 @@ mod tests {
         let pulls = |reason: &str| container(json!({ "waiting": { "reason": reason, "message": "no such image" } }));
         assert_eq!(pod(pulls("ErrImagePull")), Phase::Waits("ErrImagePull: no such image".to_owned()));
         assert_eq!(pod(pulls("ImagePullBackOff")), Phase::Failed("ImagePullBackOff: no such image".to_owned()));
-        let refused = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes" });
+        let refused =
+            json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes" });
         let waits = pod(json!({ "phase": "Pending", "conditions": [refused] }));
         assert_eq!(waits, Phase::Waits("Unschedulable: 0/2 nodes".to_owned()));
     }

@@ -1,0 +1,358 @@
+//! The layouts of Pods: how the services of an experiment reach each other in a cluster.
+//!
+//! All layouts are there at once, and the driver, which is in one Pod with the front ends of all, lets them take turns:
+//! idle servers cost nothing, and everything but the link is the same. An experiment's services are rendered as in any
+//! run, with the addresses of the cluster; their files reach their containers as annotations of the Pod.
+
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+
+use indexmap::IndexMap;
+use lasthop_load::spec::{Address, Transport};
+use lasthop_model::{
+    binding::{Account, Bindings, SOCKET, ServiceBinding},
+    program::ProgramKind,
+    record::{Given, GivenEndpoint},
+    service::RenderedService,
+};
+use lasthop_plan::{
+    plan::{Plan, Stack},
+    render::RenderError,
+};
+use serde_json::{Value, json};
+
+use crate::manifest::{Fleet, LABEL, Place};
+
+/// Where files are in every container, and where sockets are.
+pub const FILES: &str = "/etc/lasthop";
+const SOCKETS: &str = "/run/lasthop";
+/// The endpoints that the driver compares.
+pub const GIVEN: &str = "given.json";
+/// Label of the Pods that a Service leads to.
+const PART: &str = "lasthop/part";
+/// Ports from here on, for each layout a hundred.
+const PORTS: u16 = 18_000;
+
+/// How the link goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layout {
+    /// To another container of the Pod, over TCP. The reference.
+    Tcp,
+    /// The same over a Unix socket in an `emptyDir`.
+    Unix,
+    /// To a Pod on the same node, over the address of a Service.
+    Service,
+    /// To a Pod on another node, over its address.
+    OtherNode,
+}
+
+impl Layout {
+    /// All of them, the reference first.
+    pub const ALL: [Self; 4] = [Self::Tcp, Self::Unix, Self::Service, Self::OtherNode];
+
+    /// As options and reports call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+            Self::Service => "service",
+            Self::OtherNode => "other-node",
+        }
+    }
+
+    /// Whether the link leads to another Pod.
+    #[must_use]
+    pub fn is_apart(self) -> bool {
+        matches!(self, Self::Service | Self::OtherNode)
+    }
+
+    fn transport(self) -> Transport {
+        if self == Self::Unix { Transport::Unix } else { Transport::Tcp }
+    }
+}
+
+/// An experiment cannot be laid out in Pods.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutError {
+    #[error("the experiment has no case whose link is {0}; choose others with --pods")]
+    NoCase(&'static str),
+    #[error("its service {0} listens with {1}, and in a Pod only Unix sockets and TCP are possible")]
+    Transport(String, Transport),
+    #[error("its service {0} is lasthop itself, and a layout of Pods takes real servers")]
+    Program(String),
+    #[error("{0} is no text, and only text can be an annotation of a Pod")]
+    NoText(PathBuf),
+    #[error("its files have {0} B, and the annotations of a Pod hold 200,000")]
+    TooLarge(usize),
+    #[error(transparent)]
+    Render(#[from] RenderError),
+}
+
+/// Where the servers of other Pods are reached.
+pub type Addresses = BTreeMap<Layout, IpAddr>;
+
+/// A Pod beside the driver's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Companion {
+    pub layout: Layout,
+    pub job: Value,
+    /// Its Service, which the Job is to own.
+    pub service: Option<Value>,
+}
+
+/// The layouts of an experiment.
+#[derive(Clone, Debug)]
+pub struct Layouts {
+    plan: Plan,
+    pub chosen: Vec<Layout>,
+}
+
+/// A service in its layout.
+struct Placed {
+    layout: Layout,
+    service: RenderedService,
+}
+
+impl Placed {
+    fn name(&self) -> String {
+        format!("{}-{}", self.layout.name(), self.service.name)
+    }
+}
+
+impl Layouts {
+    /// Errors: the experiment cannot be laid out so.
+    pub fn new(plan: Plan, chosen: &[Layout]) -> Result<Self, LayoutError> {
+        let chosen = Layout::ALL.into_iter().filter(|layout| chosen.contains(layout)).collect();
+        let layouts = Self { plan, chosen };
+        // Whatever cannot be rendered is known before anything is made.
+        let pod = layouts.pod(&Addresses::new())?;
+        let bytes = pod.files.values().map(String::len).sum();
+        if bytes > 200_000 { Err(LayoutError::TooLarge(bytes)) } else { Ok(layouts) }
+    }
+
+    fn stack(&self, layout: Layout) -> Result<&Stack, LayoutError> {
+        let stack = self.plan.stacks.iter().find(|stack| stack.transport == layout.transport());
+        stack.ok_or(LayoutError::NoCase(layout.transport().name()))
+    }
+
+    /// What the services of a layout are told.
+    fn bindings(&self, layout: Layout, addresses: &Addresses) -> Result<Bindings, LayoutError> {
+        let stack = self.stack(layout)?;
+        let nowhere = IpAddr::from([0, 0, 0, 0]);
+        let mut services = IndexMap::new();
+        for (index, (name, service)) in stack.services.iter().enumerate() {
+            let runtime = PathBuf::from(format!("{SOCKETS}/{}/{name}", layout.name()));
+            let port = PORTS + 100 * layout as u16 + index as u16;
+            let [listen, reached] =
+                match (layout.is_apart() && *name == self.plan.experiment.link.to, service.transport) {
+                    (true, _) => [nowhere, addresses.get(&layout).copied().unwrap_or(nowhere)]
+                        .map(|ip| Address::Tcp((ip, port).into())),
+                    (_, Transport::Unix) => [(); 2].map(|()| Address::Unix(runtime.join(SOCKET))),
+                    (_, Transport::Tcp) => [(); 2].map(|()| Address::Tcp(([127, 0, 0, 1], port).into())),
+                    (_, other) => return Err(LayoutError::Transport(name.clone(), other)),
+                };
+            // The image finds it on its PATH.
+            let program = self.plan.experiment.recipes.get(&service.recipe).map(|recipe| &recipe.program.kind);
+            let program = match program {
+                Some(ProgramKind::Named { names, .. }) if !names.is_empty() => &names[0],
+                _ => return Err(LayoutError::Program(name.clone())),
+            };
+            let directory = PathBuf::from(format!("{FILES}/{}/{name}", layout.name()));
+            let binding = ServiceBinding {
+                name: name.clone(),
+                directory: directory.clone(),
+                record: directory,
+                account: None,
+                needed: Vec::new(),
+                cache: runtime.join("cache"),
+                runtime,
+                transport: service.transport,
+                address: reached,
+                listen,
+                tls: None,
+                program: program.into(),
+                spare_port: port + 50,
+            };
+            services.insert(name.clone(), binding);
+        }
+        let account = Account { user: "root".to_owned(), group: "root".to_owned(), is_root: true, ids: (0, 0) };
+        // What is in a Pod is read by whoever may read the Pod, as its other files are.
+        Ok(Bindings {
+            round: 0,
+            stack: stack.number,
+            services,
+            account,
+            secret: "lasthop".to_owned(),
+            cpus: Vec::new(),
+        })
+    }
+
+    /// The services of a layout: those up to the link's server, and those in front of it.
+    fn services(&self, layout: Layout, addresses: &Addresses) -> Result<[Vec<Placed>; 2], LayoutError> {
+        let bindings = self.bindings(layout, addresses)?;
+        let rendered = self.plan.services(self.stack(layout)?, &bindings)?;
+        let to = rendered.iter().position(|service| service.name == self.plan.experiment.link.to).unwrap_or(0);
+        let mut behind: Vec<Placed> = rendered.into_iter().map(|service| Placed { layout, service }).collect();
+        let front = behind.split_off(to + 1);
+        Ok([behind, front])
+    }
+
+    /// The Pods that the driver's needs.
+    /// Errors: they cannot be rendered.
+    pub fn companions(&self, fleet: &Fleet, number: usize, node: &str) -> Result<Vec<Companion>, LayoutError> {
+        let apart = self.chosen.iter().filter(|layout| layout.is_apart());
+        apart.map(|layout| self.companion(fleet, number, node, *layout)).collect()
+    }
+
+    fn companion(&self, fleet: &Fleet, number: usize, node: &str, layout: Layout) -> Result<Companion, LayoutError> {
+        let [behind, _] = self.services(layout, &Addresses::new())?;
+        let place = match layout {
+            Layout::OtherNode => Place::NotOn(node.to_owned()),
+            _ => Place::Node(node.to_owned()),
+        };
+        let name = format!("{}-{}", fleet.name(number), layout.name());
+        let mut job = fleet.job(number, &place, &[]);
+        job["metadata"]["name"] = json!(name);
+        job["spec"]["template"]["metadata"]["labels"][PART] = json!(name);
+        let port = |placed: &Placed| match placed.service.endpoint.address {
+            Address::Tcp(address) => Some(json!({ "name": format!("p{}", address.port()), "port": address.port() })),
+            _ => None,
+        };
+        let ports: Vec<Value> = behind.iter().filter_map(port).collect();
+        let service = (layout == Layout::Service).then(|| {
+            json!({
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": { "name": name, "labels": { LABEL: fleet.id } },
+                "spec": { "selector": { PART: name }, "ports": ports },
+            })
+        });
+        let pod = Servers::new(behind)?;
+        pod.add_to(fleet, &mut job, false);
+        Ok(Companion { layout, job, service })
+    }
+
+    /// The servers of the driver's Pod, and what it compares.
+    fn pod(&self, addresses: &Addresses) -> Result<Servers, LayoutError> {
+        let mut servers = Vec::new();
+        let mut endpoints = IndexMap::new();
+        for layout in &self.chosen {
+            let [behind, front] = self.services(*layout, addresses)?;
+            servers.extend(if layout.is_apart() { Vec::new() } else { behind });
+            servers.extend(front);
+            let stack = self.stack(*layout)?;
+            let case = self.plan.cases.iter().find(|case| case.stack == stack.number);
+            let case = case.ok_or(LayoutError::NoCase(layout.transport().name()))?;
+            let rendered = self.plan.render(case, &self.bindings(*layout, addresses)?)?;
+            let endpoint = GivenEndpoint {
+                url: format!("{} by {}", self.plan.experiment.link.to, layout.name()),
+                spec: rendered.spec,
+                server: Some(rendered.target),
+                differs: Vec::new(),
+                secret: false,
+            };
+            endpoints.insert(layout.name().to_owned(), endpoint);
+        }
+        let given = Given { endpoints, restart: None, pids: IndexMap::new() };
+        let mut pod = Servers::new(servers)?;
+        let given = serde_json::to_string(&given).expect("endpoints are plain data");
+        pod.files.insert(GIVEN.to_owned(), given);
+        Ok(pod)
+    }
+
+    /// The Job of the driver, once the other Pods have addresses.
+    /// Errors: the services cannot be rendered.
+    pub fn job(
+        &self,
+        fleet: &Fleet,
+        number: usize,
+        place: &Place,
+        labels: &[(String, String)],
+        addresses: &Addresses,
+    ) -> Result<Value, LayoutError> {
+        let mut job = fleet.job(number, place, labels);
+        self.pod(addresses)?.add_to(fleet, &mut job, true);
+        Ok(job)
+    }
+}
+
+/// The servers of a Pod and their files, by path.
+struct Servers {
+    placed: Vec<Placed>,
+    files: BTreeMap<String, String>,
+}
+
+impl Servers {
+    fn new(placed: Vec<Placed>) -> Result<Self, LayoutError> {
+        let mut files = BTreeMap::new();
+        for one in &placed {
+            for (path, content) in &one.service.files {
+                let text = String::from_utf8(content.clone()).map_err(|_| LayoutError::NoText(path.clone()))?;
+                files.insert(format!("{}/{}/{}", one.layout.name(), one.service.name, path.display()), text);
+            }
+        }
+        Ok(Self { placed, files })
+    }
+
+    /// Adds the servers to a Job: beside its driver, or in its place.
+    fn add_to(&self, fleet: &Fleet, job: &mut Value, with_driver: bool) {
+        let template = &mut job["spec"]["template"];
+        let key = |number: usize| format!("lasthop/file-{number}");
+        let annotations = self.files.values().enumerate().map(|(number, text)| (key(number), json!(text)));
+        template["metadata"]["annotations"] = annotations.collect();
+        let item = |(number, path): (usize, &String)| json!({ "path": path, "fieldRef": { "fieldPath": format!("metadata.annotations['{}']", key(number)) } });
+        let items: Vec<Value> = self.files.keys().enumerate().map(item).collect();
+        let spec = &mut template["spec"];
+        // lasthop reads the CPU time of the servers.
+        spec["shareProcessNamespace"] = json!(true);
+        let volumes =
+            [json!({ "name": "files", "downwardAPI": { "items": items } }), json!({ "name": "run", "emptyDir": {} })];
+        if let Value::Array(all) = &mut spec["volumes"] {
+            all.extend(volumes);
+        }
+        let servers: Vec<Value> = self.placed.iter().map(|placed| self.container(fleet, placed)).collect();
+        match with_driver {
+            true => {
+                let mounts = self.mounts();
+                if let Value::Array(all) = &mut spec["containers"][0]["volumeMounts"] {
+                    all.extend(mounts);
+                }
+                // Sidecars end with the driver.
+                spec["initContainers"] = servers
+                    .into_iter()
+                    .map(|mut server| {
+                        server["restartPolicy"] = json!("Always");
+                        server
+                    })
+                    .collect();
+            }
+            false => spec["containers"] = json!(servers),
+        }
+    }
+
+    /// Its files, and a folder for each server of the Pod.
+    fn mounts(&self) -> Vec<Value> {
+        let folder = |placed: &Placed| {
+            let below = format!("{}/{}", placed.layout.name(), placed.service.name);
+            json!({ "name": "run", "mountPath": format!("{SOCKETS}/{below}"), "subPath": below })
+        };
+        let files = json!({ "name": "files", "mountPath": FILES, "readOnly": true });
+        std::iter::once(files).chain(self.placed.iter().map(folder)).collect()
+    }
+
+    fn container(&self, fleet: &Fleet, placed: &Placed) -> Value {
+        let service = &placed.service;
+        let environment = service.environment.iter().map(|(name, value)| json!({ "name": name, "value": value }));
+        let tmp = json!({ "name": "tmp", "mountPath": "/tmp" });
+        let mut container = json!({
+            "name": placed.name(),
+            "image": fleet.image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": service.command,
+            "env": environment.collect::<Vec<Value>>(),
+            "volumeMounts": self.mounts().into_iter().chain([tmp]).collect::<Vec<Value>>(),
+        });
+        fleet.request(&mut container);
+        container
+    }
+}

@@ -1,0 +1,291 @@
+//! `lasthop fleet` in a real Kubernetes of two nodes, which `script/cluster` makes of this machine.
+//!
+//! One test starts the cluster and runs all others in it, one after the other.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::{Lasthop, have, have_python, signal, skip, user_data};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A short run of few cases.
+const SHORT: [&str; 8] = ["--only", "transport=unix,tcp", "--set", "pattern=echo", "--trial", "20ms", "--budget", "4s"];
+/// An image with the servers of an experiment.
+const STACK: &str = "localhost/stack:1";
+
+#[test]
+fn in_a_cluster() {
+    // SAFETY: geteuid has no preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let tools = ["etcd", "containerd", "runc", "go", "nginx", "unshare"];
+    if !tools.iter().all(|tool| have(tool))
+        || !have_python("nginx-gunicorn")
+        || !(root || skip("namespaces of the test's own need root"))
+    {
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let images = TempDir::new().unwrap();
+    let environment = user_data().join("python/nginx-gunicorn");
+    let plain = image(images.path(), &format!("localhost/lasthop:{}", env!("CARGO_PKG_VERSION")), &[]);
+    let stack = image(images.path(), STACK, &[&environment, Path::new("/usr/sbin/nginx")]);
+    let status = Command::new(source.join("script/cluster"))
+        .arg("run")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--test-threads=1"])
+        .env("LASTHOP_CLUSTER_IMAGES", format!("{}:{}", plain.display(), stack.display()))
+        .status();
+    assert!(status.unwrap().success(), "tests in the cluster failed");
+}
+
+/// An image of this executable and of other things of this machine.
+fn image(folder: &Path, name: &str, content: &[&Path]) -> PathBuf {
+    let file = folder.join(name.replace(['/', ':'], "-"));
+    let made = Command::new("python3")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/image.py"))
+        .args([name.as_ref(), file.as_os_str(), env!("CARGO_BIN_EXE_lasthop").as_ref()])
+        .args(content)
+        .status();
+    assert!(made.unwrap().success(), "the image {name} was not made");
+    file
+}
+
+fn kubectl(arguments: &[&str]) -> String {
+    let output = Command::new("kubectl").args(arguments).output().unwrap();
+    assert!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Everything that a fleet run could leave.
+fn inventory() -> String {
+    let kinds = "jobs,pods,services,configmaps,secrets,serviceaccounts,endpointslices,persistentvolumeclaims";
+    kubectl(&["get", kinds, "--all-namespaces", "--no-headers", "--output", "name"])
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(90);
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within a minute and a half: {what}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn fleet<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    ["fleet", "run", "sockets"].into_iter().chain(SHORT).chain(more.iter().copied()).collect()
+}
+
+#[test]
+#[ignore = "runs inside the cluster"]
+fn every_node_has_a_record_and_nothing_is_left() {
+    let (lasthop, before) = (Lasthop::new(), inventory());
+    let ran = lasthop.run(fleet(&["--per-node", "2", "--format", "json"])).ok();
+    let report = ran.json();
+    let names: Vec<&str> =
+        report["machines"].as_array().unwrap().iter().map(|machine| machine["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["n1", "n1", "n2", "n2"]);
+    assert_eq!(report["by"], serde_json::json!(["instance-type"]), "the kind is the nodes' label");
+    assert_eq!(ran.stderr.matches("complete and verified").count(), 4, "{}", ran.stderr);
+    for run in lasthop.runs() {
+        let name = run.file_name().unwrap().to_str().unwrap();
+        assert!(lasthop.run(["report", name]).ok().stdout.contains("Unix socket"));
+    }
+    assert_eq!(inventory(), before);
+}
+
+/// The files below a folder, by name.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.is_dir() {
+                true => folders.push(entry),
+                false => {
+                    found.insert(entry.strip_prefix(folder).unwrap().to_owned(), fs::read(&entry).unwrap());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The record in the Pod, as the process there sees it.
+fn record_in_pod() -> BTreeMap<PathBuf, Vec<u8>> {
+    let is_worker = |process: &PathBuf| {
+        fs::read(process.join("cmdline")).is_ok_and(|words| words.starts_with(b"/lasthop\0fleet\0worker\0"))
+    };
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let worker = processes.into_iter().find(is_worker).expect("the worker waits for its reader");
+    let runs = fs::read_dir(worker.join("root/.local/share/lasthop/runs")).or_else(|_| {
+        // Its home is where its image says.
+        fs::read_dir(worker.join("root/root/.local/share/lasthop/runs"))
+    });
+    files(&runs.unwrap().next().unwrap().unwrap().path())
+}
+
+#[test]
+#[ignore = "runs inside the cluster"]
+fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
+    let (lasthop, before) = (Lasthop::new(), inventory());
+    let exported =
+        lasthop.run(["fleet", "export", "sockets", "--node", "n1", "--cpus", "1"].into_iter().chain(SHORT)).ok();
+    let manifest = lasthop.home().join("job.yaml");
+    fs::write(&manifest, exported.stdout).unwrap();
+    kubectl(&["create", "--filename", manifest.to_str().unwrap()]);
+    let log = || kubectl(&["logs", "--selector", "lasthop/fleet", "--tail=-1", "--ignore-errors"]);
+    let pods =
+        || kubectl(&["get", "pods", "--selector", "lasthop/fleet", "--output", "jsonpath={.items[*].status.phase}"]);
+    eventually("the Pod runs", || pods() == "Running");
+    eventually("the log has the end of the record", || log().contains("\"end\":{"));
+    let class =
+        kubectl(&["get", "pods", "--selector", "lasthop/fleet", "--output", "jsonpath={.items[*].status.qosClass}"]);
+    assert_eq!(class, "Guaranteed");
+    let there = record_in_pod();
+    let saved = lasthop.home().join("log");
+    fs::write(&saved, log()).unwrap();
+    lasthop.run(["fleet", "collect", saved.to_str().unwrap()]).ok();
+    let here = files(&lasthop.runs()[0]);
+    assert!(here.keys().eq(there.keys()), "{:?} and {:?}", here.keys(), there.keys());
+    assert!(here == there, "the files are the same, byte for byte");
+    assert!(here.contains_key(Path::new("end.json")) && here.contains_key(Path::new("headline.txt")));
+    lasthop.run(["fleet", "clean"]).ok();
+    assert_eq!(inventory(), before);
+}
+
+#[test]
+#[ignore = "runs inside the cluster"]
+fn layouts_of_pods_are_compared() {
+    let (lasthop, before) = (Lasthop::new(), inventory());
+    let arguments = ["fleet", "run", "nginx-gunicorn", "--pods", "--image", STACK, "--set", "connections=1"];
+    let ran = lasthop.run(arguments.into_iter().chain(["--budget", "8s", "--trial", "30ms", "--format", "json"])).ok();
+    let report = ran.json();
+    assert_eq!(report["machines"].as_array().unwrap().len(), 2, "{}", ran.stderr);
+    let runs = lasthop.runs();
+    for run in &runs {
+        let header: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
+        let endpoints: Vec<&String> = header["given"]["endpoints"].as_object().unwrap().keys().collect();
+        assert_eq!(endpoints.len(), 4, "{endpoints:?}");
+        let text = lasthop.run(["report", run.to_str().unwrap(), "--format", "csv"]).ok().stdout;
+        for layout in ["tcp", "unix", "service", "other-node"] {
+            assert!(text.contains(layout), "{layout}: {text}");
+        }
+    }
+    assert_eq!(inventory(), before);
+}
+
+#[test]
+#[ignore = "runs inside the cluster"]
+fn what_cannot_start_says_why_in_the_words_of_the_cluster() {
+    let (lasthop, before) = (Lasthop::new(), inventory());
+    let fails = |more: &[&str], why: &str| {
+        let ran = lasthop.run(fleet(more));
+        assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
+        ran.fails(1, why);
+    };
+    fails(&["--image", "localhost/none:1"], "n2 failed: ImagePullBackOff: Back-off pulling image");
+    fails(&["--cpus", "99", "--wait", "3s"], "n1 failed: Unschedulable: 0/2 nodes are available");
+    fails(&["--node", "n1", "--memory", "8Mi"], "n1 failed: OOMKilled");
+    fails(&["--nodes", "pool=none"], "no node is ready and has the labels `pool=none`");
+    kubectl(&["create", "namespace", "limited"]);
+    kubectl(&["create", "quota", "none", "--namespace", "limited", "--hard=pods=0"]);
+    fails(&["--node", "n1", "--namespace", "limited", "--wait", "5s"], "is forbidden: exceeded quota: none");
+    assert_eq!(rights(&lasthop), "nothing allowed, everything said");
+    kubectl(&["delete", "namespace", "limited"]);
+    assert_eq!(inventory(), before);
+}
+
+/// What a user without rights in a namespace is told.
+fn rights(lasthop: &Lasthop) -> &'static str {
+    kubectl(&["create", "serviceaccount", "nobody", "--namespace", "limited"]);
+    let token = kubectl(&["create", "token", "nobody", "--namespace", "limited"]);
+    let config = fs::read_to_string(std::env::var("KUBECONFIG").unwrap()).unwrap();
+    let admin = config.split("token: \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let own = lasthop.home().join("kubeconfig");
+    fs::write(&own, config.replace(admin, token.trim())).unwrap();
+    let run = |arguments: Vec<&str>| {
+        let output = lasthop.command(arguments).env("KUBECONFIG", &own).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = run(fleet(&["--namespace", "limited"]));
+    assert!(code == Some(1) && said.contains("cannot list the nodes: nodes is forbidden"), "{said}");
+    let (code, said) = run(fleet(&["--namespace", "limited", "--node", "n1"]));
+    assert!(code == Some(1) && said.contains("n1 failed: jobs.batch is forbidden"), "{said}");
+    assert!(!said.contains("not removed"), "nothing was made: {said}");
+    "nothing allowed, everything said"
+}
+
+#[test]
+#[ignore = "runs inside the cluster"]
+fn ctrl_c_removes_everything() {
+    let (lasthop, before) = (Lasthop::new(), inventory());
+    let child = lasthop.command(fleet(&["--budget", "60s"])).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("two records begin", || lasthop.runs().len() == 2);
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted; what was in the cluster has been removed"), "{said}");
+    assert_eq!(inventory(), before);
+}
+
+#[test]
+#[ignore = "runs inside the cluster"]
+fn a_killed_client_leaves_what_ends_by_itself_and_clean_removes_it() {
+    let (lasthop, before) = (Lasthop::new(), inventory());
+    for moment in [50, 150, 300, 600, 1_000, 1_500, 2_500, 4_000, 6_000, 8_000] {
+        let mut child = lasthop.start(fleet(&["--budget", "5s"]));
+        // The moments are what is varied: nothing is expected to have happened by then.
+        thread::sleep(Duration::from_millis(moment));
+        signal(&child, libc::SIGKILL);
+        child.wait().unwrap();
+        let jobs: Value = serde_json::from_str(&kubectl(&["get", "jobs", "--output", "json"])).unwrap();
+        for job in jobs["items"].as_array().unwrap() {
+            let spec = &job["spec"];
+            assert!(spec["activeDeadlineSeconds"].is_u64() && spec["ttlSecondsAfterFinished"].is_u64(), "{spec}");
+        }
+        lasthop.run(["fleet", "clean"]).ok();
+        assert_eq!(inventory(), before, "killed after {moment} ms");
+    }
+    // What it leaves is owned by its Jobs: without them all of it goes.
+    let arguments = ["fleet", "run", "nginx-gunicorn", "--pods", "--image", STACK, "--node", "n1", "--budget", "60s"];
+    let mut child = lasthop.start(arguments);
+    let services = || kubectl(&["get", "services", "--selector", "lasthop/fleet", "--output", "name"]);
+    eventually("there is a Service", || !services().is_empty());
+    signal(&child, libc::SIGKILL);
+    child.wait().unwrap();
+    kubectl(&["delete", "jobs", "--selector", "lasthop/fleet"]);
+    eventually("the cluster is as before", || inventory() == before);
+}
+
+/// The last of the tests by name: afterwards there is one node.
+#[test]
+#[ignore = "runs inside the cluster"]
+fn z_a_lost_node_does_not_take_the_others_with_it() {
+    let (lasthop, before) = (Lasthop::new(), inventory());
+    let mut run = lasthop.command(fleet(&["--budget", "25s"]));
+    let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("two records begin", || lasthop.runs().len() == 2);
+    let cluster = PathBuf::from(std::env::var("CLUSTER").unwrap());
+    let kubelet: i32 = fs::read_to_string(cluster.join("n2/kubelet.pid")).unwrap().trim().parse().unwrap();
+    // SAFETY: kill has no preconditions; the kubelet is of this cluster.
+    assert_eq!(unsafe { libc::kill(kubelet, libc::SIGKILL) }, 0);
+    let output = child.wait_with_output().unwrap();
+    let (report, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("n2 failed: the node was lost: NodeStatusUnknown: Kubelet stopped posting"), "{said}");
+    assert!(said.contains("what came of its record is"), "{said}");
+    assert!(report.contains("Unix socket"), "the other node is reported: {report}");
+    assert_eq!(inventory(), before);
+}
