@@ -53,3 +53,66 @@ fn machines_are_reported_together() {
     lasthop.run(["fleet", "report", "nothing"]).fails(2, "no run `nothing`");
     lasthop.run(["run", "sockets", "--label", "small"]).fails(2, "expected NAME=VALUE");
 }
+
+/// A run as in a Pod, and its log.
+fn log_of_a_run(pod: &Lasthop) -> String {
+    let run = ["run", "sockets", "--only", "transport=unix,tcp", "--set", "pattern=echo", "--budget", "4s", "--trial"];
+    let worker = ["fleet", "worker", "--"].into_iter().chain(run);
+    pod.run(worker.chain(["10ms", "--blocks", "2", "--no-progress", "--label", "machine=n1"])).ok().stdout
+}
+
+#[test]
+fn a_record_comes_back_through_a_log() {
+    let (pod, here) = (Lasthop::new(), Lasthop::new());
+    let log = log_of_a_run(&pod);
+    pod.assert_nothing_left();
+    let saved = here.home().join("log");
+    let collect = |text: &str| {
+        fs::write(&saved, text).unwrap();
+        here.run(["fleet", "collect", saved.to_str().unwrap()])
+    };
+    let half: String = log.lines().take(log.lines().count() / 2).map(|line| format!("{line}\n")).collect();
+    collect(&half).fails(1, "ends before the record does");
+    fs::remove_dir_all(&here.runs()[0]).unwrap();
+    assert!(collect(&format!("some other line\n{log}")).ok().stderr.contains("complete and verified"));
+    let (there, run) = (pod.runs().remove(0), here.runs().remove(0));
+    assert_eq!(there.file_name(), run.file_name());
+    for file in ["run.json", "trials.jsonl", "environment.json", "end.json", "headline.txt"] {
+        assert_eq!(fs::read(there.join(file)).unwrap(), fs::read(run.join(file)).unwrap(), "{file}");
+    }
+    assert!(here.run(["report", "last"]).ok().stdout.contains("Unix socket"));
+    collect(&log).fails(1, "there is a record");
+    collect("no record\n").fails(1, "there is no record in");
+}
+
+#[test]
+fn an_export_says_all_that_a_run_would_ask_for() {
+    let lasthop = Lasthop::new();
+    let export = |more: &[&str]| lasthop.run(["fleet", "export"].into_iter().chain(more.iter().copied()));
+    let job = export(&["sockets", "--node", "n1", "--budget", "30s", "--only", "transport=unix,tcp"]).ok().stdout;
+    for line in ["kind: \"Job\"", "backoffLimit: 0", "restartPolicy: \"Never\"", "automountServiceAccountToken: false"]
+    {
+        assert!(job.contains(line), "{line}: {job}");
+    }
+    assert!(job.contains("\"run\",\"sockets\",\"--only=transport=unix,tcp\",\"--budget=30s\""), "{job}");
+    let pod = export(&["nginx-gunicorn", "--pods=tcp,unix", "--image", "i"]).ok().stdout;
+    assert!(pod.contains("name: \"unix-nginx\"") && pod.contains("restartPolicy: \"Always\""), "{pod}");
+    assert!(pod.contains("unix:/run/lasthop/unix/gunicorn/socket"), "the link is rendered: {pod}");
+    export(&["nginx-gunicorn", "--pods"]).fails(2, "only `lasthop fleet run` learns");
+    export(&["sockets", "--pods=tcp,unix"]).fails(2, "is lasthop itself");
+    export(&["nginx-gunicorn", "--pods=tcp,unix", "--only", "transport=tcp"]).fails(2, "no case whose link is unix");
+    export(&["memcached", "--pods=tcp,unix"]).ok();
+    export(&["php-fpm", "--pods=tcp,unix"]).ok();
+    export(&["postgres", "--pods=tcp,unix"]).fails(2, "to be run first, which no Pod does");
+    export(&["./mine"]).fails(2, "mine");
+    export(&["sockets", "--only", "transport=smoke"]).fails(2, "smoke");
+}
+
+#[cfg(not(feature = "fleet"))]
+#[test]
+fn without_its_client_lasthop_says_where_one_is() {
+    let lasthop = Lasthop::new();
+    for command in [["fleet", "run"], ["fleet", "clean"]] {
+        lasthop.run(command).fails(1, "was built without its Kubernetes client");
+    }
+}

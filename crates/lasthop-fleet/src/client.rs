@@ -216,7 +216,7 @@ impl Going<'_> {
                 (None, None) if member.job.is_none() => continue,
                 (None, None) => self.cluster.without_pod(member).await,
             };
-            member.enter(phase, pod, &self.cluster, self.fleet.wait, tell);
+            member.enter(phase, pod, &self.cluster, self.fleet, tell);
         }
     }
 

@@ -80,6 +80,8 @@ pub enum LayoutError {
     Transport(String, Transport),
     #[error("its service {0} is lasthop itself, and a layout of Pods takes real servers")]
     Program(String),
+    #[error("its service {0} needs `{1}` to be run first, which no Pod does")]
+    Prepared(String, String),
     #[error("{0} is no text, and only text can be an annotation of a Pod")]
     NoText(PathBuf),
     #[error("its files have {0} B, and the annotations of a Pod hold 200,000")]
@@ -191,6 +193,14 @@ impl Layouts {
     fn services(&self, layout: Layout, addresses: &Addresses) -> Result<[Vec<Placed>; 2], LayoutError> {
         let bindings = self.bindings(layout, addresses)?;
         let rendered = self.plan.services(self.stack(layout)?, &bindings)?;
+        for service in &rendered {
+            // A server that only checks its own configuration does so when it starts, too.
+            if let Some(other) =
+                service.prepare.iter().flat_map(|words| words.first()).find(|word| **word != service.command[0])
+            {
+                return Err(LayoutError::Prepared(service.name.clone(), other.clone()));
+            }
+        }
         let to = rendered.iter().position(|service| service.name == self.plan.experiment.link.to).unwrap_or(0);
         let mut behind: Vec<Placed> = rendered.into_iter().map(|service| Placed { layout, service }).collect();
         let front = behind.split_off(to + 1);
@@ -354,5 +364,73 @@ impl Servers {
         });
         fleet.request(&mut container);
         container
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lasthop_model::selection::Selection;
+    use lasthop_plan::catalog::Catalog;
+
+    use super::*;
+
+    fn layouts(experiment: &str, chosen: &[Layout]) -> Result<Layouts, LayoutError> {
+        let experiment = Catalog::new(None).load(experiment).unwrap();
+        Layouts::new(Plan::new(experiment, &Selection::default()).unwrap(), chosen)
+    }
+
+    fn fleet() -> Fleet {
+        let second = Duration::from_secs(1);
+        Fleet {
+            id: "id".to_owned(),
+            image: "i".to_owned(),
+            arguments: Vec::new(),
+            cpus: 0,
+            memory: String::new(),
+            budget: second,
+            wait: second,
+            keep: second,
+        }
+    }
+
+    fn names(containers: &Value) -> Vec<&str> {
+        containers.as_array().unwrap().iter().map(|container| container["name"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_driver_has_every_front_and_other_pods_have_what_is_behind_the_link() {
+        let layouts = layouts("nginx-gunicorn", &Layout::ALL).unwrap();
+        let addresses = Addresses::from([
+            (Layout::Service, "10.1.0.1".parse().unwrap()),
+            (Layout::OtherNode, "10.2.0.2".parse().unwrap()),
+        ]);
+        let job = layouts.job(&fleet(), 0, &Place::Any, &[], &addresses).unwrap();
+        let pod = &job["spec"]["template"]["spec"];
+        let expected =
+            ["tcp-gunicorn", "tcp-nginx", "unix-gunicorn", "unix-nginx", "service-nginx", "other-node-nginx"];
+        assert_eq!((names(&pod["initContainers"]), names(&pod["containers"])), (expected.to_vec(), vec!["lasthop"]));
+        let files = job["spec"]["template"]["metadata"]["annotations"].to_string();
+        for address in ["10.1.0.1:18200", "10.2.0.2:18300", "127.0.0.1:18000", "unix:/run/lasthop/unix/gunicorn/socket"]
+        {
+            assert!(files.contains(&format!("server {address} ")), "{address}: {files}");
+        }
+        let companions = layouts.companions(&fleet(), 0, "n1").unwrap();
+        let [service, other] = &companions[..] else { panic!("{companions:?}") };
+        assert_eq!(names(&service.job["spec"]["template"]["spec"]["containers"]), ["service-gunicorn"]);
+        let selector = &service.service.as_ref().unwrap()["spec"]["selector"];
+        assert_eq!(selector[PART], service.job["spec"]["template"]["metadata"]["labels"][PART]);
+        let affinity = |companion: &Companion| companion.job["spec"]["template"]["spec"]["affinity"].to_string();
+        assert!(affinity(service).contains("\"In\"") && affinity(other).contains("\"NotIn\""));
+        assert!(other.service.is_none());
+    }
+
+    #[test]
+    fn what_a_pod_cannot_start_is_refused() {
+        let refused = |experiment, chosen: &[Layout]| layouts(experiment, chosen).unwrap_err().to_string();
+        assert!(refused("sockets", &[Layout::Tcp]).contains("lasthop itself"));
+        assert!(refused("postgres", &[Layout::Tcp]).contains("to be run first"));
+        assert!(refused("nginx-starlette", &[Layout::Tcp]).contains("listens with tls"));
     }
 }

@@ -52,7 +52,8 @@ pub fn new_id() -> String {
 
 impl Fleet {
     /// The longest that a Job may take. The cluster ends it then, whoever has forgotten it.
-    fn deadline(&self) -> Duration {
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
         self.wait + self.budget + self.budget / 2 + BESIDE_BUDGET + LINGER
     }
 

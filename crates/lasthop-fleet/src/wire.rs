@@ -327,7 +327,9 @@ mod tests {
         let mut receiver = Receiver::new(home.path());
         let half = lines.len() / 2;
         let first = ["round 1 done", &lines[0]].into_iter().chain(lines[1..half].iter().map(String::as_str));
-        first.for_each(|line| drop(receiver.line(line).unwrap()));
+        for line in first {
+            receiver.line(line).unwrap();
+        }
         assert_eq!(receiver.received(), None);
         let heard: Vec<Heard> = lines.iter().map(|line| receiver.line(line).unwrap()).collect();
         assert_eq!(heard.last(), Some(&Heard::End));

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     layout::{Addresses, Layout},
-    manifest::DRIVER,
+    manifest::{DRIVER, Fleet},
     wire::{Heard, Received, Receiver, WireError},
 };
 
@@ -220,11 +220,15 @@ impl Member {
         phase: Phase,
         pod: Option<&Pod>,
         cluster: &Cluster,
-        wait: Duration,
+        fleet: &Fleet,
         tell: &mut dyn FnMut(&Event<'_>),
     ) {
-        let waited = self.job.as_ref().is_some_and(|(_, since)| since.elapsed() > wait);
+        let took = self.job.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed());
+        let (waited, late) = (took > fleet.wait, took > fleet.deadline());
         match &phase {
+            Phase::Runs | Phase::Ended(_) if late => {
+                return self.fail(format!("no complete record within {} s", took.as_secs()), tell);
+            }
             Phase::Failed(why) => return self.fail(why.clone(), tell),
             Phase::Waits(why) if waited => return self.fail(why.clone(), tell),
             Phase::Waits(why) if self.phase.as_ref() != Some(&phase) => {
