@@ -68,6 +68,12 @@ def content(environment, programs):
     return found
 
 
+ACCOUNTS = [
+    ("passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+    ("group", b"root:x:0:\nnogroup:x:65534:\n"),
+]
+
+
 def layer(lasthop, found):
     linked = {library for path in [lasthop, *found] if is_program(path) for library in libraries(path)}
     for library in linked:
@@ -77,7 +83,7 @@ def layer(lasthop, found):
         tmp = tarfile.TarInfo("tmp")
         tmp.type, tmp.mode = tarfile.DIRTYPE, 0o1777
         tar.addfile(tmp)
-        for name, text in [("passwd", b"root:x:0:0:root:/root:/bin/sh\n"), ("group", b"root:x:0:\n")]:
+        for name, text in ACCOUNTS:
             entry = tarfile.TarInfo(f"etc/{name}")
             entry.size = len(text)
             tar.addfile(entry, io.BytesIO(text))

@@ -19,7 +19,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A short run of few cases.
-const SHORT: [&str; 8] = ["--only", "transport=unix,tcp", "--set", "pattern=echo", "--trial", "20ms", "--budget", "4s"];
+const SHORT: [&str; 6] = ["--only", "transport=unix,tcp", "--set", "pattern=echo", "--trial", "20ms"];
 /// An image with the servers of an experiment.
 const STACK: &str = "localhost/stack:1";
 
@@ -82,15 +82,15 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-fn fleet<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    ["fleet", "run", "sockets"].into_iter().chain(SHORT).chain(more.iter().copied()).collect()
+fn fleet<'a>(budget: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    ["fleet", "run", "sockets", "--budget", budget].into_iter().chain(SHORT).chain(more.iter().copied()).collect()
 }
 
 #[test]
 #[ignore = "runs inside the cluster"]
 fn every_node_has_a_record_and_nothing_is_left() {
     let (lasthop, before) = (Lasthop::new(), inventory());
-    let ran = lasthop.run(fleet(&["--per-node", "2", "--format", "json"])).ok();
+    let ran = lasthop.run(fleet("4s", &["--per-node", "2", "--format", "json"])).ok();
     let report = ran.json();
     let names: Vec<&str> =
         report["machines"].as_array().unwrap().iter().map(|machine| machine["name"].as_str().unwrap()).collect();
@@ -139,8 +139,9 @@ fn record_in_pod() -> BTreeMap<PathBuf, Vec<u8>> {
 #[ignore = "runs inside the cluster"]
 fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
     let (lasthop, before) = (Lasthop::new(), inventory());
-    let exported =
-        lasthop.run(["fleet", "export", "sockets", "--node", "n1", "--cpus", "1"].into_iter().chain(SHORT)).ok();
+    let exported = lasthop
+        .run(["fleet", "export", "sockets", "--node", "n1", "--cpus", "1", "--budget", "4s"].into_iter().chain(SHORT))
+        .ok();
     let manifest = lasthop.home().join("job.yaml");
     fs::write(&manifest, exported.stdout).unwrap();
     kubectl(&["create", "--filename", manifest.to_str().unwrap()]);
@@ -190,7 +191,7 @@ fn layouts_of_pods_are_compared() {
 fn what_cannot_start_says_why_in_the_words_of_the_cluster() {
     let (lasthop, before) = (Lasthop::new(), inventory());
     let fails = |more: &[&str], why: &str| {
-        let ran = lasthop.run(fleet(more));
+        let ran = lasthop.run(fleet("4s", more));
         assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
         ran.fails(1, why);
     };
@@ -218,9 +219,9 @@ fn rights(lasthop: &Lasthop) -> &'static str {
         let output = lasthop.command(arguments).env("KUBECONFIG", &own).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    let (code, said) = run(fleet(&["--namespace", "limited"]));
+    let (code, said) = run(fleet("4s", &["--namespace", "limited"]));
     assert!(code == Some(1) && said.contains("cannot list the nodes: nodes is forbidden"), "{said}");
-    let (code, said) = run(fleet(&["--namespace", "limited", "--node", "n1"]));
+    let (code, said) = run(fleet("4s", &["--namespace", "limited", "--node", "n1"]));
     assert!(code == Some(1) && said.contains("n1 failed: jobs.batch is forbidden"), "{said}");
     assert!(!said.contains("not removed"), "nothing was made: {said}");
     "nothing allowed, everything said"
@@ -230,7 +231,7 @@ fn rights(lasthop: &Lasthop) -> &'static str {
 #[ignore = "runs inside the cluster"]
 fn ctrl_c_removes_everything() {
     let (lasthop, before) = (Lasthop::new(), inventory());
-    let child = lasthop.command(fleet(&["--budget", "60s"])).stderr(Stdio::piped()).spawn().unwrap();
+    let child = lasthop.command(fleet("60s", &[])).stderr(Stdio::piped()).spawn().unwrap();
     eventually("two records begin", || lasthop.runs().len() == 2);
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
@@ -244,13 +245,15 @@ fn ctrl_c_removes_everything() {
 #[ignore = "runs inside the cluster"]
 fn a_killed_client_leaves_what_ends_by_itself_and_clean_removes_it() {
     let (lasthop, before) = (Lasthop::new(), inventory());
+    let mut left = 0;
     for moment in [50, 150, 300, 600, 1_000, 1_500, 2_500, 4_000, 6_000, 8_000] {
-        let mut child = lasthop.start(fleet(&["--budget", "5s"]));
+        let mut child = lasthop.start(fleet("5s", &[]));
         // The moments are what is varied: nothing is expected to have happened by then.
         thread::sleep(Duration::from_millis(moment));
         signal(&child, libc::SIGKILL);
         child.wait().unwrap();
         let jobs: Value = serde_json::from_str(&kubectl(&["get", "jobs", "--output", "json"])).unwrap();
+        left += jobs["items"].as_array().unwrap().len();
         for job in jobs["items"].as_array().unwrap() {
             let spec = &job["spec"];
             assert!(spec["activeDeadlineSeconds"].is_u64() && spec["ttlSecondsAfterFinished"].is_u64(), "{spec}");
@@ -258,6 +261,7 @@ fn a_killed_client_leaves_what_ends_by_itself_and_clean_removes_it() {
         lasthop.run(["fleet", "clean"]).ok();
         assert_eq!(inventory(), before, "killed after {moment} ms");
     }
+    assert!(left >= 10, "the client was killed while it had Jobs: {left}");
     // What it leaves is owned by its Jobs: without them all of it goes.
     let arguments = ["fleet", "run", "nginx-gunicorn", "--pods", "--image", STACK, "--node", "n1", "--budget", "60s"];
     let mut child = lasthop.start(arguments);
@@ -274,7 +278,7 @@ fn a_killed_client_leaves_what_ends_by_itself_and_clean_removes_it() {
 #[ignore = "runs inside the cluster"]
 fn z_a_lost_node_does_not_take_the_others_with_it() {
     let (lasthop, before) = (Lasthop::new(), inventory());
-    let mut run = lasthop.command(fleet(&["--budget", "25s"]));
+    let mut run = lasthop.command(fleet("25s", &[]));
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("two records begin", || lasthop.runs().len() == 2);
     let cluster = PathBuf::from(std::env::var("CLUSTER").unwrap());

@@ -209,7 +209,7 @@ impl Going<'_> {
         }
         for member in self.members.iter_mut().filter(|member| member.goes_on()) {
             let pod = pods.iter().find(|pod| member.owns(pod));
-            let lost = lost.get(&member.node).cloned();
+            let lost = member.is_lost(lost.get(&member.node));
             let phase = match (lost, pod) {
                 (Some(why), _) => reason::Phase::Failed(why),
                 (None, Some(pod)) => reason::of_pod(pod),

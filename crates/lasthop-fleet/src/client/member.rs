@@ -28,6 +28,8 @@ use crate::{
 
 /// How long a Pod that has ended has for the rest of its log.
 const TAIL: Duration = Duration::from_secs(10);
+/// How long a node may be lost to the cluster, which has waited already: a busy one comes back.
+const LOST: Duration = Duration::from_secs(15);
 /// How long until a log is read again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Last lines of a log that a failure shows.
@@ -49,6 +51,7 @@ pub(super) struct Member {
     log: Option<Log>,
     /// When its Pod was seen to have ended.
     ended: Option<Instant>,
+    lost: Option<Instant>,
     last: VecDeque<String>,
     companions: Option<Vec<Companion>>,
 }
@@ -130,6 +133,7 @@ impl Member {
             receiver: Receiver::new(runs),
             log: None,
             ended: None,
+            lost: None,
             last: VecDeque::new(),
             companions: None,
         }
@@ -184,6 +188,13 @@ impl Member {
     /// Whether there is anything of it in the cluster, as far as this client knows.
     pub(super) fn made_something(&self) -> bool {
         self.job.is_some() || self.has_companions() || !self.received.is_empty()
+    }
+
+    /// Why its node counts as lost, once it has been so for a while.
+    pub(super) fn is_lost(&mut self, why: Option<&String>) -> Option<String> {
+        let since = why.map(|_| self.lost.unwrap_or_else(Instant::now));
+        self.lost = since;
+        why.filter(|_| since.is_some_and(|since| since.elapsed() > LOST)).cloned()
     }
 
     pub(super) fn had_pod(&self) -> bool {
