@@ -257,9 +257,9 @@ impl Visit<'_> for Texts {
 }
 
 /// Words of the data that mean something else in Rust. `sockets` is also what runs where no experiment is named.
-const COMMON: &str = "GET authentication bridge connect connections containers datagrams free get handshake ipc keep-alive lasthop \
-                      n node none \
-                      off on peer per-request python queries query rows set sockets threads trust";
+const COMMON: &str = "GET authentication bridge connect connections containers datagrams free get handshake ipc \
+                      keep-alive lasthop n node none off on peer per-request python queries query rows set sockets \
+                      threads trust";
 
 /// Names of experiments, recipes, studies and their own quantities, and levels that are words.
 fn words_of_the_data() -> BTreeSet<String> {
