@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader},
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
     time::Duration,
 };
@@ -34,9 +34,7 @@ use super::{
     signals::watch_signals,
 };
 
-/// How long a Job that has ended stays, if its client was killed.
-const KEEP: Duration = Duration::from_secs(300);
-/// How long it stays for those who read its log by hand.
+/// How long a Job that has ended stays for those who read its log by hand.
 const KEEP_EXPORTED: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long its Pod may wait for a node then.
 const WAIT_EXPORTED: Duration = Duration::from_secs(60 * 60);
@@ -200,7 +198,7 @@ mod cluster {
 
 #[cfg(feature = "fleet")]
 mod cluster {
-    use std::sync::atomic::Ordering;
+    use std::{path::PathBuf, sync::atomic::Ordering};
 
     use lasthop_fleet::client::{self, Event, Nodes, Outcome, Where};
 
@@ -212,6 +210,8 @@ mod cluster {
         *,
     };
 
+    /// How long a Job that has ended stays, if its client was killed.
+    const KEEP: Duration = Duration::from_secs(300);
     /// The label of nodes that says what kind of machine they are, in most clouds.
     const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
     /// More nodes than this are told of by number, not line by line.
