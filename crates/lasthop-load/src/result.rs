@@ -304,6 +304,9 @@ pub struct TrialResult {
     /// What a foreign tool says of its latencies; `None` where lasthop drove, whose histograms say more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<Box<Reported>>,
+    /// How long a tool ran, with what it does before and after it measures: its CPU time is of all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_ns: Option<u64>,
     /// What the driver's CPU was able to do; `None` in records of earlier versions and of drivers that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<Speed>,
@@ -348,9 +351,14 @@ impl TrialResult {
         self.errors.values().map(|error| error.count).sum()
     }
 
-    /// The driver's CPU time as a share of the measure phase; 1.0 is one whole core.
+    /// The driver's CPU time as a share of a core; 1.0 is one whole core.
     pub fn driver_load(&self) -> f64 {
-        self.cost.cpu_ns() as f64 / self.elapsed_ns as f64
+        self.cost.cpu_ns() as f64 / self.driven_ns() as f64
+    }
+
+    /// What the driver's CPU time is of: the measure phase, or everything that a tool did.
+    pub fn driven_ns(&self) -> u64 {
+        self.ran_ns.unwrap_or(self.elapsed_ns)
     }
 }
 

@@ -145,7 +145,7 @@ fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Tria
     }
     let reading =
         (tool.read)(&total.output, order, total.elapsed_ns).map_err(|misread| format!("{name}: {misread}"))?;
-    Ok(result(reading, total.cost, order.spec))
+    Ok(TrialResult { ran_ns: Some(total.elapsed_ns), ..result(reading, total.cost, order.spec) })
 }
 
 fn result(reading: Reading, cost: lasthop_load::result::DriverCost, spec: &Spec) -> TrialResult {

@@ -339,6 +339,6 @@ pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
 /// The driver's CPU time as a share of a core per thread; 0 for a case without trials.
 pub fn driver_load(trials: &Trials, plan: &CasePlan) -> f64 {
     let threads = f64::from(plan.load.threads.max(1));
-    let load = per(trials, &plan.case, |trial| trial.result.cost.cpu_ns(), |trial| trial.result.elapsed_ns as f64);
+    let load = per(trials, &plan.case, |trial| trial.result.cost.cpu_ns(), |trial| trial.result.driven_ns() as f64);
     if load.is_finite() { load / threads } else { 0.0 }
 }
