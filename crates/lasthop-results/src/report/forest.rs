@@ -176,7 +176,7 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
         let title = directed(wanted, &format!("relative to {reference}"));
         Some(Panel { title, parts: groups.iter().map(part).collect() })
     };
-    [Quantity::Requests, Quantity::Bytes, Quantity::ResponseTime].into_iter().filter_map(of).collect()
+    Quantity::DECLARED.into_iter().filter_map(of).collect()
 }
 
 /// What an axis shows, with an arrow to what is better.

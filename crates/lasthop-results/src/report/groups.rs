@@ -173,6 +173,13 @@ impl<'a> Group<'a> {
         measured.peek().is_some() && measured.all(|(case, metrics)| metrics.bandwidth.is_some() && counts(case))
     }
 
+    /// Whether nothing comes back, in all measured cases.
+    #[must_use]
+    pub fn is_one_way(&self) -> bool {
+        let mut measured = self.cases.iter().filter_map(|case| case.metrics.as_ref()).peekable();
+        measured.peek().is_some() && measured.all(|metrics| metrics.one_way.is_some())
+    }
+
     /// Short name of a case within its group, in the words of the command line.
     #[must_use]
     pub fn label(&self, case: &CaseSummary) -> String {

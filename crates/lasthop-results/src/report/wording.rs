@@ -23,6 +23,8 @@ pub enum Quantity {
     Requests,
     /// Bytes per second.
     Bytes,
+    /// Datagrams per second that arrived, where nothing comes back.
+    Received,
     /// Median time from when a request was due until its last byte arrived, in open loops.
     ResponseTime,
     /// CPU time per request.
@@ -30,11 +32,15 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// Those that verdicts are about, each with a picture of its own.
+    pub const DECLARED: [Self; 4] = [Self::Requests, Self::Bytes, Self::Received, Self::ResponseTime];
+
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Requests => "requests/s",
             Self::Bytes => "bytes/s",
+            Self::Received => "datagrams received/s",
             Self::ResponseTime => "median response time",
             Self::Cpu => "CPU per request",
         }
@@ -47,7 +53,7 @@ impl Quantity {
 
     fn less(self) -> &'static str {
         match self {
-            Self::Requests | Self::Bytes => "fewer",
+            Self::Requests | Self::Bytes | Self::Received => "fewer",
             Self::ResponseTime => "shorter",
             Self::Cpu => "less",
         }
@@ -56,7 +62,7 @@ impl Quantity {
     /// What a ratio is of: `1.87 times as fast`.
     fn of_times(self) -> &'static str {
         match self {
-            Self::Requests | Self::Bytes => "as fast",
+            Self::Requests | Self::Bytes | Self::Received => "as fast",
             Self::ResponseTime => "the median response time",
             Self::Cpu => "the CPU per request",
         }

@@ -327,7 +327,7 @@ fn changes(diff: &Diff, quantity: Quantity) -> Option<Panel> {
     let is_cpu = quantity == Quantity::Cpu;
     let all = found(diff, &groups, |one| one.is_judged() && (one.metric == Metric::CpuPerRequest) == is_cpu);
     let same = |one: &&Found<'_>| match one.quantity() {
-        Quantity::Bytes => quantity == Quantity::Requests,
+        Quantity::Bytes | Quantity::Received => quantity == Quantity::Requests,
         other => other == quantity,
     };
     let row = |one: &Found<'_>| {

@@ -63,7 +63,7 @@ impl Told for Fleet {
                 all.iter().filter(|one| one.quantity() == wanted).map(|one| part(self, one)).collect();
             (!parts.is_empty()).then(|| Panel { title: directed(wanted, "relative to the reference"), parts })
         };
-        [Quantity::Requests, Quantity::Bytes, Quantity::ResponseTime].into_iter().filter_map(of).collect()
+        Quantity::DECLARED.into_iter().filter_map(of).collect()
     }
 
     fn margin(&self) -> f64 {

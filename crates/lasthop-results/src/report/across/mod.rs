@@ -158,7 +158,7 @@ fn panels(runs: &[(&str, &Summary)], main: &Summary) -> Vec<Panel> {
         let parts: Vec<Part> = parts.filter(|part| !part.rows.is_empty()).collect();
         (!parts.is_empty()).then(|| Panel { title: directed(wanted, "relative to the reference"), parts })
     };
-    [Quantity::Requests, Quantity::Bytes, Quantity::ResponseTime].into_iter().filter_map(of).collect()
+    Quantity::DECLARED.into_iter().filter_map(of).collect()
 }
 
 /// `kernel 6.1 → 6.8`

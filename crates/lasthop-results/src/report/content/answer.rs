@@ -367,7 +367,7 @@ fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixtures;
+    use crate::{analyse::summary::OneWay, report::fixtures};
 
     fn said(summary: &Summary) -> Vec<String> {
         answer(summary).iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
@@ -380,6 +380,17 @@ mod tests {
             .map(|(name, summary)| format!("{name}:\n  {}\n", said(summary).join("\n  ")))
             .collect();
         insta::assert_snapshot!("answers", all);
+    }
+
+    #[test]
+    fn what_nobody_answers_counts_where_it_arrives() {
+        let mut summary = fixtures::three_transports();
+        let one_way = OneWay { sent: 10, received: 9, dropped: Some(1), lost: 0.1, sent_per_s: 10.0, waited: 0.0 };
+        for case in &mut summary.cases {
+            case.metrics.as_mut().unwrap().one_way = Some(one_way.clone());
+        }
+        let said = said(&summary).join(" ");
+        assert!(said.contains("times the datagrams received/s") && !said.contains("requests/s"), "{said}");
     }
 
     #[test]

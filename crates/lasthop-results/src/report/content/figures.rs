@@ -137,7 +137,7 @@ fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
         return columns.with(Column::right(unit.name()), values);
     }
     let rates: Vec<_> = lines.iter().map(|line| Some(line.metrics.throughput.estimate)).collect();
-    let is_one_way = lines.iter().all(|line| line.metrics.one_way.is_some());
+    let is_one_way = lines.iter().all(|line| line.group.is_one_way());
     columns.with(Column::right(if is_one_way { "received/s" } else { "requests/s" }), column(&rates))
 }
 

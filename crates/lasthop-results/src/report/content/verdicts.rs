@@ -196,6 +196,7 @@ pub fn quantity(group: &Group<'_>) -> Quantity {
     match group.head().load.is_open() {
         true => Quantity::ResponseTime,
         false if group.is_bulk() => Quantity::Bytes,
+        false if group.is_one_way() => Quantity::Received,
         false => Quantity::Requests,
     }
 }
