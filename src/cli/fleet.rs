@@ -201,6 +201,7 @@ mod cluster {
     use std::{path::PathBuf, sync::atomic::Ordering};
 
     use lasthop_fleet::client::{self, Event, Nodes, Outcome, Where};
+    use lasthop_load::limits::lift_descriptors;
 
     use super::{
         super::{
@@ -234,6 +235,8 @@ mod cluster {
         };
         let runs = home()?.writable("runs").map_err(CliError::failed)?;
         let interrupt = watch_signals()?;
+        // The log of each node is a connection.
+        lift_descriptors();
         let interrupted = || interrupt.load(Ordering::Relaxed);
         let mut teller = Teller { id: &fleet.id, quiet: arguments.quiet, nodes: 0 };
         let place = place(&arguments.cluster);

@@ -1,7 +1,7 @@
 //! Runs a fleet in a cluster: makes Jobs, follows their logs, and removes everything.
 //!
-//! One thread looks at the Pods of the run once a second. Watching would say the same sooner, and not after a broken
-//! connection.
+//! One thread looks at the Pods of the run once a second, less often if there are many. Watching would say the same sooner,
+//! and not after a broken connection.
 
 mod cluster;
 mod member;
@@ -21,9 +21,11 @@ use crate::{
     wire::Received,
 };
 
-/// How often logs are read, and how often the cluster is asked.
+/// How often logs are read, and how often the cluster is asked, which answers with all nodes and Pods.
 const TICK: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_secs(1);
+/// More time for each node, so that a thousand of them ask the cluster for no more in a second than fifty.
+const LOOK_PER_NODE: Duration = Duration::from_millis(20);
 /// A cluster that has not answered for so long has failed.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -163,10 +165,11 @@ struct Going<'a> {
 
 impl Going<'_> {
     async fn until_done(&mut self, per_node: u32, interrupted: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Event<'_>)) {
+        let every = LOOK.max(LOOK_PER_NODE * self.members.len() as u32);
         let mut looked = None::<Instant>;
         while !interrupted() && self.members.iter().any(Member::goes_on) {
             self.begin_jobs(tell, interrupted).await;
-            if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            if looked.is_none_or(|looked| looked.elapsed() >= every) {
                 self.look(tell).await;
                 looked = Some(Instant::now());
             }

@@ -26,7 +26,7 @@ pub mod drive;
 pub mod engine;
 pub mod failure;
 pub mod histogram;
-mod limits;
+pub mod limits;
 pub mod location;
 pub mod null;
 pub mod options;
