@@ -60,7 +60,12 @@ fn start(out: &Path, record: &Path, name: &str) -> String {
         exported.display(),
         record.display()
     );
-    if exported.join("command.sh").exists() {
+    if let Ok(command) = fs::read_to_string(exported.join("command.sh")) {
+        if command.contains("go build") {
+            // Nobody can write to what is warm, and would compile everything.
+            script += "[ -d /run/objects ] || cp -r \"$GOCACHE\" /run/objects; chown -R 65534:65534 /run/objects; \
+                       export GOCACHE=/run/objects\n";
+        }
         script += &format!("{NOBODY} sh ./command.sh &\n");
     } else if exported.join("postgresql.conf").exists() {
         let data = format!("/run/{name}/data");
