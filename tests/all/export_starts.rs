@@ -179,7 +179,10 @@ fn answers(experiment: &Experiment, out: &Path, record: &Path) -> Result<(), Str
          sleep 0.1\ndone\n",
         client(experiment, out)
     );
-    let path = format!("{}:{}", programs(record).join(":"), std::env::var("PATH").unwrap());
+    let usual = std::env::var("PATH").unwrap();
+    // Beside a program there may be another Go than the one whose cache is warm.
+    let go = std::env::split_paths(&usual).find(|folder| folder.join("go").is_file()).unwrap_or_default();
+    let path = format!("{}:{}:{usual}", go.display(), programs(record).join(":"));
     let mut command = Command::new("unshare");
     command.args(["--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script]);
     let output = command.env("PATH", path).env("GOCACHE", go_cache()).output().unwrap();
