@@ -87,11 +87,15 @@ pub fn listening_inodes(inside: i32, port: u16) -> Vec<String> {
     at_port(inside, port).filter(listens).filter_map(|line| column(&line, 9)).collect()
 }
 
+fn tcp_tables(inside: i32) -> impl Iterator<Item = String> + use<> {
+    ["tcp", "tcp6"].into_iter().flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")))
+}
+
 /// The lines of a TCP port's sockets, in any state.
 fn at_port(inside: i32, port: u16) -> impl Iterator<Item = String> + use<> {
     let end = format!(":{port:04X}");
-    let lines = ["tcp", "tcp6"].into_iter().flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")));
-    lines.filter(move |line| line.split_ascii_whitespace().nth(1).is_some_and(|local| local.ends_with(&end)))
+    tcp_tables(inside)
+        .filter(move |line| line.split_ascii_whitespace().nth(1).is_some_and(|local| local.ends_with(&end)))
 }
 
 /// The lines of a kernel table, one at a time, because a table may have tens of thousands of sockets in `TIME_WAIT`.
@@ -121,13 +125,21 @@ fn holds(pid: i32, links: &[String]) -> bool {
     descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_one(&target)))
 }
 
-/// The other ends of a TCP port's connections in the network namespace of a process, and whether each is open; the
-/// others are in `TIME_WAIT`.
-pub fn peers(inside: i32, port: u16) -> impl Iterator<Item = (String, bool)> + use<> {
-    at_port(inside, port).filter_map(|line| {
-        let mut columns = line.split_ascii_whitespace().skip(2);
-        let (peer, state) = (columns.next()?, columns.next()?);
-        ["01", "06"].contains(&state).then(|| (peer.to_owned(), state == "01"))
+/// The clients' ports of a TCP listener's connections in the network namespace of a process, and whether each is open; the
+/// others are in `TIME_WAIT`, at the end that closed first.
+pub fn peers(inside: i32, listener: SocketAddr) -> impl Iterator<Item = (String, bool)> + use<> {
+    let end = format!(":{:04X}", listener.port());
+    let whole = hexadecimal(listener.ip()) + &end;
+    tcp_tables(inside).filter_map(move |line| {
+        let mut columns = line.split_ascii_whitespace().skip(1);
+        let (local, remote, state) = (columns.next()?, columns.next()?, columns.next()?);
+        let peer = match state {
+            "01" | "06" if local.ends_with(&end) => remote,
+            "06" if remote == whole => local,
+            _ => return None,
+        };
+        // The address is printed in two ways where a server takes both families.
+        Some((peer.rsplit_once(':')?.1.to_owned(), state == "01"))
     })
 }
 

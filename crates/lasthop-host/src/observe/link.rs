@@ -2,7 +2,8 @@
 //!
 //! An accepted Unix socket has the listener's path, an accepted TCP socket the listener's port; both tables show that.
 //! A connection of one request lives for some microseconds, so the tables are read again and again while the driver
-//! sends. Closed TCP connections stay in `TIME_WAIT` on the side that closed first.
+//! sends. Closed TCP connections stay in `TIME_WAIT` at the end that closed first, which is looked at if it is in the
+//! server's network namespace.
 
 use std::{
     collections::BTreeSet,
@@ -79,7 +80,7 @@ impl LinkWatch {
 /// The connections of a listener that are open or in `TIME_WAIT`, each by what no other has.
 fn connections((server, listen): &Listening) -> Vec<String> {
     match (listen, listen.unix_name()) {
-        (Address::Tcp(address), _) => listener::peers(*server, address.port()).map(|(peer, _)| peer).collect(),
+        (Address::Tcp(address), _) => listener::peers(*server, *address).map(|(peer, _)| peer).collect(),
         (_, Some(name)) => listener::accepted_unix(*server, name).collect(),
         _ => Vec::new(),
     }
@@ -87,7 +88,7 @@ fn connections((server, listen): &Listening) -> Vec<String> {
 
 fn closed((server, listen): &Listening) -> Vec<String> {
     let Address::Tcp(address) = listen else { return Vec::new() };
-    listener::peers(*server, address.port()).filter(|(_, open)| !open).map(|(peer, _)| peer).collect()
+    listener::peers(*server, *address).filter(|(_, open)| !open).map(|(peer, _)| peer).collect()
 }
 
 #[cfg(test)]
@@ -112,9 +113,13 @@ mod tests {
         let watch = LinkWatch::start(vec![(own, Address::Tcp(address))]);
         thread::sleep(Duration::from_millis(20));
         let kept = [connect(), connect()];
+        // The client closes first, so its side waits, however short it was open.
+        let (client, (server, _)) = connect();
+        drop(client);
+        drop(server);
         thread::sleep(Duration::from_millis(20));
         let seen = watch.saw(9).unwrap();
-        assert_eq!((seen.family.as_str(), seen.connections, seen.requests), ("inet", 2, 9));
+        assert_eq!((seen.family.as_str(), seen.connections, seen.requests), ("inet", 3, 9));
         drop(kept);
 
         let folder = tempfile::tempdir().unwrap();
