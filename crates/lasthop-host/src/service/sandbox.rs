@@ -5,14 +5,18 @@ mod queues;
 mod shared_memory;
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     env,
     fs::{self, DirBuilder, File},
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+        linux::net::SocketAddrExt,
+        unix::{
+            fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+            net::{SocketAddr as SocketName, UnixDatagram},
+        },
     },
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -426,8 +430,43 @@ pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Addre
     }
 }
 
+/// Ports are given out by spans. Each is held by a name that only one process of a network namespace can have: between the
+/// look at a port and the start of its server, no other lasthop may give it out.
+const SPAN: u16 = 16;
+/// Spans that are held at a time: the servers of earlier ones listen, or have ended.
+const HELD: usize = 32;
+
 /// Ports that this process has given out.
-static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+#[derive(Default)]
+struct Given {
+    ports: HashSet<u16>,
+    /// Of the last span.
+    left: Vec<u16>,
+    held: VecDeque<UnixDatagram>,
+}
+
+static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
+
+impl Given {
+    /// The next port to try.
+    fn next(&mut self, low: u16, high: u16) -> io::Result<u16> {
+        for _ in 0..1_000 {
+            if let Some(port) = self.left.pop() {
+                return Ok(port);
+            }
+            let first = random_port(low, high)? / SPAN * SPAN;
+            let name = SocketName::from_abstract_name(format!("lasthop-ports-{first}"))?;
+            let held = UnixDatagram::bind_addr(&name);
+            if held.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+                continue;
+            }
+            self.held.push_back(held?);
+            self.held.drain(..self.held.len().saturating_sub(HELD));
+            self.left = (first.max(low)..=(first + (SPAN - 1)).min(high)).collect();
+        }
+        Err(io::Error::other("other runs of lasthop hold them all"))
+    }
+}
 
 /// A port that nobody listens on, outside the range from which the kernel takes ports for outgoing connections.
 /// Otherwise a client might hold it when the server starts. No port is handed out twice.
@@ -438,13 +477,13 @@ pub fn free_port(address: IpAddr) -> Result<SocketAddr, SandboxError> {
     let given = given.get_or_insert_default();
     let mut last = io::Error::other("all are given out");
     for _ in 0..10_000 {
-        let port = random_port(low, high).map_err(|cause| SandboxError::NoPort { address, low, high, cause })?;
-        if given.contains(&port) {
+        let port = given.next(low, high).map_err(|cause| SandboxError::NoPort { address, low, high, cause })?;
+        if given.ports.contains(&port) {
             continue;
         }
         match TcpListener::bind((address, port)) {
             Ok(_) => {
-                given.insert(port);
+                given.ports.insert(port);
                 return Ok(SocketAddr::new(address, port));
             }
             Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && address.is_ipv6() => {
@@ -556,6 +595,16 @@ mod tests {
         assert!(sandbox.bind(parent.path(), 0, 0, &[wanted("app", Transport::Tcp)]).is_ok());
         assert_eq!(socket_path(PathBuf::from("x".repeat(107))).unwrap().as_os_str().len(), 107);
         assert!(socket_path(PathBuf::from("x".repeat(108))).is_err());
+    }
+
+    #[test]
+    fn ports_that_another_run_may_give_out_are_left_to_it() {
+        let (mut one, mut other) = (Given::default(), Given::default());
+        let port = one.next(9_984, 9_999).unwrap();
+        assert!((9_984..=9_999).contains(&port));
+        assert!(other.next(9_984, 9_999).is_err());
+        drop(one);
+        assert!(other.next(9_984, 9_999).is_ok());
     }
 
     #[test]
