@@ -492,7 +492,8 @@ pub(super) struct ExportFile {
     pub blocks: Vec<String>,
     /// File name = text: these files instead of its own. May be templates; `{{ listen }}` is the text of `listen`.
     pub files: IndexMap<String, String>,
-    /// What must be true where it is copied to, a sentence each without a full stop.
+    /// What must be true where it is copied to, a sentence each without a full stop. May be templates; one that comes
+    /// out empty is left out.
     pub conditions: Vec<String>,
 }
 

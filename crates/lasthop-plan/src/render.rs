@@ -169,6 +169,7 @@ impl Renderer<'_> {
                     .iter()
                     .map(|(file, text)| Ok((file.clone(), template::render(&at("export.files"), text, &context)?)))
                     .collect::<Result<_, TemplateError>>()?,
+                conditions: list("export.conditions", &recipe.export.conditions)?,
                 ..recipe.export.clone()
             },
         })
