@@ -5,6 +5,7 @@
 
 mod cluster;
 mod member;
+mod object;
 mod reason;
 
 use std::{

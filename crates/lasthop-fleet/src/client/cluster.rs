@@ -8,10 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::{
-    batch::v1::Job,
-    core::v1::{Event, Node, Pod, Service},
-};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Client, Config, Error, Resource as _,
@@ -20,7 +16,12 @@ use kube::{
 };
 use serde_json::Value;
 
-use super::{FleetError, Nodes, Where, member::Member, reason};
+use super::{
+    FleetError, Nodes, Where,
+    member::Member,
+    object::{Event, Job, Node, Pod, Service},
+    reason,
+};
 use crate::manifest::{Fleet, LABEL};
 
 /// How long Pods have to end by themselves, and how long the cluster has to forget those that could not.
@@ -124,7 +125,7 @@ impl Cluster {
         let mut service: Service = serde_json::from_value(service).map_err(|error| error.to_string())?;
         service.metadata.owner_references = Some(vec![owner.clone()]);
         let made = self.services.create(&PostParams::default(), &service).await.map_err(|error| said(&error))?;
-        let address = made.spec.and_then(|spec| spec.cluster_ip?.parse().ok());
+        let address = made.spec.and_then(|spec| spec["clusterIP"].as_str()?.parse().ok());
         address.ok_or_else(|| "its Service has no address".to_owned())
     }
 

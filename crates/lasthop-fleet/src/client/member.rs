@@ -8,7 +8,6 @@ use std::{
 };
 
 use futures_util::{AsyncBufReadExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, api::LogParams};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, error::TryRecvError, unbounded_channel},
@@ -18,6 +17,7 @@ use tokio::{
 use super::{
     Event, Nodes,
     cluster::Cluster,
+    object::{Node, Pod},
     reason::{self, Phase},
 };
 use crate::{

@@ -1,9 +1,6 @@
 //! What the cluster says of Pods, Jobs and nodes, in its own words.
 
-use k8s_openapi::api::{
-    batch::v1::Job,
-    core::v1::{ContainerStatus, Node, Pod, PodStatus},
-};
+use super::object::{ContainerStatus, Job, Node, Pod, PodStatus};
 
 /// Where a Pod has got to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +114,7 @@ pub fn takes_pods(node: &Node) -> bool {
 /// Whole CPUs that Pods may have on a node.
 #[must_use]
 pub fn cpus(node: &Node) -> Option<u32> {
-    let quantity = &node.status.as_ref()?.allocatable.as_ref()?.get("cpu")?.0;
+    let quantity = &node.status.as_ref()?.allocatable.as_ref()?.get("cpu")?;
     match quantity.strip_suffix('m') {
         Some(thousandths) => thousandths.parse::<u32>().ok().map(|thousandths| thousandths / 1000),
         None => quantity.parse::<f64>().ok().map(|cpus| cpus as u32),
