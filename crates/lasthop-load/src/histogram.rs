@@ -186,7 +186,9 @@ impl fmt::Debug for Histogram {
 
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut dense: Hdr<u64> = Hdr::new_with_bounds(1, HIGHEST_NS, DIGITS).map_err(S::Error::custom)?;
+        // Readers reserve and go through all bins up to this bound.
+        let highest = self.max().max(2);
+        let mut dense: Hdr<u64> = Hdr::new_with_bounds(1, highest, DIGITS).map_err(S::Error::custom)?;
         self.counts().for_each(|(index, count)| dense.saturating_record_n(durations(index).0, count));
         let mut bytes = Vec::new();
         V2Serializer::new().serialize(&dense, &mut bytes).map_err(S::Error::custom)?;
