@@ -54,7 +54,7 @@ pub fn more_data(log_ratio: &Estimate, margin: f64, confidence: f64) -> Option<f
         return None;
     }
     let (mut low, mut high) = (1.0, FARTHEST);
-    for _ in 0..40 {
+    while high - low > 1e-7 {
         let middle = f64::midpoint(low, high);
         if half_width(middle) > target { low = middle } else { high = middle }
     }
