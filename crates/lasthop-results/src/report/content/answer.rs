@@ -1,7 +1,8 @@
 //! The answer: what to do, and when it stops mattering, in at most three lines.
 //!
 //! It follows from verdicts and materiality alone. Of each alternative to the reference it asks in how many settings the
-//! verdict is for it and against it:
+//! verdict is for it and against it. One that fewer settings have than others is no answer for all, and is left out.
+//!
 //!
 //! | verdicts | the first line |
 //! |---|---|
@@ -144,9 +145,12 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Better somewhere, worse nowhere.
+/// Better somewhere, worse nowhere, and to be had in as many settings as any.
 fn best<'b, 'a>(rivals: &'b [Rival<'a>]) -> Option<&'b Rival<'a>> {
-    let safe = rivals.iter().filter(|rival| rival.count(Verdict::Faster) > 0 && rival.count(Verdict::Slower) == 0);
+    let most = rivals.iter().map(Rival::settings).max()?;
+    let safe = rivals.iter().filter(|rival| {
+        rival.settings() == most && rival.count(Verdict::Faster) > 0 && rival.count(Verdict::Slower) == 0
+    });
     let rank = |rival: &&Rival<'_>| (rival.count(Verdict::Faster), rival.gain());
     safe.max_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(std::cmp::Ordering::Equal))
 }
@@ -301,7 +305,8 @@ fn range(least: f64, most: f64) -> String {
 
 fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
     let has = |verdict| move |rival: &&Rival<'_>| rival.count(verdict) > 0;
-    if let Some(mixed) = rivals.iter().find(has(Verdict::Faster)) {
+    let mixed = rivals.iter().filter(has(Verdict::Faster)).find(has(Verdict::Slower));
+    if let Some(mixed) = mixed.or_else(|| rivals.iter().find(has(Verdict::Faster))) {
         return depends(summary, mixed);
     }
     if let Some(open) = rivals.iter().find(|rival| has(Verdict::Undecided)(rival) && rival.count(Verdict::Slower) == 0)
@@ -332,12 +337,16 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
     careful(&format!("stay with {reference}"), luck(summary, slower), &said.join(", "))
 }
 
-/// Better in one setting and worse in another.
+/// Better in one setting, and worse in another or not to be had there.
 fn depends(summary: &Summary, mixed: &Rival<'_>) -> Text {
     let settings =
         |verdict| mixed.with(verdict).map(|found| found.group.setting.as_str()).collect::<Vec<_>>().join("; ");
     let (faster, slower) = (settings(Verdict::Faster), settings(Verdict::Slower));
-    let what = format!("{} is faster than {} with {faster}, but slower with {slower}", mixed.name, mixed.reference);
+    let rest = match slower.as_str() {
+        "" => "and other settings do not have it".to_owned(),
+        slower => format!("but slower with {slower}"),
+    };
+    let what = format!("{} is faster than {} with {faster}, {rest}", mixed.name, mixed.reference);
     let luck = luck(summary, mixed.with(Verdict::Faster)).or_else(|| luck(summary, mixed.with(Verdict::Slower)));
     careful("it depends", luck, &what)
 }
@@ -463,6 +472,30 @@ mod tests {
         assert!(first.starts_with("Perhaps it depends: ") && first.contains("may be chance"), "{first}");
         let rest = said(&with(&[Faster, Undecided])).remove(0);
         assert!(rest.contains("in 1 of 2 settings; undecided in 1."), "{rest}");
+    }
+
+    #[test]
+    fn what_few_settings_have_is_no_answer_for_all() {
+        let mut summary = with(&[Verdict::Faster, Verdict::Slower]);
+        let first = summary.comparisons[0].case.clone();
+        let other = first.replace("unix", "abstract");
+        let mut case = summary.cases.iter().find(|case| case.case == first).unwrap().clone();
+        case.case.clone_from(&other);
+        case.transport = lasthop_load::spec::Transport::Abstract;
+        case.levels.insert("transport".to_owned(), "abstract".into());
+        let mut comparison = summary.comparisons[0].clone();
+        comparison.case = other;
+        summary.cases.insert(0, case);
+        summary.comparisons.insert(0, comparison);
+        assert!(
+            said(&summary)[0].starts_with("It depends: the Unix socket is faster than TCP with "),
+            "{:?}",
+            said(&summary)
+        );
+        summary.comparisons.iter_mut().filter(|one| one.case.starts_with("unix")).for_each(|one| {
+            (one.low, one.ratio, one.high, one.verdict) = (0.9, 1.0, 1.1, Verdict::Undecided);
+        });
+        assert!(said(&summary)[0].contains(" with hello, and other settings do not have it"), "{:?}", said(&summary));
     }
 
     #[test]
