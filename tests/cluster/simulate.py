@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
@@ -80,6 +81,7 @@ def log(record, node):
     seconds = json.loads(files["end.json"])["took_ns"] / 1e9
     steps = max(1, int(seconds / STEP))
     lines, number = [], 0
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
 
     def say(at, what):
         nonlocal number
@@ -88,8 +90,8 @@ def log(record, node):
 
     def pieces(at, name, data, offset=0):
         for begin in range(0, max(1, len(data)), PIECE):
-            part = base64.b64encode(data[begin : begin + PIECE]).decode()
-            say(at, {"piece": {"file": name, "at": offset + begin, "data": part}})
+            part = deflate.compress(data[begin : begin + PIECE]) + deflate.flush(zlib.Z_SYNC_FLUSH)
+            say(at, {"piece": {"file": name, "at": offset + begin, "data": base64.b64encode(part).decode()}})
 
     say(0.0, {"begin": {"run": run}})
     offset = 0

@@ -2,7 +2,8 @@
 //!
 //! The first line names the run, each further one holds a piece of a file, and the last one has the length and the SHA-256
 //! of every file. Lines are numbered, so a reader whose stream broke begins again and skips what it has. A piece at 0
-//! begins its file anew, because some files are replaced while a run goes on.
+//! begins its file anew, because some files are replaced while a run goes on. The pieces are one stream of deflate,
+//! flushed after each: rounds have copies of the same files, and take next to nothing.
 
 use std::{
     collections::BTreeMap,
@@ -13,11 +14,14 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use lasthop_system::digest;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a file in one line: container runtimes break lines of 16 KiB.
 const PIECE: usize = 8 << 10;
+/// What deflate adds at most to a piece that it cannot make smaller, with the mark of a flush.
+const MARGIN: usize = 64;
 /// How a line begins that belongs to a record.
 const START: &str = "{\"lasthop\":";
 
@@ -68,6 +72,7 @@ pub enum WireError {
 pub struct Sender<W> {
     folder: PathBuf,
     output: W,
+    deflate: Compress,
     next: u64,
     /// By name: the file that was read, by number, and how much of it has been written.
     sent: BTreeMap<String, (u64, u64)>,
@@ -77,7 +82,8 @@ impl<W: Write> Sender<W> {
     /// Errors: the output takes nothing.
     pub fn begin(folder: &Path, output: W) -> io::Result<Self> {
         let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut sender = Self { folder: folder.to_owned(), output, next: 0, sent: BTreeMap::new() };
+        let deflate = Compress::new(Compression::default(), false);
+        let mut sender = Self { folder: folder.to_owned(), output, deflate, next: 0, sent: BTreeMap::new() };
         sender.line(What::Begin { run })?;
         Ok(sender)
     }
@@ -118,7 +124,8 @@ impl<W: Write> Sender<W> {
             piece.clear();
             let read = (&mut rest).take(PIECE as u64).read_to_end(&mut piece)? as u64;
             if read > 0 || at == 0 {
-                self.line(What::Piece { file: name.to_owned(), at, data: BASE64.encode(&piece) })?;
+                let data = BASE64.encode(self.deflated(&piece)?);
+                self.line(What::Piece { file: name.to_owned(), at, data })?;
             }
             at += read;
             if read < PIECE as u64 {
@@ -126,6 +133,12 @@ impl<W: Write> Sender<W> {
                 return Ok(());
             }
         }
+    }
+
+    fn deflated(&mut self, piece: &[u8]) -> io::Result<Vec<u8>> {
+        let mut deflated = Vec::with_capacity(PIECE + MARGIN);
+        self.deflate.compress_vec(piece, &mut deflated, FlushCompress::Sync)?;
+        Ok(deflated)
     }
 
     /// Ends a record that no longer grows.
@@ -183,6 +196,7 @@ pub struct Received {
 #[derive(Debug)]
 pub struct Receiver {
     runs: PathBuf,
+    inflate: Decompress,
     folder: Option<PathBuf>,
     /// Shows others that the record still grows.
     _lock: Option<File>,
@@ -194,7 +208,7 @@ impl Receiver {
     /// Below this folder, which exists.
     #[must_use]
     pub fn new(runs: &Path) -> Self {
-        Self { runs: runs.to_owned(), folder: None, _lock: None, next: 0, code: None }
+        Self { runs: runs.to_owned(), inflate: Decompress::new(false), folder: None, _lock: None, next: 0, code: None }
     }
 
     /// The record so far, if it has begun.
@@ -252,10 +266,19 @@ impl Receiver {
         if plain { Ok(path) } else { Err(WireError::Malformed(self.next)) }
     }
 
+    /// A piece; none if it is not one, or longer than a sender's.
+    fn inflated(&mut self, data: &str) -> Option<Vec<u8>> {
+        let deflated = BASE64.decode(data).ok()?;
+        let before = self.inflate.total_in();
+        let mut piece = Vec::with_capacity(PIECE + MARGIN);
+        self.inflate.decompress_vec(&deflated, &mut piece, FlushDecompress::Sync).ok()?;
+        (self.inflate.total_in() - before == deflated.len() as u64 && piece.len() <= PIECE).then_some(piece)
+    }
+
     fn piece(&mut self, file: &str, at: u64, data: &str) -> Result<Heard, WireError> {
+        let bytes = self.inflated(data).ok_or(WireError::Malformed(self.next))?;
         let folder = self.folder.as_ref().ok_or(WireError::Malformed(self.next))?;
         let path = folder.join(self.inside(file)?);
-        let bytes = BASE64.decode(data).map_err(|_| WireError::Malformed(self.next))?;
         let write = || {
             DirBuilder::new().mode(0o700).recursive(true).create(path.parent().unwrap_or(folder))?;
             private().truncate(at == 0).open(&path)?.write_all_at(&bytes, at)
@@ -343,6 +366,33 @@ mod tests {
     }
 
     #[test]
+    fn copies_take_next_to_nothing_and_noise_fits_into_lines() {
+        let (source, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let folder = source.path().join("run");
+        fs::create_dir(&folder).unwrap();
+        let mut state = 1_u64;
+        let mut noise = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        let noise: Vec<u8> = (0..2 * PIECE).map(|_| noise()).collect();
+        for round in 0..9 {
+            fs::write(folder.join(format!("copy-{round}")), &noise).unwrap();
+        }
+        fs::write(folder.join("lock"), "").unwrap();
+        let mut output = Vec::new();
+        Sender::begin(&folder, &mut output).unwrap().end(0).unwrap();
+        assert!(output.len() < 2 * noise.len(), "{} B of log", output.len());
+        let mut receiver = Receiver::new(home.path());
+        for line in str::from_utf8(&output).unwrap().lines() {
+            assert!(line.len() < 16 << 10, "runtimes break longer lines");
+            receiver.line(line).unwrap();
+        }
+        let received = receiver.received().unwrap().folder;
+        assert_eq!(fs::read(received.join("copy-8")).unwrap(), noise);
+    }
+
+    #[test]
     fn what_is_missing_altered_or_leads_elsewhere_is_refused() {
         let source = TempDir::new().unwrap();
         let lines = lines(source.path());
@@ -354,7 +404,8 @@ mod tests {
         let without = [&lines[..2], &lines[3..]].concat();
         assert!(take(&without).contains("line 2 of the record is missing"));
         let altered = |from: &str, to: &str| take(&lines.iter().map(|line| line.replace(from, to)).collect::<Vec<_>>());
-        assert!(altered(&BASE64.encode("two\n"), "dHdPCg==").contains("trials.jsonl of the record differs"));
+        assert!(altered("\"at\":4", "\"at\":3").contains("trials.jsonl of the record differs"));
+        assert!(altered("\"data\":\"", "\"data\":\"////").contains("is not one that lasthop writes"));
         assert!(altered("trials.jsonl", "../trials.jsonl").contains("is not one that lasthop writes"));
         assert!(altered("20261122T140000-x-1", "..").contains("is not one that lasthop writes"));
         let twice = TempDir::new().unwrap();
