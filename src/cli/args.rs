@@ -521,7 +521,7 @@ pub enum Fleet {
 
 #[derive(Debug, Args)]
 pub struct FleetRun {
-    /// Name of an experiment (see `lasthop list`)
+    /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
     #[arg(default_value = "sockets", add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: String,
     /// Run on the ready nodes with these labels (`pool=bench,!spot`) [default: on every ready node]
@@ -609,7 +609,7 @@ pub struct FleetCluster {
 
 #[derive(Debug, Args)]
 pub struct FleetExport {
-    /// Name of an experiment (see `lasthop list`)
+    /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
     #[arg(default_value = "sockets", add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: String,
     /// A Job for the node of this name [default: one Job, for any node]

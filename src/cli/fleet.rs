@@ -10,8 +10,9 @@ use std::{
 
 use lasthop_core::{compare, run::Job};
 use lasthop_fleet::{
-    layout::{FILES, GIVEN, Layouts},
-    manifest::{Fleet, Place, new_id},
+    files::{FOLDER, Files},
+    layout::{GIVEN, Layouts},
+    manifest::{EXPERIMENT, Fleet, Place, new_id},
     wire::{Heard, Received, Receiver},
     worker, yaml,
 };
@@ -63,24 +64,32 @@ fn planned(
     run: &Passed<FleetRunOptions>,
 ) -> Result<(Fleet, Option<Layouts>), CliError> {
     let FleetRunOptions { select, overrides, open } = &run.options;
-    let loaded = catalog()?.load(experiment).map_err(CliError::usage)?;
-    if loaded.source != Source::BuiltIn {
-        return Err(CliError::usage(format!(
-            "`{experiment}` is a folder of this machine, which no Pod has: only built-in experiments run in a cluster"
-        )));
-    }
+    let catalog = catalog()?;
+    let loaded = catalog.load(experiment).map_err(CliError::usage)?;
+    let brought = (loaded.source != Source::BuiltIn).then(|| Path::new(EXPERIMENT).join(&loaded.name));
     let wanted = Selection { rate: open.rate, arrivals: open.arrivals.map(Into::into), ..selection(select) };
     let plan = Plan::new(loaded, &wanted).map_err(CliError::usage)?;
     // How many CPUs there are is the Pod's business.
     let overrides = Overrides { placement: PlacementChoice::Free, aa: select.aa, ..overrides.clone() };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
     let layouts = pods.pods.as_ref().map(|chosen| Layouts::new(plan, chosen)).transpose().map_err(CliError::usage)?;
-    let given = format!("{FILES}/{GIVEN}");
-    let words: &[&str] = if layouts.is_some() { &["fleet", "drive", &given] } else { &["run", experiment] };
+    // Layouts are rendered here; a Pod that runs the experiment itself has only what is built into its lasthop.
+    let mut files = Files::default();
+    let words = match (&layouts, brought) {
+        (Some(_), _) => vec!["fleet".to_owned(), "drive".to_owned(), format!("{FOLDER}/{GIVEN}")],
+        (None, None) => vec!["run".to_owned(), experiment.to_owned()],
+        (None, Some(folder)) => {
+            for (path, content) in catalog.files(experiment).map_err(CliError::usage)? {
+                files.add(&folder.join(path), content).map_err(CliError::usage)?;
+            }
+            vec!["run".to_owned(), format!("{FOLDER}/{}", folder.display())]
+        }
+    };
     let fleet = Fleet {
         id: new_id(),
         image: pods.image.clone(),
-        arguments: words.iter().map(|word| (*word).to_owned()).chain(run.words.iter().cloned()).collect(),
+        arguments: words.into_iter().chain(run.words.iter().cloned()).collect(),
+        files,
         cpus: pods.cpus.unwrap_or(if layouts.is_some() { 0 } else { CPUS }),
         memory: pods.memory.clone(),
         budget: Duration::from_nanos(settings.budget_ns),

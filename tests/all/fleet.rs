@@ -105,6 +105,13 @@ fn an_export_says_all_that_a_run_would_ask_for() {
     export(&["php-fpm", "--pods=tcp,unix"]).ok();
     export(&["postgres", "--pods=tcp,unix"]).fails(2, "to be run first, which no Pod does");
     export(&["./mine"]).fails(2, "mine");
+    lasthop.run(["new", "mine", "--from", "nginx-gunicorn"]).ok();
+    let own = export(&["./mine"]).ok().stdout;
+    for part in ["\"run\",\"/etc/lasthop/experiment/mine\"", "experiment/mine/experiment.toml", "Hello there!"] {
+        assert!(own.contains(part), "{part}: {own}");
+    }
+    fs::write(lasthop.home().join("mine/app/picture.png"), b"\x89PNG").unwrap();
+    export(&["./mine"]).fails(2, "picture.png is no text");
     export(&["sockets", "--only", "transport=smoke"]).fails(2, "smoke");
 }
 

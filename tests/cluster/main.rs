@@ -188,6 +188,20 @@ fn layouts_of_pods_are_compared() {
 
 #[test]
 #[ignore = "runs inside the cluster"]
+fn an_experiment_of_ones_own_goes_along() {
+    let (lasthop, before) = (Lasthop::new(), inventory());
+    lasthop.run(["new", "mine", "--from", "sockets"]).ok();
+    let arguments = ["fleet", "run", "./mine", "--node", "n1", "--budget", "4s"];
+    let ran = lasthop.run(arguments.into_iter().chain(SHORT)).ok();
+    let runs = lasthop.runs();
+    assert_eq!(runs.len(), 1, "{}", ran.stderr);
+    let header: Value = serde_json::from_slice(&fs::read(runs[0].join("run.json")).unwrap()).unwrap();
+    assert_eq!(header["origin"]["experiment"], "/etc/lasthop/experiment/mine", "{header}");
+    assert_eq!(inventory(), before);
+}
+
+#[test]
+#[ignore = "runs inside the cluster"]
 fn what_cannot_start_says_why_in_the_words_of_the_cluster() {
     let (lasthop, before) = (Lasthop::new(), inventory());
     let fails = |more: &[&str], why: &str| {

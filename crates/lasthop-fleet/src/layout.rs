@@ -4,7 +4,11 @@
 //! idle servers cost nothing, and everything but the link is the same. An experiment's services are rendered as in any
 //! run, with the addresses of the cluster; their files reach their containers as annotations of the Pod.
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
 use indexmap::IndexMap;
 use lasthop_load::spec::{Address, Transport};
@@ -20,10 +24,12 @@ use lasthop_plan::{
 };
 use serde_json::{Value, json};
 
-use crate::manifest::{Fleet, LABEL, Place};
+use crate::{
+    files::{FOLDER, FileError, Files},
+    manifest::{Fleet, LABEL, Place},
+};
 
-/// Where files are in every container, and where sockets are.
-pub const FILES: &str = "/etc/lasthop";
+/// Where sockets are in every container.
 const SOCKETS: &str = "/run/lasthop";
 /// The endpoints that the driver compares.
 pub const GIVEN: &str = "given.json";
@@ -82,10 +88,8 @@ pub enum LayoutError {
     Program(String),
     #[error("its service {0} needs `{1}` to be run first, which no Pod does")]
     Prepared(String, String),
-    #[error("{0} is no text, and only text can be an annotation of a Pod")]
-    NoText(PathBuf),
-    #[error("its files have {0} B, and the annotations of a Pod hold 200,000")]
-    TooLarge(usize),
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error(transparent)]
     Render(#[from] RenderError),
 }
@@ -127,9 +131,8 @@ impl Layouts {
         let chosen = Layout::ALL.into_iter().filter(|layout| chosen.contains(layout)).collect();
         let layouts = Self { plan, chosen };
         // Whatever cannot be rendered is known before anything is made.
-        let pod = layouts.pod(&Addresses::new())?;
-        let bytes = pod.files.values().map(String::len).sum();
-        if bytes > 200_000 { Err(LayoutError::TooLarge(bytes)) } else { Ok(layouts) }
+        layouts.pod(&Addresses::new())?;
+        Ok(layouts)
     }
 
     fn stack(&self, layout: Layout) -> Result<&Stack, LayoutError> {
@@ -159,7 +162,7 @@ impl Layouts {
                 Some(ProgramKind::Named { names, .. }) if !names.is_empty() => &names[0],
                 _ => return Err(LayoutError::Program(name.clone())),
             };
-            let directory = PathBuf::from(format!("{FILES}/{}/{name}", layout.name()));
+            let directory = PathBuf::from(format!("{FOLDER}/{}/{name}", layout.name()));
             let binding = ServiceBinding {
                 name: name.clone(),
                 directory: directory.clone(),
@@ -265,8 +268,8 @@ impl Layouts {
         }
         let given = Given { endpoints, restart: None, pids: IndexMap::new() };
         let mut pod = Servers::new(servers)?;
-        let given = serde_json::to_string(&given).expect("endpoints are plain data");
-        pod.files.insert(GIVEN.to_owned(), given);
+        let given = serde_json::to_vec(&given).expect("endpoints are plain data");
+        pod.files.add(Path::new(GIVEN), given)?;
         Ok(pod)
     }
 
@@ -286,19 +289,19 @@ impl Layouts {
     }
 }
 
-/// The servers of a Pod and their files, by path.
+/// The servers of a Pod and their files.
 struct Servers {
     placed: Vec<Placed>,
-    files: BTreeMap<String, String>,
+    files: Files,
 }
 
 impl Servers {
     fn new(placed: Vec<Placed>) -> Result<Self, LayoutError> {
-        let mut files = BTreeMap::new();
+        let mut files = Files::default();
         for one in &placed {
+            let folder = Path::new(one.layout.name()).join(&one.service.name);
             for (path, content) in &one.service.files {
-                let text = String::from_utf8(content.clone()).map_err(|_| LayoutError::NoText(path.clone()))?;
-                files.insert(format!("{}/{}/{}", one.layout.name(), one.service.name, path.display()), text);
+                files.add(&folder.join(path), content.clone())?;
             }
         }
         Ok(Self { placed, files })
@@ -307,18 +310,12 @@ impl Servers {
     /// Adds the servers to a Job: beside its driver, or in its place.
     fn add_to(&self, fleet: &Fleet, job: &mut Value, with_driver: bool) {
         let template = &mut job["spec"]["template"];
-        let key = |number: usize| format!("lasthop/file-{number}");
-        let annotations = self.files.values().enumerate().map(|(number, text)| (key(number), json!(text)));
-        template["metadata"]["annotations"] = annotations.collect();
-        let item = |(number, path): (usize, &String)| json!({ "path": path, "fieldRef": { "fieldPath": format!("metadata.annotations['{}']", key(number)) } });
-        let items: Vec<Value> = self.files.keys().enumerate().map(item).collect();
+        self.files.give(template);
         let spec = &mut template["spec"];
         // lasthop reads the CPU time of the servers.
         spec["shareProcessNamespace"] = json!(true);
-        let volumes =
-            [json!({ "name": "files", "downwardAPI": { "items": items } }), json!({ "name": "run", "emptyDir": {} })];
         if let Value::Array(all) = &mut spec["volumes"] {
-            all.extend(volumes);
+            all.push(json!({ "name": "run", "emptyDir": {} }));
         }
         let servers: Vec<Value> = self.placed.iter().map(|placed| self.container(fleet, placed)).collect();
         match with_driver {
@@ -346,8 +343,7 @@ impl Servers {
             let below = format!("{}/{}", placed.layout.name(), placed.service.name);
             json!({ "name": "run", "mountPath": format!("{SOCKETS}/{below}"), "subPath": below })
         };
-        let files = json!({ "name": "files", "mountPath": FILES, "readOnly": true });
-        std::iter::once(files).chain(self.placed.iter().map(folder)).collect()
+        std::iter::once(Files::mount()).chain(self.placed.iter().map(folder)).collect()
     }
 
     fn container(&self, fleet: &Fleet, placed: &Placed) -> Value {
@@ -387,6 +383,7 @@ mod tests {
             id: "id".to_owned(),
             image: "i".to_owned(),
             arguments: Vec::new(),
+            files: Files::default(),
             cpus: 0,
             memory: String::new(),
             budget: second,

@@ -5,10 +5,14 @@ use std::time::Duration;
 use lasthop_system::digest;
 use serde_json::{Value, json};
 
+use crate::files::Files;
+
 /// Label of everything that lasthop makes in a cluster; its value is the fleet run.
 pub const LABEL: &str = "lasthop/fleet";
 /// The container that runs lasthop.
 pub const DRIVER: &str = "lasthop";
+/// Folder of the experiments that a Pod is given.
+pub const EXPERIMENT: &str = "experiment";
 /// How long a worker waits for its reader before it ends by itself.
 pub const LINGER: Duration = Duration::from_secs(120);
 /// What a run takes besides its budget, at most as a rule: calibration, the last round, the report.
@@ -22,6 +26,8 @@ pub struct Fleet {
     pub image: String,
     /// Arguments of lasthop in the Pod, from `run` on.
     pub arguments: Vec<String>,
+    /// An experiment that is not built in, below [`EXPERIMENT`].
+    pub files: Files,
     /// CPUs and memory for each container; without CPUs neither is requested.
     pub cpus: u32,
     pub memory: String,
@@ -72,6 +78,10 @@ impl Fleet {
         if let Some(affinity) = affinity(place) {
             spec["affinity"] = affinity;
         }
+        let mut template = json!({ "metadata": { "labels": of_fleet }, "spec": spec });
+        if !self.files.is_empty() {
+            self.files.give(&mut template);
+        }
         json!({
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -80,7 +90,7 @@ impl Fleet {
                 "backoffLimit": 0,
                 "activeDeadlineSeconds": self.deadline().as_secs(),
                 "ttlSecondsAfterFinished": self.keep.as_secs(),
-                "template": { "metadata": { "labels": of_fleet }, "spec": spec },
+                "template": template,
             },
         })
     }
@@ -108,6 +118,9 @@ impl Fleet {
             "args": arguments,
             "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
         });
+        if let (false, Value::Array(mounts)) = (self.files.is_empty(), &mut container["volumeMounts"]) {
+            mounts.push(Files::mount_of(EXPERIMENT));
+        }
         self.request(&mut container);
         container
     }
@@ -142,6 +155,7 @@ mod tests {
             id: new_id(),
             image: "i".to_owned(),
             arguments: vec!["run".to_owned(), "x".to_owned()],
+            files: Files::default(),
             cpus,
             memory: "1Gi".to_owned(),
             budget: Duration::from_secs(60),
@@ -163,6 +177,19 @@ mod tests {
         assert_eq!(container["resources"]["limits"]["cpu"], "2");
         assert!(container["args"].as_array().unwrap().contains(&json!("machine=n1")));
         assert!(fleet(0).job(0, &Place::Any, &[])["spec"]["template"]["spec"]["containers"][0]["resources"].is_null());
+    }
+
+    #[test]
+    fn an_experiment_goes_along_with_the_job() {
+        let mut files = Files::default();
+        files.add(std::path::Path::new("experiment/mine/experiment.toml"), b"title = \"Mine\"".to_vec()).unwrap();
+        let job = Fleet { files, ..fleet(0) }.job(0, &Place::Any, &[]);
+        let template = &job["spec"]["template"];
+        assert_eq!(template["metadata"]["annotations"], json!({ "lasthop/file-0": "title = \"Mine\"" }));
+        let item = &template["spec"]["volumes"][1]["downwardAPI"]["items"][0];
+        assert_eq!(item["path"], "experiment/mine/experiment.toml");
+        let mount = &template["spec"]["containers"][0]["volumeMounts"][1];
+        assert_eq!((&mount["mountPath"], &mount["subPath"]), (&json!("/etc/lasthop/experiment"), &json!("experiment")));
     }
 
     #[test]

@@ -1,0 +1,81 @@
+//! Files that a Pod is given: annotations of the Pod, which a volume turns into files. A ConfigMap would need one more
+//! right in the cluster, and somebody to remove it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+/// Where they are in every container.
+pub const FOLDER: &str = "/etc/lasthop";
+/// Bytes. An API server takes 256 KiB of annotations, with their names and what others add.
+const LARGEST: usize = 200_000;
+
+/// A Pod cannot be given a file.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("{} is no text, and a Pod can be given only text", .0.display())]
+    NoText(PathBuf),
+    #[error("{} is one file too many: a Pod can be given {LARGEST} B", .0.display())]
+    TooLarge(PathBuf),
+}
+
+/// Texts, by path below [`FOLDER`].
+#[derive(Clone, Debug, Default)]
+pub struct Files(BTreeMap<String, String>);
+
+impl Files {
+    /// Errors: this is no text, or too much.
+    pub fn add(&mut self, path: &Path, content: Vec<u8>) -> Result<(), FileError> {
+        let text = String::from_utf8(content).map_err(|_| FileError::NoText(path.to_owned()))?;
+        self.0.insert(path.display().to_string(), text);
+        let bytes: usize = self.0.values().map(String::len).sum();
+        if bytes > LARGEST { Err(FileError::TooLarge(path.to_owned())) } else { Ok(()) }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives them to the Pods of a template, whose containers then mount them.
+    pub(crate) fn give(&self, template: &mut Value) {
+        let key = |number: usize| format!("lasthop/file-{number}");
+        let annotations = self.0.values().enumerate().map(|(number, text)| (key(number), json!(text)));
+        template["metadata"]["annotations"] = annotations.collect();
+        let item = |(number, path): (usize, &String)| json!({ "path": path, "fieldRef": { "fieldPath": format!("metadata.annotations['{}']", key(number)) } });
+        let items: Vec<Value> = self.0.keys().enumerate().map(item).collect();
+        if let Value::Array(all) = &mut template["spec"]["volumes"] {
+            all.push(json!({ "name": "files", "downwardAPI": { "items": items } }));
+        }
+    }
+
+    /// Where a container finds them.
+    pub(crate) fn mount() -> Value {
+        json!({ "name": "files", "mountPath": FOLDER, "readOnly": true })
+    }
+
+    /// Where a container finds a folder of them. Below [`Self::mount`] its path would lead through a link that is made anew
+    /// each time.
+    pub(crate) fn mount_of(folder: &str) -> Value {
+        json!({ "name": "files", "mountPath": format!("{FOLDER}/{folder}"), "subPath": folder, "readOnly": true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_pod_cannot_be_given_is_named() {
+        let mut files = Files::default();
+        let add = |files: &mut Files, path: &str, content: &[u8]| {
+            files.add(Path::new(path), content.to_vec()).err().map(|error| error.to_string())
+        };
+        assert_eq!((add(&mut files, "a", b"text"), add(&mut files, "b", &[b'x'; 100_000])), (None, None));
+        assert!(add(&mut files, "image.png", b"\x89PNG").unwrap().starts_with("image.png is no text"));
+        assert!(add(&mut files, "c", &[b'x'; 100_000]).unwrap().starts_with("c is one file too many"));
+    }
+}
