@@ -262,8 +262,6 @@ fn usual(factor: &str, level: &str) -> String {
         ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
         (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),
         (_, _, Ok(number)) if factor.ends_with('s') => format!("{}{NBSP}{factor}", Count(number)),
-        // Round in binary, so it is a number of bytes.
-        (_, _, Ok(bytes)) if bytes >= 1024 && bytes % 1024 == 0 => format!("{factor}{NBSP}{}", Bytes(bytes)),
         (_, _, Ok(number)) => format!("{factor}{NBSP}{}", Count(number)),
         (_, "none", _) => format!("no{NBSP}{factor}"),
         (_, "true" | "on", _) => format!("{factor}{NBSP}on"),
@@ -290,7 +288,7 @@ mod tests {
             ("pattern", "echo", "echo"),
             ("tw_reuse", "off", "tw_reuse off"),
             ("depth", "16", "depth 16"),
-            ("chunk", "65536", "chunk 64 KiB"),
+            ("backlog", "1024", "backlog 1,024"),
             ("handler", "none", "no handler"),
             ("handler", "sleep-10ms", "sleep-10ms"),
         ] {
