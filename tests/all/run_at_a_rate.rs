@@ -171,7 +171,11 @@ fn what_cannot_have_a_rate_says_so() {
         (&["sockets", "--rate=fast"][..], "`fast` is not a rate: write requests per second from 0.001 to 100,000,000"),
         (&["sockets", "--rate", "-1"], "`-1` is not a rate"),
         (&["sockets", "--arrivals=poisson"], "--rate"),
-        (&["sockets", "--rate=20"], "make 2 in a trial of 100ms, fewer than 10: use longer trials (--trial 500ms)"),
+        (
+            &["sockets", "--rate=20", "--trial=100ms"],
+            "make 2 in a trial of 100ms, fewer than 10: use longer trials (--trial 500ms)",
+        ),
+        (&["sockets", "--rate=5"], "make 0.25 in a trial of 50ms, fewer than 10: use longer trials (--trial 2s)"),
         (&["redis", "--rate=2000", "--set=pipeline=16"], "an open loop releases requests one by one"),
         (
             &["sockets", "--rate=2000", "--set=implementation=python"],

@@ -6,7 +6,7 @@ use crate::{
     cost::{CostMeter, CostSnapshot},
     failure::Failure,
     histogram::Histogram,
-    result::{DriverCost, ErrorClass, ErrorCount, Offered, Phases, TlsHandshakes, TrialResult},
+    result::{DriverCost, ErrorClass, ErrorCount, FirstHalf, Offered, Phases, TlsHandshakes, TrialResult},
     spec::{Engine, Model},
     stages::{self, Stage, StageRecorder, StageResult},
     tally::Tally,
@@ -21,9 +21,11 @@ enum Window {
     WarmUp {
         opens: u64,
     },
-    /// The first completion at or after `until` shuts the window, and is the last that counts.
+    /// The first completion at or after `until` shuts the window, and is the last that counts. `edge` is where its first half
+    /// ends, and thereafter `until`.
     Open {
         since: u64,
+        edge: u64,
         until: u64,
     },
     Shut {
@@ -73,6 +75,7 @@ pub struct Counts {
     pub waited: u64,
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     pub cost: DriverCost,
+    pub first_half: Option<FirstHalf>,
 }
 
 /// What one worker yields.
@@ -130,7 +133,7 @@ impl Recorder {
     #[inline]
     pub fn complete(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         match self.window {
-            Window::Open { until, .. } if end < until => {
+            Window::Open { edge, .. } if end < edge => {
                 self.counts.requests_total += u64::from(count);
                 self.count(start, first, end, payload, count);
             }
@@ -149,12 +152,10 @@ impl Recorder {
     /// or outside of it as a whole.
     pub fn complete_unit(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         match self.window {
-            Window::Open { since, until } => {
+            Window::Open { .. } => {
                 self.count(start, first, end, payload, 1);
                 self.counts.requests += u64::from(count) - 1;
-                if end >= until {
-                    self.shut(since, end);
-                }
+                self.pass(end);
             }
             Window::WarmUp { opens } if end >= opens => self.open(end),
             _ => {}
@@ -162,8 +163,22 @@ impl Recorder {
     }
 
     fn open(&mut self, now: u64) {
-        self.window = Window::Open { since: now, until: now.saturating_add(self.measure_ns) };
+        let after = |time| now.saturating_add(time);
+        self.window = Window::Open { since: now, edge: after(self.measure_ns / 2), until: after(self.measure_ns) };
         self.before = self.meter.read();
+    }
+
+    /// An answer that counts may be the last one of the window's first half, or of the window.
+    fn pass(&mut self, now: u64) {
+        match self.window {
+            Window::Open { since, until, .. } if now >= until => self.shut(since, now),
+            Window::Open { since, edge, until } if now >= edge => {
+                self.counts.first_half =
+                    Some(FirstHalf { requests: self.counts.requests, elapsed_ns: now.saturating_sub(since) });
+                self.window = Window::Open { since, edge: until, until };
+            }
+            _ => {}
+        }
     }
 
     #[inline]
@@ -178,16 +193,14 @@ impl Recorder {
         }
     }
 
-    /// An answer that may open or shut the window.
+    /// An answer that may open the window, halve it, or shut it.
     #[cold]
     fn complete_at_edge(&mut self, start: u64, first: u64, end: u64, payload: u64) {
         self.counts.requests_total += 1;
         match self.window {
-            Window::Open { since, until } => {
+            Window::Open { .. } => {
                 self.count(start, first, end, payload, 1);
-                if end >= until {
-                    self.shut(since, end);
-                }
+                self.pass(end);
             }
             Window::WarmUp { opens } if end >= opens => self.open(end),
             _ => {}
@@ -302,7 +315,9 @@ impl Recorder {
     pub fn cut_short(&mut self, now: u64) {
         match self.window {
             // The next completion shuts it, so that it holds whole requests only.
-            Window::Open { since, until } => self.window = Window::Open { since, until: until.min(now) },
+            Window::Open { since, edge, until } => {
+                self.window = Window::Open { since, edge: edge.min(now), until: until.min(now) };
+            }
             Window::WarmUp { .. } => self.window = Window::Shut { since: now, at: now },
             Window::Scheduled { opens, ends } => {
                 self.window = Window::Scheduled { opens, ends: ends.min(now).max(opens) };
@@ -380,7 +395,8 @@ impl Recorder {
 pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> TrialResult {
     let requests: u64 = records.iter().map(|record| record.counts.requests).sum();
     let empty = TrialResult::empty(engine, common_window(&records, requests));
-    let mut result = TrialResult { requests, offered: offered(&records, model), ..empty };
+    let first_half = first_half(&records);
+    let mut result = TrialResult { requests, first_half, offered: offered(&records, model), ..empty };
     for record in records {
         add(&mut result, record);
     }
@@ -395,6 +411,18 @@ fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
         scheduled: sum(|record| record.counts.scheduled),
         sent: sum(|record| record.counts.sent),
     })
+}
+
+/// `None` unless every worker has one. Rates add up, as in [`merge`].
+fn first_half(records: &[WorkerRecord]) -> Option<FirstHalf> {
+    if let [only] = records {
+        return only.counts.first_half;
+    }
+    let halves: Option<Vec<FirstHalf>> = records.iter().map(|record| record.counts.first_half).collect();
+    let halves = halves.filter(|halves| !halves.is_empty())?;
+    let requests = halves.iter().map(|half| half.requests).sum();
+    let rate: f64 = halves.iter().map(|half| half.requests as f64 / half.elapsed_ns.max(1) as f64).sum();
+    Some(FirstHalf { requests, elapsed_ns: (requests as f64 / rate).round() as u64 })
 }
 
 fn common_window(records: &[WorkerRecord], requests: u64) -> u64 {
@@ -473,6 +501,23 @@ mod tests {
         let record = recorder.finish(5000);
         assert_eq!((record.window_ns, record.counts.requests, record.counts.requests_total), (1010, 3, 6));
         assert_eq!((record.service.count(), record.counts.bytes_received), (3, 9));
+    }
+
+    #[test]
+    fn the_first_half_ends_with_a_completion_too() {
+        let half = |completions: &[u64]| recorder(completions).finish(5000).counts.first_half;
+        assert_eq!(half(&[120, 300, 640, 1119, 1130]), Some(FirstHalf { requests: 2, elapsed_ns: 520 }));
+        assert_eq!(half(&[120, 300, 1130]), None, "the first one after half of the time is the last one");
+        let units = |ends: &[u64]| {
+            let mut recorder = recorder(&[120]);
+            ends.iter().for_each(|end| recorder.complete_unit(end - 10, end - 5, *end, 5, 3));
+            recorder.finish(5000).counts.first_half
+        };
+        assert_eq!(units(&[700, 1200]), Some(FirstHalf { requests: 3, elapsed_ns: 580 }));
+        let mut cut_short = recorder(&[120, 600]);
+        cut_short.cut_short(610);
+        cut_short.complete(610, 615, 650, 3, 1);
+        assert_eq!((cut_short.is_shut(), cut_short.finish(5000).counts.first_half), (true, None));
     }
 
     #[test]
@@ -571,7 +616,10 @@ mod tests {
         let rate = 3.0 / 1010.0 + 1.0 / 3000.0;
         assert_eq!(result.requests, 4);
         assert!((result.throughput() / (rate * 1e9) - 1.0).abs() < 1e-3);
-        assert_eq!(result.service_time.unwrap().count(), 4);
+        assert_eq!((result.first_half, result.service_time.unwrap().count()), (None, 4), "one worker has no halves");
+        let halves = [[120, 640, 1130], [120, 700, 1140]].map(|completions| recorder(&completions).finish(5000));
+        let half = merge(halves.into(), Engine::Epoll, Model::Closed).first_half.unwrap();
+        assert_eq!((half.requests, half.elapsed_ns), (2, (2.0 / (1.0 / 520.0 + 1.0 / 580.0_f64)).round() as u64));
     }
 
     #[test]

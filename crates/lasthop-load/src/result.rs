@@ -253,6 +253,14 @@ impl StageResult {
     }
 }
 
+/// The first half of a measure phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstHalf {
+    pub requests: u64,
+    pub elapsed_ns: u64,
+}
+
 /// The record of one trial on one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -267,6 +275,10 @@ pub struct TrialResult {
     /// Requests with a right answer in the whole trial, warm-up and drain included: what the servers' CPU time is
     /// divided by.
     pub requests_total: u64,
+    /// Closed loop with replies only: the part of `requests` and `elapsed_ns` up to the first completed request after half of the measure
+    /// phase; `None` if that was the last one, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_half: Option<FirstHalf>,
     /// Payload bytes received within `elapsed_ns`.
     pub bytes_received: u64,
     /// Time from the actual send to the last byte of the reply (connect included where each request has its own

@@ -23,7 +23,7 @@ pub const NAME: &str = "compare";
 
 /// A load on somebody's servers is to end soon.
 const BUDGET: Duration = Duration::from_secs(30);
-const TRIAL: Duration = Duration::from_millis(100);
+const TRIAL: Duration = Duration::from_millis(50);
 
 /// How each endpoint is called: by its transport, and by its address where several have that.
 #[must_use]

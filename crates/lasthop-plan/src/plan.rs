@@ -181,6 +181,11 @@ impl Plan {
         Ok(())
     }
 
+    /// The shortest trial with enough requests in every open loop; zero if there is none.
+    pub(crate) fn shortest_trial(&self) -> Duration {
+        self.cases.iter().filter_map(|case| case.load.rate).map(pace::shortest_trial).max().unwrap_or_default()
+    }
+
     /// The services of a stack in start order, with the addresses of a round filled in.
     /// Errors: when a template cannot be rendered, or a service has no binding.
     pub fn services(&self, stack: &Stack, bindings: &Bindings) -> Result<Vec<RenderedService>, RenderError> {
@@ -896,6 +901,17 @@ mod tests {
         );
         assert!(planned.check_trial(Duration::from_millis(10)).is_ok());
         assert!(closed.check_trial(Duration::from_nanos(1)).is_ok());
+    }
+
+    #[test]
+    fn trials_are_as_long_as_a_rate_needs_unless_that_is_very_long() {
+        let usual = |rate: &str| {
+            let settings = plan("sockets", &at(rate)).settings(crate::settings::Overrides::default());
+            settings.map(|settings| Duration::from_nanos(settings.trial_ns))
+        };
+        assert_eq!(usual("2000").unwrap(), Duration::from_millis(50));
+        assert_eq!(usual("20").unwrap(), Duration::from_millis(500));
+        assert!(usual("5").unwrap_err().to_string().contains("make 0.25 in a trial of 50ms"));
     }
 
     #[test]

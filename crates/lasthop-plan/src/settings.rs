@@ -34,7 +34,10 @@ pub struct Overrides {
     /// Treat cases that differ by less than this share as equivalent
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub margin: Option<f64>,
-    /// Length of one trial
+    /// Length of one trial [default: the experiment's, mostly 50 ms]
+    ///
+    /// Shorter trials give narrower intervals. But right after another case's turn, ratios are not always what they are
+    /// 50 ms later.
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub trial: Option<Duration>,
     /// Length of the warm-up before each trial [default: a tenth of the trial, at least 10 ms]
@@ -88,6 +91,8 @@ impl FromStr for Times {
     }
 }
 
+/// The longest trial that a low rate gets unasked: longer ones would be few.
+const LONGEST_TRIAL: Duration = Duration::from_secs(1);
 /// Trials with overload: the part that counts, and how long queues fill before.
 const OVERLOAD_TRIAL: Duration = Duration::from_secs(2);
 const OVERLOAD_FILL: Duration = Duration::from_millis(1_500);
@@ -124,7 +129,12 @@ impl Plan {
             before_ns: BEFORE.as_nanos() as u64,
             after_ns: AFTER.as_nanos() as u64,
         });
-        let trial = overrides.trial.unwrap_or(if overload.is_some() { OVERLOAD_TRIAL } else { trial });
+        let usual = match (&overload, self.shortest_trial()) {
+            (Some(_), _) => OVERLOAD_TRIAL,
+            (None, at_the_rate) if at_the_rate > LONGEST_TRIAL => trial,
+            (None, at_the_rate) => trial.max(at_the_rate),
+        };
+        let trial = overrides.trial.unwrap_or(usual);
         if overload.is_none() {
             self.check_trial(trial)?;
         }

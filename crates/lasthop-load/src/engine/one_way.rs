@@ -71,6 +71,8 @@ fn counted(measured: TrialResult, sent_total: u64, [opened, shut, whole]: [Readi
         elapsed_ns: (shut.at - opened.at).max(1),
         requests: shut.since(opened).received,
         requests_total: whole.received,
+        // It would be of what was sent.
+        first_half: None,
         one_way: Some(Box::new(one_way)),
         phases: Phases { first_byte: None, ..measured.phases },
         ..measured

@@ -556,7 +556,7 @@ impl Checker<'_> {
     fn defaults(&mut self, file: &ExperimentFile) -> Defaults {
         let defaults = &file.defaults;
         Defaults {
-            trial: self.duration("/defaults/trial", defaults.trial.as_ref(), "100ms"),
+            trial: self.duration("/defaults/trial", defaults.trial.as_ref(), "50ms"),
             budget: self.duration("/defaults/budget", defaults.budget.as_ref(), "30s"),
             precision: self.share("/defaults/precision", defaults.precision.as_ref()),
             margin: self.share("/defaults/margin", defaults.margin.as_ref()),

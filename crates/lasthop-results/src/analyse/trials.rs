@@ -178,6 +178,16 @@ pub fn rate(trial: &MeasuredTrial) -> Totals {
     Totals::of(trial.result.requests as f64, trial.result.elapsed_ns as f64 / 1e9)
 }
 
+/// Right answers per nanosecond in the first half of a trial's measure phase, and in the second; `None` where either had
+/// none, and in an open loop.
+pub fn halves(trial: &MeasuredTrial) -> Option<[f64; 2]> {
+    let (whole, first) = (&trial.result, trial.result.first_half?);
+    let rate =
+        |requests: u64, elapsed_ns: u64| (requests > 0 && elapsed_ns > 0).then(|| requests as f64 / elapsed_ns as f64);
+    let second = (whole.requests.checked_sub(first.requests)?, whole.elapsed_ns.checked_sub(first.elapsed_ns)?);
+    Some([rate(first.requests, first.elapsed_ns)?, rate(second.0, second.1)?])
+}
+
 /// The metric by which trials are compared: right answers per second, or in an open loop the median response time in
 /// nanoseconds.
 pub fn primary(trial: &MeasuredTrial) -> Option<f64> {

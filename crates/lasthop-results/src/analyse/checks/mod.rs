@@ -79,6 +79,7 @@ const CHECKS: &[(CheckFunction, &[&str])] = &[
     (pause::pause, &["pause"]),
     (order::drift, &["drift"]),
     (order::position, &["position"]),
+    (order::settling, &["settling"]),
     (pause::resumed, &["resumed"]),
     (open_loop::derived_left_out, &["derived-left-out"]),
 ];

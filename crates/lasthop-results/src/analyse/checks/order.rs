@@ -1,13 +1,13 @@
-//! Whether results depend on when a trial ran: early or late in the run, early or late in a block.
+//! Whether results depend on when they were measured: early or late in the run, in a block, or in a trial.
 
 use lasthop_model::record::CasePlan;
-use lasthop_stats::rank;
+use lasthop_stats::{interval::Estimate, location, rank};
 
 use super::finding::{Evidence, of_case};
 use crate::analyse::{
     comparisons::Pairs,
     summary::{Check, Severity},
-    trials::{Trials, primary, primary_name},
+    trials::{Trials, halves, primary, primary_name},
 };
 
 /// Fewer trials than this show no trend.
@@ -74,6 +74,33 @@ pub fn position(evidence: &Evidence) -> Vec<Check> {
         let text = format!("it is {way} late in a block (Spearman's ρ = {correlation:.2}, {} trials)", values.len());
         let effect = "a case affects the one after it; because the order is random, this widens intervals and does not bias ratios";
         Some(of_case("position", Severity::Note, &plan.case, text, effect))
+    };
+    trials.cases().iter().filter_map(check).collect()
+}
+
+/// A ratio that is another in the second half of the trials than in the first. Caches, the scheduler and sleeping CPUs may
+/// need time to settle after the turn of another case, and code that is compiled while it runs needs more.
+pub fn settling(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &CasePlan| {
+        let pairs = Pairs::of(trials, plan)?;
+        let of = |quantity: fn([f64; 2]) -> f64| {
+            let blocks = pairs.disturbed(|trial| halves(trial).map(quantity))?;
+            Some(location::locate(&blocks)?.estimate)
+        };
+        let change: Estimate = of(|[first, second]| second / first)?;
+        // As long as the second half is as it would be later, the ratio of both is off by half of the change.
+        let shift = (change.value.abs() / 2.0).exp_m1();
+        let matters = change.p_value() < LEVEL && shift >= trials.data.header.settings.margin;
+        let [first, second] = [of(|[first, _]| first)?, of(|[_, second]| second)?];
+        let text = format!(
+            "the ratio to {} is {:.2} in the first half of the trials and {:.2} in the second",
+            pairs.reference.case,
+            first.value.exp(),
+            second.value.exp()
+        );
+        let effect = "the ratio is a mean over a changing state: with a longer warm-up (--warm-up) it is that of the second half";
+        matters.then(|| of_case("settling", Severity::Doubt, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()
 }

@@ -8,7 +8,7 @@ use lasthop_load::{
         Protocol,
         redis::{Redis, RedisExpect},
     },
-    result::ErrorClass,
+    result::{ErrorClass, FirstHalf},
     spec::{Reuse, Transport},
 };
 use lasthop_model::{
@@ -623,6 +623,25 @@ fn a_case_that_is_slower_when_it_comes_late() {
     let mut data = healthy();
     each_trial(&mut data, "unix", |trial| trial.result.requests -= 600 * u64::from(trial.position));
     assert!(finding(&data, "position").evidence.contains("slower late"));
+}
+
+#[test]
+fn a_ratio_that_is_another_once_the_trial_has_settled() {
+    let faster_first = |share: f64| {
+        let mut data = healthy();
+        for (case, first) in [("tcp", 0.5), ("unix", 0.5 * (1.0 + share))] {
+            each_trial(&mut data, case, |trial| {
+                let requests = (trial.result.requests as f64 * first) as u64;
+                trial.result.first_half = Some(FirstHalf { requests, elapsed_ns: trial.result.elapsed_ns / 2 });
+            });
+        }
+        data
+    };
+    assert_eq!(findings(&healthy(), "settling"), [], "nobody said");
+    assert_eq!(findings(&faster_first(0.015), "settling"), [], "below the margin");
+    let check = finding(&faster_first(0.05), "settling");
+    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
+    assert!(check.evidence.contains("in the first half of the trials and"), "{}", check.evidence);
 }
 
 #[test]
