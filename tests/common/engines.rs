@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::{Lasthop, Ran, have, skip};
 
 /// Private places, and limits for the containers that the tests start themselves.
-const PODMAN: &str = r#"
+const CONTAINERS: &str = r#"
 [containers]
 default_ulimits = ["nofile=8192:8192", "nproc=8192:8192"]
 [engine]
@@ -49,11 +49,13 @@ pub struct World {
     daemon: Option<Child>,
     /// Whether the engine has private places by its configuration.
     configured: bool,
-    /// Cgroups are the machine's, so worlds come one after the other. Dropped last.
-    _alone: MutexGuard<'static, ()>,
+    /// Dropped last.
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
-static ALONE: Mutex<()> = Mutex::new(());
+/// Held by a world of podman, which keeps the cgroups of all its containers in one place of the machine's. dockerd is told of
+/// a place for each world.
+static PODMAN: Mutex<()> = Mutex::new(());
 
 /// Whether containers can be tested here with this engine.
 #[must_use]
@@ -69,7 +71,7 @@ pub fn have_engine(engine: &str) -> bool {
 
 impl World {
     pub fn new(engine: &'static str) -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = (engine == "podman").then(|| PODMAN.lock().unwrap_or_else(PoisonError::into_inner));
         let root = tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap();
         let mut holder = Command::new("unshare")
             .args(["--net", "--mount", "--ipc", "sh", "-c", HOLD, "hold"])
@@ -81,7 +83,7 @@ impl World {
         let mut line = String::new();
         BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n", "the namespaces were not made");
-        for (name, text) in [("containers.conf", PODMAN), ("storage.conf", STORAGE)] {
+        for (name, text) in [("containers.conf", CONTAINERS), ("storage.conf", STORAGE)] {
             fs::write(root.path().join(name), text.replace("ROOT", root.path().to_str().unwrap())).unwrap();
         }
         let mut world =
@@ -225,9 +227,9 @@ impl World {
     }
 
     fn cgroup_folders(&self) -> Vec<String> {
-        let parents = [self.cgroup(), "/libpod_parent".to_owned()];
+        let parent = if self.engine == "podman" { "/libpod_parent".to_owned() } else { self.cgroup() };
         let controllers = fs::read_dir("/sys/fs/cgroup").unwrap().flatten().map(|entry| entry.path());
-        let roots = controllers.flat_map(|folder| parents.clone().map(|parent| folder.join(&parent[1..])));
+        let roots = controllers.map(|folder| folder.join(&parent[1..]));
         let mut found: Vec<String> =
             roots.flat_map(|root| below(&root)).map(|path| path.display().to_string()).collect();
         found.sort();
@@ -260,7 +262,7 @@ impl<'a> Rootless<'a> {
             std::os::unix::fs::chown(made.path(name), Some(USER_NUMBER), Some(USER_NUMBER)).unwrap();
             fs::set_permissions(made.path(name), fs::Permissions::from_mode(0o700)).unwrap();
         }
-        for (name, text) in [("containers.conf", PODMAN), ("storage.conf", STORAGE)] {
+        for (name, text) in [("containers.conf", CONTAINERS), ("storage.conf", STORAGE)] {
             fs::write(made.path(name), text.replace("ROOT", made.place.path().to_str().unwrap())).unwrap();
         }
         let range = if numbers { format!("{USER}:2000000:65536\n") } else { String::new() };
