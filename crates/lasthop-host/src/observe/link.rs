@@ -96,6 +96,7 @@ mod tests {
     use std::{
         net::{TcpListener, TcpStream},
         os::unix::net::{UnixListener, UnixStream},
+        time::Instant,
     };
 
     use super::*;
@@ -111,13 +112,16 @@ mod tests {
         drop(server);
         drop(client);
         let watch = LinkWatch::start(vec![(own, Address::Tcp(address))]);
-        thread::sleep(Duration::from_millis(20));
         let kept = [connect(), connect()];
+        // From then on it knows what was closed before.
+        let begun = Instant::now();
+        while !watch.has_seen() && begun.elapsed() < Duration::from_secs(30) {
+            thread::sleep(Duration::from_millis(1));
+        }
         // The client closes first, so its side waits, however short it was open.
         let (client, (server, _)) = connect();
         drop(client);
         drop(server);
-        thread::sleep(Duration::from_millis(20));
         let seen = watch.saw(9).unwrap();
         assert_eq!((seen.family.as_str(), seen.connections, seen.requests), ("inet", 3, 9));
         drop(kept);
