@@ -275,8 +275,8 @@ pub struct TrialResult {
     /// Requests with a right answer in the whole trial, warm-up and drain included: what the servers' CPU time is
     /// divided by.
     pub requests_total: u64,
-    /// Closed loop with replies only: the part of `requests` and `elapsed_ns` up to the first completed request after half of the measure
-    /// phase; `None` if that was the last one, and in records of earlier versions.
+    /// Closed loop with replies only: the part of `requests` and `elapsed_ns` up to the first completed request after
+    /// half of the measure phase; `None` if that was the last one, and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_half: Option<FirstHalf>,
     /// Payload bytes received within `elapsed_ns`.

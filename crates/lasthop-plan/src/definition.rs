@@ -265,7 +265,8 @@ impl JsonSchema for ParameterTables {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct DefaultsFile {
-    /// Length of the measured part of a trial [default: `50ms`, or longer, up to `1s`, so that ten requests fit at the lowest rate].
+    /// Length of the measured part of a trial [default: `50ms`, or longer, up to `1s`, so that ten requests fit at the
+    /// lowest rate].
     pub trial: Option<DurationText>,
     /// Time for a whole run, including starts of services [default: `30s`].
     pub budget: Option<DurationText>,
