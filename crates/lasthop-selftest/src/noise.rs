@@ -1,13 +1,16 @@
 //! Other work beside a run: bursts on every CPU, in a process of lasthop's own that ends with its guard.
 
 use std::{
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
-use lasthop_host::service::{
-    guard::{Guard, GuardedChild, Spawn},
-    sandbox::Sandbox,
+use lasthop_host::{
+    observe::procfs,
+    service::{
+        guard::{Guard, GuardedChild, Spawn},
+        sandbox::Sandbox,
+    },
 };
 use lasthop_load::clock;
 use lasthop_stats::random::Draws;
@@ -48,6 +51,8 @@ impl Drop for Noise {
 
 /// What its process does: bursts and pauses of random lengths in a thread for each CPU, for `most` at the longest.
 pub fn make(share: f64, most: Duration) {
+    // By this name it counts as foreign.
+    let _ = fs::write("/proc/self/comm", procfs::NOISE);
     let end = Instant::now() + most;
     let threads = cpus::allowed().into_iter().map(|cpu| thread::spawn(move || bursts(u64::from(cpu), share, end)));
     for thread in threads.collect::<Vec<_>>() {

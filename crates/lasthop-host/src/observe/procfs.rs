@@ -88,6 +88,9 @@ struct ThreadReading {
     run_delay_ns: Option<u64>,
 }
 
+/// The name of a process that makes other work beside a run.
+pub const NOISE: &str = "lasthop-noise";
+
 impl Meter {
     /// A meter for these roles; whatever else descends from lasthop counts as lasthop's own.
     pub fn new(roles: Vec<Role>) -> Self {
@@ -183,7 +186,11 @@ impl Meter {
 }
 
 impl Process {
+    /// `None` also for other work beside a run, which descends from lasthop and is foreign all the same.
     fn open(pid: i32, role: Option<usize>) -> Option<Self> {
+        if fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == NOISE) {
+            return None;
+        }
         let stat = File::open(format!("/proc/{pid}/stat")).ok()?;
         Some(Self { pid, role, stat, threads: Vec::new() })
     }
@@ -365,6 +372,11 @@ impl Consumption {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::Read,
+        process::{Child, Command, Stdio},
+    };
+
     use proptest::prelude::*;
 
     use super::*;
@@ -380,6 +392,26 @@ mod tests {
 
     fn cpu(before: &Usage, after: &Usage) -> u64 {
         before.until(after, 1).roles[0].cpu_ns
+    }
+
+    #[test]
+    fn other_work_beside_a_run_descends_from_lasthop_and_is_foreign() {
+        // It ends with its standard input.
+        let named = |name: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", "printf %s \"$0\" > /proc/$$/comm; echo; read -r _", name]);
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            child
+        };
+        let mut children = ["other", NOISE].map(named);
+        let usage = Meter::new(Vec::new()).read();
+        let counts = |child: &Child| usage.processes.keys().any(|(pid, _)| *pid == child.id() as i32);
+        assert_eq!(children.each_ref().map(counts), [true, false]);
+        for child in &mut children {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
     }
 
     #[test]
