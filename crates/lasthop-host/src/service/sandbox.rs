@@ -523,6 +523,11 @@ fn listening_ports((first, last): (u16, u16)) -> (u16, u16) {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        thread,
+        time::{Duration, Instant},
+    };
+
     use super::*;
 
     fn wanted(name: &str, transport: Transport) -> Wanted {
@@ -615,7 +620,12 @@ mod tests {
             let address = free_port(Ipv4Addr::LOCALHOST.into()).unwrap();
             assert!(!(first..=last).contains(&address.port()), "{address}");
             assert!(seen.insert(address.port()));
-            TcpListener::bind(address).unwrap();
+            // A child of another test has what was open here until it executes its program.
+            let begun = Instant::now();
+            while TcpListener::bind(address).is_err() {
+                assert!(begun.elapsed() < Duration::from_secs(10), "{address}");
+                thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 
