@@ -394,7 +394,8 @@ impl Recorder {
 /// When no worker completed a request within its window, `requests` is 0 and there is no rate.
 pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> TrialResult {
     let requests: u64 = records.iter().map(|record| record.counts.requests).sum();
-    let empty = TrialResult::empty(engine, common_window(&records, requests));
+    let windows = records.iter().map(|record| (record.counts.requests, record.window_ns)).collect::<Vec<_>>();
+    let empty = TrialResult::empty(engine, common_window(&windows));
     let first_half = first_half(&records);
     let mut result = TrialResult { requests, first_half, offered: offered(&records, model), ..empty };
     for record in records {
@@ -413,29 +414,27 @@ fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
     })
 }
 
-/// `None` unless every worker has one. Rates add up, as in [`merge`].
+/// `None` unless every worker has one.
 fn first_half(records: &[WorkerRecord]) -> Option<FirstHalf> {
-    if let [only] = records {
-        return only.counts.first_half;
-    }
-    let halves: Option<Vec<FirstHalf>> = records.iter().map(|record| record.counts.first_half).collect();
-    let halves = halves.filter(|halves| !halves.is_empty())?;
-    let requests = halves.iter().map(|half| half.requests).sum();
-    let rate: f64 = halves.iter().map(|half| half.requests as f64 / half.elapsed_ns.max(1) as f64).sum();
-    Some(FirstHalf { requests, elapsed_ns: (requests as f64 / rate).round() as u64 })
+    let half = |record: &WorkerRecord| record.counts.first_half.map(|half| (half.requests, half.elapsed_ns));
+    let halves = records.iter().map(half).collect::<Option<Vec<_>>>().filter(|halves| !halves.is_empty())?;
+    let requests = halves.iter().map(|(requests, _)| requests).sum();
+    Some(FirstHalf { requests, elapsed_ns: common_window(&halves) })
 }
 
-fn common_window(records: &[WorkerRecord], requests: u64) -> u64 {
+/// The time in which all requests have the sum of the rates; of each worker its requests and its time.
+fn common_window(windows: &[(u64, u64)]) -> u64 {
+    let requests: u64 = windows.iter().map(|(requests, _)| requests).sum();
     if requests == 0 {
-        return records.iter().map(|record| record.window_ns).max().unwrap_or(0).max(1);
+        return windows.iter().map(|(_, elapsed_ns)| *elapsed_ns).max().unwrap_or(0).max(1);
     }
-    if let [first, others @ ..] = records
-        && others.iter().all(|other| other.window_ns == first.window_ns)
+    if let [(_, first), others @ ..] = windows
+        && others.iter().all(|(_, other)| other == first)
     {
-        return first.window_ns.max(1);
+        return (*first).max(1);
     }
-    let counted = records.iter().filter(|record| record.counts.requests > 0);
-    let rate: f64 = counted.map(|record| record.counts.requests as f64 / record.window_ns.max(1) as f64).sum();
+    let counted = windows.iter().filter(|(requests, _)| *requests > 0);
+    let rate: f64 = counted.map(|(requests, elapsed_ns)| *requests as f64 / (*elapsed_ns).max(1) as f64).sum();
     (requests as f64 / rate).round().max(1.0) as u64
 }
 

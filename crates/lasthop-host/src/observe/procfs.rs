@@ -37,6 +37,8 @@ const TRIES: usize = 3;
 pub struct Meter {
     roles: Vec<Role>,
     processes: Vec<Process>,
+    /// What makes other work beside a run: it descends from lasthop and is foreign all the same.
+    noise: Vec<i32>,
     tick_ns: u64,
     buffer: Vec<u8>,
     has_children_files: bool,
@@ -96,13 +98,17 @@ impl Meter {
     pub fn new(roles: Vec<Role>) -> Self {
         let has_children_files = fs::exists("/proc/thread-self/children").unwrap_or(false);
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-        let mut meter = Self { roles, processes: Vec::new(), tick_ns, buffer: vec![0; 16 * 1024], has_children_files };
         let me = rustix::process::getpid().as_raw_pid();
+        let family = process::descendants(me);
+        let is_noise =
+            |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == NOISE);
+        let noise = family.iter().copied().filter(is_noise).collect();
+        let mut meter =
+            Self { roles, processes: Vec::new(), noise, tick_ns, buffer: vec![0; 16 * 1024], has_children_files };
         meter.processes.extend(Process::open(me, meter.role_of(me)));
         // Containers of a daemon descend from the daemon.
         let strangers: Vec<(i32, Option<usize>)> =
             meter.roles.iter().enumerate().map(|(number, role)| (role.pid, Some(number))).collect();
-        let family = process::descendants(me);
         let strangers = strangers.into_iter().filter(|(pid, _)| *pid != me && !family.contains(pid));
         meter.processes.extend(strangers.filter_map(|(pid, role)| Process::open(pid, role)));
         meter
@@ -129,7 +135,8 @@ impl Meter {
     fn pass(&mut self) -> (Usage, bool) {
         let mut complete = true;
         let mut usage = HashMap::with_capacity(self.processes.len());
-        let mut known: HashSet<i32> = self.processes.iter().map(|process| process.pid).collect();
+        let known = self.processes.iter().map(|process| process.pid);
+        let mut known: HashSet<i32> = known.chain(self.noise.iter().copied()).collect();
         let mut index = 0;
         while index < self.processes.len() {
             let process = &mut self.processes[index];
@@ -186,11 +193,7 @@ impl Meter {
 }
 
 impl Process {
-    /// `None` also for other work beside a run, which descends from lasthop and is foreign all the same.
     fn open(pid: i32, role: Option<usize>) -> Option<Self> {
-        if fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == NOISE) {
-            return None;
-        }
         let stat = File::open(format!("/proc/{pid}/stat")).ok()?;
         Some(Self { pid, role, stat, threads: Vec::new() })
     }

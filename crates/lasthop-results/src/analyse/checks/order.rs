@@ -91,7 +91,9 @@ pub fn settling(evidence: &Evidence) -> Vec<Check> {
         let change: Estimate = of(|[first, second]| second / first)?;
         // As long as the second half is as it would be later, the ratio of both is off by half of the change.
         let shift = (change.value.abs() / 2.0).exp_m1();
-        let matters = change.p_value() < LEVEL && shift >= trials.data.header.settings.margin;
+        if change.p_value() >= LEVEL || shift < trials.data.header.settings.margin {
+            return None;
+        }
         let [first, second] = [of(|[first, _]| first)?, of(|[_, second]| second)?];
         let text = format!(
             "the ratio to {} is {:.2} in the first half of the trials and {:.2} in the second",
@@ -100,7 +102,7 @@ pub fn settling(evidence: &Evidence) -> Vec<Check> {
             second.value.exp()
         );
         let effect = "the ratio is a mean over a changing state: with a longer warm-up (--warm-up) it is that of the second half";
-        matters.then(|| of_case("settling", Severity::Doubt, &plan.case, text, effect))
+        Some(of_case("settling", Severity::Doubt, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()
 }
