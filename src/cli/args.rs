@@ -793,7 +793,7 @@ pub struct SelfTest {
     /// Run these levels of a factor, including levels that are off by default
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
     pub set: Vec<Choice>,
-    /// Runs without noise, and as many with it
+    /// Runs without noise, and as many beside each noise
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: u32,
     /// Time for all runs together [default: 2m]
@@ -802,9 +802,9 @@ pub struct SelfTest {
     /// What a request of a second reading of each run costs more
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%")]
     pub plant: f64,
-    /// Share of each CPU that lasthop's own bursts of work ask for beside every second run
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "20%")]
-    pub noise: f64,
+    /// Shares of each CPU that lasthop's own bursts of work ask for: as many runs beside each as without noise
+    #[arg(long, value_name = "SHARE,…", value_parser = share, value_delimiter = ',', default_value = "20%")]
+    pub noise: Vec<f64>,
     /// Leave out the runs with noise
     #[arg(long, conflicts_with = "noise")]
     pub no_noise: bool,

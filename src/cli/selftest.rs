@@ -1,6 +1,6 @@
 //! `lasthop selftest`
 
-use std::{process::ExitCode, time::Duration};
+use std::{iter, process::ExitCode, time::Duration};
 
 use lasthop_host::{
     doctor::{Finding, Severity},
@@ -40,7 +40,8 @@ pub fn selftest(arguments: &args::SelfTest) -> Result<ExitCode, CliError> {
         Some(runs) => (Question::Again, runs),
         None => (Question::Itself { plant: arguments.plant }, arguments.runs),
     };
-    let noise = if arguments.no_noise { vec![None] } else { vec![None, Some(arguments.noise)] };
+    let with_noise = arguments.noise.iter().filter(|_| !arguments.no_noise).map(|share| Some(*share));
+    let noise: Vec<Option<f64>> = iter::once(None).chain(with_noise).collect();
     let budget = arguments.budget.unwrap_or(BUDGET) / (runs * noise.len() as u32);
     if budget < SHORTEST {
         return Err(CliError::usage("each run would have less than 1 s: allow a longer --budget or fewer runs"));
@@ -127,11 +128,11 @@ fn measure(
     lasthop_selftest::run(&options, &mut |event| progress.show(event), done).map_err(CliError::failed)
 }
 
-/// `run 3 of 10, with noise: tcp-again 0.993 (0.951 to 1.037)`
+/// `run 3 of 10, beside noise of 20 %: tcp-again 0.993 (0.951 to 1.037)`
 fn line(number: u32, runs: u32, part: &Part, answers: &[Answer]) -> String {
     let shown =
         |answer: &Answer| format!("{} {:.3} ({:.3} to {:.3})", answer.case, answer.ratio, answer.low, answer.high);
-    let noise = if part.noise.is_some() { ", with noise" } else { "" };
+    let noise = part.noise.map(|share| format!(", beside noise of {:.0} %", share * 100.0)).unwrap_or_default();
     let answers: Vec<String> = answers.iter().map(shown).collect();
     format!("run {} of {runs}{noise}: {}", number + 1, answers.join(", "))
 }

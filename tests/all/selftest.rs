@@ -25,10 +25,10 @@ fn result(lasthop: &Lasthop, more: &[&str]) -> Value {
 #[test]
 fn a_case_against_itself_as_it_is_with_a_cost_and_beside_noise() {
     let lasthop = Lasthop::new();
-    let result = result(&lasthop, &[SHORT.as_slice(), &["8s", "--plant", "100%", "--noise", "30%"]].concat());
+    let result = result(&lasthop, &[SHORT.as_slice(), &["12s", "--plant", "100%", "--noise", "30%,60%"]].concat());
     assert_eq!(result["schema"], "lasthop-selftest/1");
     let parts = result["parts"].as_array().unwrap();
-    assert_eq!(parts.iter().map(|part| part["noise"].as_f64()).collect::<Vec<_>>(), [None, Some(0.3)]);
+    assert_eq!(parts.iter().map(|part| part["noise"].as_f64()).collect::<Vec<_>>(), [None, Some(0.3), Some(0.6)]);
     for part in parts {
         assert_eq!((part["runs"].as_u64(), part["failures"].as_array().map(Vec::len)), (Some(2), Some(0)));
         assert_eq!(part["held"]["of"], 2, "{part}");
@@ -42,7 +42,7 @@ fn a_case_against_itself_as_it_is_with_a_cost_and_beside_noise() {
         }
     }
     lasthop.run(["runs"]).ok();
-    assert_eq!(lasthop.home().join("selftest/runs").read_dir().unwrap().count(), 4);
+    assert_eq!(lasthop.home().join("selftest/runs").read_dir().unwrap().count(), 6);
     assert!(!lasthop.home().join("runs").exists(), "a selftest is not among the runs");
     lasthop.assert_nothing_left();
 }
@@ -65,6 +65,7 @@ fn the_same_question_again_has_a_pooled_answer() {
     assert_eq!(result["question"], "again");
     let part = &result["parts"][0];
     assert_eq!((part["held"]["of"].as_u64(), part["pooled"][0]["case"].as_str()), (Some(2), Some("unix")), "{part}");
+    assert_eq!(part["warned"]["of"].as_u64(), part["held"]["count"].as_u64().map(|held| 2 - held), "{part}");
     assert!(part.get("found").is_none(), "{part}");
     lasthop.assert_nothing_left();
 }
@@ -85,7 +86,7 @@ fn an_interrupt_reports_the_runs_before() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut talk = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.starts_with("run 1 of 50, with noise") {
+    while !line.starts_with("run 1 of 50, beside noise of 20 %") {
         line.clear();
         assert!(talk.read_line(&mut line).unwrap() > 0, "it ended");
     }

@@ -22,7 +22,8 @@ use lasthop_plan::{plan::Plan, settings::Overrides};
 use lasthop_results::{
     analyse::{
         self,
-        summary::{Comparison, Summary},
+        checks::is_of_another_ratio,
+        summary::{Check, Comparison, Summary},
     },
     record::{RunData, store},
 };
@@ -156,8 +157,11 @@ fn answers(summary: &Summary, planted: Option<&Summary>) -> Vec<Answer> {
         let found = declared(summary, name)?;
         let planted = planted.and_then(|planted| declared(planted, name));
         let planted = planted.map(|Comparison { ratio, low, high, verdict, .. }| Planted { ratio, low, high, verdict });
+        let of_it = |check: &&Check| check.case.as_ref().is_none_or(|case| *case == found.case);
+        let disturbed = summary.checks.iter().filter(|check| is_of_another_ratio(check)).filter(of_it);
         Some(Answer {
             run: summary.run.clone(),
+            disturbed_by: disturbed.map(|check| check.id.clone()).collect(),
             case: found.case,
             ratio: found.ratio,
             low: found.low,

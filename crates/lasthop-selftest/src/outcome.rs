@@ -53,6 +53,10 @@ pub struct Part {
     pub runs: u32,
     /// Intervals that hold the truth: 1, or the pooled answer of the first part.
     pub held: Share,
+    /// Of the intervals that do not, those whose run says that the ratio may be another without what disturbed it. Absent
+    /// if a case was compared with itself, which no disturbance makes another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warned: Option<Share>,
     /// Cases that were called faster or slower than themselves. Absent if the question was repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub called_different: Option<Share>,
@@ -107,6 +111,9 @@ pub struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planted: Option<Planted>,
     pub rounds: u32,
+    /// Names of the checks by which the run says that without what disturbed it the ratio may be another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbed_by: Vec<String>,
 }
 
 /// What the same trials say when the second case has a known cost.
@@ -126,8 +133,7 @@ impl Share {
     }
 
     /// Whether so few are no wonder if each holds with the nominal probability.
-    #[must_use]
-    pub fn is_enough(&self) -> bool {
+    fn is_enough(&self) -> bool {
         self.of == 0 || at_most(self.count, self.of, NOMINAL) >= IMPROBABLE
     }
 }
@@ -144,13 +150,25 @@ impl Part {
         Self { noise, ..Self::default() }
     }
 
+    /// Whether as many intervals as should hold the truth, or belong to a run that warns of its own ratio.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let warned = self.warned.map_or(0, |warned| warned.count);
+        Share { count: self.held.count + warned, ..self.held }.is_enough()
+    }
+
     fn conclude(&mut self, question: Question, budget: f64, truths: &[Pooled]) {
         let all = &self.answers;
         let truth = |answer: &Answer| match question {
             Question::Itself { .. } => Some(1.0),
             Question::Again => truths.iter().find(|pooled| pooled.case == answer.case).map(|pooled| pooled.ratio),
         };
-        self.held = Share::of(all, |answer| truth(answer).is_some_and(|truth| answer.interval().contains(truth)));
+        let holds = |answer: &Answer| truth(answer).is_some_and(|truth| answer.interval().contains(truth));
+        self.held = Share::of(all, holds);
+        if question == Question::Again {
+            let missing: Vec<&Answer> = all.iter().filter(|answer| !holds(answer)).collect();
+            self.warned = Some(Share::of(&missing, |answer| !answer.disturbed_by.is_empty()));
+        }
         if matches!(question, Question::Itself { .. }) {
             let different = |answer: &Answer| matches!(answer.verdict, Verdict::Faster | Verdict::Slower);
             self.called_different = Some(Share::of(all, different));
@@ -179,7 +197,7 @@ impl SelfTest {
             budget_seconds,
             seconds: 0.0,
             interrupted: false,
-            passed: parts.iter().all(|part| part.held.is_enough() && part.failures.is_empty()),
+            passed: parts.iter().all(|part| part.is_sound() && part.failures.is_empty()),
             parts,
         }
     }
@@ -222,7 +240,7 @@ mod tests {
         let (low, high) = (ratio - half, ratio + half);
         let planted =
             Planted { ratio, low, high, verdict: if half < 0.05 { Verdict::Slower } else { Verdict::Undecided } };
-        Answer { run, case, ratio, low, high, verdict, planted: Some(planted), rounds: 5 }
+        Answer { run, case, ratio, low, high, verdict, planted: Some(planted), rounds: 5, disturbed_by: Vec::new() }
     }
 
     fn selftest(question: Question, answers: Vec<Answer>) -> SelfTest {
@@ -249,6 +267,22 @@ mod tests {
         let part = selftest(Question::Again, answers).parts.remove(0);
         assert!((part.pooled[0].ratio - 4.4_f64.sqrt()).abs() < 1e-12);
         assert_eq!((part.held.count, part.called_different, part.found), (1, None, None));
+    }
+
+    #[test]
+    fn an_interval_that_misses_is_excused_by_a_run_that_warns() {
+        let quiet: Vec<Answer> = (0..12).map(|_| answer(1.0, 0.1, Verdict::Undecided)).collect();
+        let off = |warns| {
+            let disturbed_by = if warns { vec!["foreign-load".to_owned()] } else { Vec::new() };
+            (0..12).map(move |_| Answer { disturbed_by: disturbed_by.clone(), ..answer(1.3, 0.1, Verdict::Faster) })
+        };
+        let repeated = |off: Vec<Answer>| {
+            let parts = [quiet.clone(), off].map(|answers| Part { answers, ..Part::default() });
+            SelfTest::new("x", Question::Again, 10.0, parts.into())
+        };
+        let warned = repeated(off(true).collect());
+        assert_eq!((warned.parts[1].held.count, warned.parts[1].warned.map(|warned| warned.count)), (0, Some(12)));
+        assert!(warned.passed && !repeated(off(false).collect()).passed);
     }
 
     #[test]

@@ -49,8 +49,12 @@ fn sentences(result: &SelfTest, part: &Part) -> Vec<Text> {
         Question::Again if part.noise.is_some() && result.parts.len() > 1 => "the pooled quiet answer".to_owned(),
         Question::Again => "the pooled answer".to_owned(),
     };
-    let tone = if part.held.is_enough() { Tone::Good } else { Tone::Bad };
+    let tone = if part.is_sound() { Tone::Good } else { Tone::Bad };
     let mut all = vec![Text::of(tone, format!("{} hold {truth}; 95 % should.", counted(part.held, "intervals")))];
+    if let Some(warned) = part.warned.filter(|warned| warned.of > 0) {
+        let text = "others come from runs that warn: what disturbed them may have changed the ratio.";
+        all.push(format!("{} of {} {text}", warned.count, warned.of).into());
+    }
     if let (Question::Itself { plant }, Some(different), Some(found)) =
         (result.question, part.called_different, part.found)
     {
@@ -92,6 +96,10 @@ fn conclusion(result: &SelfTest) -> Text {
         _ if result.parts.iter().all(|part| part.held.of == 0) => {
             Text::of(Tone::Warning, "Nothing was measured, so nothing is known.")
         }
+        (true, _) if result.parts.iter().any(|part| part.warned.is_some_and(|warned| warned.count > 0)) => {
+            let text = "The intervals hold as often as they should, within what chance allows, or their runs warn.";
+            Text::of(Tone::Good, text)
+        }
         (true, _) => Text::of(Tone::Good, "The intervals hold as often as they should, within what chance allows."),
         (_, true) => Text::of(Tone::Bad, "A case failed."),
         _ => Text::of(
@@ -114,6 +122,18 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repeated_question_tells_which_others_were_warned_of() {
+        let share = |count, of| Share { count, of, low: 0.0, high: 1.0 };
+        let part = Part { held: share(4, 12), warned: Some(share(8, 8)), ..Part::new(Some(0.2)) };
+        let result = SelfTest::new("x", Question::Again, 30.0, vec![]);
+        let said = format!("{:?}", sentences(&result, &part));
+        assert!(
+            said.contains("4 of 12 intervals") && said.contains("8 of 8 others come from runs that warn"),
+            "{said}"
+        );
+    }
 
     #[test]
     fn an_interval_that_says_nothing_has_no_width() {

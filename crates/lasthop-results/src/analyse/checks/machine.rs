@@ -11,6 +11,9 @@ use crate::analyse::{
     trials,
 };
 
+/// By these a run says that the ratio may be another without what disturbed it.
+pub const OF_ANOTHER_RATIO: [&str; 3] = ["foreign-load", "ratio-under-load", "steal"];
+
 const STEAL_SHARE: f64 = 0.01;
 const FOREIGN_SHARE: f64 = 0.05;
 /// A trend is one at this level, and matters if it moves the ratio by this share.
@@ -30,7 +33,7 @@ pub fn steal(evidence: &Evidence) -> Vec<Check> {
     let check = |share: f64| {
         let text = format!("the hypervisor gave {} of the CPU time to others (steal)", percent(share));
         let effect = "latency tails and throughput include waits of the virtual machine; ratios suffer less, because \
-                      cases take turns";
+                      cases take turns, but can be off by more than their intervals: repeat the run";
         of_run("steal", Severity::Doubt, text, effect)
     };
     share(evidence, |usage| usage.steal_ns).filter(|&share| share >= STEAL_SHARE).map(check).into_iter().collect()

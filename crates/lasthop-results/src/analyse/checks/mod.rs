@@ -84,6 +84,12 @@ const CHECKS: &[(CheckFunction, &[&str])] = &[
     (open_loop::derived_left_out, &["derived-left-out"]),
 ];
 
+/// Whether a finding says that the ratio may be another without what disturbed the run.
+#[must_use]
+pub fn is_of_another_ratio(finding: &Check) -> bool {
+    machine::OF_ANOTHER_RATIO.contains(&finding.id.as_str())
+}
+
 /// All findings, invalidating ones first.
 #[must_use]
 pub fn all(evidence: &Evidence) -> Vec<Check> {
