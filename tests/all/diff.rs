@@ -8,7 +8,7 @@ use crate::{
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::LazyLock,
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use common::Lasthop;
@@ -37,19 +37,31 @@ struct Two {
     new: String,
 }
 
-static TWO: LazyLock<Two> = LazyLock::new(|| {
-    let lasthop = Lasthop::new();
-    let run = |more: &[&str]| {
-        let all = ["run", "sockets"].into_iter().chain(SHORT).chain(more.iter().copied());
-        lasthop.run(all).ok();
-        lasthop.runs().pop().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
-    };
-    let (old, new) = (run(&[]), run(&["--precision", "1%"]));
-    lasthop.assert_nothing_left();
-    Two { lasthop, old, new }
-});
+/// Shared by the tests that run beside each other. The last of them takes it away: what is static is never dropped, and its
+/// folders would stay.
+fn two() -> Arc<Two> {
+    static SHARED: Mutex<Weak<Two>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let two = Arc::new(Two::new());
+        *shared = Arc::downgrade(&two);
+        two
+    })
+}
 
 impl Two {
+    fn new() -> Self {
+        let lasthop = Lasthop::new();
+        let run = |more: &[&str]| {
+            let all = ["run", "sockets"].into_iter().chain(SHORT).chain(more.iter().copied());
+            lasthop.run(all).ok();
+            lasthop.runs().pop().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        let (old, new) = (run(&[]), run(&["--precision", "1%"]));
+        lasthop.assert_nothing_left();
+        Self { lasthop, old, new }
+    }
+
     fn diff(&self, more: &[&str]) -> common::Ran {
         self.lasthop.run(["diff", &self.old, &self.new].iter().chain(more))
     }
@@ -68,7 +80,7 @@ fn valid(name: &str, value: &Value) {
 
 #[test]
 fn a_diff_has_changes_with_intervals_in_every_format() {
-    let two = &*TWO;
+    let two = &*two();
     let json = two.diff(&["--format", "json"]).ok().json();
     valid("diff.json", &json);
     assert_eq!((json["old"]["run"].as_str(), json["new"]["run"].as_str()), (Some(&*two.old), Some(&*two.new)));
@@ -103,7 +115,7 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
 
 #[test]
 fn runs_stand_beside_each_other() {
-    let two = &*TWO;
+    let two = &*two();
     let report = |format: &str| two.lasthop.run(["report", &two.old, &two.new, "--format", format]).ok();
     let json = report("json").json();
     valid("runs.json", &json);
@@ -121,7 +133,7 @@ fn runs_stand_beside_each_other() {
 
 #[test]
 fn a_limit_decides_by_the_interval() {
-    let two = &*TWO;
+    let two = &*two();
     // Whether a short run on a busy machine decides it is not this test's business.
     let ran = two.diff(&["--fail-if", "unix slower > 99%"]).ok();
     assert!(ran.stderr.contains("unix slower > 99%: ") && ran.stderr.contains("unix: requests/s"), "{}", ran.stderr);
@@ -178,7 +190,7 @@ fn edited(two: &Two, name: &str, header: impl Fn(&mut Value), trial: impl Fn(&mu
 
 #[test]
 fn what_cannot_be_compared_is_said() {
-    let two = &*TWO;
+    let two = &*two();
     two.diff(&["--fail-if", "unix slower 5%"]).fails(2, "write CASES slower > SHARE");
     two.diff(&["--fail-if", "unix slower > 5"]).fails(2, "percent sign");
     two.diff(&["--fail-if", "tls slower > 5%"]).fails(2, "names no case that is compared");
@@ -194,7 +206,7 @@ fn what_cannot_be_compared_is_said() {
 /// Without what a record of version 1 did not hold.
 #[test]
 fn a_run_of_an_older_lasthop_is_compared_too() {
-    let two = &*TWO;
+    let two = &*two();
     let without = |value: &mut Value, keys: &[&str]| {
         let object = value.as_object_mut().unwrap();
         for key in keys {
@@ -249,7 +261,7 @@ fn the_page_of_a_diff_works() {
     if !have_web() {
         return;
     }
-    let two = &*TWO;
+    let two = &*two();
     let path = |name: &str| two.lasthop.home().join(name).to_str().unwrap().to_owned();
     let (diff, runs) = (path("diff.html"), path("runs.html"));
     two.diff(&["--format", "html", "--output", &diff]).ok();
