@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Lasthop, have, have_python, signal};
+use common::{Lasthop, default_signals, have, have_python, signal};
 use serde_json::Value;
 
 /// Most of the time passes in waiting for the moments, so that two at a time take half of it.
@@ -68,9 +68,7 @@ fn guard_of(lasthop: &Lasthop) -> Option<i32> {
 
 /// Moments are spread over making the first cluster, its copies, their roles, their start, and the first trials.
 fn kills_while_it_starts(experiment: &str) {
-    // What a shell runs in the background ignores SIGQUIT, and hands that on: those runs would only end with their budget.
-    // SAFETY: no handler is installed, and no other test counts on SIGQUIT.
-    unsafe { libc::signal(libc::SIGQUIT, libc::SIG_DFL) };
+    default_signals();
     two_at_a_time(24, |lasthop, number| kill_while_it_starts(lasthop, experiment, number));
 }
 

@@ -10,7 +10,10 @@ use std::{
 };
 
 use crate::{
-    common::engines::{World, take_environment},
+    common::{
+        default_signals,
+        engines::{World, take_environment},
+    },
     processes::{all, command_line, lives},
 };
 
@@ -45,10 +48,7 @@ pub struct Arena {
 
 impl Arena {
     pub fn new(engine: &'static str) -> Self {
-        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
-            // SAFETY: the default disposition. A shell's background commands ignore some of them, and hand that down.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
-        }
+        default_signals();
         let world = World::new(engine);
         let folders = [world.root(), world.lasthop.home(), world.lasthop.sandboxes()];
         let made = world.inside("sh").args(["-c", PRIVATE, "private"]).args(folders).output().unwrap();

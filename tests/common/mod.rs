@@ -190,6 +190,14 @@ pub fn signal(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
+/// Makes signals that end a process do so. A shell's background commands ignore some of them, and hand that down.
+pub fn default_signals() {
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+        // SAFETY: the default disposition; the tests install no handlers.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
 pub fn user_data() -> PathBuf {
     std::env::var_os("XDG_DATA_HOME")
         .map(PathBuf::from)
