@@ -131,11 +131,6 @@ impl Share {
         let (low, high) = wilson(count, of);
         Self { count, of, low, high }
     }
-
-    /// Whether so few are no wonder if each holds with the nominal probability.
-    fn is_enough(&self) -> bool {
-        self.of == 0 || at_most(self.count, self.of, NOMINAL) >= IMPROBABLE
-    }
 }
 
 impl Answer {
@@ -150,11 +145,12 @@ impl Part {
         Self { noise, ..Self::default() }
     }
 
-    /// Whether as many intervals as should hold the truth, or belong to a run that warns of its own ratio.
+    /// Whether so few intervals that hold the truth, or whose run warns of its own ratio, are no wonder if each does with
+    /// the nominal probability.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        let warned = self.warned.map_or(0, |warned| warned.count);
-        Share { count: self.held.count + warned, ..self.held }.is_enough()
+        let count = self.held.count + self.warned.map_or(0, |warned| warned.count);
+        self.held.of == 0 || at_most(count, self.held.of, NOMINAL) >= IMPROBABLE
     }
 
     fn conclude(&mut self, question: Question, budget: f64, truths: &[Pooled]) {
@@ -165,15 +161,17 @@ impl Part {
         };
         let holds = |answer: &Answer| truth(answer).is_some_and(|truth| answer.interval().contains(truth));
         self.held = Share::of(all, holds);
-        if question == Question::Again {
-            let missing: Vec<&Answer> = all.iter().filter(|answer| !holds(answer)).collect();
-            self.warned = Some(Share::of(&missing, |answer| !answer.disturbed_by.is_empty()));
-        }
-        if matches!(question, Question::Itself { .. }) {
-            let different = |answer: &Answer| matches!(answer.verdict, Verdict::Faster | Verdict::Slower);
-            self.called_different = Some(Share::of(all, different));
-            self.found =
-                Some(Share::of(all, |answer| answer.planted.is_some_and(|planted| planted.verdict == Verdict::Slower)));
+        match question {
+            Question::Again => {
+                let missing: Vec<&Answer> = all.iter().filter(|answer| !holds(answer)).collect();
+                self.warned = Some(Share::of(&missing, |answer| !answer.disturbed_by.is_empty()));
+            }
+            Question::Itself { .. } => {
+                let different = |answer: &Answer| matches!(answer.verdict, Verdict::Faster | Verdict::Slower);
+                let found = |answer: &Answer| answer.planted.is_some_and(|planted| planted.verdict == Verdict::Slower);
+                self.called_different = Some(Share::of(all, different));
+                self.found = Some(Share::of(all, found));
+            }
         }
         let Some(half) = median(all.iter().map(|answer| answer.interval().log_half_width())) else { return };
         self.half_width = Some(half.exp_m1());

@@ -690,4 +690,5 @@ fn the_page_of_checks_lists_every_id_and_no_other() {
     let missing: Vec<_> = known.difference(&listed).collect();
     let unknown: Vec<_> = listed.difference(&known).collect();
     assert!(missing.is_empty() && unknown.is_empty(), "docs/checks.md lacks {missing:?}; no check has {unknown:?}");
+    assert!(super::machine::OF_ANOTHER_RATIO.iter().all(|id| known.contains(id)));
 }
