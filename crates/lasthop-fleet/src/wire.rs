@@ -15,6 +15,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
+use lasthop_load::regular;
 use lasthop_system::digest;
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +110,7 @@ impl<W: Write> Sender<W> {
     }
 
     fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
-        let mut file = File::open(path)?;
+        let mut file = regular::open(path)?;
         let facts = file.metadata()?;
         let known = self.sent.get(name).filter(|(number, sent)| *number == facts.ino() && *sent <= facts.len());
         let mut at = match known {

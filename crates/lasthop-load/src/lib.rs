@@ -17,6 +17,7 @@
 //! - [`serve`]: lasthop's own server, the cheapest that is honest; [`null`]: one that says a known reply and does nothing.
 //! - [`receipt`]: what a server says that it has received, where nothing comes back.
 //! - [`udp`]: who is bound to a UDP port, and what the kernel dropped there.
+//! - [`regular`]: the door to files that somebody else may have put there.
 //! - [`sample`], [`mod@reference`]: the first reply of an endpoint, and what it tells about all others.
 
 pub mod address;
@@ -37,6 +38,7 @@ pub mod protocol;
 pub mod receipt;
 pub mod recorder;
 pub mod reference;
+pub mod regular;
 pub mod result;
 pub mod sample;
 pub mod serve;

@@ -2,17 +2,16 @@
 
 use std::{
     io::{self, Read, Write},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use lasthop_load::spec::{Address, Endpoint, Tls};
+use lasthop_load::{
+    spec::{Address, Endpoint, Tls},
+    transport,
+};
 use lasthop_model::service::{Ready, ReadyCheck};
 use lasthop_system::interrupt;
-use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
+use rustls::{ClientConnection, StreamOwned};
 
 use super::guard::{Exit, GuardError, GuardedChild};
 
@@ -142,19 +141,8 @@ fn parse_status(head: &[u8; 12]) -> Option<u16> {
 }
 
 fn handshake(tls: &Tls) -> io::Result<ClientConnection> {
-    let authority = tls.authority.as_ref().ok_or_else(|| io::Error::other("no authority to trust is given"))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(authority).map_err(io::Error::other)? {
-        roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = ServerName::try_from(tls.server_name.clone()).map_err(io::Error::other)?;
-    ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)
+    let (config, name) = transport::client_config(tls).map_err(io::Error::other)?;
+    ClientConnection::new(config, name).map_err(io::Error::other)
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 mod start;
 
 use std::{
-    fs::File,
-    io::{self, Read, Seek, SeekFrom},
+    io,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -13,7 +12,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Endpoint;
+use lasthop_load::{regular, spec::Endpoint};
 use lasthop_model::{
     binding::Bindings,
     observation::InContainer,
@@ -293,15 +292,7 @@ fn stop_signal(stop: &Stop) -> Result<i32, StartCause> {
 
 impl Log {
     pub fn read(path: &Path) -> Self {
-        let read = || -> io::Result<Vec<u8>> {
-            let mut file = File::open(path)?;
-            let length = file.metadata()?.len();
-            file.seek(SeekFrom::Start(length.saturating_sub(64 * 1024)))?;
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            Ok(bytes)
-        };
-        let text = read().unwrap_or_default();
+        let text = regular::read_end(path, 64 * 1024).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");

@@ -16,7 +16,7 @@ use rustls::{
 };
 
 use super::Socket;
-use crate::{failure::Failure, result::ErrorClass, spec::Tls};
+use crate::{failure::Failure, regular, result::ErrorClass, spec::Tls};
 
 /// Bytes are received from the socket in pieces of up to this size: four full records.
 const INCOMING: usize = 64 * 1024 + 512;
@@ -84,17 +84,15 @@ fn authority(tls: &Tls) -> Result<PathBuf, TlsError> {
     if let Some(path) = &tls.authority {
         return Ok(path.clone());
     }
-    let found = SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|path| fs::metadata(path).is_ok());
-    found.ok_or(TlsError::NoSystemAuthorities)
+    // Some distributions link from one to the other.
+    SYSTEM_AUTHORITIES.iter().find_map(|path| fs::canonicalize(path).ok()).ok_or(TlsError::NoSystemAuthorities)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let unreadable = |error: rustls::pki_types::pem::Error| TlsError::Certificates {
-        path: path.to_owned(),
-        cause: error.to_string(),
-    };
-    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(unreadable)?.collect();
-    let found = found.map_err(unreadable)?;
+    let unreadable = |cause| TlsError::Certificates { path: path.to_owned(), cause };
+    let text = regular::read(path, regular::SHORT).map_err(|error| unreadable(error.to_string()))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|error| unreadable(error.to_string()))?;
     if found.is_empty() {
         return Err(TlsError::NoCertificate(path.to_owned()));
     }

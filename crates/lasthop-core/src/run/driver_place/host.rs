@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::spec::Spec;
+use lasthop_load::{regular, spec::Spec};
 use lasthop_model::driver::{Login, Remote};
 
 use lasthop_host::service::{
@@ -268,7 +268,8 @@ impl Host {
             return Ok(there.clone());
         }
         let failed = |cause: String| format!("cannot copy {} to {}: {cause}", path.display(), self.destination);
-        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        let bytes = regular::read(path, regular::SHORT).map_err(|error| failed(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
         let there = format!("{}/file-{}", self.fact("folder"), copied.len());
         let mut command = Command::new(&self.ssh[0]);
         command.args(&self.ssh[1..]).arg(format!("umask 077; printf %s {} >{}", quoted(&text), quoted(&there)));

@@ -6,12 +6,12 @@
 
 use std::{
     fs::File,
-    io::{Read, Seek, SeekFrom},
+    io::{BufRead as _, BufReader, Read, Seek, SeekFrom},
     time::{Duration, Instant},
 };
 
 use indexmap::IndexMap;
-use lasthop_load::{TrialResult, stages::Stage, wire::TrialPhases};
+use lasthop_load::{TrialResult, regular, stages::Stage, wire::TrialPhases};
 use lasthop_model::record::{CasePlan, OverloadSettings, OverloadTrial, Settings, Stopped, TrialRecord, USUAL_LOAD};
 use lasthop_plan::schedule;
 use lasthop_results::record::RunData;
@@ -35,6 +35,8 @@ const CAPACITY_TRIALS: usize = 2;
 const CAPACITY_WARM_UP: u64 = 500_000_000;
 /// Parts of the usual load, of which the recovery is told.
 const SLOT_NS: u64 = 100_000_000;
+/// What is read of a log after each load, in bytes.
+const MOST_OF_A_LOG: u64 = 256 << 20;
 
 /// What a case is offered.
 #[derive(Clone, Copy)]
@@ -185,7 +187,7 @@ impl Round {
         let wanted = &runner.job.plan.experiment.overload.log;
         let Some(up) = &self.stacks[case.stack] else { return Vec::new() };
         let watched = wanted.iter().filter_map(|(service, texts)| {
-            let mut file = File::open(&up.stack.instance(service)?.log).ok()?;
+            let mut file = regular::open(&up.stack.instance(service)?.log).ok()?;
             file.seek(SeekFrom::End(0)).ok()?;
             Some(Watched { file, texts: texts.clone() })
         });
@@ -202,12 +204,15 @@ struct Watched {
 fn counted(logs: &[Watched]) -> IndexMap<String, u64> {
     let mut all = IndexMap::new();
     for Watched { file, texts } in logs {
-        let mut bytes = Vec::new();
-        // What cannot be read counts as nothing said.
-        let _ = (&mut &*file).read_to_end(&mut bytes);
-        let text = String::from_utf8_lossy(&bytes);
-        for (meaning, part) in texts {
-            *all.entry(meaning.clone()).or_default() += text.lines().filter(|line| line.contains(part)).count() as u64;
+        for meaning in texts.keys() {
+            all.entry(meaning.clone()).or_insert(0);
+        }
+        // A server may write faster than this reads. What cannot be read counts as nothing said.
+        for line in BufReader::new(file.take(MOST_OF_A_LOG)).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            for (meaning, part) in texts {
+                all[meaning] += u64::from(line.contains(part));
+            }
         }
     }
     all

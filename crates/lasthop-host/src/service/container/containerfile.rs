@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use lasthop_load::regular;
 use lasthop_model::program::Program;
 use lasthop_system::{command, digest};
 
@@ -130,8 +131,8 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let log = workshop.join("build.log");
     let failed = |status: String| {
-        let said = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-        BuildError::Failed { status, said: last_lines(&said) }
+        let said = regular::read_end(&log, regular::SHORT).unwrap_or_default();
+        BuildError::Failed { status, said: last_lines(&String::from_utf8_lossy(&said)) }
     };
     let output = File::create(&log).map_err(|cause| BuildError::File { path: log.clone(), cause })?;
     let mut command = Command::new(&engine.program);

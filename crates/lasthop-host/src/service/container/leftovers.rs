@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use lasthop_load::regular;
 use lasthop_system::{command, interrupt, private};
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +101,7 @@ pub fn remove_orphans(engine: &Engine) -> Removed {
 }
 
 fn read(sandbox: &Path) -> Option<Record> {
-    serde_json::from_slice(&fs::read(sandbox.join(RECORD)).ok()?).ok()
+    serde_json::from_slice(&regular::read(&sandbox.join(RECORD), regular::SHORT).ok()?).ok()
 }
 
 impl<'a> Remover<'a> {

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lasthop_load::regular;
 use lasthop_model::service::RenderedService;
 use lasthop_system::{
     process::{self, Stat},
@@ -102,7 +103,8 @@ impl Supervised {
     /// How it ended, if it has.
     pub fn exited(&self) -> Option<Exit> {
         let alive = Stat::of(self.pid).is_some_and(|stat| stat.start_ticks == self.start_ticks && stat.state != b'Z');
-        (!alive).then(|| end_of(&self.name, &fs::read_to_string(&self.log).unwrap_or_default()))
+        let log = || regular::read_end(&self.log, regular::SHORT).unwrap_or_default();
+        (!alive).then(|| end_of(&self.name, &String::from_utf8_lossy(&log())))
     }
 
     /// Lets supervisord stop it: first by its signal, then by a kill.

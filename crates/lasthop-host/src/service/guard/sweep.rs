@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lasthop_load::regular;
 use lasthop_system::{
     private,
     process::{self, Handle, Stat},
@@ -41,7 +42,7 @@ impl GuardRecord {
     }
 
     fn read(sandbox: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(sandbox.join(RECORD)).ok()?).ok()
+        serde_json::from_slice(&regular::read(&sandbox.join(RECORD), regular::SHORT).ok()?).ok()
     }
 
     /// Whether a process is in the guard's session. A pid is not reused while its session has members, so if a living
