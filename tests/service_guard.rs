@@ -127,6 +127,26 @@ fn the_group_of_a_process_that_ends_by_itself_ends_too() {
 }
 
 #[test]
+fn shared_memory_of_its_own_ends_with_a_killed_child() {
+    let (guard, _sandbox) = launch();
+    let name = format!("lasthop-test-{}", std::process::id());
+    let script =
+        format!("ipcmk -M 64 >/dev/null; touch /dev/shm/{name}; ipcs -m | grep -c 0x; ls -A /dev/shm; exec sleep 1000");
+    let mut child = guard.spawn(shell(&script).stdout(Output::Pipe).own_memory()).unwrap();
+    let seen: Vec<_> = BufReader::new(child.stdout.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
+    assert_eq!(seen, ["1", &name], "only its own");
+    let owner = child.pid.to_string();
+    let there = || fs::read_to_string("/proc/sysvipc/shm").unwrap().lines().any(|line| line.contains(&owner));
+    assert!(!Path::new("/dev/shm").join(&name).exists() && !there());
+    child.stop(libc::SIGKILL, LONG).unwrap();
+    let common =
+        guard.spawn(shell("ls /dev/shm/lasthop-test-*; ipcs -m | grep -c $PPID").stdout(Output::Pipe).own_memory());
+    let mut said = String::new();
+    common.unwrap().stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(said, "0\n", "another has its own");
+}
+
+#[test]
 fn a_dropped_child_is_killed_and_a_dropped_guard_ends_all_and_removes_the_sandbox() {
     let (guard, sandbox) = launch();
     let dropped = guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap();

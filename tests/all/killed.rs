@@ -4,12 +4,14 @@ use crate::common;
 
 use std::{
     fs,
+    os::unix::{fs::chown, process::CommandExt as _},
+    process::{Command, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::Duration,
 };
 
-use common::{Lasthop, default_signals, have, have_python, signal};
+use common::{Lasthop, default_signals, have, have_python, signal, skip};
 use serde_json::Value;
 
 /// Most of the time passes in waiting for the moments, so that two at a time take half of it.
@@ -103,6 +105,54 @@ fn kills_while_postgres_starts_leave_no_shared_memory() {
 fn kills_while_pgpool_starts_leave_no_shared_memory() {
     if have("postgres") && have("pgpool") {
         kills_while_it_starts("pgpool");
+    }
+}
+
+/// An ordinary user that every system has. PostgreSQL refuses one without a name.
+const DAEMON: u32 = 1;
+
+/// lasthop, guard and servers at once: only the kernel can remove what they leave in memory.
+#[test]
+fn an_ordinary_users_killed_postgres_leaves_no_shared_memory() {
+    // SAFETY: geteuid has no effects and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return assert!(skip("only root can become somebody else"));
+    }
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let program = lasthop.home().join("lasthop");
+    fs::copy(env!("CARGO_BIN_EXE_lasthop"), &program).unwrap();
+    for folder in [lasthop.home(), lasthop.sandboxes()] {
+        chown(folder, Some(DAEMON), Some(DAEMON)).unwrap();
+    }
+    for moment in [300, 900, 2_000] {
+        let before = lasthop.runs().len();
+        let run =
+            lasthop.command(["run", "postgres", "--budget=60s", "--trial=20ms", "--blocks=2", "--only=work=query"]);
+        let mut command = Command::new(&program);
+        command.args(run.get_args()).envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut child = command
+            .uid(DAEMON)
+            .gid(DAEMON)
+            .current_dir("/")
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        lasthop.wait_for_run(before + 1);
+        thread::sleep(Duration::from_millis(moment));
+        for process in lasthop.processes() {
+            let pid: i32 = process.split(' ').next().unwrap().parse().unwrap();
+            // SAFETY: kill has no memory effects; the process carries the mark of this test.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        child.wait().unwrap();
+        let mut clean = Command::new(&program);
+        clean.arg("clean").envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        assert!(clean.uid(DAEMON).gid(DAEMON).current_dir("/").stdout(Stdio::null()).status().unwrap().success());
+        lasthop.wait_until_gone();
     }
 }
 

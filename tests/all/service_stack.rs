@@ -69,6 +69,7 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
         prepare: vec![],
         prepare_timeout: Duration::from_secs(20),
         environment: vec![],
+        own_memory: false,
         files: vec![],
         ready: Ready { check: ReadyCheck::Connect, timeout: Duration::from_secs(20) },
         stop: Stop { signal: "QUIT".into(), timeout: Duration::from_secs(20) },

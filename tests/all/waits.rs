@@ -177,6 +177,42 @@ fn a_server_that_is_awaited_is_not_awaited_after_the_word() {
     goes_on(&gated.lasthop);
 }
 
+/// What a server may make in its folder: pipes that nobody writes to, and a file without end.
+const TRAPS: &str = "def main():
+    runtime = os.environ['RUNTIME']
+    os.makedirs(runtime + '/data', exist_ok=True)
+    open(runtime + '/data/PG_VERSION', 'w').close()
+    for name in 'data/postmaster.pid', 'ca.pem', 'guard.json', 'lock':
+        os.mkfifo(runtime + '/' + name)
+    os.symlink('/dev/zero', runtime + '/place.json')
+";
+
+#[test]
+fn a_server_that_makes_pipes_and_links_to_devices_is_not_waited_for() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let replace = |file: &str, from: &str, to: &str| {
+        let path = lasthop.home().join("mine").join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{from} in {text}");
+        fs::write(path, text.replacen(from, to, 1)).unwrap();
+    };
+    replace("app/server.py", "def main():\n", TRAPS);
+    let recipe = "services/python-app/recipe.toml";
+    let tls = "[listen.tls]\nauthority = \"ca.pem\"\narguments = [\"--tcp\", \"{{ listen.host }}\", \"{{ listen.port }}\"]\n\n[start]\n\
+               environment = { RUNTIME = \"{{ runtime }}\" }\n";
+    replace(recipe, "[start]\n", tls);
+    replace(recipe, "check = \"http\"\npath = \"/\"", "check = \"connect\"");
+    replace("experiment.toml", r#"["unix", "tcp"]"#, r#"["unix", "tcp", "tls"]"#);
+    let mut run = Heard::start(lasthop.command(["run", "./mine", "--rounds=1", "--blocks=2", "--trial=20ms", "-q"]));
+    eventually("the end of the run", || run.has_ended());
+    let (_, said) = run.ends();
+    assert!(said.contains("ca.pem`: it is not a regular file") && !said.contains("unix"), "{said}");
+    let report = lasthop.run(["report", "last", "--format=json"]).ok().json();
+    assert!(report["cases"].as_array().unwrap().iter().filter(|case| case["requests"].as_u64() > Some(0)).count() == 2);
+    lasthop.assert_nothing_left();
+}
+
 #[test]
 fn a_second_word_ends_at_once_and_leaves_nothing() {
     let gated = Gated::new();

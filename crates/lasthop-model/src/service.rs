@@ -22,6 +22,8 @@ pub struct RenderedService {
     /// For each of these commands.
     pub prepare_timeout: Duration,
     pub environment: Vec<(String, String)>,
+    /// It and its preparation get shared memory of their own, which ends with them.
+    pub own_memory: bool,
     /// Path in the service's directory → content.
     pub files: Vec<(PathBuf, Vec<u8>)>,
     pub ready: Ready,

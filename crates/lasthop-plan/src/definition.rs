@@ -429,6 +429,10 @@ pub(super) struct StartFile {
     /// Whose rights the server and its preparation have where lasthop is root. Without it these are those of `nobody`, except
     /// in a stack with containers, where the engine decides.
     pub run_as: Option<RunAsName>,
+    /// It makes shared memory that stays when it is killed: the server and each command of its preparation get System V memory
+    /// and a `/dev/shm` of their own, which end with them. An engine does that for its containers.
+    #[serde(default)]
+    pub own_memory: bool,
 }
 
 /// Whose rights a server has where lasthop is root.

@@ -277,6 +277,8 @@ pub struct Recipe {
     pub arguments: Vec<Template>,
     pub environment: IndexMap<String, Template>,
     pub gives_up_root: GivesUpRoot,
+    /// It and its preparation get shared memory of their own.
+    pub own_memory: bool,
     /// Configuration files of the recipe. An experiment's file with the same path replaces it.
     pub config: IndexMap<PathBuf, ConfigFile>,
     pub ready: Ready,

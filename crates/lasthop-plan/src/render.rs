@@ -157,6 +157,7 @@ impl Renderer<'_> {
                 .iter()
                 .map(|(key, text)| Ok((key.clone(), template::render(&at("start.environment"), text, &context)?)))
                 .collect::<Result<_, TemplateError>>()?,
+            own_memory: recipe.own_memory,
             files: self.files(service, recipe, &context)?,
             ready: Ready { check: self.ready(&at("ready"), recipe, &context)?, timeout: recipe.ready.timeout },
             stop: recipe.stop.clone(),

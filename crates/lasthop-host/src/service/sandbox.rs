@@ -2,7 +2,6 @@
 
 mod found;
 mod queues;
-mod shared_memory;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -235,12 +234,13 @@ impl Sandbox {
             program: service.program.clone(),
             spare_port: free_port(Ipv4Addr::LOCALHOST.into())?.port(),
         };
-        if let (Some(tls), Some(authority)) = (&mut binding.tls, &service.authority) {
-            tls.authority = binding.runtime.join(authority);
-        }
         let own = account::current();
         if service.unprivileged && own.is_root {
             self.hand_over(&mut binding, account::unprivileged()?, service.is_built)?;
+        }
+        if let (Some(tls), Some(authority)) = (&mut binding.tls, &service.authority) {
+            // The server will make it.
+            tls.authority = binding.runtime.join(authority);
         }
         make_directory(&binding.directory, 0o755)?;
         Ok(binding)

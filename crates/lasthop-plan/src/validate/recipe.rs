@@ -92,6 +92,7 @@ impl Checker<'_> {
                 Some(RunAsName::Unprivileged) => GivesUpRoot::Everywhere,
                 None => GivesUpRoot::OutsideContainers,
             },
+            own_memory: file.start.own_memory,
             config: self.config("/config", &file.config, &scope),
             ready: self.ready("/ready", &file.ready),
             stop: self.stop(file),

@@ -379,6 +379,13 @@ impl Spawn {
         self
     }
 
+    /// As [`Spawn::own_ipc`], also if lasthop is not root, and with a private `/dev/shm`, where the kernel lets it. Who is in
+    /// a user namespace is this user alone: programs that become another one do not work there.
+    pub fn own_memory(mut self) -> Self {
+        self.request.own_memory = true;
+        self
+    }
+
     pub fn stdin(mut self, input: Input) -> Self {
         self.stdin = input;
         self

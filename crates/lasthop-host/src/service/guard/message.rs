@@ -37,6 +37,8 @@ pub struct SpawnRequest {
     pub as_group: bool,
     /// Give it private System V shared memory and semaphores, if this process may do that. They end with it.
     pub own_ipc: bool,
+    /// And a private `/dev/shm`; both in a user namespace, if this process may not do that otherwise.
+    pub own_memory: bool,
 }
 
 /// From the guard to lasthop.

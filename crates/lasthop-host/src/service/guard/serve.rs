@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    fs::File,
+    ffi::CStr,
     io,
     os::{
         fd::{AsFd, OwnedFd},
@@ -18,8 +18,10 @@ use std::{
 use lasthop_system::process::{self, Handle, Stat, descendants, kill_descendants};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
+    fs::{Mode, OFlags},
+    mount::{MountFlags, MountPropagationFlags},
     process::{Gid, Pid, Signal, Uid, WaitId, WaitIdOptions, WaitOptions, waitid},
-    thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe},
+    thread::{UnshareFlags, unshare_unsafe},
 };
 
 use super::{
@@ -36,6 +38,8 @@ const GRACE: Duration = Duration::from_secs(1);
 const GIVE_UP: Duration = Duration::from_secs(10);
 /// How often it checks whether the descendants of a stopped process are gone.
 const TICK: Duration = Duration::from_millis(5);
+/// Where POSIX shared memory is files.
+const SHARED_FILES: &str = "/dev/shm";
 
 /// Why the guard could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -214,8 +218,7 @@ impl Warden {
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::from(error));
         command.process_group(0);
         let identity = request.user.map(|ids| Identity::new(ids, &request.needed)).transpose()?;
-        before_exec(&mut command, identity, &request.cpus);
-        let _own = request.own_ipc.then(OwnIpc::enter);
+        before_exec(&mut command, OwnMemory::of(request, self.sandbox.as_deref()), identity, &request.cpus);
         // `reap` waits for every child, including those started here and adopted ones.
         command.spawn().map(|child| child.id() as i32)
     }
@@ -365,23 +368,53 @@ impl Warden {
     }
 }
 
-/// Moves the guard into a private IPC namespace while it starts a process there. Without the rights for that, it stays
-/// in its own.
-struct OwnIpc(Option<File>);
-
-impl OwnIpc {
-    fn enter() -> Self {
-        let home = File::open("/proc/self/ns/ipc").ok();
-        // SAFETY: unshare has no memory effects; the guard has one thread.
-        Self(home.filter(|_| unsafe { unshare_unsafe(UnshareFlags::NEWIPC) }.is_ok()))
-    }
+/// Shared memory that only a child and its descendants see. The kernel removes it with the last of them, however that ends.
+struct OwnMemory {
+    namespaces: UnshareFlags,
+    /// What the child writes to become in a user namespace who it was, if it needs one.
+    mapping: Option<[(&'static CStr, String); 3]>,
 }
 
-impl Drop for OwnIpc {
-    fn drop(&mut self) {
-        if let Some(home) = &self.0 {
-            let _ = move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::InterProcessCommunication));
+impl OwnMemory {
+    fn of(request: &SpawnRequest, sandbox: Option<&Path>) -> Self {
+        let mut namespaces = UnshareFlags::empty();
+        let needed = [sandbox, request.directory.as_deref(), request.command.first().map(Path::new)];
+        if request.own_ipc || request.own_memory {
+            namespaces |= UnshareFlags::NEWIPC;
         }
+        if request.own_memory && !needed.into_iter().flatten().any(|path| path.starts_with(SHARED_FILES)) {
+            namespaces |= UnshareFlags::NEWNS;
+        }
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let mapping = (request.own_memory && !user.is_root()).then(|| {
+            namespaces |= UnshareFlags::NEWUSER;
+            [
+                (c"/proc/self/setgroups", "deny".to_owned()),
+                (c"/proc/self/uid_map", format!("{user} {user} 1")),
+                (c"/proc/self/gid_map", format!("{group} {group} 1")),
+            ]
+        });
+        Self { namespaces, mapping }
+    }
+
+    /// Where the kernel refuses, the child shares memory as every process does. Makes system calls only.
+    fn enter(&self) -> io::Result<()> {
+        // SAFETY: unshare has no memory effects.
+        if self.namespaces.is_empty() || unsafe { unshare_unsafe(self.namespaces) }.is_err() {
+            return Ok(());
+        }
+        for (file, text) in self.mapping.iter().flatten() {
+            let file = rustix::fs::open(*file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+            rustix::io::write(file, text.as_bytes())?;
+        }
+        if self.namespaces.contains(UnshareFlags::NEWNS) {
+            // What is mounted here is mounted nowhere else.
+            rustix::mount::mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+            let flags = MountFlags::NOSUID | MountFlags::NODEV;
+            // Without this folder there are no such files.
+            let _ = rustix::mount::mount(c"lasthop", SHARED_FILES, c"tmpfs", flags, c"mode=1777");
+        }
+        Ok(())
     }
 }
 
@@ -408,11 +441,12 @@ impl Identity {
 }
 
 /// Runs in the child between fork and exec. It must not allocate.
-fn before_exec(command: &mut Command, mut identity: Option<Identity>, cpus: &[usize]) {
+fn before_exec(command: &mut Command, memory: OwnMemory, mut identity: Option<Identity>, cpus: &[usize]) {
     let guard = rustix::process::getpid();
     let mut set = rustix::thread::CpuSet::new();
     cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
     let prepare = move || {
+        memory.enter()?;
         if let Some(identity) = &mut identity {
             identity.assume()?;
         }

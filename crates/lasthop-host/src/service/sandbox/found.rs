@@ -3,19 +3,17 @@
 use std::{
     ffi::OsStr,
     fmt,
-    fs::{self, File, Metadata, OpenOptions},
+    fs::{self, File, Metadata},
     io::{self, Read, Write},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{MetadataExt, OpenOptionsExt},
-    },
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
+use lasthop_load::regular;
 use lasthop_system::private;
 
-use super::{LETTERS, LOCK, PREFIX, WORD, lock, queues, shared_memory};
+use super::{LETTERS, LOCK, PREFIX, WORD, lock, queues};
 
 /// Name of the file that identifies a directory as a sandbox.
 const TAG: &str = "sandbox.tag";
@@ -103,12 +101,11 @@ fn is_young(directory: &Metadata) -> bool {
     directory.modified().is_ok_and(|made| age(made) < LONG_AGO)
 }
 
-/// Opens a file that belongs to this user and that nobody else can open. Does not block on a FIFO.
+/// Opens a file that belongs to this user and that nobody else can open.
 fn open_own(path: &Path) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = regular::open(path)?;
     let metadata = file.metadata()?;
-    match metadata.is_file() && is_own(&metadata) && metadata.mode() & 0o7777 == 0o600 {
+    match is_own(&metadata) && metadata.mode() & 0o7777 == 0o600 {
         true => Ok(file),
         false => Err(io::ErrorKind::InvalidData.into()),
     }
@@ -159,7 +156,6 @@ pub(in crate::service) fn remove(sandbox: &Path) -> io::Result<()> {
         Some(name) => sandbox.with_file_name(OsStr::from_bytes(&[b".", name.as_bytes()].concat())),
         None => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    shared_memory::release(sandbox);
     queues::release(sandbox);
     or_gone(empty(sandbox).and_then(|()| fs::rename(sandbox, &hidden)))?;
     remove_unfinished(&hidden)

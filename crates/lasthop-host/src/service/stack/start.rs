@@ -1,7 +1,7 @@
 //! Starts one service: files, preparation, process or container, until it answers at its address.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::{self, Write as _},
     net::{SocketAddr, TcpListener},
     os::unix::{fs::PermissionsExt, net::UnixListener},
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_load::spec::Address;
+use lasthop_load::{regular, spec::Address};
 use lasthop_model::{
     binding::{LOG, ServiceBinding},
     place::{PLACE, Place},
@@ -121,7 +121,7 @@ impl<'a> Start<'a> {
             let spawn = match &contained {
                 Some(contained) => self.in_place(contained),
                 None if builds => self.by_lasthop(command).stop_signal(libc::SIGTERM).as_group(),
-                None => self.in_place(command).stop_signal(libc::SIGTERM).as_group(),
+                None => self.apart(self.in_place(command)).stop_signal(libc::SIGTERM).as_group(),
             };
             let child = self.guard.spawn(self.logged(spawn)?)?;
             match child.wait(self.service.prepare_timeout) {
@@ -177,7 +177,7 @@ impl<'a> Start<'a> {
             .logged(self.in_place(&command))?
             .stop_signal(stop_signal)
             .cpus(self.cpus.iter().map(|cpu| *cpu as usize));
-        Ok(Life::Child(self.guard.spawn(if self.housing.is_some() { spawn } else { spawn.own_ipc() })?))
+        Ok(Life::Child(self.guard.spawn(if self.housing.is_some() { spawn } else { self.apart(spawn) })?))
     }
 
     /// Waits until it is ready, and checks that it is the one that answers.
@@ -216,14 +216,18 @@ impl<'a> Start<'a> {
 
     /// Writes to the service's log.
     fn logged(&self, spawn: Spawn) -> Result<Spawn, StartCause> {
-        let file = OpenOptions::new().create(true).append(true).open(&self.log);
-        let file = file.map_err(|cause| StartCause::File { path: self.log.clone(), cause })?;
+        let file = regular::append(&self.log).map_err(|cause| StartCause::File { path: self.log.clone(), cause })?;
         Ok(spawn.stdout(Output::File(file)).stderr(Output::Same))
     }
 
     /// Runs where only lasthop's own account can have written.
     fn by_lasthop(&self, command: &[String]) -> Spawn {
         self.in_environment(Spawn::new(command).directory(&self.binding.record))
+    }
+
+    /// With shared memory that ends with it.
+    fn apart(&self, spawn: Spawn) -> Spawn {
+        if self.service.own_memory { spawn.own_memory() } else { spawn.own_ipc() }
     }
 
     fn in_environment(&self, spawn: Spawn) -> Spawn {
