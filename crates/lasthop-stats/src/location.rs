@@ -44,11 +44,13 @@ impl BlockValue for Disturbed {
 }
 
 /// A location.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Located {
     pub estimate: Estimate,
     /// With every block weighted alike, if disturbed blocks count less.
     pub unweighted: Option<Estimate>,
+    /// What each block counts for in the estimate, more than 0 and at most 1, in the order of the blocks.
+    pub weights: Vec<f64>,
 }
 
 /// The location of all blocks; `None` with fewer than two. Time proportional to the number of blocks.
@@ -59,9 +61,11 @@ pub fn locate(blocks: &Grouped<Disturbed>) -> Option<Located> {
         return None;
     }
     let blocks: Vec<Disturbed> = blocks.values().copied().collect();
-    let unweighted = huber(&blocks, &vec![1.0; blocks.len()], &sizes);
-    let weighted = roots(&blocks, unweighted.value).map(|roots| huber(&blocks, &roots, &sizes));
-    Some(Located { estimate: weighted.unwrap_or(unweighted), unweighted: weighted.map(|_| unweighted) })
+    let (unweighted, weights) = huber(&blocks, &vec![1.0; blocks.len()], &sizes);
+    Some(match roots(&blocks, unweighted.value).map(|roots| huber(&blocks, &roots, &sizes)) {
+        Some((estimate, weights)) => Located { estimate, unweighted: Some(unweighted), weights },
+        None => Located { estimate: unweighted, unweighted: None, weights },
+    })
 }
 
 /// How a location depends on the disturbance: a straight line through the blocks.
@@ -141,8 +145,9 @@ fn roots(blocks: &[Disturbed], centre: f64) -> Option<Vec<f64>> {
     (slope > DEPENDS * error).then(|| blocks.iter().map(|block| (-slope * block.disturbance).exp()).collect())
 }
 
-/// `roots` scale the blocks to equal scatter; `sizes` are the blocks of each round.
-fn huber(blocks: &[Disturbed], roots: &[f64], sizes: &[usize]) -> Estimate {
+/// The estimate, and what each block counts for. `roots` scale the blocks to equal scatter; `sizes` are the blocks of each
+/// round.
+fn huber(blocks: &[Disturbed], roots: &[f64], sizes: &[usize]) -> (Estimate, Vec<f64>) {
     let (centre, limit) = centre(blocks, roots);
     let residuals: Vec<f64> = blocks.iter().zip(roots).map(|(block, root)| root * (block.value - centre)).collect();
     let full: f64 = residuals.iter().zip(roots).filter(|(r, _)| r.abs() <= limit).map(|(_, root)| root * root).sum();
@@ -151,7 +156,13 @@ fn huber(blocks: &[Disturbed], roots: &[f64], sizes: &[usize]) -> Estimate {
     let share = residuals.iter().filter(|residual| residual.abs() <= limit).count() as f64 / blocks.len() as f64;
     let correction = 1.0 + (1.0 - share) / share / blocks.len() as f64;
     let effective = effective_units(&of_rounds(roots.iter().map(|root| root * root), sizes));
-    Estimate::over_units(centre, correction * deviation(pulls, sizes) / full, effective)
+    let weights = residuals.iter().zip(roots).map(|(residual, root)| weight(*root, *residual, limit)).collect();
+    (Estimate::over_units(centre, correction * deviation(pulls, sizes) / full, effective), weights)
+}
+
+/// What a block counts for.
+fn weight(root: f64, residual: f64, limit: f64) -> f64 {
+    (limit / residual.abs()).min(1.0) * root * root
 }
 
 /// The root of the squared sums over rounds.
@@ -170,7 +181,7 @@ fn centre(blocks: &[Disturbed], roots: &[f64]) -> (f64, f64) {
         if blocks.len() >= LEAST_BLOCKS && scale > 0.0 {
             limit = BEND * scale;
         }
-        let weights = residuals.iter().zip(roots).map(|(residual, root)| (limit / residual).min(1.0) * root * root);
+        let weights = residuals.iter().zip(roots).map(|(residual, root)| weight(*root, *residual, limit));
         let (mut sum, mut total) = (0.0, 0.0);
         for (block, weight) in blocks.iter().zip(weights) {
             sum += weight * block.value;

@@ -28,6 +28,16 @@ impl Totals {
     pub fn of(numerator: f64, denominator: f64) -> Self {
         Self(vec![Fraction { numerator, denominator }])
     }
+
+    /// What a block amounts to that counts `weight` times, 0 or more.
+    #[must_use]
+    pub fn times(mut self, weight: f64) -> Self {
+        for part in &mut self.0 {
+            part.numerator *= weight;
+            part.denominator *= weight;
+        }
+        self
+    }
 }
 
 impl BlockValue for Totals {

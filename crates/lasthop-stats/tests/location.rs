@@ -109,7 +109,7 @@ fn simulate(world: &World) -> Seen {
     let (mut hits, mut width, mut of_means, mut heeded) = (0, 0.0, 0.0, 0);
     for seed in 0..RUNS {
         let data = run(world, &mut draws);
-        let Located { estimate, unweighted } = locate(&data).unwrap();
+        let Located { estimate, unweighted, .. } = locate(&data).unwrap();
         let plain = data.units().iter().map(|unit| unit.iter().map(|block| block.value).collect()).collect();
         let mean = mean::mean(&Grouped::new(plain).unwrap(), Resampling { seed, resamples: 200 }).unwrap();
         hits += u32::from(estimate.interval(0.95).contains(TRUTH));

@@ -9,17 +9,14 @@ use lasthop_model::{
     observation::{CgroupUsage, RoleUsage},
     record::{CasePlan, CaseProof, MeasuredTrial},
 };
-use lasthop_stats::{
-    Estimate, Grouped,
-    quantile::Merged,
-    totals::{self, Totals},
-};
+use lasthop_stats::{Estimate, Interval, quantile::Merged};
 use serde::Serialize;
 
 use super::{
+    absolute::{Absolute, Figure},
     run_delay,
     summary::{CaseSummary, CpuPerRequest, Measured, Metric, Metrics, OneWay, OpenLoop, ProofSummary, Throttled},
-    trials::{self, Trials, grouped},
+    trials::{self, DRIVER, Trials, grouped},
 };
 
 /// Standard error of reading a value from a bin of a histogram with three significant digits: the bins are at most
@@ -29,11 +26,11 @@ pub const BIN_ERROR: f64 = 1.0 / 1_024.0 / 3.464_101_6;
 /// Names the draws of the median latency.
 pub const MEDIAN: &str = "latency_p50";
 
-pub fn summarise_all(trials: &Trials) -> Vec<CaseSummary> {
-    trials.cases().iter().map(|plan| summarise(trials, plan)).collect()
+pub fn summarise_all(trials: &Trials, absolute: &Absolute) -> Vec<CaseSummary> {
+    trials.cases().iter().map(|plan| summarise(trials, absolute, plan)).collect()
 }
 
-fn summarise(trials: &Trials, plan: &CasePlan) -> CaseSummary {
+fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSummary {
     let case = plan.case.as_str();
     CaseSummary {
         case: case.to_owned(),
@@ -45,7 +42,7 @@ fn summarise(trials: &Trials, plan: &CasePlan) -> CaseSummary {
         failed_trials: trials.failed(case),
         requests: trials.of(case).map(|trial| trial.result.requests).sum(),
         errors: errors(trials, case),
-        metrics: metrics(trials, plan),
+        metrics: metrics(trials, absolute, plan),
         proof: trials.proofs(case).last().map(|seen| proof(seen, path(trials, case))),
         headroom: headroom(trials, plan),
         throttled: throttled(trials, case),
@@ -115,25 +112,26 @@ fn proof(seen: &CaseProof, path: Vec<String>) -> ProofSummary {
     }
 }
 
-fn metrics(trials: &Trials, plan: &CasePlan) -> Option<Metrics> {
-    let throughput = throughput(trials, &plan.case)?;
-    let latencies = latencies(trials, &plan.case);
-    let percentile = |share, name| latencies.as_ref().and_then(|bins| latency(trials, &plan.case, bins, share, name));
+fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metrics> {
+    let figure =
+        |metric, unit, factor| Some(measured(unit, &absolute.figure(&plan.case, metric)?, trials.confidence(), factor));
+    let throughput = figure(Metric::Throughput, "1/s", 1.0)?;
     let bandwidth = plan.load.bytes.map(|bytes| times(&throughput, bytes as f64, "bytes/s"));
     let mut metrics = Metrics {
-        latency_p50: percentile(0.5, MEDIAN),
-        latency_p99: percentile(0.99, "latency_p99"),
+        latency_p50: figure(Metric::LatencyP50, "us", 1e-3),
+        latency_p99: figure(Metric::LatencyP99, "us", 1e-3),
         latency_max: slowest(trials, &plan.case),
         cpu_per_byte: None,
-        cpu_per_request: cpu_per_request(trials, &plan.case),
+        cpu_per_request: cpu_per_request(trials, absolute, plan),
         switches_per_request: by_role(
             trials,
             &plan.case,
+            |_| 1.0,
             |cost| cost.voluntary_switches + cost.involuntary_switches,
             |usage| usage.voluntary_switches + usage.involuntary_switches,
         ),
         run_delay: run_delay::by_role(trials, &plan.case),
-        driver_system_calls_per_request: per(trials, &plan.case, |t| t.result.cost.system_calls, answered),
+        driver_system_calls_per_request: per(trials, &plan.case, |t| t.result.cost.system_calls as f64, answered),
         driver_load: driver_load(trials, plan),
         open_loop: open_loop(trials, plan),
         one_way: one_way(trials, &plan.case),
@@ -204,32 +202,20 @@ pub struct Known {
 }
 
 /// What is known of a case with an interval. The throughput of an open loop was asked for.
-pub fn known(trials: &Trials, plan: &CasePlan) -> Vec<Known> {
-    let case = plan.case.as_str();
-    let rates = || grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))));
-    let costs = || grouped(trials.of(case).map(|trial| (trial.round, trials::cpu(trial))));
-    let quotient =
-        |blocks: Option<Grouped<Totals>>, name| totals::log_quotient(&blocks?, trials.resampling(case, name));
-    let bins = latencies(trials, case);
-    let latency = |share, name| log_latency(trials, case, bins.as_ref()?, share, name);
-    let is_open = plan.load.is_open();
-    let found = [
-        (Metric::Throughput, "1/s", 1.0, if is_open { None } else { quotient(rates(), "throughput") }),
-        (Metric::LatencyP50, "us", 1e-3, latency(0.5, MEDIAN)),
-        (Metric::LatencyP99, "us", 1e-3, latency(0.99, "latency_p99")),
-        (Metric::CpuPerRequest, "us", 1.0, if trials.knows_servers() { quotient(costs(), "cpu") } else { None }),
-    ];
-    let one = |(metric, unit, factor, log): (Metric, &str, f64, Option<Estimate>)| {
-        Some(Known { metric, measured: measured(unit, log, None, trials.confidence(), factor)?, log: log? })
+pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<Known> {
+    let one = |(metric, unit, factor): (Metric, &str, f64)| {
+        let figure = absolute.figure(&plan.case, metric)?;
+        Some(Known { metric, measured: measured(unit, &figure, trials.confidence(), factor), log: figure.log? })
     };
-    found.into_iter().filter_map(one).collect()
-}
-
-fn throughput(trials: &Trials, case: &str) -> Option<Measured> {
-    let blocks: Grouped<Totals> = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
-    let log = || totals::log_quotient(&blocks, trials.resampling(case, "throughput"));
-    let estimate = if trials.ratios_only { None } else { log() };
-    measured("1/s", estimate, totals::point(&blocks), trials.confidence(), 1.0)
+    let asked_for = |metric| metric == Metric::Throughput && plan.load.is_open();
+    let unknown = |metric| metric == Metric::CpuPerRequest && !trials.knows_servers();
+    let all = [
+        (Metric::Throughput, "1/s", 1.0),
+        (Metric::LatencyP50, "us", 1e-3),
+        (Metric::LatencyP99, "us", 1e-3),
+        (Metric::CpuPerRequest, "us", 1.0),
+    ];
+    all.into_iter().filter(|(metric, ..)| !asked_for(*metric) && !unknown(*metric)).filter_map(one).collect()
 }
 
 /// All of a case, by round.
@@ -244,23 +230,13 @@ pub fn log_latency(trials: &Trials, case: &str, latencies: &Merged, share: f64, 
     Some(estimate.with_rounding(BIN_ERROR))
 }
 
-fn latency(trials: &Trials, case: &str, latencies: &Merged, share: f64, name: &str) -> Option<Measured> {
-    let estimate = if trials.ratios_only { None } else { log_latency(trials, case, latencies, share, name) };
-    measured("us", estimate, latencies.point(share), trials.confidence(), 1e-3)
-}
-
 /// One block gives no interval. Then `low` and `high` repeat the estimate, and the check `no-interval` fires. They repeat
 /// it, too, where only ratios are wanted.
-fn measured(unit: &str, log: Option<Estimate>, point: Option<f64>, confidence: f64, factor: f64) -> Option<Measured> {
-    let (estimate, low, high) = match (log, point) {
-        (Some(log), _) => {
-            let interval = log.exponential(confidence);
-            (interval.estimate, interval.low, interval.high)
-        }
-        (None, Some(point)) => (point, point, point),
-        (None, None) => return None,
-    };
-    Some(Measured { unit: unit.to_owned(), estimate: estimate * factor, low: low * factor, high: high * factor })
+fn measured(unit: &str, figure: &Figure, confidence: f64, factor: f64) -> Measured {
+    let Figure { value, log } = *figure;
+    let Interval { estimate, low, high } =
+        log.map_or(Interval { estimate: value, low: value, high: value }, |log| log.exponential(confidence));
+    Measured { unit: unit.to_owned(), estimate: estimate * factor, low: low * factor, high: high * factor }
 }
 
 fn times(measured: &Measured, factor: f64, unit: &str) -> Measured {
@@ -286,11 +262,10 @@ fn answered(trial: &MeasuredTrial) -> f64 {
 fn per(
     trials: &Trials,
     case: &str,
-    numerator: impl Fn(&MeasuredTrial) -> u64,
+    numerator: impl Fn(&MeasuredTrial) -> f64,
     denominator: impl Fn(&MeasuredTrial) -> f64,
 ) -> f64 {
-    let sum: u64 = trials.of(case).map(numerator).sum();
-    sum as f64 / trials.of(case).map(denominator).sum::<f64>()
+    trials.of(case).map(numerator).sum::<f64>() / trials.of(case).map(denominator).sum::<f64>()
 }
 
 /// Names of the services that were observed with a case.
@@ -305,27 +280,38 @@ pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
 }
 
 /// Per right answer, for the driver and then the services: what the driver consumed in the measure phase, and a service in
-/// the whole trial.
+/// the whole trial. Trials count by their weight.
 fn by_role(
     trials: &Trials,
     case: &str,
+    weight: impl Fn(&MeasuredTrial) -> f64,
     driver: fn(&DriverCost) -> u64,
     service: fn(&RoleUsage) -> u64,
 ) -> IndexMap<String, f64> {
     let role = |name: &str| {
-        let count = |trial: &MeasuredTrial| trial.observations.roles.get(name).map_or(0, service);
-        per(trials, case, count, trials::served)
+        let count = |trial: &MeasuredTrial| trial.observations.roles.get(name).map_or(0, service) as f64;
+        per(trials, case, |trial| weight(trial) * count(trial), |trial| weight(trial) * trials::served(trial))
     };
     let services = roles(trials, case).into_iter().map(|name| (name.to_owned(), role(name)));
-    let driver = per(trials, case, |trial| driver(&trial.result.cost), answered);
-    std::iter::once(("driver".to_owned(), driver)).chain(services).collect()
+    let cost = |trial: &MeasuredTrial| weight(trial) * driver(&trial.result.cost) as f64;
+    let driver = per(trials, case, cost, |trial| weight(trial) * answered(trial));
+    std::iter::once((DRIVER.to_owned(), driver)).chain(services).collect()
 }
 
-fn cpu_per_request(trials: &Trials, case: &str) -> CpuPerRequest {
-    let mut cpu = by_role(trials, case, DriverCost::cpu_ns, |usage| usage.cpu_ns);
+/// By role, so that those that count add up to the figure of the case.
+fn cpu_per_request(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CpuPerRequest {
+    let metric = Metric::CpuPerRequest;
+    let weight = |trial: &MeasuredTrial| absolute.weight(trial, metric);
+    let mut cpu = by_role(trials, &plan.case, weight, DriverCost::cpu_ns, |usage| usage.cpu_ns);
     cpu.values_mut().for_each(|nanoseconds| *nanoseconds /= 1e3);
-    let driver = cpu.shift_remove("driver").unwrap_or_default();
-    CpuPerRequest { unit: "us".to_owned(), driver, roles: cpu }
+    let driver = cpu.shift_remove(DRIVER).unwrap_or_default();
+    let counts_driver = trials.counts_driver(&plan.load);
+    let mut cpu = CpuPerRequest { unit: "us".to_owned(), driver, roles: cpu, counts_driver };
+    let wanted = absolute.figure(&plan.case, metric).map_or(f64::NAN, |figure| figure.value / cpu.total());
+    if wanted.is_finite() {
+        cpu.scale(wanted);
+    }
+    cpu
 }
 
 /// The time that the driver's threads waited for a CPU, as a share of the trials' time; `None` if it was not measured.
@@ -339,6 +325,7 @@ pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
 /// The driver's CPU time as a share of a core per thread; 0 for a case without trials.
 pub fn driver_load(trials: &Trials, plan: &CasePlan) -> f64 {
     let threads = f64::from(plan.load.threads.max(1));
-    let load = per(trials, &plan.case, |trial| trial.result.cost.cpu_ns(), |trial| trial.result.driven_ns() as f64);
+    let spent = |trial: &MeasuredTrial| trial.result.cost.cpu_ns() as f64;
+    let load = per(trials, &plan.case, spent, |trial| trial.result.driven_ns() as f64);
     if load.is_finite() { load / threads } else { 0.0 }
 }

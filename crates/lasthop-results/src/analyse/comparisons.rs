@@ -5,94 +5,58 @@
 //! interval covers 95 % for its own comparison. The check `multiplicity` names verdicts that do not survive Holm's
 //! adjustment over all declared ones.
 
-use lasthop_model::record::{CasePlan, MeasuredTrial};
+use lasthop_model::record::MeasuredTrial;
 use lasthop_stats::{
-    Better, Estimate, Grouped, Interval, holm,
-    location::{self, Disturbed, Located},
-    quantile::{MergedPairs, PairedBins},
-    stopping,
-    totals::{self, PairedTotals},
-    verdict,
+    Better, Estimate, Interval, holm,
+    location::{self, Located},
+    quantile::MergedPairs,
+    stopping, verdict,
 };
 
 use super::{
+    absolute::Absolute,
     cases::{BIN_ERROR, MEDIAN},
-    materiality, run_delay,
+    materiality,
+    pairs::{Compared, Pairs},
+    run_delay,
     summary::{Comparison, Metric, Verdict},
-    trials::{self, Place, Trials, grouped},
+    trials::{self, Place, Trials},
+    under_load::UnderLoad,
 };
 
-/// Trials of a case and of its reference in the same blocks.
-pub struct Pairs<'a> {
-    pub case: &'a CasePlan,
-    pub reference: &'a CasePlan,
-    pub blocks: Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)>,
+/// What a comparison rests on.
+struct Found {
+    log_ratio: Estimate,
+    unweighted: Option<Estimate>,
+    weights: Vec<(Place, f64)>,
 }
 
-/// A comparison, and the logarithm of its ratio with its standard error.
-pub struct Compared {
-    pub comparison: Comparison,
-    pub log_ratio: Estimate,
-    /// The same with every block weighted alike, if disturbed blocks count less.
-    pub unweighted: Option<Estimate>,
+/// Where the ratio of a quantity lies.
+fn located(pairs: &Pairs, quantity: impl Fn(&MeasuredTrial) -> Option<f64> + Copy) -> Option<Found> {
+    let Located { estimate: log_ratio, unweighted, weights } = location::locate(&pairs.disturbed(quantity)?)?;
+    let places = pairs.placed(quantity).map(|(place, _)| place);
+    Some(Found { log_ratio, unweighted, weights: places.zip(weights).collect() })
 }
 
-impl<'a> Pairs<'a> {
-    /// `None` for a reference.
-    pub fn of(trials: &Trials<'a>, case: &'a CasePlan) -> Option<Self> {
-        let name = case.reference.as_deref()?;
-        let reference = trials.plan(name)?;
-        Some(Self { case, reference, blocks: trials.pairs(&case.case, name) })
-    }
-
-    pub fn rounds(&self) -> usize {
-        self.blocks.chunk_by(|a, b| a.0.0 == b.0.0).count()
-    }
-
-    /// Ratios of the declared metric, block by block, each with the trial of the case.
-    pub fn ratios(&self) -> impl Iterator<Item = (&'a MeasuredTrial, f64)> + '_ {
-        let ratio = |ours, theirs| Some(trials::primary(ours)? / trials::primary(theirs)?);
-        self.blocks.iter().filter_map(move |&(_, ours, theirs)| Some((ours, ratio(ours, theirs)?)))
-    }
-
-    /// Logarithms of the ratios of a quantity, each with how many CPUs others took from its two trials.
-    pub fn disturbed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> Option<Grouped<Disturbed>> {
-        let block = |&(place, ours, theirs): &(Place, &MeasuredTrial, &MeasuredTrial)| {
-            let value = (quantity(ours)? / quantity(theirs)?).ln();
-            let disturbance = trials::disturbance(ours) + trials::disturbance(theirs);
-            value.is_finite().then_some((place.0, Disturbed { value, disturbance }))
-        };
-        grouped(self.blocks.iter().filter_map(block))
-    }
-
-    /// Logarithms of [`Pairs::ratios`].
-    pub fn log_ratios(&self) -> Option<Grouped<f64>> {
-        grouped(self.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())))
-    }
-
-    pub fn totals(
-        &self,
-        case: impl Fn(&MeasuredTrial) -> totals::Totals,
-        reference: impl Fn(&MeasuredTrial) -> totals::Totals,
-    ) -> Option<Grouped<PairedTotals>> {
-        let pair = |ours, theirs| PairedTotals { case: case(ours), reference: reference(theirs) };
-        grouped(self.blocks.iter().map(|&(place, ours, theirs)| (place.0, pair(ours, theirs))))
-    }
-
-    pub fn latencies(&self) -> Option<MergedPairs> {
-        let pair = |ours: &'a _, theirs: &'a _| {
-            Some(PairedBins { case: trials::latencies(ours)?, reference: trials::latencies(theirs)? })
-        };
-        let known = self.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
-        Some(MergedPairs::of(&grouped(known)?))
-    }
+/// Where the ratio of the throughput lies: while others took nothing from the machine, if it depends on that.
+fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Found> {
+    let found = located(pairs, trials::primary)?;
+    let answer = UnderLoad::of(pairs).and_then(|under_load| under_load.answer(trials));
+    Some(match answer {
+        Some(log_ratio) => Found { log_ratio, unweighted: None, ..found },
+        None => found,
+    })
 }
 
 /// All comparisons with at least two blocks, ordered by case, then by metric.
 pub fn compare_all(trials: &Trials) -> Vec<Compared> {
-    let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan));
-    let mut all: Vec<Compared> = pairs.flat_map(|pairs| compare(trials, &pairs)).collect();
+    let pairs: Vec<Pairs> = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).collect();
+    let mut all: Vec<Compared> = pairs.iter().flat_map(|pairs| compare(trials, pairs)).collect();
     adjust(trials, &mut all);
+    if !trials.ratios_only {
+        let worth = materiality::of_all(trials, &Absolute::of(trials, &all), &all);
+        all.iter_mut().zip(worth).for_each(|(one, worth)| one.comparison.materiality = worth);
+    }
     all
 }
 
@@ -110,18 +74,18 @@ fn adjust(trials: &Trials, all: &mut [Compared]) {
 
 fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let latencies = pairs.latencies();
-    let latency = |share, name| Some((latency(trials, pairs, latencies.as_ref()?, share, name)?, None));
-    let located = |quantity: fn(&MeasuredTrial) -> Option<f64>| {
-        let Located { estimate, unweighted } = location::locate(&pairs.disturbed(quantity)?)?;
-        Some((estimate, unweighted))
+    let latency = |share, name| {
+        let log_ratio = latency(trials, pairs, latencies.as_ref()?, share, name)?;
+        Some(Found { log_ratio, unweighted: None, weights: Vec::new() })
     };
     // The throughput of an open loop was asked for, so comparing it makes no sense.
     let is_open = pairs.case.load.is_open();
+    let cpu = || located(pairs, |trial| trials.cpu_per_request(trial));
     let found = [
-        (Metric::Throughput, if is_open { None } else { located(trials::primary) }),
+        (Metric::Throughput, if is_open { None } else { throughput(trials, pairs) }),
         (Metric::LatencyP50, latency(0.5, MEDIAN)),
         (Metric::LatencyP99, latency(0.99, "latency_p99")),
-        (Metric::CpuPerRequest, if trials.knows_servers() { located(trials::cpu_per_request) } else { None }),
+        (Metric::CpuPerRequest, if trials.knows_servers() { cpu() } else { None }),
     ];
     found.into_iter().filter_map(|(metric, found)| Some(judge(trials, pairs, metric, found?))).collect()
 }
@@ -130,7 +94,7 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
 pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
     match Metric::primary(&pairs.case.load) {
         Metric::LatencyP50 => latency(trials, pairs, &pairs.latencies()?, 0.5, MEDIAN),
-        _ => Some(location::locate(&pairs.disturbed(trials::primary)?)?.estimate),
+        _ => Some(throughput(trials, pairs)?.log_ratio),
     }
 }
 
@@ -148,12 +112,8 @@ pub fn better(metric: Metric) -> Better {
     }
 }
 
-fn judge(
-    trials: &Trials,
-    pairs: &Pairs,
-    metric: Metric,
-    (log_ratio, unweighted): (Estimate, Option<Estimate>),
-) -> Compared {
+fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, found: Found) -> Compared {
+    let Found { log_ratio, unweighted, weights } = found;
     let margin = trials.data.header.settings.margin;
     let Interval { estimate, low, high } = log_ratio.exponential(trials.confidence());
     let verdict: Verdict = verdict::verdict(&Interval { estimate, low, high }, margin, better(metric)).into();
@@ -171,8 +131,8 @@ fn judge(
         adjusted_p: None,
         blocks: u32::try_from(pairs.blocks.len()).unwrap_or(u32::MAX),
         more_seconds,
-        materiality: if trials.ratios_only { None } else { materiality::of(trials, pairs, metric) },
+        materiality: None,
         run_delay_saved: if trials.ratios_only { None } else { run_delay::saved(trials, pairs, metric) },
     };
-    Compared { comparison, log_ratio, unweighted }
+    Compared { comparison, log_ratio, unweighted, weights }
 }

@@ -2,85 +2,62 @@
 //!
 //! `docs/methodology/materiality.md` has the derivation.
 
-use lasthop_model::record::MeasuredTrial;
-use lasthop_stats::{
-    Estimate, Interval,
-    totals::{self, Totals},
-};
+use lasthop_stats::Interval;
 
 use super::{
+    absolute::{Absolute, Figure},
     cases,
-    comparisons::Pairs,
-    summary::{Materiality, Measured, Metric},
-    trials::{self, Trials},
+    pairs::Compared,
+    summary::{Comparison, Materiality, Measured, Metric},
+    trials::Trials,
 };
 
-/// The role of the driver, as an end of the link.
-const DRIVER: &str = "driver";
+/// For each comparison: from its ratio and the figure of the reference, so that it agrees with both. Mean times for the
+/// throughput, medians for the median latency (an open loop has nothing else), and for CPU per request the roles that
+/// share the machine with the link. `None` for other metrics.
+pub fn of_all(trials: &Trials, absolute: &Absolute, all: &[Compared]) -> Vec<Option<Materiality>> {
+    all.iter().map(|one| of(trials, absolute, &one.comparison)).collect()
+}
 
-/// Uses mean times for the throughput, medians for the median latency (an open loop has nothing else), and for CPU per
-/// request the roles that share the machine with the link. `None` for other metrics.
-pub fn of(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<Materiality> {
-    let load = &pairs.case.load;
+fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<Materiality> {
+    let Comparison { case, reference, metric, ratio, low, high, .. } = comparison;
+    let load = &trials.plan(case)?.load;
     // Nor does a sender that gets no reply wait for a handler.
-    let is_one_way = cases::sending(trials, &pairs.case.case).is_some();
+    let is_one_way = cases::sending(trials, case).is_some();
     let queues = load.is_open() || load.connections > 1 || is_one_way;
-    let (more, spent_us, advises) = match metric {
-        Metric::Throughput => {
-            let time = |trial: &MeasuredTrial| trials::mean_time(trial, load.connections);
-            with(trials, pairs, "saved", time, !queues)?
-        }
-        Metric::LatencyP50 => medians(trials, pairs, !queues)?,
-        Metric::CpuPerRequest => with(trials, pairs, "saved CPU", |trial| cpu(trials, trial), true)?,
+    let figure = absolute.own(reference, *metric)?;
+    let ratio = Interval { estimate: *ratio, low: *low, high: *high };
+    let (spent_us, ratio, advises) = match metric {
+        Metric::Throughput => (f64::from(load.connections.max(1)) * 1e6 / figure.value, ratio.inverse(), !queues),
+        Metric::LatencyP50 => (figure.value / 1e3, ratio, !queues),
+        Metric::CpuPerRequest => (figure.value, ratio, true),
         Metric::LatencyP99 => return None,
     };
-    let saved = less(more.interval(trials.confidence()));
+    let saved = saved(spent_us, uncertainty(trials, &figure), &ratio);
     let margin = trials.data.header.settings.margin;
     Some(Materiality {
         saved_us: saved.estimate,
         saved_us_low: saved.low,
         saved_us_high: saved.high,
         break_even: (advises && spent_us > 0.0).then(|| break_even(&saved, spent_us, margin)),
-        cores_saved_at_1000_per_second: cores_saved(trials, pairs),
+        cores_saved_at_1000_per_second: cores_saved(absolute, case, reference),
     })
 }
 
-/// Case minus reference in microseconds, the reference's value, and whether it allows advice.
-type Difference = (Estimate, f64, bool);
-
-fn with(
-    trials: &Trials,
-    pairs: &Pairs,
-    draws: &str,
-    value: impl Fn(&MeasuredTrial) -> Totals,
-    advises: bool,
-) -> Option<Difference> {
-    let difference = totals::difference(&pairs.totals(&value, &value)?, trials.resampling(&pairs.case.case, draws))?;
-    let theirs = trials::grouped(pairs.blocks.iter().map(|(place, _, trial)| (place.0, value(trial))))?;
-    Some((difference, totals::point(&theirs)?, advises))
+/// Half the width of a figure's interval, as a share of the figure.
+fn uncertainty(trials: &Trials, figure: &Figure) -> f64 {
+    figure.log.map_or(0.0, |log| log.half_width(trials.confidence()).exp_m1())
 }
 
-fn medians(trials: &Trials, pairs: &Pairs, advises: bool) -> Option<Difference> {
-    let latencies = pairs.latencies()?;
-    let how = trials.quantile_resampling(&pairs.case.case, "saved p50");
-    let nanoseconds = latencies.difference(0.5, how)?;
-    let difference =
-        Estimate { value: nanoseconds.value / 1e3, standard_error: nanoseconds.standard_error / 1e3, ..nanoseconds };
-    Some((difference, latencies.reference.point(0.5)? / 1e3, advises))
-}
-
-/// CPU time of the services, and of the driver if it is an end of the link on this machine. A driver in front of a
-/// proxy stands for clients that are elsewhere, whatever their CPU time.
-fn cpu(trials: &Trials, trial: &MeasuredTrial) -> Totals {
-    let header = &trials.data.header;
-    if header.experiment.from == DRIVER && header.settings.driver_at.is_none() {
-        return trials::cpu(trial);
-    }
-    trials::services_cpu(trial)
-}
-
-fn less(more: Interval) -> Interval {
-    Interval { estimate: 0.0 - more.estimate, low: 0.0 - more.high, high: 0.0 - more.low }
+/// What is saved of a time, given the ratio of what remains. Each end deviates by the uncertainty of the ratio and by that
+/// of the time, which are added as squares. An end at a ratio of 1 saves nothing, however long the time.
+fn saved(spent_us: f64, uncertainty: f64, remains: &Interval) -> Interval {
+    let at = |ratio: f64| (spent_us * (1.0 - ratio)).clamp(f64::MIN, f64::MAX);
+    let estimate = at(remains.estimate);
+    let deviation = |end: f64| (estimate - end).hypot(end * uncertainty).min(f64::MAX);
+    let (low, high) = (at(remains.high), at(remains.low));
+    let (low, high) = (estimate - deviation(low), estimate + deviation(high));
+    Interval { estimate, low: low.max(f64::MIN), high: high.min(f64::MAX) }
 }
 
 /// The length of a handler, in addition to what was measured, at which the saved time is the margin of the whole:
@@ -103,19 +80,16 @@ fn break_even(saved: &Interval, spent_us: f64, margin: f64) -> Measured {
 }
 
 /// How many more cores than the case the reference needs at 1,000 requests per second.
-fn cores_saved(trials: &Trials, pairs: &Pairs) -> f64 {
-    let cpu_us =
-        |blocks: Vec<(u32, Totals)>| trials::grouped(blocks).and_then(|all| totals::point(&all)).unwrap_or(0.0);
-    let case = cpu_us(pairs.blocks.iter().map(|(place, trial, _)| (place.0, cpu(trials, trial))).collect());
-    let reference = cpu_us(pairs.blocks.iter().map(|(place, _, trial)| (place.0, cpu(trials, trial))).collect());
-    (reference - case) * 1_000.0 / 1e6
+fn cores_saved(absolute: &Absolute, case: &str, reference: &str) -> f64 {
+    let cpu_us = |case| absolute.figure(case, Metric::CpuPerRequest).map_or(0.0, |figure| figure.value);
+    (cpu_us(reference) - cpu_us(case)) * 1_000.0 / 1e6
 }
 
 #[cfg(test)]
 mod tests {
     use lasthop_stats::Interval;
 
-    use super::break_even;
+    use super::{break_even, saved};
 
     fn of(saved: [f64; 3], margin: f64) -> [f64; 3] {
         let [low, estimate, high] = saved;
@@ -131,5 +105,18 @@ mod tests {
         assert_eq!(of([0.5, 1.0, 1.5], 0.02), [0.0; 3], "less than the margin already");
         assert_eq!(of([-4.0, 1.0, 6.0], 0.02), [0.0, 0.0, 0.2], "nothing is known: from 0 on");
         assert_eq!(of([1.0, 2.0, 3.0], 0.0), [f64::MAX; 3]);
+    }
+
+    #[test]
+    fn what_is_saved_has_the_sign_of_the_ratio() {
+        let of = |ends: [f64; 3]| {
+            let [low, estimate, high] = ends;
+            let found = saved(100.0, 0.3, &Interval { estimate, low, high });
+            [found.low, found.estimate, found.high]
+        };
+        let [low, estimate, high] = of([0.7, 0.8, 0.9]);
+        assert!((estimate - 20.0).abs() < 1e-9 && low > 0.0 && low < 10.0 && high > 30.0, "{low} {high}");
+        assert!(of([0.7, 0.8, 1.0])[0].abs() < 1e-9 && of([1.0, 1.2, 1.4])[2].abs() < 1e-9);
+        assert!(of([0.0, 1.0, f64::MAX]).iter().all(|end| end.is_finite()));
     }
 }

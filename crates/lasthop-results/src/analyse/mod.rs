@@ -8,6 +8,7 @@
 //! - [`plots`]: what a page draws besides.
 //! - [`rows`]: every trial, for other tools.
 
+mod absolute;
 pub mod across;
 mod cases;
 pub mod checks;
@@ -16,6 +17,7 @@ mod derived;
 pub mod limit;
 mod materiality;
 mod overload;
+mod pairs;
 pub mod plots;
 mod progress;
 pub mod rows;
@@ -24,6 +26,7 @@ pub mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
 mod trials;
+mod under_load;
 
 use std::path::PathBuf;
 
@@ -33,7 +36,8 @@ use lasthop_model::record::{CasePlan, Resumption, RunHeader, Stopped};
 pub use progress::{Look, ProgressLine, is_due, look};
 
 use self::{
-    comparisons::Compared,
+    absolute::Absolute,
+    pairs::Compared,
     summary::{LinkEnds, Resumed, SCHEMA, SettingsSummary, Summary, Verdict},
     trials::Trials,
 };
@@ -49,6 +53,7 @@ pub fn summarise(data: &RunData) -> Summary {
 fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
     let data = trials.data;
     let checks = checks::all(&checks::Evidence { trials, compared: &compared });
+    let cases = cases::summarise_all(trials, &Absolute::of(trials, &compared));
     let mut comparisons: Vec<_> = compared.into_iter().map(|Compared { comparison, .. }| comparison).collect();
     checks::driver::mark_lower_bounds(trials, &mut comparisons);
     let header = &data.header;
@@ -77,7 +82,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         labels: labels(header),
         controls: controls(header),
         environment: data.environment.clone(),
-        cases: cases::summarise_all(trials),
+        cases,
         comparisons,
         derived: if trials.ratios_only { Vec::new() } else { derived::derive_all(trials) },
         overload: overload::summarise(data),

@@ -6,7 +6,8 @@ use lasthop_stats::{Better, Estimate, Interval, Verdict, stopping::precise_enoug
 
 use super::{
     cases::{self, MEDIAN},
-    comparisons::{self, Pairs},
+    comparisons,
+    pairs::Pairs,
     summary::Metric,
     trials::{self, Trials, grouped},
 };

@@ -9,13 +9,10 @@ use lasthop_stats::totals::{self, Fraction, PairedTotals, Totals};
 
 use super::{
     cases,
-    comparisons::Pairs,
+    pairs::Pairs,
     summary::{Measured, Metric, RunDelay, RunDelaySaved},
-    trials::{self, Trials, grouped},
+    trials::{self, DRIVER, Trials, grouped},
 };
-
-/// The role that measures its own cost.
-const DRIVER: &str = "driver";
 
 /// What was measured for one role in one or more trials.
 #[derive(Clone, Copy, Default)]
@@ -82,22 +79,22 @@ pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelayS
         Some((role.to_owned(), difference(trials, pairs, role, totals)?))
     };
     let saved = RunDelaySaved {
-        all: difference(trials, pairs, "", all),
+        all: difference(trials, pairs, "", |trial| all(trials, pairs, trial)),
         roles: roles(trials, &pairs.case.case).filter_map(of_role).collect(),
     };
     (saved.all.is_some() || !saved.roles.is_empty()).then_some(saved)
 }
 
-/// For all roles in a trial that [`trials::cpu`] adds up; `None` unless it is known for each that ran.
-fn all(trial: &MeasuredTrial) -> Option<Totals> {
+/// For all roles in a trial that [`Trials::cpu`] adds up; `None` unless it is known for each that ran.
+fn all(trials: &Trials, pairs: &Pairs, trial: &MeasuredTrial) -> Option<Totals> {
     let services = trial.observations.roles.values();
     let ran = services.filter(|usage| usage.cpu_ns > 0 || usage.run_delay_ns.is_some());
     let known: Option<Vec<u64>> = ran.map(|usage| usage.run_delay_ns).collect();
     let delay_ns = known?.iter().sum();
     let services = Waited { delay_ns, cpu_ns: 0, requests: trials::served(trial) };
-    let driver = match trial.result.offered {
-        Some(_) => None,
-        None => Some(Waited::of(trial, DRIVER)?),
+    let driver = match trials.counts_driver(&pairs.case.load) {
+        true => Some(Waited::of(trial, DRIVER)?),
+        false => None,
     };
     Some(Totals(driver.into_iter().chain([services]).map(Waited::fraction).collect()))
 }

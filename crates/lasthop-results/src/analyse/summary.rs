@@ -290,8 +290,7 @@ pub struct Metrics {
     pub latency_p99: Option<Measured>,
     pub latency_max: Option<f64>,
     pub cpu_per_request: CpuPerRequest,
-    /// Nanoseconds of CPU time per byte of payload, driver and services together (services alone in an open loop), for
-    /// protocols that move bulk.
+    /// Nanoseconds of CPU time per byte of payload, of the roles that cases are compared by, for protocols that move bulk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_byte: Option<f64>,
     /// Context switches per request, by role; the driver is `driver`.
@@ -314,12 +313,17 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// CPU time per request of all roles together, in microseconds. The driver of an open loop busy-waits, which is not
-    /// a cost of a request, so it is left out.
+    /// CPU time per request of the roles that count, in microseconds.
     #[must_use]
     pub fn cpu_total(&self) -> f64 {
-        let services: f64 = self.cpu_per_request.roles.values().sum();
-        services + if self.open_loop.is_some() { 0.0 } else { self.cpu_per_request.driver }
+        self.cpu_per_request.total()
+    }
+
+    /// Context switches per request of the same roles together.
+    #[must_use]
+    pub fn switches_total(&self) -> f64 {
+        let counted = self.switches_per_request.iter().filter(|(role, _)| self.cpu_per_request.counts(role));
+        counted.map(|(_, switches)| switches).sum()
     }
 
     /// Run delay per request of the same roles together, in microseconds; `None` unless it is known for each that ran.
@@ -328,7 +332,7 @@ impl Metrics {
         let of = |role: &str| self.run_delay.get(role).map(|delay| delay.us_per_request);
         let services = self.cpu_per_request.roles.iter();
         let ran = services.filter(|(role, cpu)| **cpu > 0.0 || of(role).is_some()).map(|(role, _)| role.as_str());
-        let driver = self.open_loop.is_none().then_some("driver");
+        let driver = self.cpu_per_request.counts_driver.then_some("driver");
         let known: Option<Vec<f64>> = ran.chain(driver).map(of).collect();
         known.filter(|known| !known.is_empty()).map(|known| known.iter().sum())
     }
@@ -353,9 +357,12 @@ pub struct PerRequest {
 /// The value of a role.
 type ValueOf = fn(&Metrics, &str) -> Option<f64>;
 
+/// The title of the CPU time of all roles, if all count.
+pub const ALL: &str = "all";
+
 pub static PER_REQUEST: [PerRequest; 3] = [
     PerRequest {
-        title: "all",
+        title: ALL,
         heading: "CPU µs",
         roles: |metrics| metrics.cpu_per_request.of_all().map(|(role, _)| role).collect(),
         total: |metrics| Some(metrics.cpu_total()),
@@ -365,7 +372,7 @@ pub static PER_REQUEST: [PerRequest; 3] = [
         title: "switches",
         heading: "context switches",
         roles: |metrics| metrics.switches_per_request.keys().map(String::as_str).collect(),
-        total: |metrics| Some(metrics.switches_per_request.values().sum()),
+        total: |metrics| Some(metrics.switches_total()),
         csv: &[("switches_ROLE_per_request", |metrics, role| metrics.switches_per_request.get(role).copied())],
     },
     PerRequest {
@@ -386,6 +393,31 @@ impl CpuPerRequest {
     pub fn of_all(&self) -> impl Iterator<Item = (&str, f64)> {
         let services = self.roles.iter().map(|(role, cpu)| (role.as_str(), *cpu));
         std::iter::once(("driver", self.driver)).chain(services)
+    }
+
+    /// Whether a role is one of those that cases are compared by.
+    #[must_use]
+    pub fn counts(&self, role: &str) -> bool {
+        role != "driver" || self.counts_driver
+    }
+
+    /// Those that count.
+    pub fn counted(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.of_all().filter(|(role, _)| self.counts(role))
+    }
+
+    /// Of those that count.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.counted().map(|(_, cpu)| cpu).sum()
+    }
+
+    /// Multiplies what counts.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.roles.values_mut().for_each(|cpu| *cpu *= factor);
+        if self.counts_driver {
+            self.driver *= factor;
+        }
     }
 
     #[must_use]
@@ -453,6 +485,14 @@ pub struct CpuPerRequest {
     pub driver: f64,
     /// By service.
     pub roles: IndexMap<String, f64>,
+    /// Whether cases are compared by the driver's, too: if it is an end of the link on this machine. A driver in front of a
+    /// proxy stands for clients elsewhere, and that of an open loop busy-waits.
+    #[serde(default = "yes")]
+    pub counts_driver: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A quantity that cases are compared by.
@@ -466,7 +506,8 @@ pub enum Metric {
     LatencyP50,
     /// Less is better.
     LatencyP99,
-    /// CPU of driver and services together; of services alone in an open loop. Less is better.
+    /// CPU of the services, and of the driver if it is an end of the link on this machine (in an open loop never). Less is
+    /// better.
     CpuPerRequest,
 }
 
@@ -531,8 +572,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Materiality {
     /// Time per request that the case saves compared with its reference, in microseconds; negative if it costs time.
-    /// With several connections and in an open loop this includes queueing. Of `cpu_per_request` it is the CPU time of
-    /// the services, and of the driver if it is an end of the link (in an open loop never).
+    /// With several connections and in an open loop this includes queueing.
     pub saved_us: f64,
     pub saved_us_low: f64,
     pub saved_us_high: f64,
@@ -549,7 +589,7 @@ pub struct Materiality {
 /// Run delay per request that a case saves compared with its reference, in microseconds; negative if it waits longer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunDelaySaved {
-    /// Driver and services together (services alone in an open loop); `None` unless it is known for each that ran.
+    /// The roles that cases are compared by together; `None` unless it is known for each that ran.
     pub all: Option<Measured>,
     /// By role, if it is known for both cases; the driver is `driver`.
     pub roles: IndexMap<String, Measured>,

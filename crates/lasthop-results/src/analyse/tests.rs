@@ -42,7 +42,7 @@ fn a_case_is_described_by_totals() {
     assert!((metrics.latency_p50.as_ref().unwrap().estimate / (1e6 / 26_000.0) - 1.0).abs() < 0.05);
     assert!(metrics.latency_p99.as_ref().unwrap().estimate > metrics.latency_p50.as_ref().unwrap().estimate);
     assert!((metrics.bandwidth.as_ref().unwrap().estimate / metrics.throughput.estimate - 64.0).abs() < 1e-9);
-    assert!((metrics.cpu_per_request.driver - 10.0).abs() < 1e-9);
+    assert!((metrics.cpu_per_request.driver - 10.0).abs() < 0.02);
     assert!((metrics.cpu_per_request.roles["server"] - 14.0).abs() < 0.02);
     assert!((metrics.switches_per_request["driver"] - 1.0).abs() < 1e-9);
     assert!((metrics.driver_system_calls_per_request - 2.0).abs() < 1e-9);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lasthop_load::Histogram;
-use lasthop_model::record::{CasePlan, CaseProof, MeasuredTrial, Stopped};
+use lasthop_model::record::{CasePlan, CaseProof, LoadSummary, MeasuredTrial, Stopped};
 use lasthop_stats::{
     Grouped, Resampling,
     grouped::BlockValue,
@@ -20,6 +20,9 @@ pub type Place = (u32, u32);
 
 /// Trials of one case that have a result, in order.
 pub type CaseTrials<'a> = BTreeMap<Place, &'a MeasuredTrial>;
+
+/// The role of the load generator, as an end of the link and among those that use CPU time.
+pub const DRIVER: &str = "driver";
 
 /// Resamples for percentiles, each of which merges histograms.
 const QUANTILE_RESAMPLES: u32 = 1_000;
@@ -69,6 +72,27 @@ impl<'a> Trials<'a> {
             self.of(case).flat_map(|trial| trial.observations.roles.values()).map(|role| role.cpu_ns).sum();
         let requests: f64 = self.of(case).map(served).sum();
         named && spent as f64 >= LEAST_CPU_NS * requests
+    }
+
+    /// Whether the driver's CPU time is part of what a request costs: it is an end of the link on this machine, and does
+    /// not busy-wait for its schedule. A driver in front of a proxy stands for clients that are elsewhere.
+    pub fn counts_driver(&self, load: &LoadSummary) -> bool {
+        let header = &self.data.header;
+        header.experiment.from == DRIVER && header.settings.driver_at.is_none() && !load.is_open()
+    }
+
+    /// Microseconds of CPU time per request: the services' in the whole trial and, if it counts, the driver's in the measure
+    /// phase.
+    pub fn cpu(&self, trial: &MeasuredTrial) -> Totals {
+        let counts = self.plan(&trial.case).is_some_and(|plan| self.counts_driver(&plan.load));
+        let driver = counts.then(|| driver_cpu(trial).0);
+        Totals(driver.into_iter().chain([services_cpu(trial).0]).flatten().collect())
+    }
+
+    /// [`Trials::cpu`] as a number; `None` without a request.
+    pub fn cpu_per_request(&self, trial: &MeasuredTrial) -> Option<f64> {
+        let parts = self.cpu(trial).0;
+        Some(parts.iter().map(|part| part.numerator / part.denominator).sum()).filter(|cpu: &f64| cpu.is_finite())
     }
 
     pub fn cases(&self) -> &'a [CasePlan] {
@@ -205,28 +229,13 @@ pub fn primary_name(plan: &CasePlan) -> &'static str {
     if plan.load.is_open() { "median response time" } else { "throughput" }
 }
 
-/// Mean microseconds per request: the time of all connections divided by right answers.
-pub fn mean_time(trial: &MeasuredTrial, connections: u32) -> Totals {
-    let microseconds = trial.result.elapsed_ns as f64 / 1e3 * f64::from(connections.max(1));
-    Totals::of(microseconds, trial.result.requests as f64)
-}
-
 /// Requests that the services answered in the whole trial.
 pub fn served(trial: &MeasuredTrial) -> f64 {
     trial.result.requests_total.max(trial.result.requests) as f64
 }
 
-/// Microseconds of CPU time per request: the driver's in the measure phase, the services' in the whole trial. In an
-/// open loop without the driver's, which is mostly busy-waiting.
-pub fn cpu(trial: &MeasuredTrial) -> Totals {
-    let cost = Totals::of(trial.result.cost.cpu_ns() as f64 / 1e3, trial.result.requests as f64);
-    let driver = Some(cost.0).filter(|_| trial.result.offered.is_none());
-    Totals(driver.into_iter().chain([services_cpu(trial).0]).flatten().collect())
-}
-
-/// [`cpu`] as a number; `None` without a request.
-pub fn cpu_per_request(trial: &MeasuredTrial) -> Option<f64> {
-    Some(cpu(trial).0.iter().map(|part| part.numerator / part.denominator).sum()).filter(|cpu: &f64| cpu.is_finite())
+fn driver_cpu(trial: &MeasuredTrial) -> Totals {
+    Totals::of(trial.result.cost.cpu_ns() as f64 / 1e3, trial.result.requests as f64)
 }
 
 /// How many CPUs' worth of time the hypervisor and other processes took during a trial.
@@ -235,8 +244,8 @@ pub fn disturbance(trial: &MeasuredTrial) -> f64 {
     (machine.steal_ns + machine.foreign_ns) as f64 / machine.wall_ns.max(1) as f64
 }
 
-/// The services' part of [`cpu`].
-pub fn services_cpu(trial: &MeasuredTrial) -> Totals {
+/// Microseconds of CPU time per request of the services, in the whole trial.
+fn services_cpu(trial: &MeasuredTrial) -> Totals {
     let services: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
     Totals::of(services as f64 / 1e3, served(trial))
 }

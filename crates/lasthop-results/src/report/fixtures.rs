@@ -34,6 +34,7 @@ pub fn metrics(figures: &Figures<'_>) -> Metrics {
             unit: "us".into(),
             driver: figures.driver,
             roles: figures.roles.iter().map(|(role, cpu)| ((*role).to_owned(), *cpu)).collect(),
+            counts_driver: true,
         },
         switches_per_request: switches
             .map(|role| (role.to_owned(), if figures.p50 > 30.0 { 1.4 } else { 1.0 }))
@@ -62,7 +63,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
         load: LoadSummary {
             target: "server".into(),
             protocol: "echo".into(),
-            connections: 1,
+            connections: if levels.contains(&("connections", "10")) { 10 } else { 1 },
             threads: 1,
             reuse: "keep-alive".into(),
             requests_per_connection: 1,
@@ -95,38 +96,69 @@ pub fn compare(case: &str, reference: &str, ratio: [f64; 3], verdict: Verdict) -
         adjusted_p: None,
         blocks: 96,
         more_seconds: (verdict == Verdict::Undecided).then_some(170.0),
-        materiality: Some(Materiality {
-            saved_us: 20.0 * (1.0 - 1.0 / ratio[1]) * 2.0,
-            saved_us_low: 20.0 * (1.0 - 1.0 / ratio[0]) * 2.0,
-            saved_us_high: 20.0 * (1.0 - 1.0 / ratio[2]) * 2.0,
-            break_even: (!case.contains("connections=10")).then(|| break_even(40.0, ratio.map(|ratio| 1.0 / ratio))),
-            cores_saved_at_1000_per_second: 0.012 * (ratio[1] - 1.0),
-        }),
+        materiality: None,
         run_delay_saved: None,
     }
 }
 
-/// With a margin of 2 %: of a reference that takes so many microseconds, and ratios of time.
-fn break_even(reference_us: f64, ratio: [f64; 3]) -> Measured {
-    let handler_ms = |ratio: f64| (reference_us * ((1.0 - ratio).abs() / 0.02 - 1.0)).max(0.0) / 1e3;
+/// What a difference means: of a reference that takes so many microseconds, and ratios of time, with a margin of 2 %.
+fn materiality(spent_us: f64, ratio: [f64; 3], advises: bool) -> Materiality {
+    let saved = |ratio: f64| spent_us * (1.0 - ratio);
+    let handler_ms = |ratio: f64| (spent_us * ((1.0 - ratio).abs() / 0.02 - 1.0)).max(0.0) / 1e3;
     let mut ends = [handler_ms(ratio[0]), handler_ms(ratio[2])];
     ends.sort_by(f64::total_cmp);
-    Measured { unit: "ms".into(), estimate: handler_ms(ratio[1]), low: ends[0], high: ends[1] }
+    let break_even = Measured { unit: "ms".into(), estimate: handler_ms(ratio[1]), low: ends[0], high: ends[1] };
+    Materiality {
+        saved_us: saved(ratio[1]),
+        saved_us_low: saved(ratio[2]),
+        saved_us_high: saved(ratio[0]),
+        break_even: advises.then_some(break_even),
+        cores_saved_at_1000_per_second: saved(ratio[1]) / 1e3,
+    }
+}
+
+/// Makes figures and what is saved agree with the ratios, as in every summary of a record.
+fn agree(summary: &mut Summary) {
+    for comparison in &mut summary.comparisons {
+        let of = |cases: &[CaseSummary], name: &str| cases.iter().find(|case| case.case == name)?.metrics.clone();
+        let Some(reference) = of(&summary.cases, &comparison.reference) else { continue };
+        let case = summary.cases.iter_mut().find(|case| case.case == comparison.case).expect("is compared");
+        let (connections, is_open) = (case.load.connections, case.load.is_open());
+        let Some(metrics) = case.metrics.as_mut() else { continue };
+        let &mut Comparison { low, ratio, high, metric, .. } = comparison;
+        match metric {
+            Metric::Throughput => {
+                metrics.throughput = measured("1/s", reference.throughput.estimate * ratio);
+                if let (Some(ours), Some(theirs)) = (&mut metrics.bandwidth, &reference.bandwidth) {
+                    *ours = measured("bytes/s", theirs.estimate * ratio);
+                }
+                let spent = f64::from(connections) * 1e6 / reference.throughput.estimate;
+                let remains = [1.0 / high, 1.0 / ratio, 1.0 / low];
+                comparison.materiality = Some(materiality(spent, remains, connections == 1));
+            }
+            Metric::LatencyP50 => {
+                let spent = reference.latency_p50.as_ref().map_or(0.0, |one| one.estimate);
+                metrics.latency_p50 = Some(measured("us", spent * ratio));
+                if is_open {
+                    comparison.materiality = Some(materiality(spent, [low, ratio, high], false));
+                }
+            }
+            Metric::LatencyP99 => {
+                let theirs = reference.latency_p99.as_ref().map_or(0.0, |one| one.estimate);
+                metrics.latency_p99 = Some(measured("us", theirs * ratio));
+            }
+            Metric::CpuPerRequest => {
+                let ours = &mut metrics.cpu_per_request;
+                ours.scale(reference.cpu_total() * ratio / ours.total());
+                comparison.materiality = Some(materiality(reference.cpu_total(), [low, ratio, high], true));
+            }
+        }
+    }
 }
 
 /// `ratio` is that of CPU times.
 fn by_cpu(comparison: &Comparison, ratio: [f64; 3], verdict: Verdict) -> Comparison {
-    let saved = |ratio: f64| 28.0 * (1.0 - ratio);
-    Comparison {
-        materiality: Some(Materiality {
-            saved_us: saved(ratio[1]),
-            saved_us_low: saved(ratio[2]),
-            saved_us_high: saved(ratio[0]),
-            break_even: Some(break_even(28.0, ratio)),
-            cores_saved_at_1000_per_second: saved(ratio[1]) / 1e3,
-        }),
-        ..by(Metric::CpuPerRequest, comparison, ratio, verdict)
-    }
+    by(Metric::CpuPerRequest, comparison, ratio, verdict)
 }
 
 pub fn by(metric: Metric, comparison: &Comparison, ratio: [f64; 3], verdict: Verdict) -> Comparison {
@@ -177,7 +209,7 @@ fn factors(cases: &[CaseSummary]) -> IndexMap<String, Vec<String>> {
 }
 
 pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary {
-    Summary {
+    let mut summary = Summary {
         schema: SCHEMA.into(),
         experiment: "sockets".into(),
         title: "Unix socket, TCP and TLS between two processes".into(),
@@ -216,7 +248,9 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         derived: vec![],
         checks: vec![],
         failures: vec![],
-    }
+    };
+    agree(&mut summary);
+    summary
 }
 
 const UNIX: Figures<'_> = Figures { rate: 45_123.0, p50: 20.94, p99: 31.2, driver: 8.1, roles: &[("server", 7.4)] };
@@ -279,15 +313,6 @@ pub fn undecided() -> Summary {
     let cases = vec![echo("tcp6", false, &similar), echo("tcp", true, &TCP)];
     let (one, reference) = (cases[0].case.clone(), cases[1].case.clone());
     let open = compare(&one, &reference, [0.97, 1.01, 1.05], Verdict::Undecided);
-    let open = Comparison {
-        materiality: open.materiality.map(|m| Materiality {
-            saved_us: 0.4,
-            saved_us_low: -1.2,
-            saved_us_high: 1.9,
-            ..m
-        }),
-        ..open
-    };
     Summary { stopped: Stopped::Budget, ..summary(cases, vec![open]) }
 }
 
@@ -429,7 +454,9 @@ pub fn twelve_cases() -> Summary {
                 roles: &roles,
             };
             let levels = [("transport", transport), ("connections", connections), ("reuse", reuse)];
-            cases.push(case(&levels, transport == "tcp", Some(metrics(&figures))));
+            let mut metrics = metrics(&figures);
+            metrics.cpu_per_request.counts_driver = false;
+            cases.push(case(&levels, transport == "tcp", Some(metrics)));
             if transport != "tcp" {
                 let verdict = match speed {
                     _ if (0.98..=1.02).contains(&speed) => Verdict::Equivalent,
@@ -513,6 +540,7 @@ pub fn at_a_rate() -> Summary {
         (case.load.rate, case.load.arrivals) = (Some(12_000.0), Some(Arrivals::Poisson));
         let Some(metrics) = case.metrics.as_mut() else { continue };
         metrics.throughput = measured("1/s", 12_000.0);
+        metrics.cpu_per_request.counts_driver = false;
         metrics.open_loop = Some(OpenLoop {
             scheduled: 115_200,
             sent: 115_200,
@@ -525,9 +553,7 @@ pub fn at_a_rate() -> Summary {
     (late.sent, late.reached, late.lag_p99_us) = (98_000, false, Some(14_321.0));
     let (unix, tcp, tls) = (cases[0].case.clone(), cases[1].case.clone(), cases[2].case.clone());
     let by_time = |case: &str, [low, ratio, high]: [f64; 3], verdict| {
-        let by_rate = compare(case, &tcp, [1.0 / high, 1.0 / ratio, 1.0 / low], verdict);
-        let materiality = by_rate.materiality.map(|time| Materiality { break_even: None, ..time });
-        Comparison { metric: Metric::LatencyP50, low, ratio, high, materiality, ..by_rate }
+        by(Metric::LatencyP50, &compare(case, &tcp, [1.0; 3], verdict), [low, ratio, high], verdict)
     };
     let comparisons =
         vec![by_time(&unix, [0.52, 0.53, 0.54], Verdict::Faster), by_time(&tls, [1.39, 1.42, 1.45], Verdict::Slower)];

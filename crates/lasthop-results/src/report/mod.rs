@@ -5,6 +5,8 @@
 //! write the summary itself, or every trial. Nothing here measures, reads or prints.
 
 pub mod across;
+#[cfg(test)]
+mod agreement;
 mod benchstat;
 mod content;
 mod csv;

@@ -217,12 +217,11 @@ fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras) -> GroupData<'a> {
     GroupData { setting: &group.setting, open: quantity(group) == Quantity::ResponseTime, cases: cases.collect() }
 }
 
-/// The driver of an open loop waits busily, which is no cost of a request.
+/// Of the roles that cases are compared by.
 fn costs(metrics: Option<&Metrics>) -> Vec<Cost<'_>> {
     let Some(metrics) = metrics else { return vec![] };
-    let counts = |role: &str| role != "driver" || metrics.open_loop.is_none();
     let of = |(role, cpu)| Cost { role, cpu, waiting: metrics.run_delay.get(role).map(|delay| delay.us_per_request) };
-    metrics.cpu_per_request.of_all().filter(|(role, _)| counts(role)).map(of).collect()
+    metrics.cpu_per_request.counted().map(of).collect()
 }
 
 fn matter(group: &Group<'_>, compared: Compared<'_>) -> Option<Matter> {
@@ -234,22 +233,13 @@ fn matter(group: &Group<'_>, compared: Compared<'_>) -> Option<Matter> {
     // The time of all connections, divided by the requests.
     let mean = f64::from(compared.reference.load.connections.max(1)) * 1e6 / reference.throughput.estimate;
     let median = reference.latency_p50.as_ref().map_or(0.0, |median| median.estimate);
-    let cpu = of(Metric::CpuPerRequest, cpu_of_link(group.summary(), reference));
+    let cpu = of(Metric::CpuPerRequest, reference.cpu_total());
     Some(Matter {
         reference: compared_name(group.summary(), compared.reference).to_owned(),
         time: of(Metric::Throughput, mean).or_else(|| of(Metric::LatencyP50, median))?,
         cpu,
         cores: compared.comparison.materiality.as_ref()?.cores_saved_at_1000_per_second,
     })
-}
-
-/// CPU time of the services, and of the driver if it is an end of the link on this machine.
-fn cpu_of_link(summary: &Summary, metrics: &Metrics) -> f64 {
-    let elsewhere = summary.environment.as_ref().is_some_and(|environment| environment.driver.is_some());
-    match summary.link.from == "driver" && !elsewhere {
-        true => metrics.cpu_total(),
-        false => metrics.cpu_per_request.roles.values().sum(),
-    }
 }
 
 fn worth(verdict: Verdict, materiality: &Materiality, spent: f64) -> Worth {

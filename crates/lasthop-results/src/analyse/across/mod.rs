@@ -19,8 +19,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
+    absolute::Absolute,
     cases::{self, Known},
     comparisons::{self, better},
+    pairs::Compared,
     summary::{CaseSummary, Comparison, Metric, Severity, Summary, Verdict},
     trials::Trials,
 };
@@ -114,13 +116,18 @@ impl Analysed {
     #[must_use]
     pub fn of(data: &RunData) -> Self {
         let trials = Trials::new(data);
-        let cases = trials.cases().iter().map(|plan| cases::known(&trials, plan)).collect();
-        Self { cases, ..Self::of_trials(&trials) }
+        let compared = comparisons::compare_all(&trials);
+        let absolute = Absolute::of(&trials, &compared);
+        let cases = trials.cases().iter().map(|plan| cases::known(&trials, &absolute, plan)).collect();
+        Self { cases, ..Self::of_compared(&trials, compared) }
     }
 
     /// Without what only absolute figures need.
     fn of_trials(trials: &Trials<'_>) -> Self {
-        let compared = comparisons::compare_all(trials);
+        Self::of_compared(trials, comparisons::compare_all(trials))
+    }
+
+    fn of_compared(trials: &Trials<'_>, compared: Vec<Compared>) -> Self {
         let logs = compared.iter().map(|compared| compared.log_ratio).collect();
         let confidence = trials.confidence();
         Self { summary: super::summary(trials, compared), logs, cases: Vec::new(), confidence }

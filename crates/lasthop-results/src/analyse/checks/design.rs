@@ -9,7 +9,7 @@ use lasthop_stats::{
 
 use super::finding::{Evidence, counted, of_case, of_run, percent};
 use crate::analyse::{
-    comparisons::{Compared, Pairs},
+    pairs::{Compared, Pairs},
     summary::{Check, Metric, Severity},
 };
 

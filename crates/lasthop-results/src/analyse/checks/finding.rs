@@ -3,7 +3,7 @@
 use lasthop_model::{quantity::thousands, record::CasePlan};
 
 use crate::analyse::{
-    comparisons::Compared,
+    pairs::Compared,
     summary::{Check, Metric, Severity},
     trials::Trials,
 };

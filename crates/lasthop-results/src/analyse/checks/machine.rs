@@ -2,13 +2,12 @@
 
 use lasthop_load::spec::Transport;
 use lasthop_model::{observation::MachineUsage, record::Placement};
-use lasthop_stats::location::{self, Trend};
 
 use super::finding::{Evidence, of_case, of_run, percent};
 use crate::analyse::{
-    comparisons::{Compared, Pairs},
+    pairs::{Compared, Pairs},
     summary::{Check, Severity},
-    trials,
+    under_load::UnderLoad,
 };
 
 /// By these a run says that the ratio may be another without what disturbed it.
@@ -16,9 +15,6 @@ pub const OF_ANOTHER_RATIO: [&str; 3] = ["foreign-load", "ratio-under-load", "st
 
 const STEAL_SHARE: f64 = 0.01;
 const FOREIGN_SHARE: f64 = 0.05;
-/// A trend is one at this level, and matters if it moves the ratio by this share.
-const TREND_LEVEL: f64 = 0.005;
-const TREND_SHIFT: f64 = 0.01;
 
 /// A share of the CPU time of all CPUs over all trials; `None` if the number of CPUs is unknown.
 fn share(evidence: &Evidence, pick: fn(&MachineUsage) -> u64) -> Option<f64> {
@@ -67,32 +63,27 @@ pub fn weighted(evidence: &Evidence) -> Vec<Check> {
 
 /// The ratio changes with what others take from the machine.
 pub fn ratio_under_load(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
     let check = |pairs: Pairs| {
-        let blocks = pairs.disturbed(trials::primary)?;
-        let Trend { least, at_least, slope } = location::trend(&blocks)?;
-        let mean = blocks.values().map(|block| block.disturbance).sum::<f64>() / blocks.blocks() as f64;
-        let shift = (slope.value * mean).exp_m1().abs();
-        let there = at_least.exponential(evidence.trials.confidence());
-        // Of a case and its reference together.
-        let cpus = |disturbance: f64| format!("{:.2} CPUs", disturbance / 2.0);
-        let taken = if least > 0.0 { cpus(least) } else { "nothing".to_owned() };
+        let found = UnderLoad::of(&pairs)?;
+        let there = found.at_least.exponential(trials.confidence());
+        let cpus = |taken: f64| format!("{taken:.2} CPUs");
+        let taken = if found.least > 0.0 { cpus(found.least) } else { "nothing".to_owned() };
         let text = format!(
-            "the ratio depends on what others take from the machine: {:.2} ({:.2} to {:.2}) while they took {taken}, {:.2} \
-             while they took {}, as on average",
+            "{:.2} ({:.2} to {:.2}) while others took {taken} from the machine, {:.2} while they took {}, as on average",
             there.estimate,
             there.low,
             there.high,
-            (at_least.value + slope.value * (mean - least)).exp(),
-            cpus(mean)
+            found.at_mean,
+            cpus(found.mean)
         );
-        let effect = match least > 0.0 {
-            true => "under other load the ratio will be another, and this run was never without: stop them and repeat",
-            false => "under other load the ratio will be another: compare machines and days by the ratio at none",
+        let is_answer = !pairs.case.load.is_open() && found.answer(trials).is_some();
+        let effect = match is_answer {
+            true => "the ratio depends on what else runs; the report gives the one while nothing else ran",
+            false => "the ratio depends on what else runs: stop it and repeat the run",
         };
-        let matters = slope.p_value() < TREND_LEVEL && shift >= TREND_SHIFT;
-        matters.then(|| of_case("ratio-under-load", Severity::Doubt, &pairs.case.case, text, effect))
+        Some(of_case("ratio-under-load", Severity::Doubt, &pairs.case.case, text, effect))
     };
-    let trials = evidence.trials;
     trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
 }
 

@@ -5,7 +5,7 @@ use lasthop_stats::{interval::Estimate, location, rank};
 
 use super::finding::{Evidence, of_case};
 use crate::analyse::{
-    comparisons::Pairs,
+    pairs::Pairs,
     summary::{Check, Severity},
     trials::{Trials, halves, primary, primary_name},
 };

@@ -10,7 +10,7 @@ use super::{
     order::LEVEL,
 };
 use crate::analyse::{
-    comparisons::Pairs,
+    pairs::Pairs,
     summary::{Check, Severity},
     trials::{Trials, primary, primary_name},
 };

@@ -10,7 +10,7 @@ use super::{
     verdicts::failed_stage,
 };
 use crate::{
-    analyse::summary::{CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary, Verdict},
+    analyse::summary::{ALL, CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary, Verdict},
     report::{
         document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
         groups::Group,
@@ -273,10 +273,12 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         columns = columns.with(Column::right(&role), column(&values));
     }
     let mut headings = Vec::new();
+    let counts_driver = lines.iter().all(|line| line.metrics.cpu_per_request.counts_driver);
     for one in &PER_REQUEST {
         let totals: Vec<_> = lines.iter().map(|line| (one.total)(line.metrics)).collect();
         if totals.iter().any(Option::is_some) {
-            columns = columns.with(Column::right(one.title), column(&totals));
+            let title = if one.title == ALL && !counts_driver { "services" } else { one.title };
+            columns = columns.with(Column::right(title), column(&totals));
             headings.push(one.heading);
         }
     }
@@ -288,10 +290,10 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let with_figures = |group: &Group<'_>| group.cases.iter().filter(|case| case.metrics.is_some()).count();
     let title = format!("{} per request", listed(&headings));
     let mut blocks = vec![Block::Table(table_under_settings(groups, columns, with_figures))];
-    if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
-        let has_delays = lines.iter().any(|line| line.metrics.run_delay_total().is_some());
-        let delay = if has_delays { " and its run delay from \"run delay\"" } else { "" };
-        let text = format!("In open loops the driver busy-waits, so its CPU time is excluded from \"all\"{delay}.");
+    if !counts_driver {
+        let open = lines.iter().any(|line| line.metrics.open_loop.is_some());
+        let why = if open { "busy-waits in an open loop" } else { "stands for clients that are elsewhere" };
+        let text = format!("The driver {why}, so it is not in what services use, nor in what is saved.");
         blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
     }
     parts::section(&title, Depth::Folded, blocks)
@@ -339,6 +341,7 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
 fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
     let case = summary.cases.iter().find(|case| case.case == comparison.case);
     let is_open = case.is_some_and(|case| case.load.is_open());
+    let counts = case.and_then(|case| case.metrics.as_ref()).is_none_or(|one| one.cpu_per_request.counts_driver);
     let latency = if is_open { "response time" } else { "latency" };
     let time =
         case.and_then(unit).map_or_else(|| latency.to_owned(), |unit| format!("{} requests", Count(unit.into())));
@@ -346,7 +349,7 @@ fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
         Metric::Throughput => "throughput".to_owned(),
         Metric::LatencyP50 => format!("{time} p50"),
         Metric::LatencyP99 => format!("{time} p99"),
-        Metric::CpuPerRequest if is_open => "CPU per request, services".to_owned(),
+        Metric::CpuPerRequest if !counts => "CPU per request, services".to_owned(),
         Metric::CpuPerRequest => "CPU per request".to_owned(),
     }
 }

@@ -103,7 +103,7 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     if total == 0.0 {
         return None;
     }
-    let whose = if case.open_loop.is_some() { " of its services" } else { "" };
+    let whose = if case.cpu_per_request.counts_driver { "" } else { " of its services" };
     let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
     let sentence = format!(
         "{} takes {} {less} CPU{whose} per request than {} ({sign}{}){}.",
@@ -153,13 +153,10 @@ fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
     format!(": {}", said.join(", "))
 }
 
-/// CPU time per request that the case saves, in microseconds.
+/// CPU time per request that the case saves, in microseconds, of the roles that cases are compared by.
 fn by_role<'a>(case: &'a Metrics, reference: &Metrics) -> Vec<(&'a str, f64)> {
-    let driver = reference.cpu_per_request.driver - case.cpu_per_request.driver;
-    let before = |role: &String| reference.cpu_per_request.roles.get(role).copied().unwrap_or(0.0);
-    let services = case.cpu_per_request.roles.iter().map(|(role, cpu)| (role.as_str(), before(role) - cpu));
-    let driver = case.open_loop.is_none().then_some(("driver", driver));
-    driver.into_iter().chain(services).collect()
+    let before = |role: &str| reference.cpu_per_request.of(role).unwrap_or(0.0);
+    case.cpu_per_request.counted().map(|(role, cpu)| (role, before(role) - cpu)).collect()
 }
 
 pub fn place(role: &str) -> &str {
@@ -168,8 +165,7 @@ pub fn place(role: &str) -> &str {
 
 /// Context switches, if they differ by a tenth of a switch or more.
 fn switches(case: &Metrics, reference: &Metrics) -> String {
-    let all = |metrics: &Metrics| metrics.switches_per_request.values().sum::<f64>();
-    let (now, before) = (all(case), all(reference));
+    let (now, before) = (case.switches_total(), reference.switches_total());
     if (now - before).abs() < 0.1 {
         return String::new();
     }

@@ -1,0 +1,121 @@
+//! Absolute figures of cases that agree with the ratios: requests per second, latencies and CPU time.
+//!
+//! A ratio is located over blocks, some of which count less than others. The figure of a reference comes from the same
+//! blocks, each of which counts as it does in the ratios against it, and the figure of a case is that of its reference
+//! times their ratio. So whoever divides two columns gets the third. Latencies have no weights: a block that is slow
+//! because a reply was late must not count less in the tail that it is in.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
+};
+
+use lasthop_model::record::MeasuredTrial;
+use lasthop_stats::{
+    Estimate, Grouped,
+    totals::{self, Totals},
+};
+
+use super::{
+    cases::{self, MEDIAN},
+    pairs::Compared,
+    summary::Metric,
+    trials::{self, Place, Trials, grouped},
+};
+
+/// A figure of a case; its logarithm has an interval if it has at least two blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    pub value: f64,
+    pub log: Option<Estimate>,
+}
+
+/// The figures of a run's cases.
+pub struct Absolute<'a> {
+    trials: &'a Trials<'a>,
+    /// What blocks count for, by case and metric; where it is missing, all count alike.
+    weights: HashMap<(&'a str, Metric), BTreeMap<Place, f64>>,
+    /// The reference of a case and the logarithm of the ratio to it.
+    ratios: HashMap<(&'a str, Metric), (&'a str, f64)>,
+    /// What was asked for before: that of a reference is asked for by each of its cases.
+    known: RefCell<HashMap<(String, Metric), Option<Figure>>>,
+}
+
+impl<'a> Absolute<'a> {
+    pub fn of(trials: &'a Trials<'a>, compared: &[Compared]) -> Self {
+        let mut absolute = Self { trials, weights: HashMap::new(), ratios: HashMap::new(), known: RefCell::default() };
+        for one in compared {
+            let metric = one.comparison.metric;
+            let plans = trials.plan(&one.comparison.case).zip(trials.plan(&one.comparison.reference));
+            let Some((case, reference)) = plans else { continue };
+            absolute.ratios.insert((&case.case, metric), (&reference.case, one.log_ratio.value));
+            for name in [&case.case, &reference.case] {
+                let weights = absolute.weights.entry((name, metric)).or_default();
+                one.weights.iter().for_each(|(place, weight)| *weights.entry(*place).or_insert(0.0) += weight);
+            }
+        }
+        absolute.weights.retain(|_, weights| !weights.is_empty());
+        absolute
+    }
+
+    /// What a trial counts for in the figure of its case.
+    pub fn weight(&self, trial: &MeasuredTrial, metric: Metric) -> f64 {
+        let weights = self.weights.get(&(trial.case.as_str(), metric));
+        weights.map_or(1.0, |weights| weights.get(&(trial.round, trial.block)).copied().unwrap_or(0.0))
+    }
+
+    /// Right answers per second, microseconds of CPU time, or nanoseconds of a latency.
+    pub fn figure(&self, case: &str, metric: Metric) -> Option<Figure> {
+        let own = self.own(case, metric)?;
+        let reference = self.ratios.get(&(case, metric));
+        let Some((theirs, ratio)) = reference.and_then(|(name, ratio)| Some((self.own(name, metric)?, ratio))) else {
+            return Some(own);
+        };
+        let value = theirs.value * ratio.exp();
+        Some(Figure { value, log: own.log.map(|log| Estimate { value: value.ln(), ..log }) })
+    }
+
+    /// Without regard to a reference.
+    pub fn own(&self, case: &str, metric: Metric) -> Option<Figure> {
+        let key = (case.to_owned(), metric);
+        if let Some(known) = self.known.borrow().get(&key) {
+            return *known;
+        }
+        let found = self.look(case, metric);
+        self.known.borrow_mut().insert(key, found);
+        found
+    }
+
+    fn look(&self, case: &str, metric: Metric) -> Option<Figure> {
+        match metric {
+            Metric::Throughput => self.quotient(case, metric, "throughput", trials::rate),
+            Metric::CpuPerRequest => self.quotient(case, metric, "cpu", |trial| self.trials.cpu(trial)),
+            Metric::LatencyP50 => self.latency(case, 0.5, MEDIAN),
+            Metric::LatencyP99 => self.latency(case, 0.99, "latency_p99"),
+        }
+    }
+
+    fn quotient(
+        &self,
+        case: &str,
+        metric: Metric,
+        draws: &str,
+        totals: impl Fn(&MeasuredTrial) -> Totals,
+    ) -> Option<Figure> {
+        let weighted = |trial: &MeasuredTrial| {
+            let weight = self.weight(trial, metric);
+            (weight > 0.0).then(|| (trial.round, totals(trial).times(weight)))
+        };
+        let blocks: Grouped<Totals> = grouped(self.trials.of(case).filter_map(weighted))?;
+        let log = || totals::log_quotient(&blocks, self.trials.resampling(case, draws));
+        let log = if self.trials.ratios_only { None } else { log() };
+        Some(Figure { value: totals::point(&blocks)?, log })
+    }
+
+    fn latency(&self, case: &str, share: f64, draws: &str) -> Option<Figure> {
+        let bins = cases::latencies(self.trials, case)?;
+        let log = || cases::log_latency(self.trials, case, &bins, share, draws);
+        let log = if self.trials.ratios_only { None } else { log() };
+        Some(Figure { value: bins.point(share)?, log })
+    }
+}

@@ -1,0 +1,76 @@
+//! Trials of a case and of its reference in the same blocks, and what is known of their ratio.
+
+use lasthop_model::record::{CasePlan, MeasuredTrial};
+use lasthop_stats::{
+    Estimate, Grouped,
+    location::Disturbed,
+    quantile::{MergedPairs, PairedBins},
+};
+
+use super::{
+    summary::Comparison,
+    trials::{self, Place, Trials, grouped},
+};
+
+/// Trials of a case and of its reference in the same blocks.
+pub struct Pairs<'a> {
+    pub case: &'a CasePlan,
+    pub reference: &'a CasePlan,
+    pub blocks: Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)>,
+}
+
+/// A comparison, and the logarithm of its ratio with its standard error.
+pub struct Compared {
+    pub comparison: Comparison,
+    pub log_ratio: Estimate,
+    /// The same with every block weighted alike, if disturbed blocks count less.
+    pub unweighted: Option<Estimate>,
+    /// What each block counts for; empty if all count alike.
+    pub weights: Vec<(Place, f64)>,
+}
+
+impl<'a> Pairs<'a> {
+    /// `None` for a reference.
+    pub fn of(trials: &Trials<'a>, case: &'a CasePlan) -> Option<Self> {
+        let name = case.reference.as_deref()?;
+        let reference = trials.plan(name)?;
+        Some(Self { case, reference, blocks: trials.pairs(&case.case, name) })
+    }
+
+    pub fn rounds(&self) -> usize {
+        self.blocks.chunk_by(|a, b| a.0.0 == b.0.0).count()
+    }
+
+    /// Ratios of the declared metric, block by block, each with the trial of the case.
+    pub fn ratios(&self) -> impl Iterator<Item = (&'a MeasuredTrial, f64)> + '_ {
+        let ratio = |ours, theirs| Some(trials::primary(ours)? / trials::primary(theirs)?);
+        self.blocks.iter().filter_map(move |&(_, ours, theirs)| Some((ours, ratio(ours, theirs)?)))
+    }
+
+    /// Logarithms of the ratios of a quantity, each with how many CPUs others took from its two trials.
+    pub fn disturbed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> Option<Grouped<Disturbed>> {
+        grouped(self.placed(quantity).map(|(place, block)| (place.0, block)))
+    }
+
+    /// The same, each with its place.
+    pub fn placed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> impl Iterator<Item = (Place, Disturbed)> {
+        self.blocks.iter().filter_map(move |&(place, ours, theirs)| {
+            let value = (quantity(ours)? / quantity(theirs)?).ln();
+            let disturbance = trials::disturbance(ours) + trials::disturbance(theirs);
+            value.is_finite().then_some((place, Disturbed { value, disturbance }))
+        })
+    }
+
+    /// Logarithms of [`Pairs::ratios`].
+    pub fn log_ratios(&self) -> Option<Grouped<f64>> {
+        grouped(self.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())))
+    }
+
+    pub fn latencies(&self) -> Option<MergedPairs> {
+        let pair = |ours: &'a _, theirs: &'a _| {
+            Some(PairedBins { case: trials::latencies(ours)?, reference: trials::latencies(theirs)? })
+        };
+        let known = self.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
+        Some(MergedPairs::of(&grouped(known)?))
+    }
+}
