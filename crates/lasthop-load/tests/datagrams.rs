@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::{net::UdpSocket, os::unix::net::UnixDatagram};
+use std::{net::UdpSocket, os::unix::net::UnixDatagram, thread};
 
 use common::{Running, SHORT, echo, run, spec};
 use lasthop_load::{
@@ -50,6 +50,32 @@ fn a_message_comes_back_whole_over_every_socket_that_keeps_boundaries() {
                 assert!(result.requests > 0 && result.error_total() == 0, "{transport}: {:?}", result.errors);
             }
         }
+    }
+}
+
+/// The first two replies, which verify the server, are whole.
+#[test]
+fn a_message_that_comes_back_in_two_is_an_error() {
+    for engine in [Engine::Blocking, Engine::Epoll] {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = Address::Udp(server.local_addr().unwrap());
+        let until = server.try_clone().unwrap();
+        let echo_it = thread::spawn(move || {
+            let mut message = [0; 64];
+            for number in 0.. {
+                let (count, client) = until.recv_from(&mut message).unwrap();
+                let cut = if number < 2 { 64 } else { 32 };
+                match count {
+                    0 => break,
+                    _ => message[..count].chunks(cut).for_each(|part| drop(until.send_to(part, client))),
+                }
+            }
+        });
+        let spec = Spec { engine, ..spec(&Endpoint { address, tls: None }, echo(64)) };
+        let error = run(&spec, TRIAL).map(drop).unwrap_err().to_string();
+        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[], server.local_addr().unwrap()).unwrap();
+        echo_it.join().unwrap();
+        assert!(error.contains("a message of 32 bytes came back, expected 64"), "{engine:?}: {error}");
     }
 }
 

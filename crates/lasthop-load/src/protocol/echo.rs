@@ -62,7 +62,11 @@ impl ProtocolSpec for Echo {
 
     fn factory(&self, usage: Usage) -> io::Result<Factory> {
         let (echo, made) = (self.clone(), Cell::new(0));
-        Ok(Factory::new(move || EchoExchange::new(&echo, usage.pipeline, made.replace(made.get() + 1))))
+        let keeps_boundaries = usage.keeps_boundaries;
+        Ok(Factory::new(move || {
+            let connection = made.replace(made.get() + 1);
+            EchoExchange { keeps_boundaries, ..EchoExchange::new(&echo, usage.pipeline, connection) }
+        }))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -103,6 +107,8 @@ pub struct EchoExchange {
     at: usize,
     received: usize,
     sequence: u32,
+    /// No message comes back in pieces.
+    keeps_boundaries: bool,
 }
 
 impl EchoExchange {
@@ -117,6 +123,7 @@ impl EchoExchange {
             at: 0,
             received: 0,
             sequence: connection.wrapping_mul(SPREAD),
+            keeps_boundaries: false,
         }
     }
 }
@@ -159,6 +166,10 @@ impl Exchange for EchoExchange {
 
     #[inline]
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        if self.keeps_boundaries && !bytes.len().is_multiple_of(self.size) {
+            let text = format!("a message of {} bytes came back, expected {}", bytes.len(), self.size);
+            return Err(Failure::content(text));
+        }
         let want = self.awaited();
         let used = bytes.len().min(want.len());
         if bytes[..used] != want[..used] {
@@ -218,6 +229,20 @@ mod tests {
                     prop_assert!(failure.message.contains(&format!("at byte {at} of")), "{}", failure.message);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_sent_whole_comes_back_whole() {
+        let mut exchange = EchoExchange { keeps_boundaries: true, ..EchoExchange::new(&Echo { size: 64 }, 2, 0) };
+        exchange.begin();
+        let batch = exchange.request().to_vec();
+        for wrong in [&batch[..63], &batch[..127], &[&batch[..], b"x"].concat()] {
+            assert_eq!(exchange.receive(wrong).unwrap_err().class, ErrorClass::WrongContent);
+        }
+        for right in [&batch[..64], &batch] {
+            assert!(matches!(exchange.receive(right), Ok(Progress::Done(Done { used: 64, .. }))));
+            exchange.received = 0;
         }
     }
 
