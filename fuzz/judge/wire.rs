@@ -93,15 +93,44 @@ fn one_outcome(protocol: &Protocol, data: &[u8]) {
     let mut exchange = warm.exchange();
     assert_eq!(outcome(&mut *exchange, second, usize::MAX), whole, "after another reply");
     assert_eq!(outcome(&mut *exchange, second, size), whole, "again, in pieces of {size}");
+    learnt(protocol, first, second);
+}
+
+/// A reply that was learnt is right again, and one that differs in what endpoints are compared by is not.
+fn learnt(protocol: &Protocol, first: &[u8], second: &[u8]) {
+    let Some(first) = right(protocol, first) else { return };
+    let mut protocol = protocol.clone();
+    let unchecked = protocol.learn(first, first).expect("a right reply is one");
+    assert_eq!(unchecked, None, "a reply does not differ from itself");
+    assert!(right(&protocol, first).is_some(), "what was learnt is right");
+    if let Some(second) = right(&protocol, second) {
+        assert_eq!(protocol.traits(second), protocol.traits(first), "another reply is right");
+    }
+}
+
+/// The right reply that these bytes begin with.
+fn right<'a>(protocol: &Protocol, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    let mut exchange = factory(protocol.clone()).exchange();
+    exchange.reset();
+    exchange.begin();
+    if bytes.is_empty() {
+        return None;
+    }
+    let (done, reply) = match exchange.receive(bytes).ok()? {
+        Progress::Done(done) => (done.clone(), &bytes[..done.used]),
+        Progress::More => (exchange.end().ok()?, bytes),
+    };
+    done.fault.is_none().then_some(reply)
 }
 
 pub fn http(data: &[u8]) {
     let Some((&choice, data)) = data.split_first() else { return };
     let expect = HttpExpect {
         status: 200,
-        body: (choice & 1 > 0).then(|| "Hello".to_owned()),
+        body: (choice & 1 > 0).then(|| "Hello".into()),
         contains: if choice & 2 > 0 { vec!["ell".to_owned(), "o".to_owned()] } else { vec![] },
         length: (choice & 4 > 0).then_some(5),
+        ..HttpExpect::default()
     };
     let method = if choice & 8 > 0 { "HEAD" } else { "GET" };
     let version = if choice & 16 > 0 { HttpVersion::V10 } else { HttpVersion::V11 };
@@ -172,6 +201,7 @@ pub fn postgres(data: &[u8]) {
         rows: (choice & 1 > 0).then_some(1),
         first: (choice & 2 > 0).then(|| "1".to_owned()),
         tag: (choice & 4 > 0).then(|| "SELECT 1".to_owned()),
+        ..PostgresExpect::default()
     };
     let bindings = [ChannelBinding::Prefer, ChannelBinding::Disable, ChannelBinding::Require];
     let modes = [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared];
@@ -198,6 +228,7 @@ pub fn mysql(data: &[u8]) {
         rows: (choice & 1 > 0).then_some(1),
         first: (choice & 2 > 0).then(|| "1".to_owned()),
         changed: (choice & 4 > 0).then_some(0),
+        ..MysqlExpect::default()
     };
     let mysql = Mysql {
         user: "user".to_owned(),

@@ -35,6 +35,7 @@ pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
     let asked = Asked {
         endpoints: arguments.urls.iter().map(load).collect::<Result<_, CliError>>()?,
         learn: arguments.requests.learns(),
+        unchecked: arguments.requests.unchecked(),
         differing: arguments.differing,
         remote: arguments.remote,
         restart: arguments.restart.clone(),

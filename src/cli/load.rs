@@ -406,6 +406,12 @@ impl RequestArgs {
         !self.own.no_reference && self.own.expect.is_none()
     }
 
+    /// Why replies are not compared with anything, if that is asked for.
+    pub fn unchecked(&self) -> Option<String> {
+        let text = "only form and status of replies are checked (--no-reference)";
+        self.own.no_reference.then(|| text.to_owned())
+    }
+
     /// The load on an endpoint; `seed` is that of random arrivals.
     pub fn spec(&self, url: &str, seed: u64) -> Result<Spec, CliError> {
         let (endpoint, protocol) = self.endpoint(url)?;

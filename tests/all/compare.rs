@@ -43,7 +43,10 @@ impl Nginx {
              server {{ listen unix:{path}/s; listen 127.0.0.1:{port}; \
              listen 127.0.0.1:{tls} ssl; ssl_protocols TLSv1.3; ssl_certificate {path}/certificate; ssl_certificate_key {path}/key; \
              location = / {{ return 200 \"ok\\n\"; }} location = /gone {{ return 404; }} \
-             location = /closed {{ return 401; }} location = /way {{ return 200 \"$server_port$remote_addr\\n\"; }} }} }}"
+             location = /closed {{ return 401; }} location = /way {{ return 200 \"$server_port$remote_addr\\n\"; }} \
+             location = /other {{ if ($remote_addr = \"unix:\") {{ return 200 \"Jello\\n\"; }} return 200 \"Hello\\n\"; }} \
+             location = /moved {{ if ($remote_addr = \"unix:\") {{ return 302 /a; }} return 302 /b; }} \
+             location = /random {{ return 200 \"$request_id\\n\"; }} }} }}"
         );
         fs::write(folder.path().join("conf"), text).unwrap();
         let mut command = Command::new("/usr/sbin/nginx");
@@ -177,6 +180,11 @@ fn what_cannot_be_compared_is_said_before_anything_is_measured() {
         "{}",
         ran.stderr
     );
+    let ran = compare(&nginx.tcp("/other"), &nginx.unix("/other")).fails(2, "do not answer alike");
+    assert!(ran.stderr.contains(r#"body, from byte 0 on: "Hello\n" at"#), "{}", ran.stderr);
+    let moved = [&nginx.tcp("/moved"), &nginx.unix("/moved"), "--expect-status", "302"];
+    let ran = lasthop.run(["compare"].iter().chain(&moved)).fails(2, "do not answer alike");
+    assert!(ran.stderr.contains("location: /b at"), "{}", ran.stderr);
     compare(&nginx.tcp("/"), "http://192.0.2.1/").fails(2, "is not an address of this machine");
     compare(&nginx.tcp("/"), "http+unix:app.sock").fails(2, "is not the path of a socket");
     lasthop.run(["compare", &nginx.tcp("/")]).fails(2, "2 values required");
@@ -198,6 +206,31 @@ fn replies_that_differ_are_compared_on_demand_and_doubted() {
     let summary = ran.ok().json();
     let doubt = summary["checks"].as_array().unwrap().iter().find(|check| check["id"] == "config-differs").unwrap();
     assert!(doubt["evidence"].as_str().unwrap().contains("length of the body"), "{doubt}");
+}
+
+#[test]
+fn a_check_that_is_weak_is_said() {
+    if !have("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let lasthop = Lasthop::new();
+    let said = "only the length of the body is checked: the first two replies differ at byte";
+    let (tcp, unix) = (nginx.tcp("/random"), nginx.unix("/random"));
+    let summary = lasthop.run(["compare", &tcp, &unix].iter().chain(&SHORT)).ok().json();
+    let doubts: Vec<_> = summary["checks"].as_array().unwrap().iter().filter(|one| one["id"] == "weak-check").collect();
+    assert_eq!(doubts.len(), 2, "one for each endpoint");
+    assert!(doubts[0]["evidence"].as_str().unwrap().starts_with(said), "{}", doubts[0]);
+    let short = ["-d", "50ms", "--warm-up", "5ms"];
+    let ran = lasthop.run(["load", &tcp].iter().chain(&short)).ok();
+    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    let figures = lasthop.run(["load", &tcp, "--format", "json"].iter().chain(&short)).ok().json();
+    assert!(figures["unchecked"].as_str().unwrap().starts_with(said), "{figures}");
+    let whole = ["compare", &nginx.tcp("/"), &nginx.unix("/")];
+    let summary = lasthop.run(whole.iter().chain(&SHORT)).ok().json();
+    assert!(!has(&summary, "weak-check"), "{}", summary["checks"]);
+    let summary = lasthop.run(whole.iter().chain(&SHORT).chain(&["--no-reference"])).ok().json();
+    assert!(has(&summary, "weak-check"), "{}", summary["checks"]);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn calling(endpoint: &Endpoint, method: &str, expect: GrpcExpect, size: u32) -> 
 
 /// How many calls there were, as the server says in field 1.
 fn counted(endpoint: &Endpoint) -> u64 {
-    let protocol = reference::learn(&calling(endpoint, "Calls", GrpcExpect::Any, 0), || true).unwrap();
+    let protocol = reference::learn(&calling(endpoint, "Calls", GrpcExpect::Any, 0), || true).unwrap().protocol;
     let Some(Grpc { expect: GrpcExpect::Message(text), .. }) = protocol.get() else { panic!("{protocol:?}") };
     String::from_utf8(STANDARD.decode(text).unwrap().split_off(2)).unwrap().parse().unwrap()
 }

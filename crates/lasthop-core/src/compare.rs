@@ -8,6 +8,8 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_load::{
     failure::Failure,
+    protocol::{Trait, contrast},
+    reference::{self, Reference},
     result::ErrorClass,
     sample,
     spec::{Address, Spec, SpecError},
@@ -23,6 +25,8 @@ pub struct Asked {
     pub endpoints: Vec<(String, Spec)>,
     /// Expect of every reply what the first two have in common.
     pub learn: bool,
+    /// Why nothing is expected, if that is asked for.
+    pub unchecked: Option<String>,
     /// Compare endpoints that do not answer alike.
     pub differing: bool,
     /// Put load on other machines.
@@ -85,21 +89,26 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
     }
     let places: Vec<_> = asked.endpoints.iter().map(|(_, spec)| spec.endpoint.clone()).collect();
     let mut endpoints = IndexMap::new();
-    let mut first: Option<(String, Traits)> = None;
+    let mut first: Option<(String, Vec<Trait>)> = None;
     let mut unlike = Vec::new();
     for (name, (url, mut spec)) in given::names(&places).into_iter().zip(asked.endpoints) {
         let failed = |failure| CompareError::NoAnswer { url: url.clone(), failure };
-        let traits = look(&mut spec, asked.learn, &mut go_on).map_err(failed)?;
+        let (traits, unchecked) = look(&mut spec, asked.learn, &mut go_on).map_err(failed)?;
         let (reference, theirs) = first.get_or_insert_with(|| (url.clone(), traits.clone()));
         let differs = differences(theirs, &traits);
         unlike.extend(
-            differs
-                .iter()
-                .map(|(what, one, other)| format!("{what}: {} at {reference}, {} at {url}", short(one), short(other))),
+            differs.iter().map(|(what, [one, other])| format!("{what}: {one} at {reference}, {other} at {url}")),
         );
-        let differs = differs.iter().map(|(what, one, other)| format!("{what}: {} and {}", short(one), short(other)));
+        let differs = differs.iter().map(|(what, [one, other])| format!("{what}: {one} and {other}"));
         let server = listener::server(&spec.endpoint.address).map(|owner| owner.command);
-        let endpoint = GivenEndpoint { url, spec, server, differs: differs.collect(), secret: false };
+        let endpoint = GivenEndpoint {
+            unchecked: unchecked.or_else(|| asked.unchecked.clone()),
+            differs: differs.collect(),
+            secret: false,
+            url,
+            spec,
+            server,
+        };
         endpoints.insert(name, endpoint);
     }
     if unlike.is_empty() || asked.differing {
@@ -122,30 +131,48 @@ pub fn await_answer(spec: &Spec, longest: Duration) -> Result<(), Failure> {
     }
 }
 
-/// What is known of the replies of an endpoint, by name.
-type Traits = Vec<(&'static str, String)>;
-
-/// What two replies have in common, which is expected from then on.
-fn look(spec: &mut Spec, learn: bool, go_on: &mut impl FnMut() -> bool) -> Result<Traits, Failure> {
-    let [first, second] = [sample::take(spec, &mut *go_on)?, sample::take(spec, &mut *go_on)?];
-    if learn && !spec.protocol.kind().own {
-        spec.protocol.learn(&first.reply, &second.reply)?;
-    }
+/// What two replies have in common, which is expected from then on, and what of a reply is not checked.
+fn look(
+    spec: &mut Spec,
+    learn: bool,
+    go_on: &mut impl FnMut() -> bool,
+) -> Result<(Vec<Trait>, Option<String>), Failure> {
+    let look = if learn { reference::learn } else { reference::sampled };
+    let Reference { protocol, unchecked, samples } = look(spec, go_on)?;
+    spec.protocol = protocol;
+    let Some([first, second]) = samples else { return Ok((Vec::new(), None)) };
     let second = spec.protocol.traits(&second.reply)?;
-    Ok(spec.protocol.traits(&first.reply)?.into_iter().filter(|one| second.contains(one)).collect())
+    let same = spec.protocol.traits(&first.reply)?.into_iter().filter(|one| second.contains(one));
+    Ok((same.collect(), unchecked))
 }
 
-/// Traits that both have and that are not the same.
-fn differences(one: &Traits, other: &Traits) -> Vec<(&'static str, String, String)> {
-    let theirs = |name: &str| other.iter().find(|(what, _)| *what == name).map(|(_, value)| value.clone());
-    let both = one.iter().filter_map(|(what, value)| Some((*what, value.clone(), theirs(what)?)));
-    both.filter(|(_, one, other)| one != other).collect()
+/// A trait that both have and that is not the same, and how it looks where it first differs.
+type Difference = (String, [String; 2]);
+
+fn differences(one: &[Trait], other: &[Trait]) -> Vec<Difference> {
+    let mut found: Vec<Difference> = Vec::new();
+    for (name, one) in one {
+        let Some((_, other)) = other.iter().find(|(what, value)| what == name && value != one) else { continue };
+        // Bodies that are not of one length differ anyway.
+        if !found.iter().any(|(what, _)| what.strip_prefix("length of the ") == Some(name)) {
+            found.push(difference(name, one, other));
+        }
+    }
+    found
 }
 
-fn short(text: &str) -> String {
-    const MOST: usize = 60;
-    let start: String = text.chars().take(MOST).collect();
-    if start.len() < text.len() { format!("{start}…") } else { start }
+/// Short texts are shown as they are.
+fn difference(name: &str, one: &[u8], other: &[u8]) -> Difference {
+    const SHORT: usize = 60;
+    let plain = |text: &[u8]| {
+        let is_plain = text.len() <= SHORT && text.iter().all(|byte| (b' '..=b'~').contains(byte));
+        is_plain.then(|| String::from_utf8_lossy(text).into_owned())
+    };
+    if let (Some(one), Some(other)) = (plain(one), plain(other)) {
+        return (name.to_owned(), [one, other]);
+    }
+    let (at, shown) = contrast(one, other);
+    (format!("{name}, from byte {at} on"), shown)
 }
 
 /// The address of another machine. One of this machine's can be bound.
@@ -165,11 +192,18 @@ mod tests {
     }
 
     #[test]
-    fn what_varies_is_not_compared() {
-        let one = vec![("status", "200".to_owned()), ("length", "9".to_owned())];
-        let other = vec![("status", "404".to_owned())];
-        assert_eq!(differences(&one, &other), [("status", "200".to_owned(), "404".to_owned())]);
-        assert_eq!(differences(&one, &one), []);
-        assert_eq!(short(&"é".repeat(70)).chars().count(), 61);
+    fn what_both_have_is_compared_byte_for_byte() {
+        let text = |text: &str| text.as_bytes().to_vec();
+        let one = [("status", text("200")), ("length of the body", text("5 bytes")), ("body", text("Hello"))];
+        let said = |other: &[Trait]| {
+            let found = differences(&one, other);
+            found.iter().map(|(what, [one, other])| format!("{what}: {one}, {other}")).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&one), [""; 0]);
+        assert_eq!(said(&[("status", text("404"))]), ["status: 200, 404"], "what varies is not compared");
+        assert_eq!(said(&[("body", text("Jello"))]), ["body: Hello, Jello"]);
+        assert_eq!(said(&[("body", b"Hell\xff".to_vec())]), [r#"body, from byte 4 on: "Hello", "Hell\xff""#]);
+        let longer = [("length of the body", text("6 bytes")), ("body", text("Hello!"))];
+        assert_eq!(said(&longer), ["length of the body: 5 bytes, 6 bytes"]);
     }
 }

@@ -262,6 +262,7 @@ impl Layouts {
                 spec: rendered.spec,
                 server: Some(rendered.target),
                 differs: Vec::new(),
+                unchecked: None,
                 secret: false,
             };
             endpoints.insert(layout.name().to_owned(), endpoint);

@@ -1,18 +1,42 @@
 //! Where nobody says what a right reply is, the first one is: two samples are taken, and what they have in common is
 //! expected of every reply.
 
-use crate::{failure::Failure, protocol::Protocol, sample, spec::Spec};
+use crate::{
+    failure::Failure,
+    protocol::Protocol,
+    sample::{self, Sample},
+    spec::Spec,
+};
 
-/// The protocol of `spec` with what its endpoint answers as the expectation, as far as two replies agree.
-/// An expectation that `spec` has already must hold for both. Protocols of lasthop's own server know their answers anyway.
-/// Once `go_on` says no, this ends with an error of no account.
+/// What two samples teach.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// The protocol with the expectation.
+    pub protocol: Protocol,
+    /// What is not checked, or less than byte for byte, because the samples differ: in words.
+    pub unchecked: Option<String>,
+    /// None of lasthop's own protocols, whose replies are known anyway.
+    pub samples: Option<[Sample; 2]>,
+}
+
+/// What the endpoint of `spec` answers as the expectation, as far as two replies agree. An expectation that `spec` has
+/// already must hold for both. Once `go_on` says no, this ends with an error of no account.
 /// Errors: as of a load: no connection, or a wrong answer.
-pub fn learn(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Protocol, Failure> {
-    let mut protocol = spec.protocol.clone();
-    if !protocol.kind().own {
-        let first = sample::take(spec, &mut go_on)?;
-        let second = sample::take(spec, go_on)?;
-        protocol.learn(&first.reply, &second.reply)?;
+pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
+    let mut reference = sampled(spec, go_on)?;
+    if let Some([first, second]) = &reference.samples {
+        reference.unchecked = reference.protocol.learn(&first.reply, &second.reply)?;
     }
-    Ok(protocol)
+    Ok(reference)
+}
+
+/// The samples alone: the expectation stays as it is.
+/// Errors: as [`learn`].
+pub fn sampled(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
+    let protocol = spec.protocol.clone();
+    let samples = match protocol.kind().own {
+        true => None,
+        false => Some([sample::take(spec, &mut go_on)?, sample::take(spec, go_on)?]),
+    };
+    Ok(Reference { protocol, unchecked: None, samples })
 }

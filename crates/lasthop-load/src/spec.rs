@@ -244,7 +244,7 @@ mod tests {
                 headers: vec![("A".into(), value.into())],
                 body: String::new(),
                 version: HttpVersion::V11,
-                expect: HttpExpect { status: 200, body: None, contains: vec![], length: None },
+                expect: HttpExpect { status: 200, ..HttpExpect::default() },
             })
         };
         let base = spec();

@@ -116,7 +116,7 @@ fn http() -> Protocol {
         headers: vec![],
         body: String::new(),
         version: HttpVersion::V11,
-        expect: HttpExpect { status: 200, body: Some("Hello".into()), contains: vec![], length: None },
+        expect: HttpExpect { status: 200, body: Some("Hello".into()), ..HttpExpect::default() },
     })
 }
 

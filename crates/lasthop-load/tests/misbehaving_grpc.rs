@@ -48,13 +48,28 @@ fn message(stream: u32, text: &[u8]) -> Vec<u8> {
     frame(DATA, 0, stream, &message)
 }
 
-/// `:status: 200` is entry 8 of the static table.
+/// `:status: 200` is entry 8 of the static table, the name `content-type` is entry 31.
 fn head(stream: u32) -> Vec<u8> {
-    frame(HEADERS, END_HEADERS, stream, &[0x88])
+    head_of(stream, 0x88, b"application/grpc")
+}
+
+fn head_of(stream: u32, status: u8, content_type: &[u8]) -> Vec<u8> {
+    let block = [&[status, 0x0f, 0x10, content_type.len() as u8], content_type].concat();
+    frame(HEADERS, END_HEADERS, stream, &block)
 }
 
 fn status(stream: u32, code: u8) -> Vec<u8> {
     frame(HEADERS, ENDS, stream, &[b"\x00\x0bgrpc-status\x01".as_slice(), &[b'0' + code]].concat())
+}
+
+fn with_head(head: Vec<u8>, stream: u32) -> Vec<u8> {
+    [head, message(stream, b"abcd"), status(stream, 0)].concat()
+}
+
+/// A right reply but for what follows the name of its status.
+fn ended(stream: u32, status: &[u8]) -> Vec<u8> {
+    let trailers = frame(HEADERS, ENDS, stream, &[b"\x00\x0bgrpc-status", status].concat());
+    [head(stream), message(stream, b"abcd"), trailers].concat()
 }
 
 fn right(stream: u32) -> Vec<u8> {
@@ -101,7 +116,13 @@ fn load(server: &Accepting, engine: Engine, pipeline: u32, timeout: bool) -> Tri
 #[test]
 fn a_server_that_lies_is_counted_by_class() {
     type Lie = fn(u32) -> Vec<u8>;
-    let lies: [(Lie, ErrorClass); 10] = [
+    let lies: [(Lie, ErrorClass); 15] = [
+        // Entries 14 and 13 of the static table: 500 and 404.
+        (|stream| with_head(head_of(stream, 0x8e, b"application/grpc"), stream), ErrorClass::WrongStatus),
+        (|stream| with_head(head_of(stream, 0x8d, b"application/grpc"), stream), ErrorClass::WrongStatus),
+        (|stream| with_head(head_of(stream, 0x88, b"text/html"), stream), ErrorClass::WrongContent),
+        (|stream| ended(stream, b"\x02+0"), ErrorClass::Protocol),
+        (|stream| ended(stream, b"\x0213\x00\x0bgrpc-status\x010"), ErrorClass::Protocol),
         (|stream| [head(stream), message(stream, b"abcx"), status(stream, 0)].concat(), ErrorClass::WrongContent),
         (|stream| [head(stream), status(stream, 0)].concat(), ErrorClass::WrongContent),
         (|stream| [head(stream), status(stream, 8)].concat(), ErrorClass::WrongStatus),

@@ -19,14 +19,17 @@ use common::{Accepting, Running, SHORT, echo, hello, run, spec};
 use lasthop_load::{
     engine::Case,
     protocol::{
-        Protocol,
+        LoadOptions, Protocol,
+        http::Http,
         mysql::{Mysql, MysqlExpect, MysqlMode},
         postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
         redis::{Redis, RedisExpect},
     },
+    reference,
     result::{ErrorClass, TrialResult},
     serve::Pattern,
     spec::{Address, Endpoint, Engine, Reuse, Spec, Timeouts, Transport},
+    url::{UrlOptions, parse},
     wire::TrialPhases,
 };
 use socket2::Socket;
@@ -118,14 +121,27 @@ fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
         let classes: Vec<_> = result.errors.keys().copied().collect();
         let said = String::from_utf8_lossy(&lines.wrong[..lines.wrong.len().min(40)]).into_owned();
         assert_eq!(classes, [class], "{said:?}, {engine:?}: {:?}", result.errors);
-        accounted(&server, &result);
+        accounted(&server, 2, &result);
     }
 }
 
-/// Two probes precede the trial; every other request was answered rightly or is an error. The server may still have to read
-/// one that was given up.
-fn accounted(server: &Liar, result: &TrialResult) {
-    let sent = 2 + result.requests_total + result.error_total();
+/// Every fifth reply is this one, which is wrong content for who has learnt the first two.
+fn is_found_out(protocol: &Protocol, lines: &Lines, wrong: &[u8]) {
+    let server = Liar::start(&lines.wrong(wrong, Then::GoOn));
+    let spec = spec(&server.server.endpoint, protocol.clone());
+    let learnt = reference::learn(&spec, || true).unwrap();
+    assert_eq!(learnt.unchecked, None);
+    let spec = Spec { protocol: learnt.protocol, ..spec };
+    let result = run(&spec, TrialPhases { measure_ns: 30_000_000, ..SHORT }).unwrap();
+    let classes: Vec<_> = result.errors.keys().copied().collect();
+    assert_eq!(classes, [ErrorClass::WrongContent], "{}: {:?}", wrong.escape_ascii(), result.errors);
+    accounted(&server, 4, &result);
+}
+
+/// So many probes precede the trial; every other request was answered rightly or is an error. The server may still have to
+/// read one that was given up.
+fn accounted(server: &Liar, probes: u64, result: &TrialResult) {
+    let sent = probes + result.requests_total + result.error_total();
     let patience = Instant::now() + Duration::from_secs(10);
     while server.requests.load(SeqCst) < sent && Instant::now() < patience {
         thread::yield_now();
@@ -217,7 +233,7 @@ fn mysql() -> (Protocol, Lines) {
         query: "select 1".into(),
         mode: MysqlMode::Simple,
         parameters: vec![],
-        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".into()), changed: None },
+        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".into()), ..MysqlExpect::default() },
     };
     let protocol = Protocol::from(mysql);
     let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
@@ -270,7 +286,12 @@ fn postgres() -> (Protocol, Lines) {
         query: "select 1".into(),
         mode: QueryMode::Simple,
         parameters: vec![],
-        expect: PostgresExpect { rows: Some(1), first: Some("1".into()), tag: Some("SELECT 1".into()) },
+        expect: PostgresExpect {
+            rows: Some(1),
+            first: Some("1".into()),
+            tag: Some("SELECT 1".into()),
+            ..PostgresExpect::default()
+        },
         channel_binding: ChannelBinding::default(),
     };
     let protocol = Protocol::from(postgres);
@@ -321,6 +342,137 @@ fn postgresql_that_lies_is_counted_by_class() {
     ] {
         errors_of(&protocol, &lines.wrong(wrong, then), class);
     }
+}
+
+/// A protocol that greets nobody, as `lasthop load` reads its URL.
+fn plain(url: &str, right: &[u8]) -> (Protocol, Lines) {
+    let (_, protocol) = parse(url, &UrlOptions::default()).unwrap();
+    let (request, right) = (request_of(&protocol), right.to_vec());
+    let pause = Duration::ZERO;
+    (protocol, Lines { greeting: None, request, right, wrong: vec![], then: Then::GoOn, pause, said_first: vec![] })
+}
+
+#[test]
+fn bytes_that_are_no_text_are_compared_like_any_others() {
+    let http = |body: &[u8]| [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", body].concat();
+    let bulk = |value: &[u8]| [b"$4\r\n", value, b"\r\n"].concat();
+    let value = |value: &[u8]| [b"VALUE lasthop 0 4\r\n", value, b"\r\nEND\r\n"].concat();
+    let (one, other) = (b"\x1f\x8b\xff\0", b"\x1f\x8b\xfe\0");
+    let (protocol, lines) = plain("http://127.0.0.1/", &http(one));
+    is_found_out(&protocol, &lines, &http(other));
+    let (protocol, lines) = plain("redis://127.0.0.1", &bulk(one));
+    let any = Redis { expect: RedisExpect::Success, ..protocol.get::<Redis>().unwrap().clone() };
+    is_found_out(&any.into(), &lines, &bulk(other));
+    let (protocol, lines) = plain("memcached://127.0.0.1", &value(one));
+    is_found_out(&protocol, &lines, &value(other));
+}
+
+#[test]
+fn elements_of_an_array_are_compared() {
+    let (protocol, lines) = plain("redis://127.0.0.1", b"*2\r\n$1\r\na\r\n:1\r\n");
+    let any = Redis { expect: RedisExpect::Success, ..protocol.get::<Redis>().unwrap().clone() };
+    for wrong in [&b"*2\r\n$1\r\nb\r\n:1\r\n"[..], b"*2\r\n$1\r\na\r\n:2\r\n", b"*2\r\n:1\r\n$1\r\na\r\n"] {
+        is_found_out(&any.clone().into(), &lines, wrong);
+    }
+}
+
+#[test]
+fn headers_that_say_what_a_body_is_are_compared() {
+    let reply = |more: &str| format!("HTTP/1.1 302 Found\r\nContent-Length: 2\r\n{more}\r\nok").into_bytes();
+    let (protocol, lines) = plain("http://127.0.0.1/", &reply("Location: /a\r\n"));
+    let Http { mut expect, .. } = protocol.get::<Http>().unwrap().clone();
+    expect.status = 302;
+    let protocol = Protocol::from(Http { expect, ..protocol.get::<Http>().unwrap().clone() });
+    for wrong in ["Location: /b\r\n", "", "Location: /a\r\nContent-Encoding: gzip\r\n"] {
+        is_found_out(&protocol, &lines, &reply(wrong));
+    }
+}
+
+/// What a server that varies makes of the check, in words.
+fn said(url: &str, replies: [&'static [u8]; 2]) -> String {
+    let count = AtomicU64::new(0);
+    let (protocol, lines) = plain(url, &[]);
+    let server = Accepting::unix(move |mut peer| {
+        while peer.read_exact(&mut vec![0; lines.request]).is_ok() {
+            let _ = peer.write_all(replies[count.fetch_add(1, SeqCst) as usize % 2]);
+        }
+    });
+    reference::learn(&spec(&server.endpoint, protocol), || true).unwrap().unchecked.unwrap_or_default()
+}
+
+#[test]
+fn what_weakens_a_check_is_said() {
+    let replies: [&[u8]; 2] =
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na-1", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na-2"];
+    let by_length = "only the length of the body is checked: the first two replies differ at byte 2";
+    assert_eq!(said("http://127.0.0.1/", replies), by_length);
+    let longer: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab";
+    let not_at_all = "the body is not checked: the first two replies have 3 and 2 bytes";
+    assert_eq!(said("http://127.0.0.1/", [replies[0], longer]), not_at_all);
+    assert_eq!(said("http://127.0.0.1/", [replies[0], replies[0]]), "");
+    let values: [&[u8]; 2] = [b"END\r\n", b"VALUE lasthop 0 1\r\nx\r\nEND\r\n"];
+    let any = "any value is right, and none: the first two replies differ at byte 0";
+    assert_eq!(said("memcached://127.0.0.1", values), any);
+}
+
+/// Rows of two columns, of which one may be NULL.
+type Rows<'a> = &'a [[Option<&'a [u8]>; 2]];
+
+fn of_postgresql(rows: Rows<'_>) -> Vec<u8> {
+    let message = |kind: u8, body: &[u8]| [&[kind], &(body.len() as u32 + 4).to_be_bytes()[..], body].concat();
+    let value = |value: &Option<&[u8]>| match value {
+        Some(text) => [&(text.len() as u32).to_be_bytes()[..], text].concat(),
+        None => vec![0xff; 4],
+    };
+    let row = |row: &[Option<&[u8]>; 2]| message(b'D', &[&[0, 2], &value(&row[0])[..], &value(&row[1])].concat());
+    let rows: Vec<u8> = rows.iter().flat_map(row).collect();
+    [message(b'T', b"\0\x02"), rows, message(b'C', b"SELECT\0"), READY.to_vec()].concat()
+}
+
+fn of_mysql(rows: Rows<'_>) -> Vec<u8> {
+    let column = b"\x03def\0\0\0\x01a\0\x0c\x3f\0\x14\0\0\0\xfd\0\0\0\0\0".to_vec();
+    let value = |value: &Option<&[u8]>| match value {
+        Some(text) => [&[text.len() as u8], *text].concat(),
+        None => vec![0xfb],
+    };
+    let rows = rows.iter().map(|row| [value(&row[0]), value(&row[1])].concat());
+    let payloads = [vec![2], column.clone(), column].into_iter().chain(rows).chain([b"\xfe\0\0\x02\0\0\0".to_vec()]);
+    let packet = |(number, payload): (u8, Vec<u8>)| [&[payload.len() as u8, 0, 0, number], &payload[..]].concat();
+    (1..).zip(payloads).flat_map(packet).collect()
+}
+
+#[test]
+fn every_value_of_every_row_is_compared() {
+    let (text, other, empty, null) = (Some(&b"a"[..]), Some(&b"b"[..]), Some(&b""[..]), None);
+    let right: Rows<'_> = &[[null, text], [text, null]];
+    let wrong: [Rows<'_>; 7] = [
+        &[[Some(b"wrong"), text], [text, null]],
+        &[[empty, text], [text, null]],
+        &[[null, other], [text, null]],
+        &[[null, null], [text, null]],
+        &[[null, text], [other, null]],
+        &[[null, text], [text, empty]],
+        &[[null, text]],
+    ];
+    for ((protocol, lines), reply) in [(postgres(), of_postgresql as fn(Rows<'_>) -> Vec<u8>), (mysql(), of_mysql)] {
+        let lines = Lines { right: reply(right), ..lines };
+        // Nobody expects anything before it is learnt.
+        let mut options = LoadOptions { query: Some("select 1".into()), ..LoadOptions::default() };
+        let mut protocol = protocol;
+        protocol.apply(&mut options).unwrap();
+        wrong.iter().for_each(|rows| is_found_out(&protocol, &lines, &reply(rows)));
+    }
+}
+
+#[test]
+fn changed_rows_do_not_wrap() {
+    let (protocol, lines) = mysql();
+    let expect = MysqlExpect { changed: Some(1), ..MysqlExpect::default() };
+    let update = Protocol::from(Mysql { expect, ..protocol.get::<Mysql>().unwrap().clone() });
+    let lines = Lines { right: b"\x07\0\0\x01\0\x01\0\x02\0\0\0".to_vec(), ..lines };
+    // Two results: 2^64 - 1 changed rows and 2 more.
+    let most = b"\x0f\0\0\x01\0\xfe\xff\xff\xff\xff\xff\xff\xff\xff\0\x0a\0\0\0\x07\0\0\x02\0\x02\0\x02\0\0\0";
+    errors_of(&update, &lines.wrong(most, Then::GoOn), ErrorClass::WrongContent);
 }
 
 /// Bytes of a message of the echoes.

@@ -24,7 +24,7 @@ use lasthop_load::{
 };
 
 fn http() -> Protocol {
-    let expect = HttpExpect { status: 200, body: None, contains: Vec::new(), length: None };
+    let expect = HttpExpect { status: 200, ..HttpExpect::default() };
     Protocol::from(Http {
         method: "GET".into(),
         path: "/".into(),
@@ -85,7 +85,7 @@ fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, rep
 
     let spec = Spec { endpoint, ..spec.clone() };
     assert_eq!(sample::take(&spec, || true).unwrap(), taken, "{:?}", spec.protocol);
-    let protocol = reference::learn(&spec, || true).unwrap();
+    let protocol = reference::learn(&spec, || true).unwrap().protocol;
     let result = run(&Spec { protocol, ..spec.clone() }, SHORT).unwrap_or_else(|error| panic!("{error}: {spec:?}"));
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
     assert!(result.requests > 0);
@@ -169,7 +169,7 @@ fn mysql_is_replayed() {
 fn calls_of_grpc_are_numbered() {
     let (method, host) = ("a.B/C".to_owned(), "h".to_owned());
     let grpc = Grpc { method, host, size: 70_000, text: None, expect: GrpcExpect::Any };
-    let head = b"\0\0\x01\x01\x04\0\0\0\x01\x88";
+    let head = b"\0\0\x14\x01\x04\0\0\0\x01\x88\x0f\x10\x10application/grpc";
     let data = b"\0\0\x08\0\0\0\0\0\x01\0\0\0\0\x03\x0a\x01a";
     let trailers = b"\0\0\x0f\x01\x05\0\0\0\x01\x00\x0bgrpc-status\x010";
     let protocol = Protocol::from(grpc);

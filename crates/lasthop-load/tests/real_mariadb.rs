@@ -166,7 +166,7 @@ fn query(user: &str, query: &str, mode: MysqlMode) -> Mysql {
         query: query.into(),
         mode,
         parameters: vec![],
-        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".into()), changed: None },
+        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".into()), ..MysqlExpect::default() },
     }
 }
 
@@ -258,7 +258,7 @@ fn mariadb_results_are_checked() {
         columns: Some(columns),
         rows: Some(rows),
         first: Some(first.into()),
-        changed: None,
+        ..MysqlExpect::default()
     };
     for mode in [MysqlMode::Simple, MysqlMode::Prepared] {
         let of = |text: &str, expect| Mysql { database: "lasthop".into(), expect, ..query(&me, text, mode) };
@@ -285,7 +285,7 @@ fn mariadb_results_are_checked() {
         assert_eq!(refused(&endpoint, of("select null", expect(1, 1, "1"))), "the first value is NULL, expected \"1\"");
         let unknown = refused(&endpoint, of("select x", expect(1, 1, "1")));
         assert!(unknown.contains("error 1054, SQLSTATE 42S22: Unknown column 'x'"), "{unknown}");
-        right(&of("do 1", MysqlExpect { columns: Some(0), rows: Some(0), first: None, changed: Some(0) }));
+        right(&of("do 1", MysqlExpect { columns: Some(0), rows: Some(0), changed: Some(0), ..MysqlExpect::default() }));
     }
     let sum = Mysql {
         parameters: vec!["20".into(), "22".into()],

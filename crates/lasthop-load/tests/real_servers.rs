@@ -19,6 +19,7 @@ use lasthop_load::{
     failure::Failure,
     protocol::{
         Protocol,
+        exact::Exact,
         http::{Http, HttpExpect, HttpVersion},
         memcached::{Command as Asked, Memcached, MemcachedExpect},
         postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
@@ -324,7 +325,8 @@ fn memcached_errors_have_their_class() {
     assert!(none.cause.contains("there is no value, expected one"), "{none}");
     prepare(asking(Asked::Set, Some("Hello"))).unwrap();
     let learnt = reference::learn(&spec(&server.endpoint, asking(Asked::Get, None).into()), || true).unwrap();
-    assert_eq!(learnt, expecting(MemcachedExpect::Value("Hello".into())).into());
+    let whole = Exact::from("VALUE greeting 0 5\r\nHello\r\nEND\r\n");
+    assert_eq!(learnt.protocol, expecting(MemcachedExpect::Reply(whole)).into());
     let other = prepare(expecting(MemcachedExpect::Value("Jello".into()))).unwrap_err();
     assert!(other.cause.contains("differs from the expected one at byte 0"), "{other}");
     let large = prepare(asking(Asked::Set, Some(&"x".repeat(2 << 20)))).unwrap_err();
@@ -427,7 +429,7 @@ fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
         query: query.into(),
         mode,
         parameters: vec![],
-        expect: PostgresExpect { rows: Some(1), first: None, tag: Some("SELECT 1".into()) },
+        expect: PostgresExpect { rows: Some(1), tag: Some("SELECT 1".into()), ..PostgresExpect::default() },
         channel_binding: ChannelBinding::default(),
     }
 }
@@ -575,7 +577,12 @@ fn postgres_results_are_checked() {
     let Some(server) = postgres() else { return };
     let endpoint = server.unix();
     let many = Postgres {
-        expect: PostgresExpect { rows: Some(20_000), first: Some("1".into()), tag: Some("SELECT 20000".into()) },
+        expect: PostgresExpect {
+            rows: Some(20_000),
+            first: Some("1".into()),
+            tag: Some("SELECT 20000".into()),
+            ..PostgresExpect::default()
+        },
         ..query("lasthop", "select i, repeat('x', 100) from generate_series(1, 20000) i", QueryMode::Simple)
     };
     let phases = TrialPhases { measure_ns: 100_000_000, ..SHORT };
@@ -705,7 +712,7 @@ fn http(path: &str, version: HttpVersion, expect: HttpExpect) -> Http {
 }
 
 fn says(body: &str) -> HttpExpect {
-    HttpExpect { status: 200, body: Some(body.into()), contains: vec![], length: None }
+    HttpExpect { status: 200, body: Some(body.into()), ..HttpExpect::default() }
 }
 
 #[test]
@@ -729,7 +736,7 @@ fn nginx_counts_what_was_checked() {
 #[test]
 fn nginx_bodies_are_read_in_every_form() {
     let Some(server) = nginx() else { return };
-    let unpacked = |text: &str| HttpExpect { status: 200, body: None, contains: vec![text.into()], length: None };
+    let unpacked = |text: &str| HttpExpect { status: 200, contains: vec![text.into()], ..HttpExpect::default() };
     for endpoint in server.endpoints() {
         for connections in [1, 3] {
             for (path, headers, expect) in [

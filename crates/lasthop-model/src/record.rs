@@ -105,6 +105,9 @@ pub struct GivenEndpoint {
     /// In what its replies differ from the reference's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
+    /// What of its replies is not checked, or less than byte for byte, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<String>,
     /// Whether the specification holds secrets, which no record has.
     pub secret: bool,
 }

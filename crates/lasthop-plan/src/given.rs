@@ -194,7 +194,14 @@ mod tests {
         let endpoint = |url: &str| {
             let (endpoint, protocol) = parse(url, &UrlOptions::default()).unwrap();
             let spec = lasthop_load::spec::Spec::new(endpoint, protocol);
-            GivenEndpoint { url: url.to_owned(), spec, server: None, differs: Vec::new(), secret: false }
+            GivenEndpoint {
+                url: url.to_owned(),
+                spec,
+                server: None,
+                differs: Vec::new(),
+                unchecked: None,
+                secret: false,
+            }
         };
         let endpoints = [("tcp", "http://127.0.0.1:80/"), ("unix", "http+unix:/s"), ("tls", "https://127.0.0.1/")];
         let endpoints = endpoints.map(|(name, url)| (name.to_owned(), endpoint(url)));

@@ -200,7 +200,7 @@ pub mod testing {
             headers: vec![],
             body: String::new(),
             version: HttpVersion::V11,
-            expect: HttpExpect { status: 200, body: None, contains: vec![], length: None },
+            expect: HttpExpect { status: 200, ..HttpExpect::default() },
         });
         order(&spec(Address::Tcp("127.0.0.1:8080".parse().unwrap()), protocol, 10), test)
     }

@@ -75,6 +75,9 @@ pub struct Figures {
     pub proof: Option<ProofFigures>,
     /// What every reply was checked against.
     pub checked: String,
+    /// What of the replies is not checked, or less than byte for byte, because the first two differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<String>,
     /// With `--headroom`.
     pub headroom: Option<HeadroomFigures>,
     /// Whether the load was interrupted. The figures then cover the time until the interruption.
@@ -192,6 +195,7 @@ impl Figures {
             proof: Some(proof(&outcome.proof)),
             headroom: headroom(&outcome.headroom, result.throughput()),
             cut_short: outcome.cut_short,
+            unchecked: outcome.unchecked.clone(),
             ..Self::without_load(job, spec)
         }
     }

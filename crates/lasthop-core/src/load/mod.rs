@@ -44,6 +44,8 @@ pub struct Outcome {
     /// Whether the load was interrupted.
     pub cut_short: bool,
     pub headroom: Headroom,
+    /// What is not checked because the first two replies differ, in words.
+    pub unchecked: Option<String>,
 }
 
 /// What the same load achieved against a server that does nothing.
@@ -63,9 +65,11 @@ pub enum Headroom {
 pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcome, CaseError> {
     let mut spec = job.spec.clone();
     spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
+    let mut unchecked = None;
     if job.learn {
         let learnt = reference::learn(&spec, || go_on(Stage::Verify));
-        spec.protocol = learnt.map_err(|failure| CaseError::failed(Stage::Verify, &failure))?;
+        let learnt = learnt.map_err(|failure| CaseError::failed(Stage::Verify, &failure))?;
+        (spec.protocol, unchecked) = (learnt.protocol, learnt.unchecked);
     }
     let mut case = Case::watched_prepare(&spec, || go_on(Stage::Verify))?;
     let mut cut_short = false;
@@ -79,7 +83,7 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcom
         true => calibrate(&spec, || go_on(Stage::Trial)).map_or_else(Headroom::Unknown, Headroom::Reached),
         false => Headroom::NotAsked,
     };
-    Ok(Outcome { spec, proof, result, cut_short, headroom })
+    Ok(Outcome { spec, proof, result, cut_short, headroom, unchecked })
 }
 
 /// Requests per second of the same load, as a closed loop, against a null server on the same transport.

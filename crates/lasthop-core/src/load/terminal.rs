@@ -140,6 +140,7 @@ fn latencies(figures: &Figures) -> Vec<Text> {
 
 fn facts(figures: &Figures) -> Vec<Text> {
     let mut facts = vec![("proven", proven(figures)), ("checked", figures.checked.clone())];
+    facts.extend(figures.unchecked.iter().map(|text| ("doubt", text.clone())));
     if figures.bytes_per_second > 0.0 {
         facts.push(("received", format!("{}/s of payload", Bytes(figures.bytes_per_second as u64))));
     }

@@ -3,8 +3,12 @@
 use std::ops::Range;
 
 use memchr::memmem;
+use xxhash_rust::xxh3::Xxh3;
 
-use super::exchange::excerpt;
+use super::{
+    exact::{Digest, Exact},
+    exchange::excerpt,
+};
 use crate::failure::Failure;
 
 /// Bytes of a wrong body that its failure shows, from the first one that is wrong, and right ones before it.
@@ -12,11 +16,26 @@ const WRONG_SHOWN: usize = 40;
 const RIGHT_SHOWN: usize = 20;
 
 /// What a body must be.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Expected {
-    pub body: Option<Vec<u8>>,
+    /// Its name in messages.
+    pub what: &'static str,
+    pub body: Option<Exact>,
     pub contains: Vec<Vec<u8>>,
     pub length: Option<u64>,
+}
+
+impl Default for Expected {
+    fn default() -> Self {
+        Self { what: "body", body: None, contains: Vec::new(), length: None }
+    }
+}
+
+impl Expected {
+    /// The length, where it is known.
+    pub fn length(&self) -> Option<u64> {
+        self.length.or(self.body.as_ref().map(Exact::length))
+    }
 }
 
 /// The state of the check of one body.
@@ -29,6 +48,18 @@ pub struct BodyCheck {
     found: Vec<bool>,
     /// The last bytes of earlier pieces, one less than the longest text looked for.
     tail: Vec<u8>,
+    /// Where only the digest is known.
+    hasher: Hasher,
+}
+
+/// Large, and used for large bodies only.
+#[derive(Clone, Default)]
+struct Hasher(Option<Box<Xxh3>>);
+
+impl std::fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Hasher" } else { "None" })
+    }
 }
 
 impl BodyCheck {
@@ -38,6 +69,9 @@ impl BodyCheck {
         self.shown.clear();
         self.found.clear();
         self.tail.clear();
+        if let Hasher(Some(hasher)) = &mut self.hasher {
+            hasher.reset();
+        }
     }
 
     pub fn received(&self) -> u64 {
@@ -45,8 +79,10 @@ impl BodyCheck {
     }
 
     pub fn feed(&mut self, expected: &Expected, piece: &[u8]) {
-        if let Some(body) = &expected.body {
-            self.compare(body, piece);
+        match &expected.body {
+            Some(Exact::Bytes(body)) => self.compare(body, piece),
+            Some(Exact::Digest(digest)) => self.hasher(digest).update(piece),
+            None => {}
         }
         if !expected.contains.is_empty() {
             self.search(&expected.contains, piece);
@@ -55,6 +91,10 @@ impl BodyCheck {
             }
         }
         self.received += piece.len() as u64;
+    }
+
+    fn hasher(&mut self, digest: &Digest) -> &mut Xxh3 {
+        self.hasher.0.get_or_insert_with(|| Box::new(Xxh3::with_seed(digest.seed)))
     }
 
     fn compare(&mut self, body: &[u8], piece: &[u8]) {
@@ -92,19 +132,14 @@ impl BodyCheck {
     /// The verdict on the whole body.
     /// Errors: the first expectation that does not hold.
     pub fn finish(&mut self, expected: &Expected) -> Result<(), Failure> {
+        let what = expected.what;
         if let Some(length) = expected.length.filter(|length| *length != self.received) {
-            return Err(Failure::content(format!("the body has {} bytes, expected {length}", self.received)));
+            return Err(Failure::content(format!("the {what} has {} bytes, expected {length}", self.received)));
         }
-        if let Some(body) = &expected.body {
-            let beside = |at| self.beside(body, at);
-            if let Some(at) = self.mismatch {
-                let text = format!("the body differs from the expected one at byte {at}: {}", beside(at));
-                return Err(Failure::content(text));
-            }
-            if body.len() as u64 != self.received {
-                let (got, want) = (self.received, body.len());
-                return Err(Failure::content(format!("the body has {got} bytes, expected {want}: {}", beside(got))));
-            }
+        match &expected.body {
+            Some(Exact::Bytes(body)) => self.finish_bytes(what, body)?,
+            Some(Exact::Digest(digest)) => self.finish_digest(what, digest)?,
+            None => {}
         }
         self.found.resize(expected.contains.len(), false);
         match expected.contains.iter().zip(&self.found).find(|(text, found)| !**found && !text.is_empty()) {
@@ -113,10 +148,32 @@ impl BodyCheck {
                     None => format!(": received {}", part(&self.shown, 0..self.shown.len(), self.received)),
                     Some(_) => String::new(),
                 };
-                Err(Failure::content(format!("the body does not contain {}{received}", excerpt(text))))
+                Err(Failure::content(format!("the {what} does not contain {}{received}", excerpt(text))))
             }
             None => Ok(()),
         }
+    }
+
+    fn finish_bytes(&self, what: &str, body: &[u8]) -> Result<(), Failure> {
+        let (got, want) = (self.received, body.len());
+        let text = match self.mismatch {
+            Some(at) => {
+                format!("the {what} differs from the expected one at byte {at}: {}", self.beside(body, at))
+            }
+            None if got == want as u64 => return Ok(()),
+            None => format!("the {what} has {got} bytes, expected {want}: {}", self.beside(body, got)),
+        };
+        Err(Failure::content(text))
+    }
+
+    fn finish_digest(&mut self, what: &str, digest: &Digest) -> Result<(), Failure> {
+        let (got, want) = (self.received, digest.length);
+        let text = match self.hasher(digest).digest128() == digest.digest {
+            _ if got != want => format!("the {what} has {got} bytes, expected {want}"),
+            true => return Ok(()),
+            false => format!("the {what} of {got} bytes differs from the expected one (by its digest)"),
+        };
+        Err(Failure::content(text))
     }
 
     /// The expected and the received text around the first wrong byte.
@@ -127,6 +184,16 @@ impl BodyCheck {
         let received = [&body[..at], &self.shown].concat();
         format!("expected {expected}, received {}", part(&received, from..received.len(), self.received))
     }
+}
+
+/// How two texts look where they first differ, and which byte that is.
+pub fn contrast(one: &[u8], other: &[u8]) -> (usize, [String; 2]) {
+    let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    let shown = |text: &[u8]| {
+        let end = text.len().min(at + WRONG_SHOWN);
+        part(text, at.saturating_sub(RIGHT_SHOWN)..end, text.len() as u64)
+    };
+    (at, [shown(one), shown(other)])
 }
 
 /// A range of a body of so many bytes, in words.
@@ -177,6 +244,37 @@ mod tests {
         assert_eq!(failure(&body(&want), &got), shown);
         let contains = Expected { contains: vec![b"Hello".to_vec()], ..Expected::default() };
         assert_eq!(failure(&contains, "Bye!"), "the body does not contain \"Hello\": received \"Bye!\"");
+    }
+
+    #[test]
+    fn a_long_body_is_compared_by_its_digest() {
+        let long = vec![7; super::super::exact::KEPT_MAX + 1];
+        let expected = Expected { body: Some(Exact::of(&long)), ..Expected::default() };
+        let mut check = BodyCheck::default();
+        // Twice: nothing of the first body may be left.
+        for _ in 0..2 {
+            check.reset();
+            long.chunks(100_000).for_each(|piece| check.feed(&expected, piece));
+            assert_eq!(check.finish(&expected), Ok(()));
+        }
+        for (at, text) in [(0, "differs"), (500_000, "differs"), (long.len() - 1, "differs")] {
+            let mut wrong = long.clone();
+            wrong[at] ^= 1;
+            check.reset();
+            check.feed(&expected, &wrong);
+            assert!(check.finish(&expected).unwrap_err().message.contains(text), "{at}");
+        }
+        check.reset();
+        check.feed(&expected, &long[1..]);
+        assert_eq!(check.finish(&expected).unwrap_err().message, "the body has 1048576 bytes, expected 1048577");
+    }
+
+    #[test]
+    fn two_texts_are_shown_where_they_differ() {
+        let shown = (1, ["\"Hello\"".to_owned(), "\"H\\xff\"".to_owned()]);
+        assert_eq!(contrast(b"Hello", b"H\xff"), shown);
+        let (at, [one, other]) = contrast(&[b'a'; 100], &[&[b'a'; 50][..], b"b"].concat());
+        assert_eq!((at, one.len(), other.len()), (50, 2 + 3 + 60 + 3, 2 + 3 + 21));
     }
 
     proptest! {

@@ -19,9 +19,10 @@ use self::{
     session::Session,
 };
 use super::{
-    check::Expected,
+    check::{Expected, contrast},
+    exact::{Exact, KEPT_MAX},
     exchange::{Done, Exchange, Factory, Greeting, Progress, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
 };
 use crate::{
     address::Endpoint,
@@ -32,8 +33,6 @@ use crate::{
 
 /// Most bytes of field 1, and of a batch.
 const BYTES_MAX: u64 = 64 << 20;
-/// Longest message that is compared byte for byte; of a longer one the length is.
-const KEPT_MAX: usize = 1 << 20;
 /// Every server can offer it: a message without content asks whether it serves.
 const HEALTH: &str = "grpc.health.v1.Health/Check";
 
@@ -92,7 +91,7 @@ fn localhost() -> String {
 }
 
 /// What a right reply looks like: status 0, and `"any"` message, an `"echo"` of the request's, one of so many bytes
-/// (`{ length = 100 }`), or one byte for byte (`{ message = "CgVIZWxsbw==" }`, base64).
+/// (`{ length = 100 }`), or one byte for byte (`{ message = "CgVIZWxsbw==" }`, base64, and `{ exact = … }`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrpcExpect {
@@ -105,6 +104,8 @@ pub enum GrpcExpect {
     Length(u64),
     /// This message, in base64.
     Message(String),
+    /// This message, or the digest of a long one.
+    Exact(Exact),
 }
 
 impl Grpc {
@@ -122,11 +123,12 @@ impl Grpc {
     fn expected(&self) -> Expected {
         let (body, length) = match &self.expect {
             GrpcExpect::Any => (None, None),
-            GrpcExpect::Echo => (Some(self.message()), None),
+            GrpcExpect::Echo => (Some(Exact::Bytes(self.message())), None),
             GrpcExpect::Length(length) => (None, Some(*length)),
-            GrpcExpect::Message(text) => (STANDARD.decode(text).ok(), None),
+            GrpcExpect::Message(text) => (STANDARD.decode(text).ok().map(Exact::Bytes), None),
+            GrpcExpect::Exact(message) => (Some(message.clone()), None),
         };
-        Expected { body, length, ..Expected::default() }
+        Expected { what: "message", body, length, ..Expected::default() }
     }
 
     fn fields(&self, encrypted: bool) -> Vec<u8> {
@@ -210,22 +212,31 @@ impl ProtocolSpec for Grpc {
     }
 
     fn payload(&self) -> Option<u64> {
-        let Expected { body, length, .. } = self.expected();
-        length.or_else(|| body.map(|body| body.len() as u64))
+        self.expected().length()
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
         if self.expect != GrpcExpect::Any {
-            return Ok(());
+            return Ok(None);
         }
         let (first, second) = (message(first)?, message(second)?);
-        self.expect = match first == second && first.len() <= KEPT_MAX {
-            true if first == self.message() => GrpcExpect::Echo,
-            true => GrpcExpect::Message(STANDARD.encode(first)),
-            false if first.len() == second.len() => GrpcExpect::Length(first.len() as u64),
-            false => GrpcExpect::Any,
+        let (at, _) = contrast(&first, &second);
+        let (length, other) = (first.len(), second.len());
+        let unchecked;
+        (self.expect, unchecked) = match () {
+            () if first == second && first == self.message() => (GrpcExpect::Echo, None),
+            () if first == second && length <= KEPT_MAX => (GrpcExpect::Message(STANDARD.encode(first)), None),
+            () if first == second => (GrpcExpect::Exact(Exact::of(&first)), None),
+            () if length == other => {
+                let text = "only the length of the message is checked: the first two replies differ at byte";
+                (GrpcExpect::Length(length as u64), Some(format!("{text} {at}")))
+            }
+            () => {
+                let text = format!("the message is not checked: the first two replies have {length} and {other} bytes");
+                (GrpcExpect::Any, Some(text))
+            }
         };
-        Ok(())
+        Ok(unchecked)
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
@@ -237,8 +248,10 @@ impl ProtocolSpec for Grpc {
         Ok(())
     }
 
-    fn traits(&self, reply: &[u8]) -> Result<Vec<(&'static str, String)>, Failure> {
-        Ok(vec![("length of the message", format!("{} bytes", message(reply)?.len()))])
+    fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
+        let message = message(reply)?;
+        let length = format!("{} bytes", message.len());
+        Ok(vec![("length of the message", length.into_bytes()), ("message", message)])
     }
 
     fn greets(&self) -> bool {
@@ -395,8 +408,10 @@ mod tests {
         block
     }
 
+    const GRPC: (&str, &str) = ("content-type", "application/grpc");
+
     fn head(stream: u32) -> Vec<u8> {
-        frame(HEADERS, END_HEADERS, stream, &block(&[(":status", "200"), ("content-type", "application/grpc")]))
+        frame(HEADERS, END_HEADERS, stream, &block(&[(":status", "200"), GRPC]))
     }
 
     fn trailers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
@@ -440,7 +455,7 @@ mod tests {
             assert_eq!(outcome(&Grpc { expect, ..hello() }, &right), Ok((7, None)));
         }
         // In pieces, padded, with a priority, among control frames, and after an interim reply.
-        let fields = block(&[(":status", "200"), ("grpc-encoding", "identity")]);
+        let fields = block(&[(":status", "200"), ("content-type", "application/grpc+proto")]);
         let (first, rest) = fields.split_at(9);
         let pieces = [
             frame(WINDOW_UPDATE, 0, 0, &[0, 0, 1, 0]),
@@ -477,13 +492,31 @@ mod tests {
         let data = |bytes: &[u8]| frame(DATA, 0, 1, bytes);
         let end = trailers(1, &[("grpc-status", "0")]);
         let refused = [(":status", "200"), ("grpc-status", "5"), ("grpc-message", "no%20such%20%C3%A9")];
+        let message = data(&prefixed(&field_1(b"Hello")));
+        let whole = |fields: &[(&str, &str)]| {
+            [frame(HEADERS, END_HEADERS, 1, &block(fields)), message.clone(), end.clone()].concat()
+        };
+        let ended = |fields: &[(&str, &str)]| [head(1), message.clone(), trailers(1, fields)].concat();
         for (bytes, class, text) in [
             (reply(1, "Jello"), WrongContent, "differs from the expected one at byte 2"),
             (reply(1, "Hell"), WrongContent, "differs"),
             (trailers(1, &refused), WrongStatus, "grpc-status 5 (NOT_FOUND): no such é"),
             (trailers(1, &[(":status", "200"), ("grpc-status", "99")]), WrongStatus, "grpc-status 99"),
             (trailers(1, &[(":status", "502")]), WrongStatus, "HTTP status 502, expected 200"),
-            (trailers(1, &[(":status", "200")]), Protocol, "without a grpc-status"),
+            (trailers(1, &[(":status", "200"), GRPC]), Protocol, "without a grpc-status"),
+            (trailers(1, &[(":status", "200")]), WrongContent, "content-type is missing"),
+            (whole(&[(":status", "500"), GRPC]), WrongStatus, "HTTP status 500, expected 200"),
+            (whole(&[(":status", "404"), GRPC]), WrongStatus, "HTTP status 404, expected 200"),
+            (
+                whole(&[(":status", "200"), ("content-type", "text/html")]),
+                WrongContent,
+                "content-type is \"text/html\"",
+            ),
+            (whole(&[(":status", "200"), ("content-type", "application/grpcx")]), WrongContent, "application/grpcx"),
+            (whole(&[(":status", "200"), GRPC, ("grpc-status", "13")]), WrongStatus, "grpc-status 13 (INTERNAL)"),
+            (ended(&[("grpc-status", "+0")]), Protocol, "a grpc-status that is no number, or two that differ"),
+            (ended(&[("grpc-status", "13"), ("grpc-status", "0")]), Protocol, "or two that differ"),
+            (ended(&[("grpc-status", "")]), Protocol, "no number"),
             ([head(1), frame(DATA, END_STREAM, 1, b"x")].concat(), Protocol, "without a grpc-status"),
             ([head(1), end.clone()].concat(), WrongContent, "no message"),
             ([head(1), data(b"\x01\0\0\0\0"), end.clone()].concat(), Protocol, "compressed"),

@@ -1,6 +1,6 @@
 //! HTTP/1.0 and 1.1 (RFC 9110, RFC 9112): one request, encoded once; replies parsed in place.
 
-use std::{fmt, fmt::Write as _, io, mem, rc::Rc};
+use std::{collections::BTreeMap, fmt, fmt::Write as _, io, mem, rc::Rc};
 
 use memchr::memmem;
 use schemars::JsonSchema;
@@ -10,16 +10,17 @@ use serde::{
 };
 
 use super::{
-    check::{BodyCheck, Expected},
+    check::{BodyCheck, Expected, contrast},
     chunked::Chunked,
+    exact::Exact,
     exchange::{Done, Exchange, Factory, Progress, Run, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     verified::Verified,
 };
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{HIDDEN, Location, UrlError, without_secrets},
+    location::{HIDDEN, Location, UrlError, split_port, without_secrets},
     options::{Reuse, SpecError},
     result::ErrorClass,
 };
@@ -65,7 +66,7 @@ fn asking_for(path: &str, host: &str) -> Protocol {
         headers: Vec::new(),
         body: String::new(),
         version: HttpVersion::V11,
-        expect: HttpExpect { status: 200, body: None, contains: Vec::new(), length: None },
+        expect: HttpExpect { status: 200, ..HttpExpect::default() },
     };
     http.into()
 }
@@ -144,7 +145,7 @@ pub enum HttpVersion {
 }
 
 /// What a right answer looks like. Every given field must hold for every reply.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpExpect {
     /// Status code of a final reply, 200 to 599.
@@ -152,13 +153,16 @@ pub struct HttpExpect {
     pub status: u16,
     /// The whole body, byte for byte.
     #[serde(default)]
-    pub body: Option<String>,
+    pub body: Option<Exact>,
     /// Texts that the body contains.
     #[serde(default)]
     pub contains: Vec<String>,
     /// Length of the body in bytes.
     #[serde(default)]
     pub length: Option<u64>,
+    /// Headers by name, in lower case, each with its whole value; an empty one must be missing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
 }
 
 impl ProtocolSpec for Http {
@@ -208,7 +212,7 @@ impl ProtocolSpec for Http {
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
         let body = match (&self.expect.body, self.expect.length) {
-            (Some(body), _) => format!(" and a body of {}, byte for byte", size(body.len() as u64)),
+            (Some(body), _) => format!(" and a body of {}, byte for byte", size(body.length())),
             (None, Some(length)) => format!(" and a body of {}", size(length)),
             (None, None) => " alone".to_owned(),
         };
@@ -216,12 +220,14 @@ impl ProtocolSpec for Http {
     }
 
     fn payload(&self) -> Option<u64> {
-        self.expect.length.or_else(|| Some(self.expect.body.as_ref()?.len() as u64))
+        self.expect.length.or_else(|| self.expect.body.as_ref().map(Exact::length))
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
-        self.expect = common_body(&self.expect, &body(first)?, &body(second)?);
-        Ok(())
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
+        let (first, second) = (parts(first)?, parts(second)?);
+        let unchecked = [self.expect.learn_headers(&first, &second), self.expect.learn_body(&first.body, &second.body)];
+        let unchecked: Vec<String> = unchecked.into_iter().flatten().collect();
+        Ok(Some(unchecked.join("; ")).filter(|text| !text.is_empty()))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
@@ -233,7 +239,7 @@ impl ProtocolSpec for Http {
         self.body = options.body.take().unwrap_or_default();
         self.version = if mem::take(&mut options.http10) { HttpVersion::V10 } else { HttpVersion::V11 };
         self.expect.status = options.expect_status.take().unwrap_or(self.expect.status);
-        self.expect.body = options.expect.take();
+        self.expect.body = options.expect.take().map(Exact::from);
         Ok(())
     }
 
@@ -249,13 +255,13 @@ impl ProtocolSpec for Http {
         found
     }
 
-    fn traits(&self, reply: &[u8]) -> Result<Vec<(&'static str, String)>, Failure> {
-        let (head, body) = parts(reply)?;
-        let media = head.lines().filter_map(|line| line.split_once(':'));
-        let mut media = media.filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        let media = media.next().map_or_else(|| "none".to_owned(), |(_, value)| value.trim().to_owned());
-        let status = head.split_ascii_whitespace().nth(1).unwrap_or_default().to_owned();
-        Ok(vec![("status", status), ("content type", media), ("length of the body", format!("{} bytes", body.len()))])
+    fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
+        let Whole { status, headers, body } = parts(reply)?;
+        let length = format!("{} bytes", body.len());
+        let mut traits = vec![("status", status.to_string().into_bytes())];
+        traits.extend(headers.into_iter().map(|(name, value)| (name, or_none(self.without_origin(value)))));
+        traits.extend([("length of the body", length.into_bytes()), ("body", body)]);
+        Ok(traits)
     }
 
     fn can_tell_to_close(&self) -> bool {
@@ -271,36 +277,90 @@ impl ProtocolSpec for Http {
     }
 }
 
-/// Longest body that is compared byte for byte; of a longer one the length is.
-const BODY_MAX: usize = 1 << 20;
-
-fn common_body(given: &HttpExpect, first: &[u8], second: &[u8]) -> HttpExpect {
-    let mut expect = given.clone();
-    let text = std::str::from_utf8(first).ok().filter(|_| first.len() <= BODY_MAX && first == second);
-    expect.body = expect.body.or_else(|| text.map(str::to_owned));
-    expect.length = expect.length.or_else(|| (first.len() == second.len()).then_some(first.len() as u64));
-    expect
+impl Http {
+    /// A redirect to the server itself as what it is beside its host, by which endpoints differ anyway.
+    fn without_origin(&self, target: String) -> String {
+        let own = |scheme: &str| {
+            let rest = target.strip_prefix(scheme)?.strip_prefix(split_port(&self.host).ok()?.0)?;
+            let path = rest.find('/').unwrap_or(rest.len());
+            let is_port =
+                |text: &str| text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+            Some(rest[path..].to_owned()).filter(|_| path == 0 || is_port(&rest[..path]))
+        };
+        own("http://").or_else(|| own("https://")).unwrap_or(target)
+    }
 }
 
-/// The body of a whole HTTP reply.
-fn body(reply: &[u8]) -> Result<Vec<u8>, Failure> {
-    Ok(parts(reply)?.1)
+/// Headers that say what a body is, or where to find it.
+const TELLING: [&str; 3] = ["content-type", "content-encoding", "location"];
+
+impl HttpExpect {
+    /// Expects the telling headers that both replies have or lack. What is left unchecked.
+    fn learn_headers(&mut self, first: &Whole, second: &Whole) -> Option<String> {
+        let mut varying = Vec::new();
+        for ((name, value), (_, other)) in first.headers.iter().zip(&second.headers) {
+            if value == other {
+                self.headers.entry((*name).to_owned()).or_insert_with(|| value.clone());
+            } else {
+                varying.push(format!("`{name}`"));
+            }
+        }
+        let names = varying.join(", ");
+        (!names.is_empty()).then(|| format!("not checked: {names}, which differs in the first two replies"))
+    }
+
+    /// Expects the body, or its length. What is left unchecked.
+    fn learn_body(&mut self, first: &[u8], second: &[u8]) -> Option<String> {
+        if self.body.is_some() {
+            return None;
+        }
+        if first == second {
+            self.body = Some(Exact::of(first));
+        } else if first.len() == second.len() {
+            self.length = self.length.or(Some(first.len() as u64));
+            let (at, _) = contrast(first, second);
+            return Some(format!("only the length of the body is checked: the first two replies differ at byte {at}"));
+        } else {
+            let (one, other) = (first.len(), second.len());
+            return Some(format!("the body is not checked: the first two replies have {one} and {other} bytes"));
+        }
+        None
+    }
 }
 
-/// Head and body of a whole HTTP reply; heads of interim replies (1xx) are passed over.
-fn parts(mut reply: &[u8]) -> Result<(String, Vec<u8>), Failure> {
+/// A final reply of HTTP, with the telling headers, empty where they are missing.
+struct Whole {
+    status: u16,
+    headers: [(&'static str, String); TELLING.len()],
+    body: Vec<u8>,
+}
+
+/// A whole HTTP reply; heads of interim replies (1xx) are passed over.
+fn parts(mut reply: &[u8]) -> Result<Whole, Failure> {
     loop {
-        let mut headers = [httparse::EMPTY_HEADER; 256];
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut head = httparse::Response::new(&mut headers);
         let Ok(httparse::Status::Complete(length)) = head.parse(reply) else {
             return Err(Failure::protocol("HTTP: the reply has no whole head"));
         };
-        let text = String::from_utf8_lossy(&reply[..length]);
         reply = &reply[length..];
-        if head.code.is_none_or(|code| code >= 200) {
-            return Ok((text.into_owned(), content(&head, reply)?));
+        let status = head.code.unwrap_or_default();
+        if status >= 200 {
+            let headers = TELLING.map(|name| (name, value_of(head.headers, name)));
+            return Ok(Whole { status, headers, body: content(&head, reply)? });
         }
     }
+}
+
+/// The value of a header, or its values one after the other; empty where it is missing.
+fn value_of(headers: &[httparse::Header<'_>], name: &str) -> String {
+    let named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+    let values: Vec<String> = named.map(|header| header.value.trim_ascii().escape_ascii().to_string()).collect();
+    values.join(", ")
+}
+
+fn or_none(value: String) -> Vec<u8> {
+    if value.is_empty() { b"none".to_vec() } else { value.into_bytes() }
 }
 
 /// Whether a header of this name is likely to be for one person only.
@@ -337,6 +397,7 @@ pub struct Shared(Rc<Common>);
 struct Common {
     request: Vec<u8>,
     status: u16,
+    headers: BTreeMap<String, String>,
     expected: Expected,
     /// A reply to this method has no body, whatever its headers say.
     head_only: bool,
@@ -347,13 +408,15 @@ impl Shared {
     pub fn new(http: &Http, reuse: Reuse, pipeline: u32) -> Self {
         let expect = &http.expect;
         let expected = Expected {
-            body: expect.body.clone().map(String::into_bytes),
+            body: expect.body.clone(),
             contains: expect.contains.iter().map(|text| text.clone().into_bytes()).collect(),
             length: expect.length,
+            ..Expected::default()
         };
         Self(Rc::new(Common {
             request: encode(http, reuse).repeat(pipeline as usize),
             status: expect.status,
+            headers: expect.headers.clone(),
             expected,
             head_only: http.method == "HEAD",
             verified: Verified::new(pipeline),
@@ -414,6 +477,8 @@ struct Head {
     keep: bool,
     chunked: bool,
     length: Option<u64>,
+    /// An expected header that it does not have, in words.
+    unlike: Option<String>,
 }
 
 pub struct HttpExchange {
@@ -470,7 +535,7 @@ impl HttpExchange {
         match memmem::find(&text[from..], b"\r\n\r\n") {
             Some(found) if from + found + 4 <= most => {
                 let end = from + found + 4;
-                let head = parse_head(&text[..end])?;
+                let head = parse_head(&text[..end], &self.shared.0.headers)?;
                 self.head.clear();
                 self.enter(&head, end)?;
                 Ok(Some(end - kept))
@@ -503,6 +568,8 @@ impl HttpExchange {
         self.keep = head.keep;
         if head.status != common.status {
             self.fault = Some(Box::new(wrong_status(head.status, common.status)));
+        } else if let Some(text) = &head.unlike {
+            self.fault = Some(Box::new(Failure::content(text.clone())));
         }
         self.state = if common.head_only || matches!(head.status, 204 | 304) {
             State::Over
@@ -522,7 +589,7 @@ impl HttpExchange {
     /// A length that cannot be right is refused at once, however long the body would be.
     fn check_length(&self, length: u64) -> Result<(), Failure> {
         let expected = &self.shared.0.expected;
-        let want = expected.length.or(expected.body.as_ref().map(|body| body.len() as u64));
+        let want = expected.length();
         match (want, &self.fault) {
             (_, Some(fault)) if length > FAULTY_BODY_MAX => Err((**fault).clone()),
             (Some(want), None) if want != length && length > FAULTY_BODY_MAX => {
@@ -564,7 +631,7 @@ impl HttpExchange {
     /// A wrong answer, or one longer than the expected body, is not read without end.
     fn bound_body(&self) -> Result<(), Failure> {
         let expected = &self.shared.0.expected;
-        let want = expected.length.or(expected.body.as_ref().map(|body| body.len() as u64));
+        let want = expected.length();
         let received = self.body.received();
         match (&self.fault, want) {
             (Some(fault), _) if received > FAULTY_BODY_MAX => Err((**fault).clone()),
@@ -657,7 +724,7 @@ fn not_http(text: &[u8]) -> Failure {
     Failure::protocol(format!("the reply begins with {}, not with `HTTP/1.`", excerpt(&text[..text.len().min(1)])))
 }
 
-fn parse_head(text: &[u8]) -> Result<Head, Failure> {
+fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, Failure> {
     refuse_early(text)?;
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
@@ -666,12 +733,20 @@ fn parse_head(text: &[u8]) -> Result<Head, Failure> {
         Ok(httparse::Status::Partial) => return Err(Failure::protocol("the reply's head is cut off")),
         Err(error) => return Err(Failure::protocol(format!("the reply's head cannot be parsed: {error}"))),
     }
-    let mut head =
-        Head { status: response.code.unwrap_or(0), keep: response.version == Some(1), chunked: false, length: None };
+    let unlike = expected.iter().find_map(|(name, want)| unlike(response.headers, name, want));
+    let (status, keep) = (response.code.unwrap_or(0), response.version == Some(1));
+    let mut head = Head { status, keep, chunked: false, length: None, unlike };
     for header in response.headers.iter() {
         read_header(&mut head, header)?;
     }
     Ok(head)
+}
+
+/// How a header differs from what is expected, in words.
+fn unlike(headers: &[httparse::Header<'_>], name: &str, want: &str) -> Option<String> {
+    let got = value_of(headers, name);
+    let shown = |value: &str| if value.is_empty() { "missing".to_owned() } else { excerpt(value.as_bytes()) };
+    (got != want).then(|| format!("the header `{name}` is {}, expected {}", shown(&got), shown(want)))
 }
 
 fn read_header(head: &mut Head, header: &httparse::Header<'_>) -> Result<(), Failure> {
@@ -715,21 +790,62 @@ mod tests {
     #[test]
     fn bodies_are_found_behind_interim_heads_and_chunks() {
         let plain = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
-        assert_eq!(body(plain).unwrap(), b"ok\n");
+        assert_eq!(parts(plain).unwrap().body, b"ok\n");
         let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
-        assert_eq!(body(chunked).unwrap(), b"abcde");
-        assert!(body(b"HTTP/1.1 200 OK\r\n").is_err());
+        assert_eq!(parts(chunked).unwrap().body, b"abcde");
+        assert!(parts(b"HTTP/1.1 200 OK\r\n").is_err());
     }
 
     #[test]
     fn a_body_that_changes_is_known_by_what_stays() {
-        let given = HttpExpect { status: 200, body: None, contains: Vec::new(), length: None };
-        let same = common_body(&given, b"abc", b"abc");
-        assert_eq!((same.body.as_deref(), same.length), (Some("abc"), Some(3)));
-        let time = common_body(&given, b"12:01", b"12:02");
-        assert_eq!((time.body, time.length), (None, Some(5)));
-        let other = common_body(&given, b"1", b"10");
-        assert_eq!((other.body, other.length), (None, None));
+        let learnt = |first: &[u8], second: &[u8]| {
+            let mut expect = HttpExpect { status: 200, ..HttpExpect::default() };
+            let unchecked = expect.learn_body(first, second);
+            (expect.body, expect.length, unchecked.unwrap_or_default())
+        };
+        assert_eq!(learnt(b"a\xff", b"a\xff"), (Some(Exact::of(b"a\xff")), None, String::new()));
+        let by_length = "only the length of the body is checked: the first two replies differ at byte 4";
+        assert_eq!(learnt(b"12:01", b"12:02"), (None, Some(5), by_length.to_owned()));
+        let not_at_all = "the body is not checked: the first two replies have 1 and 2 bytes";
+        assert_eq!(learnt(b"1", b"10"), (None, None, not_at_all.to_owned()));
+    }
+
+    #[test]
+    fn headers_that_stay_are_expected_and_others_are_named() {
+        let reply = |more: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{more}\r\nHello").into_bytes();
+        let (first, second) =
+            (reply("Location: /a\r\nContent-Type: a/b\r\n"), reply("location: /b\r\ncontent-type: a/b\r\n"));
+        let mut http = get(HttpExpect { status: 200, ..HttpExpect::default() });
+        let unchecked = http.learn(&first, &second).unwrap();
+        assert_eq!(unchecked.unwrap(), "not checked: `location`, which differs in the first two replies");
+        let wanted = [("content-encoding", ""), ("content-type", "a/b")];
+        assert_eq!(
+            http.expect.headers,
+            BTreeMap::from(wanted.map(|(name, value)| (name.to_owned(), value.to_owned())))
+        );
+        let said = |more: &str| {
+            let done = same_at_every_cut(&mut exchange(&http), &reply(more)).unwrap();
+            done.2.map(|fault| fault.message).unwrap_or_default()
+        };
+        assert_eq!(said("Content-Type: a/b\r\nLocation: /c\r\n"), "");
+        assert_eq!(said(""), "the header `content-type` is missing, expected \"a/b\"");
+        let packed = said("Content-Type: a/b\r\nContent-Encoding: gzip\r\n");
+        assert_eq!(packed, "the header `content-encoding` is \"gzip\", expected missing");
+    }
+
+    #[test]
+    fn a_redirect_to_the_server_itself_is_its_path() {
+        let http = Http { host: "127.0.0.1:80".into(), ..get(HttpExpect::default()) };
+        for (target, path) in [
+            ("http://127.0.0.1/a", "/a"),
+            ("https://127.0.0.1:8443/a", "/a"),
+            ("/a", "/a"),
+            ("http://127.0.0.1.example/a", "http://127.0.0.1.example/a"),
+            ("http://127.0.0.1:x/a", "http://127.0.0.1:x/a"),
+            ("http://other/a", "http://other/a"),
+        ] {
+            assert_eq!(http.without_origin(target.into()), path);
+        }
     }
 
     #[test]
@@ -757,7 +873,7 @@ mod tests {
     }
 
     fn expect_body(body: &str) -> HttpExpect {
-        HttpExpect { status: 200, body: Some(body.into()), contains: vec![], length: None }
+        HttpExpect { status: 200, body: Some(body.into()), ..HttpExpect::default() }
     }
 
     fn exchange(http: &Http) -> HttpExchange {
@@ -838,7 +954,7 @@ mod tests {
 
     #[test]
     fn replies_without_a_body_end_with_their_head() {
-        let mut http = get(HttpExpect { status: 204, body: None, contains: vec![], length: None });
+        let mut http = get(HttpExpect { status: 204, ..HttpExpect::default() });
         assert_eq!(outcome(&http, "HTTP/1.1 204 No Content\r\n\r\n"), Ok((0, true, None)));
         http.method = "HEAD".into();
         http.expect.status = 200;

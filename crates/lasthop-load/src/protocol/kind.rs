@@ -52,6 +52,9 @@ pub struct Receipt {
     pub each: u32,
 }
 
+/// A part of a reply: its name, and what it is.
+pub type Trait = (&'static str, Vec<u8>);
+
 /// Parameters that a protocol does not take: the path of the one that is wrong, and why.
 pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
 
@@ -62,6 +65,11 @@ pub fn read<T: ProtocolSpec + DeserializeOwned>(value: &Value) -> Result<Protoco
 
 pub fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
+}
+
+/// For fields that are mostly not written.
+pub fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// How a load uses its connections, as far as protocols must know.
@@ -143,10 +151,11 @@ pub trait ProtocolSpec: Plain {
         None
     }
 
-    /// Expects what two replies have in common. An expectation that is there already held for both.
+    /// Expects what two replies have in common, byte for byte. An expectation that is there already held for both. What
+    /// is not checked, or less than byte for byte, because the two differ: in words, nothing if they are the same.
     /// Errors: a reply is not one.
-    fn learn(&mut self, _first: &[u8], _second: &[u8]) -> Result<(), Failure> {
-        Ok(())
+    fn learn(&mut self, _first: &[u8], _second: &[u8]) -> Result<Option<String>, Failure> {
+        Ok(None)
     }
 
     /// Takes the options that it understands.
@@ -171,9 +180,8 @@ pub trait ProtocolSpec: Plain {
     ///
     /// # Errors
     /// The reply is not one.
-    fn traits(&self, reply: &[u8]) -> Result<Vec<(&'static str, String)>, Failure> {
-        let reply = ("reply", String::from_utf8_lossy(reply).escape_debug().to_string());
-        Ok(if self.kind().own { Vec::new() } else { vec![reply] })
+    fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
+        Ok(if self.kind().own { Vec::new() } else { vec![("reply", reply.to_vec())] })
     }
 
     /// Whether a connection carries one request at most.

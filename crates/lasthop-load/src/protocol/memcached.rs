@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    check::{BodyCheck, Expected},
+    check::{BodyCheck, Expected, contrast},
+    exact::Exact,
     exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
     verified::Verified,
@@ -65,8 +66,8 @@ pub struct Memcached {
     /// what every reply must then be.
     #[serde(default)]
     pub value: Option<String>,
-    /// What a right reply to `get` is where there is no `value`: `"any"` (a value or none), `"miss"`, `{ value = "text" }`
-    /// or `{ length = 100 }` (a value of so many bytes). The right reply to `set` is always that it is stored.
+    /// What a right reply to `get` is where there is no `value`: `"any"` (a value or none), `"miss"`, `{ value = "text" }`,
+    /// `{ length = 100 }` (a value of so many bytes) or `{ reply = "…" }` (all bytes of the reply). The right reply to `set` is always that it is stored.
     #[serde(default)]
     pub expect: MemcachedExpect,
 }
@@ -94,6 +95,8 @@ pub enum MemcachedExpect {
     Value(String),
     /// A value of so many bytes.
     Length(u64),
+    /// This reply, byte for byte.
+    Reply(Exact),
 }
 
 impl Memcached {
@@ -151,6 +154,7 @@ impl ProtocolSpec for Memcached {
             MemcachedExpect::Miss => "no value".to_owned(),
             MemcachedExpect::Value(text) => format!("a value of {}, byte for byte", size(text.len() as u64)),
             MemcachedExpect::Length(length) => format!("a value of {}", size(length)),
+            MemcachedExpect::Reply(reply) => format!("a reply of {}, byte for byte", size(reply.length())),
         }
     }
 
@@ -162,18 +166,20 @@ impl ProtocolSpec for Memcached {
         }
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
         if self.command == Command::Set || self.value.is_some() {
-            return Ok(());
+            return Ok(None);
         }
-        self.expect = match (found(first), found(second)) {
-            (first, second) if first == second => first,
-            (MemcachedExpect::Value(first), MemcachedExpect::Value(second)) if first.len() == second.len() => {
-                MemcachedExpect::Length(first.len() as u64)
-            }
-            _ => MemcachedExpect::Any,
-        };
-        Ok(())
+        if first == second {
+            self.expect = if first == MISS { MemcachedExpect::Miss } else { MemcachedExpect::Reply(Exact::of(first)) };
+            return Ok(None);
+        }
+        let (at, _) = contrast(first, second);
+        let same = length(first).filter(|length| self::length(second) == Some(*length));
+        self.expect = same.map_or(MemcachedExpect::Any, MemcachedExpect::Length);
+        let checked =
+            if same.is_some() { "only the length of the value is checked" } else { "any value is right, and none" };
+        Ok(Some(format!("{checked}: the first two replies differ at byte {at}")))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
@@ -201,28 +207,19 @@ impl ProtocolSpec for Memcached {
     }
 }
 
-/// What a whole, right reply to `get` has; a value that is not UTF-8 is known by its length.
-fn found(reply: &[u8]) -> MemcachedExpect {
-    if reply == MISS {
-        return MemcachedExpect::Miss;
-    }
-    let value = memchr::memchr(b'\n', reply)
-        .and_then(|at| Some((value_of_line(&reply[..at])?.1, &reply[at + 1..])))
-        .and_then(|(length, rest)| rest.get(..usize::try_from(length).ok()?));
-    match value.map(|value| (value.len(), std::str::from_utf8(value))) {
-        Some((_, Ok(text))) => MemcachedExpect::Value(text.to_owned()),
-        Some((length, Err(_))) => MemcachedExpect::Length(length as u64),
-        None => MemcachedExpect::Any,
-    }
+/// Length of the value of a whole reply to `get`.
+fn length(reply: &[u8]) -> Option<u64> {
+    let end = memchr::memchr(b'\n', reply)?;
+    Some(value_of_line(&reply[..end])?.2)
 }
 
-/// Key and length of `VALUE KEY FLAGS LENGTH` and its CR.
-fn value_of_line(line: &[u8]) -> Option<(&[u8], u64)> {
+/// Key, flags and length of `VALUE KEY FLAGS LENGTH` and its CR.
+fn value_of_line(line: &[u8]) -> Option<(&[u8], u64, u64)> {
     let mut words = line.strip_suffix(b"\r")?.split(|byte| *byte == b' ');
     let (Some(b"VALUE"), Some(key), Some(flags)) = (words.next(), words.next(), words.next()) else { return None };
     let length = number(words.next()?).filter(|length| *length <= VALUE_MAX)?;
-    number(flags)?;
-    words.next().is_none().then_some((key, length))
+    let flags = number(flags)?;
+    words.next().is_none().then_some((key, flags, length))
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -244,6 +241,8 @@ struct Common {
     expect: MemcachedExpect,
     /// The value, where one is expected.
     value: Expected,
+    /// The whole reply, where it is known.
+    reply: Option<Expected>,
 }
 
 impl Shared {
@@ -253,10 +252,13 @@ impl Shared {
             _ => format!("get {}\r\n", memcached.key).into_bytes(),
         };
         let expect = memcached.expected();
-        let mut value = Expected::default();
+        let (mut value, mut reply) = (Expected { what: "value", ..Expected::default() }, None);
         match &expect {
-            MemcachedExpect::Value(text) => value.body = Some(text.clone().into_bytes()),
+            MemcachedExpect::Value(text) => value.body = Some(text.clone().into()),
             MemcachedExpect::Length(length) => value.length = Some(*length),
+            MemcachedExpect::Reply(bytes) => {
+                reply = Some(Expected { what: "reply", body: Some(bytes.clone()), ..Expected::default() });
+            }
             MemcachedExpect::Any | MemcachedExpect::Miss => {}
         }
         let common = Common {
@@ -266,6 +268,7 @@ impl Shared {
             preparation: memcached.preparation().unwrap_or_default(),
             expect,
             value,
+            reply,
         };
         Self { common: Rc::new(common), verified: Verified::new(pipeline) }
     }
@@ -282,6 +285,8 @@ struct MemcachedExchange {
     /// Whether the reply has a value.
     has_value: bool,
     value: BodyCheck,
+    /// Of the whole reply, where it is known.
+    reply: BodyCheck,
     received: u64,
     fault: Option<Box<Failure>>,
 }
@@ -296,6 +301,7 @@ impl MemcachedExchange {
             left: 0,
             has_value: false,
             value: BodyCheck::default(),
+            reply: BodyCheck::default(),
             received: 0,
             fault: None,
         }
@@ -336,9 +342,12 @@ impl MemcachedExchange {
         let common = &self.shared.common;
         let is_get = common.command == Command::Get;
         let refused = [&b"ERROR\r"[..], b"CLIENT_ERROR ", b"SERVER_ERROR ", b"NOT_STORED\r"];
-        if let (Some((key, length)), true, false) = (value_of_line(&line), is_get, self.has_value) {
+        if let (Some((key, flags, length)), true, false) = (value_of_line(&line), is_get, self.has_value) {
             if key != common.key {
                 return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
+            }
+            if !common.preparation.is_empty() && flags != 0 {
+                self.fault = Some(Box::new(Failure::content(format!("the value has the flags {flags}, expected 0"))));
             }
             (self.has_value, self.left) = (true, length + 2);
             return Ok(false);
@@ -357,6 +366,9 @@ impl MemcachedExchange {
         let common = &self.shared.common;
         if self.fault.is_none() && common.command == Command::Get {
             let verdict = match (&common.expect, self.has_value) {
+                (MemcachedExpect::Reply(_), _) => {
+                    common.reply.as_ref().map_or(Ok(()), |reply| self.reply.finish(reply))
+                }
                 (MemcachedExpect::Any, _) | (MemcachedExpect::Miss, false) => Ok(()),
                 (MemcachedExpect::Miss, true) => Err(Failure::content("there is a value, expected none")),
                 (_, false) => Err(Failure::content("there is no value, expected one")),
@@ -409,6 +421,7 @@ impl Exchange for MemcachedExchange {
         self.left = 0;
         self.has_value = false;
         self.value.reset();
+        self.reply.reset();
         self.received = 0;
         self.fault = None;
     }
@@ -431,6 +444,9 @@ impl Exchange for MemcachedExchange {
             let (used, whole) = if self.left > 0 { (self.take_value(rest)?, false) } else { self.take_line(rest)? };
             at += used;
             self.received += used as u64;
+            if let Some(reply) = &self.shared.common.reply {
+                self.reply.feed(reply, &rest[..used]);
+            }
             if whole && self.end_line()? {
                 let done = self.done(at);
                 if fresh && done.fault.is_none() {
@@ -530,25 +546,37 @@ mod tests {
         let hello = b"VALUE k 0 5\r\nHello\r\nEND\r\n";
         assert_eq!(outcome(&stored, hello), Ok((5, None)));
         assert_eq!(outcome(&stored, MISS), Ok((0, Some(ErrorClass::WrongContent))));
+        let flagged = b"VALUE k 1 5\r\nHello\r\nEND\r\n";
+        assert_eq!(outcome(&stored, flagged), Ok((5, Some(ErrorClass::WrongContent))));
     }
 
     #[test]
     fn two_replies_tell_what_is_right() {
         let learnt = |first: &[u8], second: &[u8]| {
             let mut memcached = get(MemcachedExpect::Any);
-            memcached.learn(first, second).unwrap();
-            memcached.expect
+            let unchecked = memcached.learn(first, second).unwrap();
+            (memcached.expect, unchecked.unwrap_or_default())
         };
-        let [one, two, long] =
-            [&b"VALUE k 0 1\r\na\r\nEND\r\n"[..], b"VALUE k 0 1\r\nb\r\nEND\r\n", b"VALUE k 0 2\r\nab\r\nEND\r\n"];
-        assert_eq!(learnt(MISS, MISS), MemcachedExpect::Miss);
-        assert_eq!(learnt(one, one), MemcachedExpect::Value("a".into()));
-        assert_eq!(learnt(one, two), MemcachedExpect::Length(1));
-        assert_eq!(learnt(one, long), MemcachedExpect::Any);
-        assert_eq!(
-            learnt(b"VALUE k 0 1\r\n\xff\r\nEND\r\n", b"VALUE k 0 1\r\n\xff\r\nEND\r\n"),
-            MemcachedExpect::Length(1)
-        );
+        let [one, two, long, bytes, flagged] = [
+            &b"VALUE k 0 1\r\na\r\nEND\r\n"[..],
+            b"VALUE k 0 1\r\nb\r\nEND\r\n",
+            b"VALUE k 0 2\r\nab\r\nEND\r\n",
+            b"VALUE k 0 1\r\n\xff\r\nEND\r\n",
+            b"VALUE k 1 1\r\na\r\nEND\r\n",
+        ];
+        assert_eq!(learnt(MISS, MISS), (MemcachedExpect::Miss, String::new()));
+        for reply in [one, bytes] {
+            let expect = MemcachedExpect::Reply(Exact::of(reply));
+            assert_eq!(learnt(reply, reply), (expect.clone(), String::new()));
+            assert_eq!(outcome(&get(expect.clone()), reply), Ok((1, None)));
+            for other in [two, long, flagged, MISS] {
+                assert_eq!(outcome(&get(expect.clone()), other).unwrap().1, Some(ErrorClass::WrongContent));
+            }
+        }
+        let said = "only the length of the value is checked: the first two replies differ at byte 13";
+        assert_eq!(learnt(one, two), (MemcachedExpect::Length(1), said.to_owned()));
+        let said = "any value is right, and none: the first two replies differ at byte 10";
+        assert_eq!(learnt(one, long), (MemcachedExpect::Any, said.to_owned()));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod channel;
 mod check;
 pub mod chunked;
 pub mod echo;
+pub mod exact;
 pub mod exchange;
 pub mod grpc;
 pub mod hello;
@@ -22,8 +23,9 @@ use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
 
 pub use self::{
+    check::contrast,
     exchange::{Done, Exchange, Factory, Greeting, Progress, Run},
-    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, ReadError, Receipt},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, ReadError, Receipt, Trait},
 };
 
 /// Every protocol.

@@ -13,9 +13,10 @@ pub use self::result::MysqlExpect;
 use self::{
     login::{Client, Handshake, More},
     packet::{ERROR, Framer, OK, Reader},
-    result::{Reply, found, server_error, unexpected},
+    result::{First, Reply, common, server_error, unexpected},
 };
 use super::{
+    check::{BodyCheck, Expected, contrast},
     exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
     verified::Verified,
@@ -69,7 +70,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
         query: "select 1".to_owned(),
         mode: MysqlMode::Simple,
         parameters: Vec::new(),
-        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".to_owned()), changed: None },
+        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".to_owned()), ..MysqlExpect::default() },
     };
     let endpoint = if location.is_socket { location.socket(path)? } else { location.tcp(host, Some(3306))? };
     Ok((endpoint, mysql.into()))
@@ -146,26 +147,20 @@ impl ProtocolSpec for Mysql {
         Ok(Factory::new(move || MysqlExchange::new(Rc::clone(&common), verified.clone())))
     }
 
-    fn checked(&self, _: &dyn Fn(u64) -> String) -> String {
-        let MysqlExpect { columns, rows, first, changed } = &self.expect;
-        let count = |number: u64, of: &str| format!("{number} {of}{}", if number == 1 { "" } else { "s" });
-        let mut parts = Vec::new();
-        parts.extend(rows.map(|rows| count(rows, "row")));
-        parts.extend(columns.map(|columns| count(columns, "column")));
-        parts.extend(changed.map(|changed| count(changed, "changed row")));
-        parts.extend(first.as_ref().map(|text| format!("the first column `{text}`")));
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
+        let mut parts = self.expect.parts();
+        parts.extend(self.expect.reply.as_ref().map(|reply| format!("all {} byte for byte", size(reply.length()))));
         if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
-        let (first, second) = (found(first, self.is_prepared())?, found(second, self.is_prepared())?);
-        self.expect = MysqlExpect {
-            columns: first.columns.filter(|_| first.columns == second.columns),
-            rows: first.rows.filter(|_| first.rows == second.rows),
-            changed: first.changed.filter(|_| first.changed == second.changed),
-            first: first.first.clone().filter(|_| first.first == second.first),
-        };
-        Ok(())
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
+        self.expect = common(first, second, self.is_prepared())?;
+        if self.expect.reply.is_some() {
+            return Ok(None);
+        }
+        let (checked, (at, _)) = (self.expect.parts(), contrast(first, second));
+        let checked = if checked.is_empty() { "no error".to_owned() } else { checked.join(", ") };
+        Ok(Some(format!("only this is checked: {checked}; the first two replies differ at byte {at}")))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
@@ -274,6 +269,7 @@ const STATEMENT: std::ops::Range<usize> = 5..9;
 /// What all connections of a thread have in common.
 struct Common {
     spec: Mysql,
+    reply: Expected,
     usage: Usage,
     request: Command,
     /// Prepares the statement after the authentication, in that mode.
@@ -287,7 +283,8 @@ impl Common {
             MysqlMode::Simple => (statement(QUERY), None),
             MysqlMode::Prepared => (Command::new(&execution(&spec.parameters)), Some(statement(PREPARE))),
         };
-        Self { spec: spec.clone(), usage, request, prepare }
+        let reply = Expected { what: "reply", body: spec.expect.reply.clone(), ..Expected::default() };
+        Self { spec: spec.clone(), reply, usage, request, prepare }
     }
 }
 
@@ -352,6 +349,7 @@ pub struct MysqlExchange {
     begun: bool,
     received: u64,
     reply: Reply,
+    bytes: BodyCheck,
     fault: Option<Box<Failure>>,
 }
 
@@ -369,6 +367,7 @@ impl MysqlExchange {
             begun: false,
             received: 0,
             reply: Reply::default(),
+            bytes: BodyCheck::default(),
             fault: None,
         }
     }
@@ -504,7 +503,7 @@ impl MysqlExchange {
     }
 
     /// The first expectation that the reply does not meet.
-    fn judge(&self) -> Option<Failure> {
+    fn judge(&mut self) -> Result<(), Failure> {
         let (expect, reply) = (&self.common.spec.expect, &self.reply);
         let counts = [
             (reply.columns.unwrap_or_default(), expect.columns, "columns"),
@@ -513,17 +512,22 @@ impl MysqlExchange {
         ];
         for (got, want, what) in counts {
             if let Some(want) = want.filter(|want| *want != got) {
-                return Some(Failure::content(format!("{got} {what}, expected {want}")));
+                return Err(Failure::content(format!("{got} {what}, expected {want}")));
             }
         }
-        let want = expect.first.as_ref()?;
-        if reply.rows == 0 {
-            return Some(Failure::content("no row, expected one"));
+        if expect.reads_first() {
+            first_is(reply.first.as_ref(), expect.first.as_deref().map(str::as_bytes))?;
         }
-        let got = reply.first.as_ref().map_or("NULL".to_owned(), |got| excerpt(got.as_bytes()));
-        let text = || Failure::content(format!("the first value is {got}, expected {}", excerpt(want.as_bytes())));
-        (reply.first.as_ref() != Some(want)).then(text)
+        self.bytes.finish(&self.common.reply)
     }
+}
+
+/// The first value is this one, or NULL.
+fn first_is(got: Option<&First>, want: Option<&[u8]>) -> Result<(), Failure> {
+    let got = got.ok_or_else(|| Failure::content("no row, expected one"))?.as_deref();
+    let shown = |value: Option<&[u8]>| value.map_or("NULL".to_owned(), excerpt);
+    let text = || Failure::content(format!("the first value is {}, expected {}", shown(got), shown(want)));
+    if got == want { Ok(()) } else { Err(text()) }
 }
 
 impl Exchange for MysqlExchange {
@@ -560,7 +564,8 @@ impl Exchange for MysqlExchange {
         self.framer.expect(request.next);
         self.begun = false;
         self.received = 0;
-        self.reply = Reply::new(spec.is_prepared(), spec.expect.first.is_some());
+        self.reply = Reply::new(spec.is_prepared(), spec.expect.reads_first());
+        self.bytes.reset();
         self.fault = None;
     }
 
@@ -580,10 +585,11 @@ impl Exchange for MysqlExchange {
         let mut at = 0;
         while at < bytes.len() {
             let (used, whole) = self.framer.feed(&bytes[at..], self.reply.needs_all())?;
+            self.bytes.feed(&self.common.reply, &bytes[at..at + used]);
             at += used;
             self.received += used as u64;
             if whole && self.take()? {
-                let fault = self.fault.take().or_else(|| self.judge().map(Box::new));
+                let fault = self.fault.take().or_else(|| self.judge().err().map(Box::new));
                 if fresh && fault.is_none() {
                     self.verified.remember(&bytes[..at], self.received);
                 }
@@ -620,8 +626,13 @@ mod tests {
             query: "select 1".into(),
             mode,
             parameters: vec![],
-            expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".into()), changed: None },
+            expect: expect(1, 1, "1"),
         }
+    }
+
+    fn expect(columns: u64, rows: u64, first: &str) -> MysqlExpect {
+        let (columns, rows, first) = (Some(columns), Some(rows), Some(first.into()));
+        MysqlExpect { columns, rows, first, ..MysqlExpect::default() }
     }
 
     fn exchange(spec: &Mysql, usage: Usage) -> MysqlExchange {
@@ -765,10 +776,8 @@ mod tests {
 
     #[test]
     fn rows_columns_and_the_first_value_are_checked() {
-        let spec = |columns, rows, first: &str| Mysql {
-            expect: MysqlExpect { columns: Some(columns), rows: Some(rows), first: Some(first.into()), changed: None },
-            ..mysql(MysqlMode::Simple)
-        };
+        let spec =
+            |columns, rows, first: &str| Mysql { expect: expect(columns, rows, first), ..mysql(MysqlMode::Simple) };
         assert_eq!(outcome(&spec(1, 1, "1"), &reply(&["1"])), Ok(None));
         assert_eq!(outcome(&spec(1, 3, "1"), &reply(&["1", "2", "3"])), Ok(None));
         let fault = |spec: &Mysql, rows: &[&str]| outcome(spec, &reply(rows)).unwrap().unwrap();

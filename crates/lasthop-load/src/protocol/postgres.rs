@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     channel,
+    check::{BodyCheck, Expected, contrast},
+    exact::Exact,
     exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     scram::{self, ScramError},
     verified::Verified,
 };
@@ -84,7 +86,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
         query: "select 1".to_owned(),
         mode: QueryMode::Simple,
         parameters: Vec::new(),
-        expect: PostgresExpect { rows: Some(1), first: Some("1".to_owned()), tag: None },
+        expect: PostgresExpect { rows: Some(1), first: Some("1".to_owned()), ..PostgresExpect::default() },
         channel_binding,
     };
     Ok((Endpoint { address, tls: location.tls(&host) }, postgres.into()))
@@ -182,8 +184,32 @@ pub struct PostgresExpect {
     pub rows: Option<u64>,
     /// First column of the first row, as text.
     pub first: Option<String>,
+    /// Whether the first column of the first row is NULL. `first` is then missing.
+    #[serde(skip_serializing_if = "kind::is_false")]
+    pub null: bool,
     /// The command tag, for example `SELECT 1`.
     pub tag: Option<String>,
+    /// All messages of the reply but notices, parameters and notifications, byte for byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Exact>,
+}
+
+impl PostgresExpect {
+    /// Whether the first value counts by itself.
+    fn reads_first(&self) -> bool {
+        self.first.is_some() || self.null
+    }
+
+    /// What is expected besides all of it, in words.
+    fn parts(&self) -> Vec<String> {
+        let Self { rows, first, null, tag, .. } = self;
+        let mut parts = Vec::new();
+        parts.extend(rows.map(|rows| if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }));
+        parts.extend(first.as_ref().map(|text| format!("the first column `{text}`")));
+        parts.extend(null.then(|| "NULL in the first column".to_owned()));
+        parts.extend(tag.as_ref().map(|tag| format!("the tag `{tag}`")));
+        parts
+    }
 }
 
 impl ProtocolSpec for Postgres {
@@ -215,23 +241,30 @@ impl ProtocolSpec for Postgres {
         Ok(Factory::new(move || PostgresExchange::new(shared.clone())))
     }
 
-    fn checked(&self, _: &dyn Fn(u64) -> String) -> String {
-        let PostgresExpect { rows, first, tag } = &self.expect;
-        let mut parts = Vec::new();
-        parts.extend(rows.map(|rows| if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }));
-        parts.extend(first.as_ref().map(|text| format!("the first column `{text}`")));
-        parts.extend(tag.as_ref().map(|tag| format!("the tag `{tag}`")));
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
+        let mut parts = self.expect.parts();
+        parts.extend(self.expect.reply.as_ref().map(|reply| format!("all {} byte for byte", size(reply.length()))));
         if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
-        let (first, second) = (result(first), result(second));
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
+        let [one, two] = [first, second].map(result);
+        let same = first_value(first) == first_value(second);
         self.expect = PostgresExpect {
-            rows: first.rows.filter(|_| first.rows == second.rows),
-            tag: first.tag.clone().filter(|_| first.tag == second.tag),
-            first: first.first.clone().filter(|_| first.first == second.first),
+            rows: one.rows.filter(|_| one.rows == two.rows),
+            tag: one.tag.filter(|tag| two.tag.as_ref() == Some(tag)),
+            first: one.first.filter(|_| same),
+            null: one.null && same,
+            reply: None,
         };
-        Ok(())
+        let [first, second] = [first, second].map(without_notices);
+        if first == second {
+            self.expect.reply = Some(Exact::of(&first));
+            return Ok(None);
+        }
+        let (checked, (at, _)) = (self.expect.parts(), contrast(&first, &second));
+        let checked = if checked.is_empty() { "no error".to_owned() } else { checked.join(", ") };
+        Ok(Some(format!("only this is checked: {checked}; the first two replies differ at byte {at}")))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
@@ -249,6 +282,10 @@ impl ProtocolSpec for Postgres {
             _ => QueryMode::Simple,
         };
         Ok(())
+    }
+
+    fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
+        Ok(vec![("reply", without_notices(reply))])
     }
 
     fn password(&mut self) -> Option<&mut Option<String>> {
@@ -315,40 +352,61 @@ fn quoted(value: &str) -> String {
 
 /// Rows, first column of the first row and command tag of a whole reply.
 fn result(reply: &[u8]) -> PostgresExpect {
-    let mut found = PostgresExpect { rows: Some(0), ..PostgresExpect::default() };
-    let mut rest = reply;
-    while let Some((kind, content, after)) = next_message(rest) {
-        match kind {
-            b'D' => {
-                if found.rows == Some(0) {
-                    found.first = first_column(content);
-                }
-                found.rows = found.rows.map(|rows| rows + 1);
-            }
-            b'C' => {
-                let tag = content.strip_suffix(&[0]).unwrap_or(content);
-                found.tag = std::str::from_utf8(tag).ok().map(str::to_owned);
-            }
-            _ => {}
-        }
-        rest = after;
+    let rows = messages(reply).filter(|(kind, _)| *kind == b'D').count() as u64;
+    let tag = messages(reply).filter(|(kind, _)| *kind == b'C').last().map(|(_, message)| &message[HEAD..]);
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    let first = first_value(reply);
+    PostgresExpect {
+        rows: Some(rows),
+        tag: tag.and_then(|tag| text(tag.strip_suffix(&[0]).unwrap_or(tag))),
+        null: first == Some(None),
+        first: first.flatten().filter(|first| first.len() <= FIRST_MAX).and_then(text),
+        reply: None,
     }
-    found
 }
 
-/// Type and content of the message that `bytes` begin with, and what follows it.
+/// The first column of the first row, which may be NULL; `None` if there is none.
+fn first_value(reply: &[u8]) -> Option<Option<&[u8]>> {
+    first_column(messages(reply).find(|(kind, _)| *kind == b'D')?.1.get(HEAD..)?)
+}
+
+/// What the server sends whenever it likes: notices, parameters, notifications.
+fn is_notice(kind: u8) -> bool {
+    matches!(kind, b'N' | b'S' | b'A')
+}
+
+fn without_notices(reply: &[u8]) -> Vec<u8> {
+    messages(reply).filter(|(kind, _)| !is_notice(*kind)).flat_map(|(_, message)| message).copied().collect()
+}
+
+/// Type and length of a message.
+const HEAD: usize = 5;
+/// Longest first column that is expected by itself: of a longer one a message shows too little.
+const FIRST_MAX: usize = 1_000;
+
+/// The messages of a whole reply, each with its type.
+fn messages(mut reply: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        let (kind, message, rest) = next_message(reply)?;
+        reply = rest;
+        Some((kind, message))
+    })
+}
+
+/// The message that `bytes` begin with, its type, and what follows it.
 fn next_message(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
-    let (content, after) = (rest.get(4..length)?, rest.get(length..)?);
-    Some((*kind, content, after))
+    let (message, rest) = bytes.split_at_checked(1 + length.max(HEAD - 1))?;
+    Some((*kind, message, rest))
 }
 
 /// Number of columns in two bytes, the first one's length in four (−1 is NULL), then its text.
-fn first_column(row: &[u8]) -> Option<String> {
-    let length = i32::from_be_bytes(*row.get(2..)?.first_chunk()?);
-    let text = row.get(6..6 + usize::try_from(length).ok()?)?;
-    std::str::from_utf8(text).ok().map(str::to_owned)
+fn first_column(row: &[u8]) -> Option<Option<&[u8]>> {
+    match i32::from_be_bytes(*row.get(2..)?.first_chunk()?) {
+        -1 => Some(None),
+        length => row.get(6..)?.get(..usize::try_from(length).ok()?).map(Some),
+    }
 }
 
 /// PostgreSQL lets anybody in (AuthenticationOk) and is ready (ReadyForQuery, idle).
@@ -387,6 +445,7 @@ pub struct Shared {
 
 struct Common {
     spec: Postgres,
+    reply: Expected,
     request: Vec<u8>,
     startup: Vec<u8>,
     /// Prepares the statement after the authentication; empty in other modes.
@@ -403,6 +462,7 @@ impl Shared {
         }
         let common = Common {
             spec: spec.clone(),
+            reply: Expected { what: "reply", body: spec.expect.reply.clone(), ..Expected::default() },
             request: encode(spec)?.repeat(pipeline as usize),
             startup: startup(spec)?,
             prepare,
@@ -571,6 +631,7 @@ pub struct PostgresExchange {
     begun: bool,
     received: u64,
     rows: u64,
+    reply: BodyCheck,
     fault: Option<Box<Failure>>,
 }
 
@@ -586,6 +647,7 @@ impl PostgresExchange {
             begun: false,
             received: 0,
             rows: 0,
+            reply: BodyCheck::default(),
             fault: None,
         }
     }
@@ -706,13 +768,17 @@ impl PostgresExchange {
 
     /// The first column of the first row.
     fn check_first(&mut self) {
-        let Some(want) = &self.shared.common.spec.expect.first else { return };
-        let body = &self.framer.body;
-        let length = body.get(2..6).and_then(|bytes| bytes.first_chunk::<4>()).map(|bytes| i32::from_be_bytes(*bytes));
-        let got = length.and_then(|length| usize::try_from(length).ok()).and_then(|length| body.get(6..6 + length));
-        if got != Some(want.as_bytes()) {
-            let got = got.map_or("NULL or nothing".to_owned(), excerpt);
-            let text = format!("the first value is {got}, expected {}", excerpt(want.as_bytes()));
+        let expect = &self.shared.common.spec.expect;
+        let want = match (&expect.first, expect.null) {
+            (Some(text), _) => Some(text.as_bytes()),
+            (None, true) => None,
+            (None, false) => return,
+        };
+        let got = first_column(&self.framer.body);
+        if got != Some(want) {
+            let shown = |value: Option<&[u8]>| value.map_or("NULL".to_owned(), excerpt);
+            let got = got.map_or("missing".to_owned(), shown);
+            let text = format!("the first value is {got}, expected {}", shown(want));
             self.fault.get_or_insert_with(|| Box::new(Failure::content(text)));
         }
     }
@@ -731,8 +797,11 @@ impl PostgresExchange {
         if let Some(rows) = expect.rows.filter(|rows| *rows != self.rows) {
             let text = format!("{} rows, expected {rows}", self.rows);
             self.fault.get_or_insert_with(|| Box::new(Failure::content(text)));
-        } else if self.rows == 0 && expect.first.is_some() {
+        } else if self.rows == 0 && expect.reads_first() {
             self.fault.get_or_insert_with(|| Box::new(Failure::content("no row, expected one")));
+        }
+        if self.fault.is_none() {
+            self.fault = self.reply.finish(&self.shared.common.reply).err().map(Box::new);
         }
         Done { used, keep: true, payload: self.received, fault: self.fault.take() }
     }
@@ -787,6 +856,7 @@ impl Exchange for PostgresExchange {
         self.begun = false;
         self.received = 0;
         self.rows = 0;
+        self.reply.reset();
         self.fault = None;
     }
 
@@ -805,11 +875,15 @@ impl Exchange for PostgresExchange {
         self.begun = true;
         let mut at = 0;
         while at < bytes.len() {
-            let first_row = self.rows == 0 && self.shared.common.spec.expect.first.is_some();
+            let rest = &bytes[at..];
+            let first_row = self.rows == 0 && self.shared.common.spec.expect.reads_first();
             let keep = |kind| matches!(kind, b'E' | b'C') || (kind == b'D' && first_row);
-            let (used, whole) = self.framer.feed(&bytes[at..], keep)?;
+            let (used, whole) = self.framer.feed(rest, keep)?;
             at += used;
             self.received += used as u64;
+            if !is_notice(self.framer.kind()) {
+                self.reply.feed(&self.shared.common.reply, &rest[..used]);
+            }
             if whole && self.take()? {
                 let done = self.done(at);
                 if fresh && done.fault.is_none() {
@@ -926,7 +1000,12 @@ mod tests {
     }
 
     fn expect(rows: u64, first: &str) -> PostgresExpect {
-        PostgresExpect { rows: Some(rows), first: Some(first.into()), tag: Some("SELECT 1".into()) }
+        PostgresExpect {
+            rows: Some(rows),
+            first: Some(first.into()),
+            tag: Some("SELECT 1".into()),
+            ..PostgresExpect::default()
+        }
     }
 
     #[test]
@@ -1098,11 +1177,60 @@ mod tests {
         assert_eq!(exchange.password_asked(), Some(false));
     }
 
+    /// What two replies teach, and what they do not.
+    fn learnt(first: &[u8], second: &[u8]) -> (PostgresExpect, String) {
+        let mut postgres = load(PostgresExpect::default());
+        let unchecked = postgres.learn(first, second).unwrap();
+        (postgres.expect, unchecked.unwrap_or_default())
+    }
+
     #[test]
-    fn a_result_of_postgresql_is_read() {
+    fn a_result_that_stays_is_expected_byte_for_byte() {
         let reply = b"T\0\0\0\x06\0\x01D\0\0\0\x0b\0\x01\0\0\0\x01\x37D\0\0\0\x0b\0\x01\0\0\0\x01\x38C\0\0\0\x0dSELECT 2\0Z\0\0\0\x05I";
-        let expect = PostgresExpect { rows: Some(2), first: Some("7".into()), tag: Some("SELECT 2".into()) };
-        assert_eq!(result(reply), expect);
+        let expect = PostgresExpect {
+            rows: Some(2),
+            first: Some("7".into()),
+            null: false,
+            tag: Some("SELECT 2".into()),
+            reply: Some(Exact::of(reply)),
+        };
+        assert_eq!(learnt(reply, reply), (expect.clone(), String::new()));
+        // A notice may come at any time.
+        let noticed = [&message(b'N', b"Mhallo\0\0"), &reply[..]].concat();
+        assert_eq!(learnt(reply, &noticed), (expect.clone(), String::new()));
+        assert_eq!(outcome(expect.clone(), reply), Ok(None));
+        assert_eq!(outcome(expect.clone(), &noticed), Ok(None));
+        for at in [6, reply.len() - 1, reply.iter().position(|byte| *byte == b'8').unwrap()] {
+            let mut other = reply.to_vec();
+            other[at] ^= 1;
+            assert_eq!(outcome(expect.clone(), &other), Ok(Some(ErrorClass::WrongContent)), "{at}");
+        }
+    }
+
+    #[test]
+    fn of_a_result_that_changes_it_is_said_what_is_checked() {
+        let reply = |rows: &[&[u8]]| {
+            let rows: Vec<u8> = rows.iter().flat_map(|row| message(b'D', row)).collect();
+            [rows, message(b'C', b"SELECT 1\0"), message(b'Z', b"I")].concat()
+        };
+        let null: &[u8] = b"\0\x01\xff\xff\xff\xff";
+        let (one, two) = (reply(&[null, b"\0\x01\0\0\0\x01a"]), reply(&[null, b"\0\x01\0\0\0\x01b"]));
+        let (expect, unchecked) = learnt(&one, &two);
+        assert_eq!(
+            expect,
+            PostgresExpect { rows: Some(2), null: true, tag: Some("SELECT 1".into()), ..expect.clone() }
+        );
+        let said = "only this is checked: 2 rows, NULL in the first column, the tag `SELECT 1`; \
+                    the first two replies differ at byte 22";
+        assert_eq!((unchecked.as_str(), &expect.reply), (said, &None));
+        assert_eq!(outcome(expect.clone(), &one), Ok(None));
+        let empty: &[u8] = b"\0\x01\0\0\0\0";
+        for first in [b"\0\x01\0\0\0\x05wrong", empty] {
+            assert_eq!(outcome(expect.clone(), &reply(&[first, null])), Ok(Some(ErrorClass::WrongContent)));
+        }
+        // What is no text is not taken for the same.
+        let other = reply(&[b"\0\x01\0\0\0\x01\xff"]);
+        assert_eq!(learnt(&other, &reply(&[b"\0\x01\0\0\0\x01\xfe"])).0.first, None);
     }
 
     proptest! {

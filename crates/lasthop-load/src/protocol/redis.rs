@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    check::{BodyCheck, Expected},
+    check::{BodyCheck, Expected, contrast},
+    exact::{self, Exact},
     exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
     verified::Verified,
@@ -79,7 +80,8 @@ pub struct Redis {
     /// Words of the command, such as `["GET", "key"]`.
     pub command: Vec<String>,
     /// What a right reply is: `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`,
-    /// `{ integer = 1 }` or `{ length = 64 }` (a text of so many bytes).
+    /// `{ integer = 1 }`, `{ length = 64 }` (a text of so many bytes), `{ elements = 3 }` (an array of so many) or
+    /// `{ reply = "*1\r\n:1\r\n" }` (all bytes of the reply).
     #[serde(default)]
     pub expect: RedisExpect,
     /// With a password: the user; the default user where it is missing.
@@ -110,6 +112,10 @@ pub enum RedisExpect {
     Nil,
     /// A bulk text of so many bytes.
     Length(u64),
+    /// An array of so many elements.
+    Elements(u64),
+    /// This reply, byte for byte.
+    Reply(Exact),
 }
 
 impl ProtocolSpec for Redis {
@@ -134,6 +140,8 @@ impl ProtocolSpec for Redis {
             RedisExpect::Integer(number) => format!("the number {number}"),
             RedisExpect::Nil => "no value".to_owned(),
             RedisExpect::Length(length) => format!("a value of {}", size(*length)),
+            RedisExpect::Elements(count) => format!("the number of elements, {count}"),
+            RedisExpect::Reply(reply) => format!("a reply of {}, byte for byte", size(reply.length())),
         }
     }
 
@@ -145,15 +153,20 @@ impl ProtocolSpec for Redis {
         }
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
-        self.expect = match (value(first), value(second)) {
-            (first, second) if first == second => first,
-            (RedisExpect::Bulk(first), RedisExpect::Bulk(second)) if first.len() == second.len() => {
-                RedisExpect::Length(first.len() as u64)
-            }
-            _ => RedisExpect::Success,
+    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
+        if first == second {
+            self.expect = known(first);
+            return Ok(None);
+        }
+        let same = shape(first).filter(|shape| self::shape(second) == Some(*shape));
+        let checked;
+        (self.expect, checked) = match same {
+            Some((b'$', length)) => (RedisExpect::Length(length), "only the length of the value is checked"),
+            Some((_, count)) => (RedisExpect::Elements(count), "only the number of elements is checked"),
+            None => (RedisExpect::Success, "any reply but an error is right"),
         };
-        Ok(())
+        let (at, _) = contrast(first, second);
+        Ok(Some(format!("{checked}: the first two replies differ at byte {at}")))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
@@ -188,24 +201,30 @@ impl ProtocolSpec for Redis {
     }
 }
 
-/// What a reply is, where it is a single value; anything nested is `Success`.
-fn value(reply: &[u8]) -> RedisExpect {
-    let Ok(text) = std::str::from_utf8(reply) else { return binary_value(reply) };
-    let Some((line, rest)) = text.split_once("\r\n") else { return RedisExpect::Success };
-    match line.split_at_checked(1) {
-        Some(("+", word)) => RedisExpect::Simple(word.to_owned()),
-        Some((":", number)) => number.parse().map_or(RedisExpect::Success, RedisExpect::Integer),
-        Some(("$", "-1")) => RedisExpect::Nil,
-        Some(("$", _)) => RedisExpect::Bulk(rest.strip_suffix("\r\n").unwrap_or(rest).to_owned()),
-        _ => RedisExpect::Success,
+/// What expects this reply and no other: a single text in words, anything else by its bytes.
+fn known(reply: &[u8]) -> RedisExpect {
+    let value = Some(reply).filter(|reply| reply.len() <= exact::KEPT_MAX).and_then(value);
+    let value = value.filter(|value| expected_bytes(value) == Some(Exact::of(reply)));
+    value.unwrap_or_else(|| RedisExpect::Reply(Exact::of(reply)))
+}
+
+/// What a reply says, if it is a single value and a text.
+fn value(reply: &[u8]) -> Option<RedisExpect> {
+    let (line, rest) = std::str::from_utf8(reply).ok()?.split_once("\r\n")?;
+    match line.split_at_checked(1)? {
+        ("+", word) => Some(RedisExpect::Simple(word.to_owned())),
+        (":", number) => number.parse().ok().map(RedisExpect::Integer),
+        ("$", "-1") => Some(RedisExpect::Nil),
+        ("$", _) => Some(RedisExpect::Bulk(rest.strip_suffix("\r\n")?.to_owned())),
+        _ => None,
     }
 }
 
-/// A bulk text that is not UTF-8 is known by its length.
-fn binary_value(reply: &[u8]) -> RedisExpect {
-    let line = reply.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let length = line.strip_prefix(b"$").and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-    length.map_or(RedisExpect::Success, RedisExpect::Length)
+/// Type and length of a bulk text or an array that is there.
+fn shape(reply: &[u8]) -> Option<(u8, u64)> {
+    let (kind, rest) = reply.split_first().filter(|(kind, _)| b"$*".contains(kind))?;
+    let digits = rest.split(|byte| *byte == b'\r').next()?;
+    Some((*kind, std::str::from_utf8(digits).ok()?.parse().ok()?))
 }
 
 /// Most bytes of a line: a simple text, an error, a number.
@@ -239,6 +258,8 @@ struct Common {
     expected: Expected,
     /// The expected length of a bulk reply.
     length: Option<u64>,
+    /// The expected number of an array's elements.
+    elements: Option<u64>,
 }
 
 impl Shared {
@@ -258,28 +279,31 @@ impl Shared {
             say(&["SELECT", &redis.database.to_string()]);
         }
         let length = if let RedisExpect::Length(length) = redis.expect { Some(length) } else { None };
+        let elements = if let RedisExpect::Elements(count) = redis.expect { Some(count) } else { None };
         let common = Common {
             request: encode(&redis.command).repeat(pipeline as usize),
             greeting,
             has_password: redis.password.is_some(),
             greeting_replies,
-            expected: Expected { body: expected_bytes(&redis.expect), ..Expected::default() },
+            expected: Expected { what: "reply", body: expected_bytes(&redis.expect), ..Expected::default() },
             length,
+            elements,
         };
         Self { common: Rc::new(common), verified: Verified::new(pipeline) }
     }
 }
 
 /// The reply byte for byte, where it is known.
-fn expected_bytes(expect: &RedisExpect) -> Option<Vec<u8>> {
+fn expected_bytes(expect: &RedisExpect) -> Option<Exact> {
     let text = match expect {
-        RedisExpect::Success | RedisExpect::Length(_) => return None,
+        RedisExpect::Success | RedisExpect::Length(_) | RedisExpect::Elements(_) => return None,
+        RedisExpect::Reply(reply) => return Some(reply.clone()),
         RedisExpect::Simple(text) => format!("+{text}\r\n"),
         RedisExpect::Bulk(text) => format!("${}\r\n{text}\r\n", text.len()),
         RedisExpect::Integer(number) => format!(":{number}\r\n"),
         RedisExpect::Nil => "$-1\r\n".to_owned(),
     };
-    Some(text.into_bytes())
+    Some(text.into())
 }
 
 /// Finds the end of one reply.
@@ -294,6 +318,8 @@ struct Scanner {
     error: Option<String>,
     /// Length of the reply's first bulk text; `None` for anything else.
     first_bulk: Option<u64>,
+    /// Number of its elements, if it is an array.
+    first_elements: Option<u64>,
     first_seen: bool,
 }
 
@@ -378,7 +404,13 @@ impl Scanner {
                     None => self.pending -= 1,
                 }
             }
-            b'*' => self.pending = (self.pending - 1).saturating_add(number(text, u64::from(u32::MAX))?.unwrap_or(0)),
+            b'*' => {
+                let count = number(text, u64::from(u32::MAX))?;
+                if first {
+                    self.first_elements = count;
+                }
+                self.pending = (self.pending - 1).saturating_add(count.unwrap_or(0));
+            }
             b'-' => {
                 if first {
                     self.error = Some(String::from_utf8_lossy(text).into_owned());
@@ -402,6 +434,13 @@ fn number(text: &[u8], most: u64) -> Result<Option<u64>, Failure> {
     value.map(Some).ok_or_else(|| Failure::protocol(format!("RESP: {} is not a length", excerpt(text))))
 }
 
+/// Why a text or an array is not as long as it should be.
+fn unlike(got: Option<u64>, want: Option<u64>, of: &str) -> Option<Failure> {
+    let want = want.filter(|want| got != Some(*want))?;
+    let got = got.map_or("of another type".to_owned(), |got| format!("{got} {of}"));
+    Some(Failure::content(format!("the reply is {got}, expected {want} {of}")))
+}
+
 pub struct RedisExchange {
     shared: Shared,
     scanner: Scanner,
@@ -419,13 +458,11 @@ impl RedisExchange {
     fn done(&mut self, used: usize) -> Done {
         let common = &self.shared.common;
         let payload = self.check.received();
-        let wrong = match (&self.scanner.error, common.length) {
-            (Some(error), _) => Some(Failure::new(ErrorClass::WrongStatus, format!("the server says: {error}"))),
-            (None, Some(length)) if self.scanner.first_bulk != Some(length) => {
-                let got = self.scanner.first_bulk.map_or("no text".to_owned(), |got| format!("{got} bytes"));
-                Some(Failure::content(format!("the reply is {got}, expected {length} bytes")))
-            }
-            _ => self.check.finish(&common.expected).err(),
+        let wrong = match &self.scanner.error {
+            Some(error) => Some(Failure::new(ErrorClass::WrongStatus, format!("the server says: {error}"))),
+            None => unlike(self.scanner.first_bulk, common.length, "bytes")
+                .or_else(|| unlike(self.scanner.first_elements, common.elements, "elements"))
+                .or_else(|| self.check.finish(&common.expected).err()),
         };
         Done { used, keep: true, payload, fault: wrong.map(Box::new) }
     }
@@ -545,21 +582,52 @@ mod tests {
         assert_eq!(outcome(bulk(), b"HTTP/1.1 400 Bad\r\n"), Err(ErrorClass::Protocol));
         assert_eq!(outcome(RedisExpect::Length(5), b"$5\r\nHello\r\n"), Ok(None));
         assert_eq!(outcome(RedisExpect::Length(5), b"$4\r\nHell\r\n"), Ok(Some(ErrorClass::WrongContent)));
+        assert_eq!(outcome(RedisExpect::Elements(2), b"*2\r\n:1\r\n:2\r\n"), Ok(None));
+        assert_eq!(outcome(RedisExpect::Elements(2), b"*1\r\n:1\r\n"), Ok(Some(ErrorClass::WrongContent)));
+        assert_eq!(outcome(RedisExpect::Elements(0), b"$-1\r\n"), Ok(Some(ErrorClass::WrongContent)));
+        let array = || RedisExpect::Reply(Exact::of(b"*2\r\n:1\r\n$1\r\n\xff\r\n"));
+        assert_eq!(outcome(array(), b"*2\r\n:1\r\n$1\r\n\xff\r\n"), Ok(None));
+        assert_eq!(outcome(array(), b"*2\r\n:1\r\n$1\r\n\xfe\r\n"), Ok(Some(ErrorClass::WrongContent)));
         assert_eq!(outcome(RedisExpect::Nil, b"$-1\r\n"), Ok(None));
         assert_eq!(outcome(RedisExpect::Integer(3), b":3\r\n"), Ok(None));
     }
 
+    /// What two replies teach, and what they do not.
+    fn learnt(first: &[u8], second: &[u8]) -> (RedisExpect, String) {
+        let mut redis =
+            Redis { command: vec![], expect: RedisExpect::Success, username: None, password: None, database: 0 };
+        let unchecked = redis.learn(first, second).unwrap();
+        (redis.expect, unchecked.unwrap_or_default())
+    }
+
     #[test]
-    fn redis_values_are_recognised() {
-        for (reply, expect) in [
+    fn a_reply_that_stays_is_expected_byte_for_byte() {
+        let reply = |bytes: &[u8]| RedisExpect::Reply(Exact::of(bytes));
+        for (bytes, expect) in [
             (&b"+PONG\r\n"[..], RedisExpect::Simple("PONG".into())),
             (b":7\r\n", RedisExpect::Integer(7)),
+            (b":07\r\n", reply(b":07\r\n")),
             (b"$-1\r\n", RedisExpect::Nil),
             (b"$5\r\na\r\nbc\r\n", RedisExpect::Bulk("a\r\nbc".into())),
-            (b"$2\r\n\xff\xfe\r\n", RedisExpect::Length(2)),
-            (b"*1\r\n:1\r\n", RedisExpect::Success),
+            (b"$2\r\n\xff\xfe\r\n", reply(b"$2\r\n\xff\xfe\r\n")),
+            (b"*1\r\n:1\r\n", reply(b"*1\r\n:1\r\n")),
         ] {
-            assert_eq!(value(reply), expect);
+            assert_eq!(learnt(bytes, bytes), (expect.clone(), String::new()));
+            assert_eq!(outcome(expect, bytes), Ok(None));
+        }
+    }
+
+    #[test]
+    fn of_a_reply_that_changes_it_is_said_what_is_checked() {
+        for (first, second, expect, said) in [
+            ("$2\r\nab\r\n", "$2\r\nac\r\n", RedisExpect::Length(2), "only the length of the value is checked"),
+            ("*1\r\n:1\r\n", "*1\r\n:2\r\n", RedisExpect::Elements(1), "only the number of elements is checked"),
+            ("$1\r\na\r\n", "$2\r\nab\r\n", RedisExpect::Success, "any reply but an error is right"),
+            (":1\r\n", ":2\r\n", RedisExpect::Success, "any reply but an error is right"),
+        ] {
+            let (learnt, unchecked) = learnt(first.as_bytes(), second.as_bytes());
+            assert_eq!(learnt, expect, "{first:?}");
+            assert!(unchecked.starts_with(said) && unchecked.contains(": the first two replies differ at byte "));
         }
     }
 

@@ -3,7 +3,12 @@
 use std::cell::RefCell;
 
 use super::{Common, frame, hpack::Decoder};
-use crate::{failure::Failure, location::decode, protocol::check::BodyCheck, result::ErrorClass};
+use crate::{
+    failure::Failure,
+    location::decode,
+    protocol::{check::BodyCheck, exchange::excerpt},
+    result::ErrorClass,
+};
 
 /// Bytes before a message: whether it is compressed, and its length.
 pub const PREFIX: usize = 5;
@@ -16,20 +21,42 @@ pub struct Fields {
     http: Option<u16>,
     /// `grpc-status`
     grpc: Option<u16>,
+    /// There is one that is no number, or another one after it.
+    is_malformed: bool,
+    /// Whether a `content-type` says that it is gRPC, and one that says something else.
+    is_grpc: bool,
+    other_type: Option<String>,
     /// `grpc-message`, as it came.
     message: String,
 }
 
 impl Fields {
     fn take(&mut self, name: &[u8], value: &[u8]) {
-        let text = || String::from_utf8_lossy(value);
         match name {
-            b":status" => self.http = text().parse().ok(),
-            b"grpc-status" => self.grpc = text().parse().ok().or(Some(u16::MAX)),
-            b"grpc-message" => self.message = text().into_owned(),
+            b":status" => self.http = number(value),
+            b"grpc-status" => {
+                let code = number(value);
+                self.is_malformed |= code.is_none() || self.grpc.is_some_and(|other| Some(other) != code);
+                self.grpc = code;
+            }
+            b"grpc-message" => self.message = String::from_utf8_lossy(value).into_owned(),
+            b"content-type" if is_grpc(value) => self.is_grpc = true,
+            b"content-type" => self.other_type = Some(excerpt(value)),
             _ => {}
         }
     }
+}
+
+/// `application/grpc`, alone or with what its messages are.
+fn is_grpc(media: &[u8]) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    let begins = media.get(..GRPC.len()).is_some_and(|name| name.eq_ignore_ascii_case(GRPC));
+    begins && matches!(media.get(GRPC.len()), None | Some(b'+' | b';'))
+}
+
+/// Digits only, as the specification has it.
+fn number(digits: &[u8]) -> Option<u16> {
+    std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
 }
 
 /// Blocks that were read lately, shared by all connections of a thread: those before a message and those after it. The
@@ -73,8 +100,8 @@ pub struct Call {
     pub unsent: usize,
     pub window: i64,
     pub is_over: bool,
-    /// `:status`, once it has come.
-    status: Option<u16>,
+    /// The fields before the message, once they have come.
+    head: Option<Fields>,
     trailers: Fields,
     prefix: Vec<u8>,
     body: BodyCheck,
@@ -86,7 +113,7 @@ impl Call {
         self.unsent = length;
         self.window = window;
         self.is_over = false;
-        self.status = None;
+        self.head = None;
         self.prefix.clear();
         self.body.reset();
         self.fault = None;
@@ -117,10 +144,11 @@ impl Call {
     /// Errors: they are out of place.
     pub fn take_fields(&mut self, fields: &Fields, ends: bool) -> Result<(), Failure> {
         let is_interim = fields.http.is_some_and(|status| status < OK);
-        match self.status {
+        match self.head {
             None if is_interim && !ends => return Ok(()),
             None if fields.http.is_none() => return Err(Failure::protocol("HTTP/2: a reply without a status")),
-            None => self.status = fields.http,
+            None => self.head = Some(fields.clone()),
+            Some(_) if fields.http.is_some() => return Err(Failure::protocol("HTTP/2: trailers with a status")),
             Some(_) if !ends => return Err(Failure::protocol("HTTP/2: trailers do not end their stream")),
             Some(_) => {}
         }
@@ -134,7 +162,7 @@ impl Call {
     /// Takes a piece of the message, or of what a proxy says in its place.
     /// Errors: there was no head.
     pub fn take_data(&mut self, common: &Common, data: &[u8], ends: bool) -> Result<(), Failure> {
-        if self.status.is_none() {
+        if self.head.is_none() {
             return Err(Failure::protocol("HTTP/2: data come before the status"));
         }
         let (prefix, body) = data.split_at(data.len().min(PREFIX - self.prefix.len()));
@@ -147,20 +175,38 @@ impl Call {
         Ok(())
     }
 
+    /// The status of the call, of HTTP, and what the reply says that it is: as grpc-go wants them, and a little stricter.
+    fn judge_fields(&self) -> Result<(), Failure> {
+        let Some(head) = &self.head else { return Err(Failure::protocol("HTTP/2: a reply without a status")) };
+        for fields in [head, &self.trailers] {
+            if fields.is_malformed {
+                return Err(Failure::protocol("gRPC: a grpc-status that is no number, or two that differ"));
+            }
+            if let Some(code @ 1..) = fields.grpc {
+                return Err(refusal(code, &fields.message));
+            }
+        }
+        if let Some(status) = head.http.filter(|status| *status != OK) {
+            let text = format!("HTTP status {status}, expected {OK}");
+            return Err(Failure { status: Some(status), ..Failure::new(ErrorClass::WrongStatus, text) });
+        }
+        if !head.is_grpc || head.other_type.is_some() {
+            let got = head.other_type.as_deref().unwrap_or("missing");
+            let text = format!("gRPC: the content-type is {got}, expected \"application/grpc\"");
+            return Err(Failure::content(text));
+        }
+        match self.trailers.grpc {
+            Some(_) => Ok(()),
+            None => Err(Failure::protocol("gRPC: a reply without a grpc-status")),
+        }
+    }
+
     /// Errors: the reply is not the right one.
     pub fn judge(&mut self, common: &Common) -> Result<(), Failure> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        match (self.trailers.grpc, self.status) {
-            (Some(0), _) => {}
-            (Some(code), _) => return Err(refusal(code, &self.trailers.message)),
-            (None, Some(OK)) => return Err(Failure::protocol("gRPC: a reply without a grpc-status")),
-            (None, status) => {
-                let text = format!("HTTP status {}, expected {OK}", status.unwrap_or_default());
-                return Err(Failure { status, ..Failure::new(ErrorClass::WrongStatus, text) });
-            }
-        }
+        self.judge_fields()?;
         let Some(&[compressed, ref length @ ..]) = self.prefix.first_chunk::<PREFIX>() else {
             return Err(Failure::content("gRPC: the reply has no message"));
         };

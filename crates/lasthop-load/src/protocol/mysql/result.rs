@@ -6,7 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::packet::{END, Framer, OK, Reader};
-use crate::{failure::Failure, protocol::exchange::excerpt, result::ErrorClass};
+use crate::{
+    failure::Failure,
+    protocol::{exact::Exact, exchange::excerpt, kind},
+    result::ErrorClass,
+};
 
 /// What a right result looks like. Every given field must hold. An error never is right.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -18,8 +22,34 @@ pub struct MysqlExpect {
     pub rows: Option<u64>,
     /// First column of the first row, as text.
     pub first: Option<String>,
+    /// Whether the first column of the first row is NULL. `first` is then missing.
+    #[serde(skip_serializing_if = "kind::is_false")]
+    pub null: bool,
     /// Number of rows that a statement changed.
     pub changed: Option<u64>,
+    /// All packets of the reply, byte for byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Exact>,
+}
+
+impl MysqlExpect {
+    /// Whether the first value counts by itself.
+    pub fn reads_first(&self) -> bool {
+        self.first.is_some() || self.null
+    }
+
+    /// What is expected besides all of it, in words.
+    pub fn parts(&self) -> Vec<String> {
+        let Self { columns, rows, first, null, changed, .. } = self;
+        let count = |number: u64, of: &str| format!("{number} {of}{}", if number == 1 { "" } else { "s" });
+        let mut parts = Vec::new();
+        parts.extend(rows.map(|rows| count(rows, "row")));
+        parts.extend(columns.map(|columns| count(columns, "column")));
+        parts.extend(changed.map(|changed| count(changed, "changed row")));
+        parts.extend(first.as_ref().map(|text| format!("the first column `{text}`")));
+        parts.extend(null.then(|| "NULL in the first column".to_owned()));
+        parts
+    }
 }
 
 /// A packet of 0xfe that ends the descriptions of columns or the rows has so many bytes; an OK packet in its place more.
@@ -67,9 +97,12 @@ pub struct Reply {
     /// Of all result sets.
     pub rows: u64,
     pub changed: u64,
-    /// The first value; `None` if there is none, or NULL.
-    pub first: Option<String>,
+    /// The first value, if it was to be read.
+    pub first: Option<First>,
 }
+
+/// The first column of the first row, as text; `None` is NULL.
+pub type First = Option<Vec<u8>>;
 
 impl Reply {
     pub fn new(is_binary: bool, is_first_read: bool) -> Self {
@@ -97,7 +130,7 @@ impl Reply {
             Part::Described | Part::Rows => {
                 self.part = Part::Rows;
                 if self.needs_all() {
-                    self.first = self.first_value(payload)?;
+                    self.first = Some(self.first_value(payload)?);
                 }
                 self.rows += 1;
             }
@@ -133,7 +166,8 @@ impl Reply {
             reader.bytes(2).and_then(|_| reader.number(2))
         } else {
             let changed = reader.length_encoded();
-            self.changed += changed.unwrap_or_default();
+            // What a server claims to have changed is never so much.
+            self.changed = self.changed.saturating_add(changed.unwrap_or_default());
             changed.and_then(|_| reader.length_encoded()).and_then(|_| reader.number(2))
         };
         let status = status.ok_or_else(|| unexpected(payload))?;
@@ -142,7 +176,7 @@ impl Reply {
         Ok(status & MORE_RESULTS == 0)
     }
 
-    fn first_value(&self, row: &[u8]) -> Result<Option<String>, Failure> {
+    fn first_value(&self, row: &[u8]) -> Result<First, Failure> {
         let mut reader = Reader(row);
         if !self.is_binary {
             return if row.first() == Some(&NULL) { Ok(None) } else { text(reader.text(), row).map(Some) };
@@ -157,9 +191,9 @@ impl Reply {
 }
 
 impl Column {
-    fn value(self, mut reader: Reader<'_>, row: &[u8]) -> Result<String, Failure> {
+    fn value(self, mut reader: Reader<'_>, row: &[u8]) -> Result<Vec<u8>, Failure> {
         let whole = |number: Option<u64>| number.ok_or_else(|| unexpected(row));
-        match self.kind {
+        let number = match self.kind {
             TINY => whole(reader.number(1)).map(|number| self.integer(number, 8)),
             SHORT | YEAR => whole(reader.number(2)).map(|number| self.integer(number, 16)),
             LONG_INTEGER | MEDIUM => whole(reader.number(4)).map(|number| self.integer(number, 32)),
@@ -170,8 +204,9 @@ impl Column {
                 "the first value has the type {kind}, a date or time, which lasthop does not compare in the mode \
                  `prepared`: expect no first value, or write `CAST(… AS CHAR)`"
             ))),
-            _ => text(reader.text(), row),
-        }
+            _ => return text(reader.text(), row),
+        };
+        number.map(String::into_bytes)
     }
 
     fn integer(self, number: u64, bits: u32) -> String {
@@ -207,8 +242,8 @@ fn column(payload: &[u8]) -> Option<Column> {
     Some(Column { kind: reader.number(1)? as u8, is_unsigned: reader.number(2)? & UNSIGNED > 0 })
 }
 
-fn text(value: Option<&[u8]>, row: &[u8]) -> Result<String, Failure> {
-    value.map(|value| String::from_utf8_lossy(value).into_owned()).ok_or_else(|| unexpected(row))
+fn text(value: Option<&[u8]>, row: &[u8]) -> Result<Vec<u8>, Failure> {
+    value.map(<[u8]>::to_vec).ok_or_else(|| unexpected(row))
 }
 
 pub fn unexpected(payload: &[u8]) -> Failure {
@@ -231,12 +266,27 @@ pub fn server_error(during: &str, payload: &[u8]) -> Failure {
     Failure::new(ErrorClass::WrongStatus, format!("{during}: error {number}{state}: {message}"))
 }
 
-/// What a whole reply contains; without its first value, where that is none that can be compared.
-/// Errors: it is no reply.
-pub fn found(reply: &[u8], is_binary: bool) -> Result<MysqlExpect, Failure> {
-    let found = read(reply, Reply::new(is_binary, true)).or_else(|_| read(reply, Reply::new(is_binary, false)))?;
-    let changed = (found.columns == Some(0)).then_some(found.changed);
-    Ok(MysqlExpect { columns: found.columns, rows: Some(found.rows), changed, first: found.first })
+/// What two whole replies have in common; without their first value, where that is none that can be compared.
+/// Errors: one is no reply.
+pub fn common(first: &[u8], second: &[u8], is_binary: bool) -> Result<MysqlExpect, Failure> {
+    let [one, two] = [found(first, is_binary)?, found(second, is_binary)?];
+    let value = one.first.filter(|value| two.first.as_ref() == Some(value));
+    let changed = (one.columns == Some(0)).then_some(one.changed);
+    Ok(MysqlExpect {
+        columns: one.columns.filter(|_| one.columns == two.columns),
+        rows: Some(one.rows).filter(|rows| *rows == two.rows),
+        null: value == Some(None),
+        first: value.flatten().filter(|value| value.len() <= FIRST_MAX).and_then(|value| String::from_utf8(value).ok()),
+        changed: changed.filter(|_| one.changed == two.changed && one.columns == two.columns),
+        reply: (first == second).then(|| Exact::of(first)),
+    })
+}
+
+/// Longest first column that is expected by itself: of a longer one a message shows too little.
+const FIRST_MAX: usize = 1_000;
+
+fn found(reply: &[u8], is_binary: bool) -> Result<Reply, Failure> {
+    read(reply, Reply::new(is_binary, true)).or_else(|_| read(reply, Reply::new(is_binary, false)))
 }
 
 fn read(bytes: &[u8], mut reply: Reply) -> Result<Reply, Failure> {
@@ -260,13 +310,21 @@ mod tests {
     /// The example of MySQL's documentation of the binary form: one column, one row, a server with EOF packets.
     const BINARY: &[u8] = b"\x01\0\0\x01\x01\x1a\0\0\x02\x03def\0\0\0\x04col1\0\x0c\x08\0\x06\0\0\0\xfd\0\0\x1f\0\0\x05\0\0\x03\xfe\0\0\x02\0\x09\0\0\x04\0\0\x06foobar\x05\0\0\x05\xfe\0\0\x02\0";
 
+    /// What is learnt of a reply besides its bytes.
+    fn learnt(reply: &[u8], is_binary: bool) -> MysqlExpect {
+        let expect = common(reply, reply, is_binary).unwrap();
+        assert_eq!(expect.reply, Some(Exact::of(reply)));
+        MysqlExpect { reply: None, ..expect }
+    }
+
     fn expect(columns: u64, rows: u64, first: &str) -> MysqlExpect {
-        MysqlExpect { columns: Some(columns), rows: Some(rows), first: Some(first.into()), changed: None }
+        let (columns, rows, first) = (Some(columns), Some(rows), Some(first.into()));
+        MysqlExpect { columns, rows, first, ..MysqlExpect::default() }
     }
 
     #[test]
     fn the_documented_example_is_read() {
-        assert_eq!(found(BINARY, true).unwrap(), expect(1, 1, "foobar"));
+        assert_eq!(learnt(BINARY, true), expect(1, 1, "foobar"));
     }
 
     /// Packets with these payloads.
@@ -293,34 +351,37 @@ mod tests {
             packets(&[b"\x02", &column, &column, b"\x017\x018", b"\x019\xfb", DONE]),
             packets(&[b"\x02", &column, &column, eof, b"\x017\x018", b"\x019\xfb", eof]),
         ] {
-            assert_eq!(found(&reply, false).unwrap(), expect(2, 2, "7"));
+            assert_eq!(learnt(&reply, false), expect(2, 2, "7"));
         }
         let none = MysqlExpect { first: None, rows: Some(0), ..expect(1, 0, "") };
-        assert_eq!(found(&packets(&[b"\x01", &column, DONE]), false).unwrap(), none);
-        assert_eq!(found(&packets(&[b"\x01", &column, eof, eof]), false).unwrap(), none);
-        let null = MysqlExpect { rows: Some(1), ..none };
-        assert_eq!(found(&packets(&[b"\x01", &column, b"\xfb", DONE]), false).unwrap(), null);
+        assert_eq!(learnt(&packets(&[b"\x01", &column, DONE]), false), none);
+        assert_eq!(learnt(&packets(&[b"\x01", &column, eof, eof]), false), none);
+        let null = MysqlExpect { rows: Some(1), null: true, ..none };
+        assert_eq!(learnt(&packets(&[b"\x01", &column, b"\xfb", DONE]), false), null);
     }
 
     #[test]
     fn several_results_are_one_reply() {
         let column = definition(8, 0);
         let reply = packets(&[b"\x01", &column, MORE, b"\x01", &column, b"\x015", MORE, b"\0\x03\0\x02\0\0\0"]);
-        assert_eq!(found(&reply, false).unwrap(), expect(1, 1, "5"));
+        assert_eq!(learnt(&reply, false), expect(1, 1, "5"));
     }
 
     #[test]
     fn changed_rows_are_counted() {
         let reply = packets(&[b"\0\x03\0\x02\0\0\0"]);
-        let changed = MysqlExpect { columns: Some(0), rows: Some(0), first: None, changed: Some(3) };
-        assert_eq!(found(&reply, false).unwrap(), changed);
+        let changed = |changed| MysqlExpect { first: None, changed: Some(changed), ..expect(0, 0, "") };
+        assert_eq!(learnt(&reply, false), changed(3));
+        // Of two results: 2^64 - 1 and 2 are not 1.
+        let most = packets(&[b"\0\xfe\xff\xff\xff\xff\xff\xff\xff\xff\0\x0a\0\0\0", b"\0\x02\0\x02\0\0\0"]);
+        assert_eq!(learnt(&most, false), changed(u64::MAX));
     }
 
     #[test]
     fn binary_values_are_what_their_text_would_be() {
         let value = |kind: u8, flags: u8, bytes: &[u8]| {
             let row = [&[0, 0], bytes].concat();
-            found(&packets(&[b"\x01", &definition(kind, flags), &row, DONE]), true).unwrap().first
+            learnt(&packets(&[b"\x01", &definition(kind, flags), &row, DONE]), true).first
         };
         let unsigned = UNSIGNED as u8;
         for (kind, flags, bytes, text) in [
@@ -339,7 +400,23 @@ mod tests {
         // A date is no text; what else the reply says is found all the same.
         assert_eq!(value(DATE, 0, &[4, 0xe8, 7, 1, 2]), None);
         let null = packets(&[b"\x01", &definition(LONG_LONG, 0), &[0, 4], DONE]);
-        assert_eq!(found(&null, true).unwrap().first, None);
+        assert!(learnt(&null, true).null);
+    }
+
+    #[test]
+    fn of_replies_that_differ_what_stays_is_learnt() {
+        let column = definition(253, 0);
+        let reply =
+            |first: &[u8], second: &[u8]| packets(&[b"\x02", &column, &column, &[first, second].concat(), DONE]);
+        let learnt = |one: &[u8], other: &[u8]| common(one, other, false).unwrap();
+        let null = learnt(&reply(b"\xfb", b"\x01a"), &reply(b"\xfb", b"\x01b"));
+        assert_eq!(null, MysqlExpect { first: None, null: true, ..expect(2, 1, "") });
+        assert_eq!(learnt(&reply(b"\x017", b"\x01a"), &reply(b"\x017", b"\xfb")), expect(2, 1, "7"));
+        // What is no text is not taken for the same, nor NULL for a text.
+        for (one, other) in [(b"\x01\xff", &b"\x01\xfe"[..]), (b"\x01a", b"\xfb"), (b"\x01a", b"\0")] {
+            let other = learnt(&reply(one, b"\xfb"), &reply(other, b"\xfb"));
+            assert_eq!(other, MysqlExpect { first: None, ..expect(2, 1, "") });
+        }
     }
 
     #[test]

@@ -126,6 +126,18 @@ pub fn not_restarted(evidence: &Evidence) -> Vec<Check> {
     given.map(check).collect()
 }
 
+/// Replies of an endpoint that are not checked byte for byte.
+pub fn weak_check(evidence: &Evidence) -> Vec<Check> {
+    let endpoints = evidence.trials.data.header.given.iter().flat_map(|given| &given.endpoints);
+    let check = |(case, endpoint): (&String, &GivenEndpoint)| {
+        let text = endpoint.unchecked.clone()?;
+        let effect = "a reply that is wrong elsewhere counts as right, and endpoints may not answer alike there; give \
+                      --expect, or a URL whose replies stay the same";
+        Some(of_case("weak-check", Severity::Doubt, case, text, effect))
+    };
+    endpoints.filter_map(check).collect()
+}
+
 /// The process of an endpoint was not found, or what the user named is not what answers.
 pub fn server_unknown(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;

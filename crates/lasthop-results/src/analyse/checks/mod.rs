@@ -60,6 +60,7 @@ const CHECKS: &[(CheckFunction, &[&str])] = &[
     (design::process_luck, &["process-luck"]),
     (design::not_restarted, &["not-restarted"]),
     (design::server_unknown, &["server-unknown"]),
+    (design::weak_check, &["weak-check"]),
     (machine::steal, &["steal"]),
     (machine::foreign_load, &["foreign-load"]),
     (machine::ratio_under_load, &["ratio-under-load"]),

@@ -62,7 +62,7 @@ fn given(found: &[&str]) -> RunData {
     let endpoint = |case: &&str| {
         let server = found.contains(case).then(|| "server".to_owned());
         let (url, spec) = (format!("http://{case}/"), spec.clone());
-        ((*case).to_owned(), GivenEndpoint { url, spec, server, differs: Vec::new(), secret: false })
+        ((*case).to_owned(), GivenEndpoint { url, spec, server, differs: Vec::new(), unchecked: None, secret: false })
     };
     let endpoints = ["tcp", "unix"].iter().map(endpoint).collect();
     data.header.given = Some(Given { endpoints, restart: None, pids: Default::default() });
@@ -76,6 +76,17 @@ fn servers_that_run_already_are_restarted_or_doubted() {
     assert_eq!(finding(&data, "not-restarted").severity, Severity::Doubt);
     data.header.given.as_mut().unwrap().restart = Some("true".to_owned());
     assert_eq!(findings(&data, "not-restarted"), []);
+}
+
+#[test]
+fn replies_that_are_not_checked_byte_for_byte_are_doubted() {
+    let mut data = given(&["tcp", "unix"]);
+    assert_eq!(findings(&data, "weak-check"), []);
+    let text = "only the length of the body is checked: the first two replies differ at byte 17";
+    data.header.given.as_mut().unwrap().endpoints["unix"].unchecked = Some(text.to_owned());
+    let check = finding(&data, "weak-check");
+    assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
+    assert_eq!(check.evidence, text);
 }
 
 #[test]
