@@ -7,6 +7,7 @@ use crate::common;
 
 use std::{
     env, fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::OnceLock,
@@ -343,6 +344,47 @@ fn the_action_reports_and_holds_limits() {
     let (ran, _) = act("run sockets --only pattern=nothing", "");
     assert_eq!(ran.code, Some(2), "{ran:?}");
     lasthop.assert_nothing_left();
+}
+
+/// `gh` as far as the action uses it: comments that are there, their filter by `jq`, and what is posted.
+const GH: &str = r#"#!/bin/sh
+case "$*" in
+  *--paginate*) for last; do :; done; jq -r "$last" <comments ;;
+  *) echo "$*" >posted ;;
+esac
+"#;
+
+#[test]
+fn the_action_renews_its_own_comment_and_no_other() {
+    if !(have("jq") || skip("jq")) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("gh"), GH).unwrap();
+    fs::set_permissions(at("gh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(at("report.md"), "**Use the Unix socket**").unwrap();
+    let post = |comments: &str| {
+        fs::write(at("comments"), comments).unwrap();
+        let path = env::join_paths(
+            [folder.path().to_owned()].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap())),
+        );
+        let mut step = Command::new(here().join("script/comment"));
+        step.current_dir(folder.path()).env("PATH", path.unwrap()).env("COMMAND", "run sockets");
+        step.env("REPORT", at("report.md")).env("NUMBER", "7").env("GITHUB_REPOSITORY", "me/mine");
+        Ran::from(step.output().unwrap()).ok();
+        fs::read_to_string(at("posted")).unwrap()
+    };
+    let comment =
+        |id: u32, login: &str, body: &str| format!(r#"{{"id":{id},"user":{{"login":"{login}"}},"body":"{body}"}}"#);
+    assert!(post("[]").contains("repos/me/mine/issues/7/comments"));
+    let made = fs::read_to_string(at("report.md.comment")).unwrap();
+    let mark = made.lines().next().unwrap();
+    let stranger = comment(1, "stranger", mark);
+    assert!(!post(&format!("[{stranger}]")).contains("PATCH"), "a comment of somebody else");
+    let own = comment(3, "github-actions[bot]", mark);
+    let other = comment(2, "github-actions[bot]", "another");
+    assert!(post(&format!("[{stranger},{other},{own}]")).contains("--method PATCH repos/me/mine/issues/comments/3"));
 }
 
 /// Which recipe has no name for which package managers, and why.
