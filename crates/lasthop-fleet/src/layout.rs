@@ -6,7 +6,8 @@
 
 use std::{
     collections::BTreeMap,
-    net::IpAddr,
+    io,
+    net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
 };
 
@@ -22,6 +23,7 @@ use lasthop_plan::{
     plan::{Plan, Stack},
     render::RenderError,
 };
+use lasthop_system::random;
 use serde_json::{Value, json};
 
 use crate::{
@@ -37,6 +39,12 @@ pub const GIVEN: &str = "given.json";
 const PART: &str = "lasthop/part";
 /// Ports from here on, for each layout a hundred.
 const PORTS: u16 = 18_000;
+/// Where a server listens that other Pods reach. In arguments this becomes the address of its own Pod, which is known there
+/// alone, in this variable.
+const EVERYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+const POD_ADDRESS: &str = "LASTHOP_POD_ADDRESS";
+/// User and group of every process: `nobody`.
+const NOBODY: u32 = 65_534;
 
 /// How the link goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +96,8 @@ pub enum LayoutError {
     Program(String),
     #[error("its service {0} needs `{1}` to be run first, which no Pod does")]
     Prepared(String, String),
+    #[error("cannot make a password: {0}")]
+    Password(io::Error),
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
@@ -111,6 +121,8 @@ pub struct Companion {
 pub struct Layouts {
     plan: Plan,
     pub chosen: Vec<Layout>,
+    /// The servers' password.
+    secret: String,
 }
 
 /// A service in its layout.
@@ -129,7 +141,7 @@ impl Layouts {
     /// Errors: the experiment cannot be laid out so.
     pub fn new(plan: Plan, chosen: &[Layout]) -> Result<Self, LayoutError> {
         let chosen = Layout::ALL.into_iter().filter(|layout| chosen.contains(layout)).collect();
-        let layouts = Self { plan, chosen };
+        let layouts = Self { plan, chosen, secret: random::secret().map_err(LayoutError::Password)? };
         // Whatever cannot be rendered is known before anything is made.
         layouts.pod(&Addresses::new())?;
         Ok(layouts)
@@ -143,14 +155,14 @@ impl Layouts {
     /// What the services of a layout are told.
     fn bindings(&self, layout: Layout, addresses: &Addresses) -> Result<Bindings, LayoutError> {
         let stack = self.stack(layout)?;
-        let nowhere = IpAddr::from([0, 0, 0, 0]);
+        let everywhere = IpAddr::from(EVERYWHERE);
         let mut services = IndexMap::new();
         for (index, (name, service)) in stack.services.iter().enumerate() {
             let runtime = PathBuf::from(format!("{SOCKETS}/{}/{name}", layout.name()));
             let port = PORTS + 100 * layout as u16 + index as u16;
             let [listen, reached] =
                 match (layout.is_apart() && *name == self.plan.experiment.link.to, service.transport) {
-                    (true, _) => [nowhere, addresses.get(&layout).copied().unwrap_or(nowhere)]
+                    (true, _) => [everywhere, addresses.get(&layout).copied().unwrap_or(everywhere)]
                         .map(|ip| Address::Tcp((ip, port).into())),
                     (_, Transport::Unix) => [(); 2].map(|()| Address::Unix(runtime.join(SOCKET))),
                     (_, Transport::Tcp) => [(); 2].map(|()| Address::Tcp(([127, 0, 0, 1], port).into())),
@@ -180,16 +192,9 @@ impl Layouts {
             };
             services.insert(name.clone(), binding);
         }
-        let account = Account { user: "root".to_owned(), group: "root".to_owned(), is_root: true, ids: (0, 0) };
-        // What is in a Pod is read by whoever may read the Pod, as its other files are.
-        Ok(Bindings {
-            round: 0,
-            stack: stack.number,
-            services,
-            account,
-            secret: "lasthop".to_owned(),
-            cpus: Vec::new(),
-        })
+        let account =
+            Account { user: "nobody".to_owned(), group: "nogroup".to_owned(), is_root: false, ids: (NOBODY, NOBODY) };
+        Ok(Bindings { round: 0, stack: stack.number, services, account, secret: self.secret.clone(), cpus: Vec::new() })
     }
 
     /// The services of a layout: those up to the link's server, and those in front of it.
@@ -313,7 +318,14 @@ impl Servers {
         let template = &mut job["spec"]["template"];
         self.files.give(template);
         let spec = &mut template["spec"];
-        // lasthop reads the CPU time of the servers.
+        // What the restricted Pod Security Standard asks for.
+        spec["securityContext"] = json!({
+            "runAsNonRoot": true,
+            "runAsUser": NOBODY,
+            "runAsGroup": NOBODY,
+            "seccompProfile": { "type": "RuntimeDefault" },
+        });
+        // lasthop reads the CPU time of the servers, as the same user.
         spec["shareProcessNamespace"] = json!(true);
         if let Value::Array(all) = &mut spec["volumes"] {
             all.push(json!({ "name": "run", "emptyDir": {} }));
@@ -322,9 +334,12 @@ impl Servers {
         match with_driver {
             true => {
                 let mounts = self.mounts();
-                if let Value::Array(all) = &mut spec["containers"][0]["volumeMounts"] {
+                let driver = &mut spec["containers"][0];
+                if let Value::Array(all) = &mut driver["volumeMounts"] {
                     all.extend(mounts);
                 }
+                driver["securityContext"] = without_privileges();
+                driver["env"] = json!([{ "name": "LASTHOP_HOME", "value": "/tmp/lasthop" }]);
                 // Sidecars end with the driver.
                 spec["initContainers"] = servers
                     .into_iter()
@@ -349,19 +364,26 @@ impl Servers {
 
     fn container(&self, fleet: &Fleet, placed: &Placed) -> Value {
         let service = &placed.service;
-        let environment = service.environment.iter().map(|(name, value)| json!({ "name": name, "value": value }));
+        let here = json!({ "name": POD_ADDRESS, "valueFrom": { "fieldRef": { "fieldPath": "status.podIP" } } });
+        let own = |word: &String| word.replace(&EVERYWHERE.to_string(), &format!("$({POD_ADDRESS})"));
+        let environment = service.environment.iter().map(|(name, value)| json!({ "name": name, "value": own(value) }));
         let tmp = json!({ "name": "tmp", "mountPath": "/tmp" });
         let mut container = json!({
             "name": placed.name(),
             "image": fleet.image,
             "imagePullPolicy": "IfNotPresent",
-            "command": service.command,
-            "env": environment.collect::<Vec<Value>>(),
+            "command": service.command.iter().map(own).collect::<Vec<String>>(),
+            "env": std::iter::once(here).chain(environment).collect::<Vec<Value>>(),
+            "securityContext": without_privileges(),
             "volumeMounts": self.mounts().into_iter().chain([tmp]).collect::<Vec<Value>>(),
         });
         fleet.request(&mut container);
         container
     }
+}
+
+fn without_privileges() -> Value {
+    json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } })
 }
 
 #[cfg(test)]
@@ -422,6 +444,41 @@ mod tests {
         let affinity = |companion: &Companion| companion.job["spec"]["template"]["spec"]["affinity"].to_string();
         assert!(affinity(service).contains("\"In\"") && affinity(other).contains("\"NotIn\""));
         assert!(other.service.is_none());
+    }
+
+    #[test]
+    fn a_database_has_a_new_password_and_listens_where_its_pod_is() {
+        let server = || {
+            let layouts = layouts("redis", &Layout::ALL).unwrap();
+            let job = layouts.companions(&fleet(), 0, "n1").unwrap().remove(0).job;
+            let template = &job["spec"]["template"];
+            (template["spec"]["containers"][0].clone(), template["metadata"]["annotations"].to_string(), layouts.secret)
+        };
+        let (container, files, secret) = server();
+        assert_eq!(secret.len(), 32);
+        assert!(files.contains(&secret), "{files}");
+        assert_ne!(secret, server().2);
+        let command: Vec<&str> = container["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(command.windows(2).any(|words| words == ["--bind", "$(LASTHOP_POD_ADDRESS)"]), "{command:?}");
+        assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "status.podIP");
+    }
+
+    #[test]
+    fn every_pod_is_one_that_the_restricted_standard_admits() {
+        let layouts = layouts("redis", &Layout::ALL).unwrap();
+        let jobs = layouts.companions(&fleet(), 0, "n1").unwrap().into_iter().map(|one| one.job);
+        for job in jobs.chain([layouts.job(&fleet(), 0, &Place::Any, &[], &Addresses::new()).unwrap()]) {
+            let pod = &job["spec"]["template"]["spec"];
+            let of_pod = &pod["securityContext"];
+            assert_eq!((&of_pod["runAsNonRoot"], &of_pod["runAsUser"]), (&json!(true), &json!(65_534)));
+            assert_eq!(of_pod["seccompProfile"]["type"], "RuntimeDefault");
+            let containers = ["initContainers", "containers"].map(|kind| pod[kind].as_array());
+            for container in containers.into_iter().flatten().flatten() {
+                let own = &container["securityContext"];
+                assert_eq!(own["allowPrivilegeEscalation"], false, "{container}");
+                assert_eq!(own["capabilities"]["drop"], json!(["ALL"]), "{container}");
+            }
+        }
     }
 
     #[test]

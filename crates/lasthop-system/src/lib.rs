@@ -10,6 +10,7 @@
 //! | [`interrupt`], [`lines`] | bounds on waiting: interrupts, deadlines, limits |
 //! | [`namespace`] | enters network namespaces and sets them up |
 //! | [`executable`], [`shell`] | lasthop's own executable; quoting |
+//! | [`random`] | passwords |
 
 pub mod account;
 pub mod command;
@@ -23,4 +24,5 @@ pub mod listener;
 pub mod namespace;
 pub mod private;
 pub mod process;
+pub mod random;
 pub mod shell;

@@ -28,7 +28,7 @@ use rustix::fs::FlockOperation;
 
 pub use self::found::{Doubt, Doubtful};
 pub(super) use self::found::{Found, found_in, remove, remove_unfinished};
-use lasthop_system::{account, private};
+use lasthop_system::{account, private, random};
 
 use super::{
     passage::{self, PASS},
@@ -160,7 +160,7 @@ impl Sandbox {
             return Err(SandboxError::NotPlain { path: parent });
         }
         let (path, lock) = make_locked(&parent).map_err(refused)?;
-        let secret = random_secret().map_err(refused);
+        let secret = random::secret().map_err(refused);
         let made = secret.and_then(|secret| Ok((secret, tls::make(&path.join("tls"))?)));
         match made {
             Ok((secret, tls)) => Ok(Self { path, lock, tls, secret }),
@@ -356,13 +356,6 @@ fn random_word() -> io::Result<String> {
     let mut bytes = [0_u8; WORD];
     rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
-}
-
-/// 128 random bits as letters: a password that needs no quoting in any shell, file format or database.
-fn random_secret() -> io::Result<String> {
-    let mut bytes = [0_u8; 16];
-    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
-    Ok(bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|half| char::from(b'a' + half)).collect())
 }
 
 /// Copies of the TLS files that belong to another account.
