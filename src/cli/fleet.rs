@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufRead, BufReader},
+    io::{self, Read},
     path::Path,
     process::ExitCode,
     time::Duration,
@@ -13,7 +13,7 @@ use lasthop_fleet::{
     files::{FOLDER, Files},
     layout::{GIVEN, Layouts},
     manifest::{EXPERIMENT, Fleet, Place, new_id},
-    wire::{Heard, Received, Receiver},
+    wire::{Heard, Lines, Received, Receiver, WireError},
     worker, yaml,
 };
 use lasthop_host::service::locate::Locator;
@@ -41,6 +41,8 @@ const KEEP_EXPORTED: Duration = Duration::from_secs(24 * 60 * 60);
 const WAIT_EXPORTED: Duration = Duration::from_secs(60 * 60);
 /// How long the servers of a Pod may take until they answer.
 const READY: Duration = Duration::from_secs(60);
+/// Bytes of a log that are read at once.
+const PIECE: usize = 64 << 10;
 /// CPUs of a Pod, where a node has as many.
 const CPUS: u32 = 2;
 
@@ -127,22 +129,32 @@ fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
 fn collect(arguments: &args::FleetCollect) -> Result<(), CliError> {
     let runs = home()?.writable("runs").map_err(CliError::failed)?;
     if arguments.logs.is_empty() {
-        return collected("standard input", &mut io::stdin().lock(), &runs);
+        return collected("standard input", io::stdin().lock(), &runs);
     }
     arguments.logs.iter().try_for_each(|path| {
         let shown = path.display().to_string();
         let file = File::open(path).map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
-        collected(&shown, &mut BufReader::new(file), &runs)
+        collected(&shown, file, &runs)
     })
 }
 
-fn collected(shown: &str, log: &mut dyn BufRead, runs: &Path) -> Result<(), CliError> {
+fn collected(shown: &str, log: impl Read, runs: &Path) -> Result<(), CliError> {
     let mut receiver = Receiver::new(runs);
-    for line in log.lines() {
-        let line = line.map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
-        let heard = receiver.line(&line).map_err(|error| CliError::failed(format!("{shown}: {error}")))?;
-        if heard == Heard::End {
+    let mut lines = Lines::default();
+    // A text that was saved by a shell has no end of its last line.
+    let mut log = log.chain(&b"\n"[..]);
+    let mut piece = vec![0; PIECE];
+    'log: loop {
+        let read = log.read(&mut piece).map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
+        if read == 0 {
             break;
+        }
+        lines.add(&piece[..read]);
+        let wrong = |error: WireError| CliError::failed(format!("{shown}: {error}"));
+        while let Some(line) = lines.take().map_err(wrong)? {
+            if receiver.line(&line).map_err(wrong)? == Heard::End {
+                break 'log;
+            }
         }
     }
     match (receiver.received(), receiver.folder()) {
@@ -207,15 +219,17 @@ mod cluster {
 
 #[cfg(feature = "fleet")]
 mod cluster {
-    use std::{path::PathBuf, sync::atomic::Ordering};
+    use std::path::PathBuf;
 
     use lasthop_fleet::client::{self, Event, Nodes, Outcome, Where};
     use lasthop_load::limits::lift_descriptors;
+    use lasthop_system::interrupt;
 
     use super::{
         super::{
             context::{deliver, summarise},
             output::{FAILED, INTERRUPTED, counted},
+            signals::watch_signals_until,
         },
         *,
     };
@@ -243,14 +257,14 @@ mod cluster {
             exact_cpus: arguments.pods.cpus.is_some(),
         };
         let runs = home()?.writable("runs").map_err(CliError::failed)?;
-        let interrupt = watch_signals()?;
+        // The second stops the wait for the cluster, which has been asked to remove everything by then.
+        watch_signals_until(3)?;
         // The log of each node is a connection.
         lift_descriptors();
-        let interrupted = || interrupt.load(Ordering::Relaxed);
         let mut teller = Teller { id: &fleet.id, quiet: arguments.quiet, nodes: 0 };
         let place = place(&arguments.cluster);
         let tell = &mut |event: &Event<'_>| teller.tell(event);
-        let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupted, tell);
+        let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupt::times, tell);
         conclude(&outcome.map_err(CliError::failed)?, arguments)
     }
 
@@ -270,7 +284,8 @@ mod cluster {
         tell_left(&outcome.left);
         Ok(match () {
             () if outcome.interrupted => {
-                talk("interrupted; what was in the cluster has been removed");
+                let removed = if outcome.left.is_empty() { "; what was in the cluster has been removed" } else { "" };
+                talk(&format!("interrupted{removed}"));
                 ExitCode::from(INTERRUPTED)
             }
             () if !outcome.failures.is_empty() || !outcome.left.is_empty() => ExitCode::from(FAILED),

@@ -9,6 +9,11 @@ use super::output::{CliError, INTERRUPTED};
 
 /// The first signal asks for an orderly end. The second ends lasthop at once, and its guard ends everything else.
 pub fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
-    interrupt::listen(&[SIGINT, SIGTERM, SIGHUP], INTERRUPTED.into())
+    watch_signals_until(2)
+}
+
+/// The first signal asks for an orderly end, and the one with number `last` ends lasthop at once.
+pub fn watch_signals_until(last: usize) -> Result<Arc<AtomicBool>, CliError> {
+    interrupt::listen(&[SIGINT, SIGTERM, SIGHUP], last, INTERRUPTED.into())
         .map_err(|error| CliError::failed(format!("cannot watch for signals: {error}")))
 }

@@ -86,6 +86,22 @@ fn a_record_comes_back_through_a_log() {
 }
 
 #[test]
+fn no_log_stops_its_reader() {
+    let here = Lasthop::new();
+    let collect = |log: &[u8]| {
+        let saved = here.home().join("log");
+        fs::write(&saved, log).unwrap();
+        here.run(["fleet", "collect", saved.to_str().unwrap()])
+    };
+    collect(&vec![b'x'; 17 << 20]).fails(1, "a line of the log is longer than 16 MiB");
+    let begin = r#"{"lasthop":0,"begin":{"run":"20261122T140000-x-1"}}"#;
+    let beyond = r#"{"lasthop":1,"piece":{"file":"hole","at":8796093022208,"data":"AAAA//8="}}"#;
+    // What is no text is no line of the record.
+    let log = [&b"\xff\xfe\n"[..], begin.as_bytes(), b"\n\xff\n", beyond.as_bytes(), b"\n"].concat();
+    collect(&log).fails(1, "line 1 of the record is not one that lasthop writes");
+}
+
+#[test]
 fn an_export_says_all_that_a_run_would_ask_for() {
     let lasthop = Lasthop::new();
     let export = |more: &[&str]| lasthop.run(["fleet", "export"].into_iter().chain(more.iter().copied()));

@@ -169,8 +169,13 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
 #[ignore = "runs inside the cluster"]
 fn layouts_of_pods_are_compared() {
     let (lasthop, before) = (Lasthop::new(), inventory());
+    // A namespace that admits only Pods of the strictest standard.
+    kubectl(&["create", "namespace", "strict"]);
+    kubectl(&["label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted"]);
     let arguments = ["fleet", "run", "nginx-gunicorn", "--pods", "--image", STACK, "--set", "connections=1"];
-    let ran = lasthop.run(arguments.into_iter().chain(["--budget", "8s", "--trial", "30ms", "--format", "json"])).ok();
+    let more = ["--namespace", "strict", "--budget", "8s", "--trial", "30ms", "--format", "json"];
+    let ran = lasthop.run(arguments.into_iter().chain(more)).ok();
+    kubectl(&["delete", "namespace", "strict"]);
     let report = ran.json();
     assert_eq!(report["machines"].as_array().unwrap().len(), 2, "{}", ran.stderr);
     let runs = lasthop.runs();
@@ -253,6 +258,21 @@ fn ctrl_c_removes_everything() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("interrupted; what was in the cluster has been removed"), "{said}");
     assert_eq!(inventory(), before);
+}
+
+#[test]
+#[ignore = "runs inside the cluster"]
+fn ctrl_c_twice_removes_everything_and_does_not_wait_for_that() {
+    let (lasthop, before) = (Lasthop::new(), inventory());
+    let child = lasthop.command(fleet("60s", &[])).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("two records begin", || lasthop.runs().len() == 2);
+    signal(&child, libc::SIGINT);
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("removing what the run made in the cluster"), "{said}");
+    eventually("the cluster has removed what it was asked to", || inventory() == before);
 }
 
 #[test]

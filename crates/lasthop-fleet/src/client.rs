@@ -10,10 +10,12 @@ mod reason;
 
 use std::{
     path::{Path, PathBuf},
+    pin::pin,
     time::{Duration, Instant},
 };
 
 use cluster::Cluster;
+use futures_util::future::select;
 use member::Member;
 
 use crate::{
@@ -118,7 +120,8 @@ fn runtime() -> Result<tokio::runtime::Runtime, FleetError> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FleetError::Runtime)
 }
 
-/// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`.
+/// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`. `interrupts` counts: the
+/// first ends the run, the second the wait for the cluster, which has been asked to remove everything by then.
 ///
 /// Errors: the cluster cannot be reached, or no node can be chosen. Whatever fails on a node is in the outcome.
 pub fn run(
@@ -127,7 +130,7 @@ pub fn run(
     fleet: &Fleet,
     layouts: Option<&Layouts>,
     runs: &Path,
-    interrupted: &dyn Fn() -> bool,
+    interrupts: &dyn Fn() -> usize,
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, FleetError> {
     runtime()?.block_on(async {
@@ -135,9 +138,9 @@ pub fn run(
         let members = cluster.choose(nodes, fleet, runs).await?;
         tell(&Event::Chosen { namespace: cluster.namespace(), nodes: members.len() });
         let mut going = Going { cluster, fleet, layouts, members, numbers: 0, answered: Instant::now() };
-        going.until_done(nodes.per_node, interrupted, tell).await;
+        going.until_done(nodes.per_node, interrupts, tell).await;
         tell(&Event::Removing);
-        Ok(going.end(interrupted()).await)
+        Ok(going.end(interrupts).await)
     })
 }
 
@@ -147,7 +150,7 @@ pub fn clean(place: &Where, id: Option<&str>) -> Result<Removed, FleetError> {
     runtime()?.block_on(async {
         let cluster = Cluster::reach(place).await?;
         let jobs = cluster.jobs(id).await?;
-        let left = cluster.remove(id).await;
+        let left = cluster.remove(id, &|| false).await;
         Ok(Removed { namespace: cluster.namespace().to_owned(), jobs, left })
     })
 }
@@ -165,13 +168,15 @@ struct Going<'a> {
 }
 
 impl Going<'_> {
-    async fn until_done(&mut self, per_node: u32, interrupted: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Event<'_>)) {
+    async fn until_done(&mut self, per_node: u32, interrupts: &dyn Fn() -> usize, tell: &mut dyn FnMut(&Event<'_>)) {
         let every = LOOK.max(LOOK_PER_NODE * self.members.len() as u32);
         let mut looked = None::<Instant>;
+        let interrupted = || interrupts() > 0;
         while !interrupted() && self.members.iter().any(Member::goes_on) {
-            self.begin_jobs(tell, interrupted).await;
+            self.begin_jobs(tell, &interrupted).await;
             if looked.is_none_or(|looked| looked.elapsed() >= every) {
-                self.look(tell).await;
+                let interrupt = pin!(until(&interrupted));
+                select(pin!(self.look(tell)), interrupt).await;
                 looked = Some(Instant::now());
             }
             self.listen(per_node, tell).await;
@@ -242,11 +247,12 @@ impl Going<'_> {
         }
     }
 
-    async fn end(self, interrupted: bool) -> Outcome {
-        let left = self.cluster.remove(Some(&self.fleet.id)).await;
+    async fn end(self, interrupts: &dyn Fn() -> usize) -> Outcome {
+        let left = self.cluster.remove(Some(&self.fleet.id), &|| interrupts() > 1).await;
         // Who could make nothing may have no right to remove it either.
         let made = self.members.iter().any(Member::made_something);
-        let mut outcome = Outcome { interrupted, left: if made { left } else { Vec::new() }, ..Outcome::default() };
+        let mut outcome =
+            Outcome { interrupted: interrupts() > 0, left: if made { left } else { Vec::new() }, ..Outcome::default() };
         for member in self.members {
             let part = member.part();
             outcome.received.extend(member.received);
@@ -255,6 +261,12 @@ impl Going<'_> {
             }
         }
         outcome
+    }
+}
+
+async fn until(holds: &dyn Fn() -> bool) {
+    while !holds() {
+        tokio::time::sleep(TICK).await;
     }
 }
 
@@ -268,8 +280,7 @@ async fn begin(
 ) -> Result<(), String> {
     let place = Place::Node(member.node.clone());
     let Some(layouts) = layouts else {
-        cluster.create(fleet.job(number, &place, &member.labels)).await?;
-        member.begin(fleet.name(number));
+        member.begin(cluster.create(fleet.job(number, &place, &member.labels)).await?);
         return Ok(());
     };
     if !member.has_companions() {
@@ -279,13 +290,12 @@ async fn begin(
                 Some(service) => Some(cluster.create_service(service, &owner).await?),
                 None => None,
             };
-            member.keep_companion(one.layout, owner.name, address);
+            member.keep_companion(one.layout, owner, address);
         }
     }
     if let Some(addresses) = member.addresses() {
         let job = layouts.job(fleet, number, &place, &member.labels, &addresses).map_err(|error| error.to_string())?;
-        cluster.create(job).await?;
-        member.begin(fleet.name(number));
+        member.begin(cluster.create(job).await?);
     }
     Ok(())
 }

@@ -24,7 +24,13 @@ const PIECE: usize = 8 << 10;
 /// What deflate adds at most to a piece that it cannot make smaller, with the mark of a flush.
 const MARGIN: usize = 64;
 /// How a line begins that belongs to a record.
-const START: &str = "{\"lasthop\":";
+const START: &[u8] = b"{\"lasthop\":";
+/// Bytes of a line of a log. The last one of a record names all files, in 130 B each.
+const LONGEST_LINE: usize = 16 << 20;
+/// Bytes of the files of a record.
+const LARGEST: u64 = 1 << 30;
+/// Parts of the names of its files, each of which may be a folder.
+const MOST_PARTS: usize = 500_000;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
@@ -63,8 +69,10 @@ pub enum WireError {
     Gap(u64),
     #[error("line {0} of the record is not one that lasthop writes")]
     Malformed(u64),
-    #[error("the log ended before the record did")]
-    NoEnd,
+    #[error("a line of the log is longer than {} MiB", LONGEST_LINE >> 20)]
+    LongLine,
+    #[error("the record has more than {} GiB, or more files and folders than {MOST_PARTS}", LARGEST >> 30)]
+    TooLarge,
     #[error("{file} of the record differs from what the Pod wrote ({found} instead of {expected})")]
     Differs { file: String, found: String, expected: String },
 }
@@ -174,6 +182,40 @@ fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     Ok(found)
 }
 
+/// Cuts a log into its lines. A Pod writes what it likes, so a line is bytes, and has a limit.
+#[derive(Debug, Default)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    /// Where the next line begins, and from where on there may be its end.
+    begin: usize,
+    seen: usize,
+}
+
+impl Lines {
+    /// Takes what has come of the log.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.begin);
+        self.seen -= self.begin;
+        self.begin = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next line without its end, once all of it has come.
+    ///
+    /// Errors: it is too long.
+    pub fn take(&mut self) -> Result<Option<Vec<u8>>, WireError> {
+        let Some(end) = self.bytes[self.seen..].iter().position(|byte| *byte == b'\n') else {
+            self.seen = self.bytes.len();
+            let is_long = self.seen - self.begin > LONGEST_LINE;
+            return if is_long { Err(WireError::LongLine) } else { Ok(None) };
+        };
+        let line = self.bytes[self.begin..self.seen + end].to_vec();
+        self.seen += end + 1;
+        self.begin = self.seen;
+        Ok(Some(line))
+    }
+}
+
 /// What a line of a log was.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
@@ -203,13 +245,28 @@ pub struct Receiver {
     _lock: Option<File>,
     next: u64,
     code: Option<u8>,
+    /// Lengths of the files so far.
+    lengths: BTreeMap<String, u64>,
+    /// Bytes that may still come, and parts of names.
+    room: u64,
+    parts: usize,
 }
 
 impl Receiver {
     /// Below this folder, which exists.
     #[must_use]
     pub fn new(runs: &Path) -> Self {
-        Self { runs: runs.to_owned(), inflate: Decompress::new(false), folder: None, _lock: None, next: 0, code: None }
+        Self {
+            runs: runs.to_owned(),
+            inflate: Decompress::new(false),
+            folder: None,
+            _lock: None,
+            next: 0,
+            code: None,
+            lengths: BTreeMap::new(),
+            room: LARGEST,
+            parts: MOST_PARTS,
+        }
     }
 
     /// The record so far, if it has begun.
@@ -226,13 +283,13 @@ impl Receiver {
 
     /// Takes a line of the log. What it has already is skipped.
     ///
-    /// Errors: a line is missing or not lasthop's, the record cannot be written, or it differs from the Pod's. After a
-    /// gap the log may be read again from its beginning.
-    pub fn line(&mut self, text: &str) -> Result<Heard, WireError> {
-        if !text.starts_with(START) {
+    /// Errors: a line is missing or not lasthop's, the record is too large or cannot be written, or it differs from the
+    /// Pod's. After a gap the log may be read again from its beginning.
+    pub fn line(&mut self, line: &[u8]) -> Result<Heard, WireError> {
+        if !line.starts_with(START) {
             return Ok(Heard::Other);
         }
-        let line: Line = serde_json::from_str(text).map_err(|_| WireError::Malformed(self.next))?;
+        let line: Line = serde_json::from_slice(line).map_err(|_| WireError::Malformed(self.next))?;
         if line.lasthop < self.next {
             return Ok(if self.code.is_some() { Heard::End } else { Heard::Part });
         }
@@ -278,14 +335,31 @@ impl Receiver {
 
     fn piece(&mut self, file: &str, at: u64, data: &str) -> Result<Heard, WireError> {
         let bytes = self.inflated(data).ok_or(WireError::Malformed(self.next))?;
+        let name = self.inside(file)?;
+        self.grow(file, name, at, bytes.len() as u64)?;
         let folder = self.folder.as_ref().ok_or(WireError::Malformed(self.next))?;
-        let path = folder.join(self.inside(file)?);
+        let path = folder.join(name);
         let write = || {
             DirBuilder::new().mode(0o700).recursive(true).create(path.parent().unwrap_or(folder))?;
             private().truncate(at == 0).open(&path)?.write_all_at(&bytes, at)
         };
         write().map_err(|source| WireError::Io { path: path.clone(), source })?;
         Ok(Heard::Part)
+    }
+
+    /// Counts a piece: the next of its file, or the first of one that takes its place.
+    fn grow(&mut self, file: &str, name: &Path, at: u64, bytes: u64) -> Result<(), WireError> {
+        let known = self.lengths.get(file).copied();
+        if at != 0 && known != Some(at) {
+            return Err(WireError::Malformed(self.next));
+        }
+        if known.is_none() {
+            self.parts = self.parts.checked_sub(name.components().count()).ok_or(WireError::TooLarge)?;
+        }
+        let replaced = known.filter(|_| at == 0).unwrap_or(0);
+        self.room = (self.room + replaced).checked_sub(bytes).ok_or(WireError::TooLarge)?;
+        self.lengths.insert(file.to_owned(), at + bytes);
+        Ok(())
     }
 
     fn end(&mut self, code: u8, expected: &BTreeMap<String, Sum>) -> Result<Heard, WireError> {
@@ -352,10 +426,10 @@ mod tests {
         let half = lines.len() / 2;
         let first = ["round 1 done", &lines[0]].into_iter().chain(lines[1..half].iter().map(String::as_str));
         for line in first {
-            receiver.line(line).unwrap();
+            receiver.line(line.as_bytes()).unwrap();
         }
         assert_eq!(receiver.received(), None);
-        let heard: Vec<Heard> = lines.iter().map(|line| receiver.line(line).unwrap()).collect();
+        let heard: Vec<Heard> = lines.iter().map(|line| receiver.line(line.as_bytes()).unwrap()).collect();
         assert_eq!(heard.last(), Some(&Heard::End));
         let received = receiver.received().unwrap();
         assert_eq!(
@@ -387,7 +461,7 @@ mod tests {
         let mut receiver = Receiver::new(home.path());
         for line in str::from_utf8(&output).unwrap().lines() {
             assert!(line.len() < 16 << 10, "runtimes break longer lines");
-            receiver.line(line).unwrap();
+            receiver.line(line.as_bytes()).unwrap();
         }
         let received = receiver.received().unwrap().folder;
         assert_eq!(fs::read(received.join("copy-8")).unwrap(), noise);
@@ -400,18 +474,58 @@ mod tests {
         let take = |lines: &[String]| {
             let home = TempDir::new().unwrap();
             let mut receiver = Receiver::new(home.path());
-            lines.iter().find_map(|line| receiver.line(line).err()).unwrap().to_string()
+            lines.iter().find_map(|line| receiver.line(line.as_bytes()).err()).unwrap().to_string()
         };
         let without = [&lines[..2], &lines[3..]].concat();
         assert!(take(&without).contains("line 2 of the record is missing"));
         let altered = |from: &str, to: &str| take(&lines.iter().map(|line| line.replace(from, to)).collect::<Vec<_>>());
-        assert!(altered("\"at\":4", "\"at\":3").contains("trials.jsonl of the record differs"));
+        // Beyond the length so far a sparse file would grow, which would take hours to verify.
+        for at in ["3", "5", "8796093022208"] {
+            assert!(altered("\"at\":4", &format!("\"at\":{at}")).contains("is not one that lasthop writes"));
+        }
+        assert!(altered("\"length\":8,", "\"length\":7,").contains("log of the record differs"));
         assert!(altered("\"data\":\"", "\"data\":\"////").contains("is not one that lasthop writes"));
         assert!(altered("trials.jsonl", "../trials.jsonl").contains("is not one that lasthop writes"));
         assert!(altered("20261122T140000-x-1", "..").contains("is not one that lasthop writes"));
         let twice = TempDir::new().unwrap();
-        Receiver::new(twice.path()).line(&lines[0]).unwrap();
-        let again = Receiver::new(twice.path()).line(&lines[0]).unwrap_err();
+        Receiver::new(twice.path()).line(lines[0].as_bytes()).unwrap();
+        let again = Receiver::new(twice.path()).line(lines[0].as_bytes()).unwrap_err();
         assert!(again.to_string().contains("there is a record"), "{again}");
+    }
+
+    #[test]
+    fn a_record_that_grows_without_end_is_given_up() {
+        let source = TempDir::new().unwrap();
+        let lines = lines(source.path());
+        let take = |limit: &dyn Fn(&mut Receiver)| {
+            let home = TempDir::new().unwrap();
+            let mut receiver = Receiver::new(home.path());
+            limit(&mut receiver);
+            lines.iter().map(|line| receiver.line(line.as_bytes())).find_map(Result::err)
+        };
+        // Both files at their largest: `services/0/log`, which is then replaced, and `trials.jsonl`.
+        let most = 3 * PIECE as u64 + 8;
+        assert!(take(&|receiver| receiver.room = most).is_none());
+        assert!(matches!(take(&|receiver| receiver.room = most - 1), Some(WireError::TooLarge)));
+        assert!(take(&|receiver| receiver.parts = 5).is_none());
+        assert!(matches!(take(&|receiver| receiver.parts = 4), Some(WireError::TooLarge)));
+    }
+
+    #[test]
+    fn a_log_is_bytes_in_lines_of_limited_length() {
+        let mut lines = Lines::default();
+        let mut taken = Vec::new();
+        for piece in [&b"one\n\ntw"[..], b"o\xff\nha", b"lf"] {
+            lines.add(piece);
+            taken.extend(std::iter::from_fn(|| lines.take().unwrap()));
+        }
+        assert_eq!(taken, [&b"one"[..], b"", b"two\xff"]);
+        assert_eq!(Receiver::new(Path::new("/")).line(&taken[2]).unwrap(), Heard::Other);
+        let mut pieces = 0;
+        while lines.take().is_ok() {
+            lines.add(&[b'x'; 1 << 20]);
+            pieces += 1;
+        }
+        assert_eq!(pieces, 16, "MiB after what there was");
     }
 }

@@ -13,7 +13,7 @@ use std::{
     },
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     time::{Duration, Instant},
@@ -32,6 +32,7 @@ static WORD: OnceLock<Word> = OnceLock::new();
 #[derive(Debug)]
 struct Word {
     heard: Arc<AtomicBool>,
+    times: Arc<AtomicUsize>,
     /// Becomes readable with the first signal, and stays so.
     bell: UnixStream,
 }
@@ -40,21 +41,35 @@ thread_local! {
     static SHIELDS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Handles these signals from now on: the first is the interrupt, the second ends the process with this code.
+/// Handles these signals from now on: the first is the interrupt, the one with number `last` ends the process with this
+/// code.
 /// Errors: the system refuses a handler.
-pub fn listen(signals: &[i32], code: i32) -> io::Result<Arc<AtomicBool>> {
+pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicBool>> {
     if let Some(word) = WORD.get() {
         return Ok(Arc::clone(&word.heard));
     }
     let heard = Arc::new(AtomicBool::new(false));
+    let times = Arc::new(AtomicUsize::new(0));
     let (bell, ring) = UnixStream::pair()?;
     for signal in signals {
-        signal_hook::flag::register_conditional_shutdown(*signal, code, Arc::clone(&heard))?;
+        let counted = Arc::clone(&times);
+        let count = move || {
+            if counted.fetch_add(1, Ordering::Relaxed) + 1 == last {
+                signal_hook::low_level::exit(code);
+            }
+        };
+        // SAFETY: counting and `_exit` are allowed in a signal handler.
+        unsafe { signal_hook::low_level::register(*signal, count) }?;
         signal_hook::flag::register(*signal, Arc::clone(&heard))?;
         signal_hook::low_level::pipe::register(*signal, ring.try_clone()?)?;
     }
-    let _ = WORD.set(Word { heard: Arc::clone(&heard), bell });
+    let _ = WORD.set(Word { heard: Arc::clone(&heard), times, bell });
     Ok(heard)
+}
+
+/// How many of these signals have come.
+pub fn times() -> usize {
+    WORD.get().map_or(0, |word| word.times.load(Ordering::Relaxed))
 }
 
 /// Whether this thread is to stop waiting.

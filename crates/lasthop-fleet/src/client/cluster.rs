@@ -30,12 +30,16 @@ const FORCED: Duration = Duration::from_secs(30);
 /// How long a Job may be without a Pod before its events are read.
 const PODLESS: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(300);
+/// How long the cluster may take to answer.
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// A namespace of a cluster.
 pub(super) struct Cluster {
     namespace: String,
     jobs: Api<Job>,
     pods: Api<Pod>,
+    /// By a client that waits for them without end: a server may be silent for long.
+    logs: Api<Pod>,
     services: Api<Service>,
     events: Api<Event>,
     nodes: Api<Node>,
@@ -64,7 +68,7 @@ fn of(id: Option<&str>) -> ListParams {
 
 impl Cluster {
     pub(super) async fn reach(place: &Where) -> Result<Self, FleetError> {
-        let config = match &place.context {
+        let mut config = match &place.context {
             None => Config::infer().await.map_err(|error| FleetError::Config(error.to_string()))?,
             Some(context) => {
                 let file = Kubeconfig::read().map_err(|error| FleetError::Config(error.to_string()))?;
@@ -74,8 +78,13 @@ impl Cluster {
             }
         };
         let namespace = place.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).map_err(|error| FleetError::Cluster(said(&error)))?;
+        let client = |config| Client::try_from(config).map_err(|error| FleetError::Cluster(said(&error)));
+        let patient = client(config.clone())?;
+        config.read_timeout = Some(ANSWER);
+        config.reset_reader_on_write = true;
+        let client = client(config)?;
         Ok(Self {
+            logs: Api::namespaced(patient, &namespace),
             jobs: Api::namespaced(client.clone(), &namespace),
             pods: Api::namespaced(client.clone(), &namespace),
             services: Api::namespaced(client.clone(), &namespace),
@@ -90,7 +99,7 @@ impl Cluster {
     }
 
     pub(super) fn logs(&self) -> Api<Pod> {
-        self.pods.clone()
+        self.logs.clone()
     }
 
     /// The nodes that run the experiment, by name.
@@ -147,11 +156,11 @@ impl Cluster {
 
     /// Why a Job has no Pod: it has ended, or cannot make one, of which only its events tell.
     pub(super) async fn without_pod(&self, member: &Member) -> reason::Phase {
-        let Some((job, since)) = &member.job else { return reason::Phase::Waits(String::new()) };
-        if since.elapsed() < PODLESS {
+        let Some(made) = &member.job else { return reason::Phase::Waits(String::new()) };
+        if made.since.elapsed() < PODLESS {
             return reason::Phase::Waits("waits for its Pod".to_owned());
         }
-        match self.jobs.get_opt(job).await {
+        match self.jobs.get_opt(&made.name).await {
             Ok(None) => return reason::Phase::Failed("its Job was deleted by somebody else".to_owned()),
             Ok(Some(job)) => {
                 if let Some(why) = reason::of_job(&job) {
@@ -160,7 +169,7 @@ impl Cluster {
             }
             Err(_) => {}
         }
-        let events = ListParams::default().fields(&format!("involvedObject.name={job},type=Warning"));
+        let events = ListParams::default().fields(&format!("involvedObject.name={},type=Warning", made.name));
         let events = self.events.list(&events).await.map(|list| list.items).unwrap_or_default();
         let last = events.into_iter().filter_map(|event| event.message).next_back();
         if member.had_pod() {
@@ -175,8 +184,9 @@ impl Cluster {
         let _ = self.jobs.delete(name, &DeleteParams::background()).await;
     }
 
-    /// Removes everything of one run, or of all, and waits until it is gone. Returns what is left, and why.
-    pub(super) async fn remove(&self, id: Option<&str>) -> Vec<String> {
+    /// Removes everything of one run, or of all, and waits until it is gone, unless there is a hurry: then the cluster has
+    /// been asked. Returns what is left, and why.
+    pub(super) async fn remove(&self, id: Option<&str>, in_hurry: &dyn Fn() -> bool) -> Vec<String> {
         let mut refused = None;
         let begin = Instant::now();
         let mut forced = None::<Instant>;
@@ -211,7 +221,8 @@ impl Cluster {
             if jobs.is_empty() && pods.is_empty() {
                 return Vec::new();
             }
-            if begin.elapsed() > GENTLY && forced.is_none_or(|since| since.elapsed() > FORCED) {
+            let patient = begin.elapsed() < GENTLY || forced.is_some_and(|since| since.elapsed() < FORCED);
+            if !patient || in_hurry() {
                 let why = refused.map(|why| format!(" ({why})")).unwrap_or_default();
                 let jobs = jobs.iter().map(|job| format!("Job {job}{why}"));
                 let pods = pods.iter().filter_map(|pod| Some(format!("Pod {}{why}", pod.metadata.name.as_ref()?)));

@@ -7,10 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::{AsyncBufReadExt as _, TryStreamExt as _};
+use futures_util::AsyncReadExt as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, api::LogParams};
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, error::TryRecvError, unbounded_channel},
+    sync::mpsc::{Receiver as Pieces, Sender, channel, error::TryRecvError},
     task::JoinHandle,
 };
 
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     layout::{Addresses, Layout},
     manifest::{DRIVER, Fleet},
-    wire::{Heard, Received, Receiver, WireError},
+    wire::{Heard, Lines, Received, Receiver, WireError},
 };
 
 /// How long a Pod that has ended has for the rest of its log.
@@ -32,16 +33,20 @@ const TAIL: Duration = Duration::from_secs(10);
 const LOST: Duration = Duration::from_secs(15);
 /// How long until a log is read again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Last lines of a log that a failure shows.
+/// Last lines of a log that a failure shows, and bytes that are shown of each.
 const SHOWN: usize = 4;
+const SHOWN_BYTES: usize = 2_000;
+/// A log is read in pieces of so many bytes, and so many of them wait until they are looked at: a Pod that writes faster
+/// waits.
+const PIECE: usize = 16 << 10;
+const PIECES: usize = 64;
 
 /// One node of a fleet run.
 pub(super) struct Member {
     pub(super) node: String,
     pub(super) labels: Vec<(String, String)>,
     pub(super) cpus: u32,
-    /// Its name, and since when.
-    pub(super) job: Option<(String, Instant)>,
+    pub(super) job: Option<Made>,
     pub(super) received: Vec<Received>,
     pub(super) failure: Option<String>,
     done: bool,
@@ -56,11 +61,28 @@ pub(super) struct Member {
     companions: Option<Vec<Companion>>,
 }
 
-/// A Pod beside the driver's, by its Job.
+/// A Job that this client has made.
+pub(super) struct Made {
+    pub(super) name: String,
+    pub(super) since: Instant,
+    uid: String,
+}
+
+impl Made {
+    fn new(job: OwnerReference) -> Self {
+        Self { name: job.name, uid: job.uid, since: Instant::now() }
+    }
+
+    /// Whether a Pod is of it. Anybody's Pod may name an owner; the uid of this one is known to few.
+    fn owns(&self, pod: &Pod) -> bool {
+        pod.metadata.owner_references.iter().flatten().any(|owner| owner.uid == self.uid)
+    }
+}
+
+/// A Pod beside the driver's.
 struct Companion {
     layout: Layout,
-    job: String,
-    since: Instant,
+    job: Made,
     /// That of its Service, or its own once it runs.
     address: Option<IpAddr>,
     runs: bool,
@@ -68,7 +90,8 @@ struct Companion {
 
 /// A Pod's log as it is read.
 struct Log {
-    lines: UnboundedReceiver<String>,
+    pieces: Pieces<Vec<u8>>,
+    lines: Lines,
     task: JoinHandle<()>,
     /// Lines before this one have been said.
     said: usize,
@@ -77,34 +100,48 @@ struct Log {
     broken: Option<Instant>,
 }
 
+impl Log {
+    fn open(pods: Api<Pod>, name: String, said: usize) -> Self {
+        let (sender, pieces) = channel(PIECES);
+        let task = tokio::spawn(follow(pods, name, sender));
+        Self { pieces, lines: Lines::default(), task, said, at: 0, broken: None }
+    }
+
+    /// The next line of those that have come.
+    fn line(&mut self) -> Result<Option<Vec<u8>>, WireError> {
+        loop {
+            if let Some(line) = self.lines.take()? {
+                return Ok(Some(line));
+            }
+            match self.pieces.try_recv() {
+                Ok(piece) => self.lines.add(&piece),
+                Err(TryRecvError::Empty) => return Ok(None),
+                Err(TryRecvError::Disconnected) => {
+                    self.broken.get_or_insert_with(Instant::now);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
 impl Drop for Log {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// Sends the lines of a Pod's log until it ends or breaks.
-async fn follow(pods: Api<Pod>, name: String, lines: UnboundedSender<String>) {
+/// Sends a Pod's log until it ends or breaks.
+async fn follow(pods: Api<Pod>, name: String, pieces: Sender<Vec<u8>>) {
     let wanted = LogParams { follow: true, container: Some(DRIVER.to_owned()), ..LogParams::default() };
     let Ok(stream) = pods.log_stream(&name, &wanted).await else { return };
-    let mut stream = std::pin::pin!(stream.lines());
-    while let Ok(Some(line)) = stream.try_next().await {
-        if lines.send(line).is_err() {
+    let mut stream = std::pin::pin!(stream);
+    let mut piece = vec![0; PIECE];
+    while let Ok(read @ 1..) = stream.read(&mut piece).await {
+        if pieces.send(piece[..read].to_vec()).await.is_err() {
             return;
         }
     }
-}
-
-impl Log {
-    fn open(pods: Api<Pod>, name: String, said: usize) -> Self {
-        let (sender, lines) = unbounded_channel();
-        Self { lines, task: tokio::spawn(follow(pods, name, sender)), said, at: 0, broken: None }
-    }
-}
-
-/// Whether a Pod is of a Job.
-fn is_of(pod: &Pod, job: &str) -> bool {
-    pod.metadata.owner_references.iter().flatten().any(|owner| owner.name == job)
 }
 
 /// The last part of a label's name: `zone` of `topology.kubernetes.io/zone`.
@@ -145,15 +182,15 @@ impl Member {
 
     /// Whether a Pod is of its Job.
     pub(super) fn owns(&self, pod: &Pod) -> bool {
-        self.job.as_ref().is_some_and(|(job, _)| is_of(pod, job))
+        self.job.as_ref().is_some_and(|job| job.owns(pod))
     }
 
     pub(super) fn has_companions(&self) -> bool {
         self.companions.is_some()
     }
 
-    pub(super) fn keep_companion(&mut self, layout: Layout, job: String, address: Option<IpAddr>) {
-        let companion = Companion { layout, job, since: Instant::now(), address, runs: false };
+    pub(super) fn keep_companion(&mut self, layout: Layout, job: OwnerReference, address: Option<IpAddr>) {
+        let companion = Companion { layout, job: Made::new(job), address, runs: false };
         self.companions.get_or_insert_default().push(companion);
     }
 
@@ -167,7 +204,7 @@ impl Member {
     pub(super) fn look_beside(&mut self, pods: &[Pod], wait: Duration, tell: &mut dyn FnMut(&Event<'_>)) {
         let mut failed = None;
         for one in self.companions.iter_mut().flatten() {
-            let Some(pod) = pods.iter().find(|pod| is_of(pod, &one.job)) else { continue };
+            let Some(pod) = pods.iter().find(|pod| one.job.owns(pod)) else { continue };
             match reason::of_pod(pod) {
                 Phase::Runs => {
                     let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()?.parse().ok());
@@ -175,7 +212,7 @@ impl Member {
                     one.runs = true;
                 }
                 Phase::Failed(why) => failed = Some((one.layout, why)),
-                Phase::Waits(why) if one.since.elapsed() > wait => failed = Some((one.layout, why)),
+                Phase::Waits(why) if one.job.since.elapsed() > wait => failed = Some((one.layout, why)),
                 Phase::Waits(_) => {}
                 Phase::Ended(code) => failed = Some((one.layout, format!("its server ended with {code}"))),
             }
@@ -201,8 +238,8 @@ impl Member {
         self.log.is_some()
     }
 
-    pub(super) fn begin(&mut self, job: String) {
-        self.job = Some((job, Instant::now()));
+    pub(super) fn begin(&mut self, job: OwnerReference) {
+        self.job = Some(Made::new(job));
     }
 
     pub(super) fn fail(&mut self, why: String, tell: &mut dyn FnMut(&Event<'_>)) {
@@ -222,7 +259,7 @@ impl Member {
         self.received.extend(whole.received());
         self.done = self.received.len() >= per_node as usize;
         (self.log, self.phase, self.ended) = (None, None, None);
-        self.job.take().map(|(job, _)| job)
+        self.job.take().map(|job| job.name)
     }
 
     /// Takes what the cluster says of its Pod.
@@ -234,7 +271,7 @@ impl Member {
         fleet: &Fleet,
         tell: &mut dyn FnMut(&Event<'_>),
     ) {
-        let took = self.job.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed());
+        let took = self.job.as_ref().map_or(Duration::ZERO, |job| job.since.elapsed());
         let (waited, late) = (took > fleet.wait, took > fleet.deadline());
         match &phase {
             Phase::Runs | Phase::Ended(_) if late => {
@@ -280,22 +317,19 @@ impl Member {
     pub(super) fn listen(&mut self, tell: &mut dyn FnMut(&Event<'_>)) -> bool {
         loop {
             let Some(log) = &mut self.log else { return false };
-            let line = match log.lines.try_recv() {
-                Ok(line) => line,
-                Err(TryRecvError::Empty) => return false,
-                Err(TryRecvError::Disconnected) => {
-                    log.broken.get_or_insert_with(Instant::now);
-                    return false;
-                }
+            let heard = match log.line() {
+                Ok(None) => return false,
+                Ok(Some(line)) => self.receiver.line(&line).map(|heard| (heard, line)),
+                Err(error) => Err(error),
             };
-            match self.receiver.line(&line) {
-                Ok(Heard::End) => return true,
-                Ok(Heard::Part) => {}
-                Ok(Heard::Other) => self.say(line, tell),
+            match heard {
+                Ok((Heard::End, _)) => return true,
+                Ok((Heard::Part, _)) => {}
+                Ok((Heard::Other, line)) => self.say(&line, tell),
                 // The beginning is read again.
                 Err(WireError::Gap(_)) => {
                     log.broken.get_or_insert_with(Instant::now);
-                    log.lines.close();
+                    log.pieces.close();
                 }
                 Err(error) => {
                     self.fail(error.to_string(), tell);
@@ -305,8 +339,9 @@ impl Member {
         }
     }
 
-    fn say(&mut self, line: String, tell: &mut dyn FnMut(&Event<'_>)) {
+    fn say(&mut self, line: &[u8], tell: &mut dyn FnMut(&Event<'_>)) {
         let Some(log) = &mut self.log else { return };
+        let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned();
         log.at += 1;
         if log.at <= log.said || line.trim().is_empty() {
             return;
@@ -316,5 +351,23 @@ impl Member {
         if self.last.len() > SHOWN {
             self.last.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_only_names_a_job_is_not_of_it() {
+        let owner = |uid: &str| json!({ "apiVersion": "batch/v1", "kind": "Job", "name": "lasthop-1-0", "uid": uid });
+        let made = Made::new(serde_json::from_value(owner("a")).unwrap());
+        let pod = |uid: &str| -> Pod {
+            serde_json::from_value(json!({ "metadata": { "ownerReferences": [owner(uid)] } })).unwrap()
+        };
+        assert!(made.owns(&pod("a")));
+        assert!(!made.owns(&pod("b")));
     }
 }
