@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lasthop_model::record::RunHeader;
 use lasthop_results::{
     analyse,
     export::{self, Exported},
@@ -22,13 +23,7 @@ pub fn export(arguments: &args::Export) -> Result<(), CliError> {
     let data = store::read(&record).map_err(CliError::failed)?;
     let summary = analyse::summarise(&data);
     let case = arguments.case.as_deref();
-    let exported = match arguments.kubernetes {
-        true => {
-            export::pod(&record, &data, &summary, case).map(|text| vec![Exported { name: "pod.yaml".to_owned(), text }])
-        }
-        false => export::export(&record, &data, &summary, case),
-    };
-    let exported = exported.map_err(CliError::failed)?;
+    let exported = export::export(&record, &data, &summary, case).map_err(CliError::failed)?;
     match &arguments.into {
         None => print(shown(&exported).as_bytes()),
         Some(folder) => {
@@ -39,24 +34,27 @@ pub fn export(arguments: &args::Export) -> Result<(), CliError> {
     }
 }
 
-/// The record of a run, or of the last run of an experiment, which may be a folder.
+/// The record of a run, or of the last run of an experiment, which may be a folder. A run with overload has no winner, so
+/// only its name finds it.
 fn find(wanted: &str) -> Result<PathBuf, CliError> {
     let runs = Store::new(home()?.runs());
     let is_name = catalog()?.names().iter().any(|name| name == wanted);
     let is_folder = !is_name && Path::new(wanted).join("experiment.toml").is_file();
     let folder = is_folder.then(|| fs::canonicalize(wanted)).transpose().map_err(CliError::usage)?;
+    let is_wanted = |header: &RunHeader| match (&folder, &header.origin) {
+        (Some(folder), Some(origin)) => Path::new(&origin.experiment) == folder,
+        (Some(_), None) => false,
+        (None, _) => wanted == "last" || header.experiment.name == wanted,
+    };
     let of = |path: &&PathBuf| {
-        store::header(path).is_ok_and(|header| match &folder {
-            Some(folder) => header.origin.is_some_and(|origin| Path::new(&origin.experiment) == folder),
-            None => header.experiment.name == wanted,
-        })
+        store::header(path).is_ok_and(|header| header.settings.overload.is_none() && is_wanted(&header))
     };
     let last = runs.list().map_err(CliError::failed)?.iter().rev().find(of).cloned();
     match last {
         Some(last) => Ok(last),
-        None if is_name || is_folder => {
-            Err(CliError::usage(format!("no run of `{wanted}` is recorded; start one with `lasthop run {wanted}`")))
-        }
+        None if is_name || is_folder => Err(CliError::usage(format!(
+            "no run of `{wanted}` is recorded (one with --overload has no winner); start one with `lasthop run {wanted}`"
+        ))),
         None => runs.find(wanted).map_err(CliError::usage),
     }
 }
@@ -64,7 +62,7 @@ fn find(wanted: &str) -> Result<PathBuf, CliError> {
 /// The explanation first, then each file under its name.
 fn shown(exported: &[Exported]) -> String {
     let text = |one: &Exported| match one.name.as_str() {
-        "README.md" | "pod.yaml" => one.text.clone(),
+        "README.md" => one.text.clone(),
         name => format!("\n## {name}\n\n{}", one.text),
     };
     exported.iter().map(text).collect()

@@ -12,7 +12,6 @@ mod completions;
 mod container_crash;
 mod container_errors;
 mod container_images;
-mod container_pod;
 mod container_redis;
 mod container_rootless;
 mod container_trouble;

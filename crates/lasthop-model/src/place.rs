@@ -53,15 +53,9 @@ impl Place {
             export: service.export.clone(),
         }
     }
-
-    /// Whether the password of the run is in a text.
-    #[must_use]
-    pub fn holds_secret(&self, text: &str) -> bool {
-        !self.secret.is_empty() && text.contains(&self.secret)
-    }
 }
 
-/// The container of a service, as far as a Pod needs to know.
+/// The container of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlaceContainer {

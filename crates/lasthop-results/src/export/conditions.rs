@@ -15,7 +15,8 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
     let from = if summary.link.from == "driver" { "clients" } else { summary.link.from.as_str() };
     let mut found = Vec::new();
     if let Some(link) = link {
-        found.extend(address(plan, link, from));
+        let client = served.iter().find(|one| one.name == summary.link.from);
+        found.extend(address(plan, link, from, client));
         found.extend(backlog(summary, link));
     }
     if plan.transport.is_tls() {
@@ -53,8 +54,10 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
     found
 }
 
-fn address(plan: &CasePlan, link: &Served, from: &str) -> Vec<String> {
+fn address(plan: &CasePlan, link: &Served, from: &str, client: Option<&Served>) -> Vec<String> {
     let to = &link.name;
+    let of_their_own = |one: &Served| one.place.container.as_ref().is_some_and(|container| !container.host_network);
+    let ports = "with a connection per request, local ports and TIME_WAIT limit the rate".to_owned();
     match (&link.place.endpoint.address, plan.transport) {
         (Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path), _) => {
             let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
@@ -82,12 +85,29 @@ fn address(plan: &CasePlan, link: &Served, from: &str) -> Vec<String> {
              the buffer that a server may ask for"
                 .to_owned(),
         ],
+        (Address::Tcp(address), _) if !address.ip().is_loopback() => {
+            let reached = match link.place.container {
+                Some(_) => {
+                    "its container: the container's own on a network of the engine, or one of the host at which its \
+                     port is published"
+                }
+                None => "its host",
+            };
+            vec![format!("`{to}` stands for the address at which {from} reach{} {reached}", third(from)), ports]
+        }
+        (Address::Tcp(_), _) if of_their_own(link) && !client.is_some_and(of_their_own) => {
+            vec![format!("the container of {to} publishes its port on the host's loopback interface"), ports]
+        }
         (Address::Tcp(_), Transport::Tcp6) => vec![format!("{from} and {to} share IPv6 loopback")],
-        (Address::Tcp(_), _) => vec![
-            format!("{from} and {to} share the loopback interface; every local user may connect"),
-            "with a connection per request, local ports and TIME_WAIT limit the rate".to_owned(),
-        ],
+        (Address::Tcp(_), _) => {
+            vec![format!("{from} and {to} share the loopback interface; every local user may connect"), ports]
+        }
     }
+}
+
+/// The ending of a verb: clients reach, nginx reaches.
+fn third(from: &str) -> &'static str {
+    if from == "clients" { "" } else { "es" }
 }
 
 /// The accept queue: what the server asks for, and what the kernel allows.

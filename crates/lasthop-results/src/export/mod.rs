@@ -3,7 +3,6 @@
 
 mod blocks;
 mod conditions;
-mod pod;
 mod winner;
 mod write;
 
@@ -21,7 +20,6 @@ use lasthop_model::{
 use regex::{Captures, Regex};
 
 pub use self::{
-    pod::pod,
     winner::{Winner, winner},
     write::{WriteError, write},
 };
@@ -43,21 +41,8 @@ pub enum ExportError {
     NeverWorked(String),
     #[error("{path} is missing or cannot be read ({cause}): the record was made by an older lasthop, or is incomplete")]
     Record { path: PathBuf, cause: String },
-    #[error(
-        "case `{case}` did not run all of its services in containers ({outside} ran outside), so it cannot be a Pod; \
-         choose another case with --case"
-    )]
-    NoContainers { case: String, outside: String },
-    #[error(
-        "case {0} has several services in one container, but a Pod has one container per service; choose another case with --case"
-    )]
-    OneContainer(String),
-    #[error(
-        "case `{0}` has one container on the host's network and another that is not, but a Pod has one network for all"
-    )]
-    MixedNetworks(String),
-    #[error("{0} is not text or has a name that a ConfigMap cannot hold: add it to the image yourself")]
-    NotText(PathBuf),
+    #[error("a run with overload has no winner; name another run, or choose a case with --case")]
+    Overload,
 }
 
 /// A file of an export.
@@ -115,7 +100,11 @@ fn choose<'a>(
 ) -> Result<Chosen<'a>, ExportError> {
     let cases = &data.header.cases;
     let name = case.map(str::to_owned).or_else(|| won.map(|won| won.case.clone()));
-    let name = name.ok_or(ExportError::NoWinner)?;
+    let without_winner = match data.header.settings.overload {
+        Some(_) => ExportError::Overload,
+        None => ExportError::NoWinner,
+    };
+    let name = name.ok_or(without_winner)?;
     let plan = cases.iter().find(|plan| plan.case == name).ok_or_else(|| ExportError::Unknown {
         case: name.clone(),
         known: cases.iter().map(|plan| plan.case.as_str()).collect::<Vec<_>>().join(", "),
@@ -189,6 +178,10 @@ impl Replacements {
                     let usual = place.export.port.unwrap_or(PORT);
                     let port = (usual..).find(|port| taken.insert(*port)).unwrap_or(usual);
                     pairs.push((address.port().to_string(), port.to_string()));
+                    // That of a container, of a network of the run or of this host: a name stands for it.
+                    if !address.ip().is_loopback() {
+                        pairs.push((address.ip().to_string(), name.clone()));
+                    }
                 }
             }
             pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
@@ -207,12 +200,12 @@ impl Replacements {
         Self::of(pairs)
     }
 
-    /// A number (a port) is replaced where it stands alone: after a host as well as by itself.
+    /// A number (a port, an address) is replaced where it stands alone: after a host as well as by itself.
     fn of(mut pairs: Vec<(String, String)>) -> Self {
         pairs.sort_by_key(|(private, _)| std::cmp::Reverse(private.len()));
-        let alone = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let alone = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let pattern = |(private, _): &(String, String)| match alone(private) {
-            true => format!(r"\b{private}\b"),
+            true => format!(r"\b{}\b", regex::escape(private)),
             false => regex::escape(private),
         };
         let any = pairs.iter().map(pattern).collect::<Vec<_>>().join("|");
@@ -290,13 +283,19 @@ mod tests {
 
     #[test]
     fn a_port_is_the_same_wherever_it_stands() {
-        let pairs =
-            [("27047", "8000"), ("8000", "8001"), ("/tmp/run", "/run/app"), ("/tmp/run/socket", "/run/app/app.sock")];
+        let pairs = [
+            ("27047", "8000"),
+            ("8000", "8001"),
+            ("/tmp/run", "/run/app"),
+            ("/tmp/run/socket", "/run/app/app.sock"),
+            ("10.89.0.1", "app"),
+        ];
         let replaced = Replacements::of(pairs.map(|(private, common)| (private.to_owned(), common.to_owned())).into());
         for (text, wanted) in [
             ("--tcp 127.0.0.1 27047", "--tcp 127.0.0.1 8000"),
             ("http://127.0.0.1:27047/ [::1]:27047", "http://127.0.0.1:8000/ [::1]:8000"),
             ("port='27047'; size 270470; 8000", "port='8000'; size 270470; 8001"),
+            ("server 10.89.0.1:27047; 10.89.0.18", "server app:8000; 10.89.0.18"),
             ("unix:/tmp/run/socket /tmp/run", "unix:/run/app/app.sock /run/app"),
         ] {
             assert_eq!(replaced.apply(text), wanted);
