@@ -10,6 +10,7 @@ use lasthop_host::{
         setup::{self, Need, SetupError, SetupStep, System},
     },
 };
+use lasthop_model::program::Program;
 use lasthop_plan::model::Experiment;
 use lasthop_results::{
     report::{self, Page},
@@ -20,7 +21,7 @@ use lasthop_tool::{TOOLS, Tool};
 
 use super::{
     args,
-    context::{catalog, home, locator},
+    context::{catalog, home, locator, locator_of_tools},
     output::{CliError, FAILED, agreed, can_ask, print, talk, terminal},
     selftest,
 };
@@ -32,17 +33,17 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     let facts = Facts::here();
     let mut sections = Vec::new();
     for experiment in experiments(arguments.experiment.as_deref())? {
-        let locator = locator(&home, &experiment.name, &arguments.programs);
+        let locator = locator(&home, &experiment, &arguments.programs);
         let programs = experiment.recipes.iter().map(|(name, recipe)| doctor::program(name, &recipe.program, &locator));
         sections.push((format!("Experiment {}", experiment.name), programs.collect::<Vec<_>>()));
     }
     let mut missing = arguments.experiment.is_some() && sections.iter().any(|(_, found)| lacks_something(found));
     if arguments.experiment.is_none() {
-        let locator = locator(&home, "--tools", &arguments.programs);
+        let locator = locator_of_tools(&home, &arguments.programs);
         let found = TOOLS.iter().map(|tool| doctor::tool(tool, &locator));
         sections.push(("Classic tools (for --driver, --cross-check and repro)".to_owned(), found.collect()));
     }
-    let mut machine = vec![doctor::home(&home)];
+    let mut machine = vec![doctor::home(&home), doctor::folders()];
     machine.extend(doctor::privileges(&facts));
     missing |= lacks_something(&machine);
     sections.push(("This machine".to_owned(), machine));
@@ -117,12 +118,12 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     let only_tools = arguments.tools && !arguments.all && arguments.experiment.is_none();
     let wanted = if only_tools { Vec::new() } else { experiments(arguments.experiment.as_deref())? };
     for experiment in wanted {
-        let locator = locator(&home, &experiment.name, &args::Programs::default());
+        let locator = locator(&home, &experiment, &args::Programs::default());
         work.left.extend(by_hand(&experiment, &locator));
         work.add(&experiment.name, &needs(&experiment, &locator), &home)?;
     }
     if arguments.all || arguments.tools {
-        let locator = locator(&home, "--tools", &args::Programs::default());
+        let locator = locator_of_tools(&home, &args::Programs::default());
         let needs: Vec<Need> = TOOLS.iter().map(|tool| tool_need(tool, &locator)).collect();
         work.add("tools", &needs, &home)?;
     }
@@ -159,8 +160,9 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
 
 /// How to get what is missing and in no package.
 fn by_hand(experiment: &Experiment, locator: &Locator) -> Vec<String> {
-    let recipes = experiment.recipes.iter().filter(|(_, recipe)| recipe.program.obtain.is_some());
-    recipes.filter_map(|(name, recipe)| Some(locator.locate(name, &recipe.program).err()?.to_string())).collect()
+    let of_no_package = |program: &Program| program.obtain.is_some() || program.packages.is_empty();
+    let recipes = experiment.recipes.iter().filter(|(_, recipe)| of_no_package(&recipe.program));
+    recipes.filter_map(|(name, recipe)| Some(locator.locate(name, &recipe.program).err()?.brief())).collect()
 }
 
 fn tool_need(tool: &Tool, locator: &Locator) -> Need {

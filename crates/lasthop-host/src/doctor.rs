@@ -5,7 +5,7 @@ use lasthop_model::{
     manager::unnamed,
     program::{Packages, Program},
 };
-use lasthop_system::facts::Facts;
+use lasthop_system::{account, facts::Facts};
 use lasthop_tool::Tool;
 use serde::Serialize;
 
@@ -63,9 +63,13 @@ pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
         }
         Err(error @ LocateError::NotFound { .. }) => {
             let remedy = install_command(&program.packages);
-            finding(&id, Severity::Missing, error.to_string(), remedy.as_deref())
+            finding(&id, Severity::Missing, error.brief(), remedy.as_deref())
         }
-        Err(error) => finding(&id, Severity::Missing, error.to_string(), None),
+        // Python is there, and lacks a module.
+        Err(error @ LocateError::Version { .. }) if !program.packages.is_empty() => {
+            finding(&id, Severity::Missing, error.brief(), Some(&locator.setup()))
+        }
+        Err(error) => finding(&id, Severity::Missing, error.brief(), None),
     }
 }
 
@@ -82,6 +86,17 @@ fn install_command(packages: &Packages) -> Option<String> {
     let named = manager.map(|manager| (manager, packages.of(manager.name))).filter(|(_, names)| !names.is_empty());
     let command = named.map(|(manager, names)| format!("{} {}", manager.by_hand, names.join(" ")));
     command.or_else(|| unnamed(packages, manager))
+}
+
+/// Where programs are looked for.
+pub fn folders() -> Finding {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<String> = std::env::split_paths(&path).map(|folder| folder.display().to_string()).collect();
+    let text = format!(
+        "programs are looked for in what `lasthop setup` installed, then in {}, then where their recipes say",
+        folders.join(", ")
+    );
+    finding("folders", Severity::Good, text, None)
 }
 
 /// Whether runs can be recorded.
@@ -134,14 +149,16 @@ fn unusable(id: &str, kind: EngineKind, reason: &str) -> Finding {
 /// What the rights of this user allow.
 pub fn privileges(facts: &Facts) -> Vec<Finding> {
     let root = rustix::process::geteuid().is_root();
-    let user = match root {
-        true => finding(
-            "user",
-            Severity::Note,
-            "lasthop runs as root, and so do servers, unless their recipe says otherwise",
-            None,
-        ),
-        false => finding("user", Severity::Good, "lasthop runs as an ordinary user, which is enough", None),
+    let user = match (root, account::unprivileged()) {
+        (false, _) => finding("user", Severity::Good, "lasthop runs as an ordinary user, which is enough", None),
+        (true, Ok(account)) => {
+            let user = account.user;
+            let text = format!(
+                "lasthop runs as root; servers run as `{user}`, unless their recipe says otherwise or they run in containers"
+            );
+            finding("user", Severity::Note, text, None)
+        }
+        (true, Err(error)) => finding("user", Severity::Missing, error.to_string(), None),
     };
     let paranoid = facts.sysctl("kernel.perf_event_paranoid").and_then(|level| level.parse::<i32>().ok());
     let perf = match paranoid {
@@ -366,7 +383,9 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_asked() {
-        assert!(!privileges(&Facts::here()).is_empty());
+        let user = privileges(&Facts::here()).remove(0);
+        let servers_run_as = if account::current().is_root { "servers run as `nobody`" } else { "an ordinary user" };
+        assert!(user.text.contains(servers_run_as), "{}", user.text);
         for finding in noise(&Facts::here()) {
             assert!(!finding.text.is_empty());
         }

@@ -41,4 +41,10 @@ impl Packages {
     pub fn of(&self, manager: &str) -> &[String] {
         self.system.get(manager).map_or(&[], Vec::as_slice)
     }
+
+    /// Whether no package is named at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.system.is_empty() && self.python.is_empty() && self.gems.is_empty()
+    }
 }

@@ -24,14 +24,29 @@ const UNKNOWN: &str = "of unknown version";
 
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
-    #[error("{} was not found in {}; {}", either(names), places(looked), obtain.clone().unwrap_or_else(|| format!("`lasthop setup {experiment}` installs it")))]
-    NotFound { names: Vec<String>, looked: Vec<PathBuf>, experiment: String, obtain: Option<String> },
+    #[error("{} was not found in {}; {remedy}", either(names), places(looked))]
+    NotFound { names: Vec<String>, looked: Vec<PathBuf>, remedy: String },
     #[error("{path}, given for `{name}`, is not an executable file")]
     NotExecutable { name: String, path: PathBuf },
     #[error("cannot find out the version of {path}: {cause}{}", quoted(output))]
     Version { path: PathBuf, cause: String, output: String },
     #[error("{path} has version {version}, but at least {minimum} is needed; {remedy}")]
     TooOld { path: PathBuf, version: String, minimum: String, remedy: String },
+}
+
+impl LocateError {
+    /// In one line: without the folders, and with the last line of what a program printed.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match self {
+            Self::NotFound { names, remedy, .. } => format!("{} was not found; {remedy}", either(names)),
+            Self::Version { path, cause, output } => {
+                let said = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or(cause);
+                format!("cannot find out the version of {}: {said}", path.display())
+            }
+            other => other.to_string(),
+        }
+    }
 }
 
 fn either(names: &[String]) -> String {
@@ -66,6 +81,7 @@ pub struct Located {
 /// Where to look.
 #[derive(Clone, Debug)]
 pub struct Locator {
+    /// The experiment, as `lasthop setup` takes it.
     experiment: String,
     /// By name of a recipe or of a program.
     given: BTreeMap<String, PathBuf>,
@@ -83,6 +99,18 @@ impl Locator {
         Self { experiment: experiment.to_owned(), given, folders }
     }
 
+    /// Calls the experiment so in advice: a folder is set up by its path.
+    #[must_use]
+    pub fn called(self, experiment: String) -> Self {
+        Self { experiment, ..self }
+    }
+
+    /// The command that installs what the experiment needs.
+    #[must_use]
+    pub fn setup(&self) -> String {
+        format!("lasthop setup {}", self.experiment)
+    }
+
     /// The same for a classic tool, which `lasthop setup --tools` installs.
     pub fn for_tools(&self) -> Self {
         Self { experiment: "--tools".to_owned(), ..self.clone() }
@@ -93,10 +121,10 @@ impl Locator {
     pub fn locate(&self, recipe: &str, program: &Program) -> Result<Located, LocateError> {
         let path = match &program.kind {
             ProgramKind::Lasthop => return self.lasthop(recipe),
-            ProgramKind::Named { names, folders } => self.find(recipe, names, folders, program.obtain.as_ref())?,
+            ProgramKind::Named { names, folders } => self.find(recipe, names, folders, program)?,
         };
         let version = version_of(&path, program)?;
-        let remedy = || format!("`lasthop setup {}` may install a newer one", self.experiment);
+        let remedy = || format!("`{}` may install a newer one", self.setup());
         new_enough(path, version, program, remedy)
     }
 
@@ -129,7 +157,7 @@ impl Locator {
         recipe: &str,
         names: &[String],
         folders: &[PathBuf],
-        obtain: Option<&String>,
+        program: &Program,
     ) -> Result<PathBuf, LocateError> {
         if let Some(path) = self.given(std::iter::once(recipe).chain(names.iter().map(String::as_str)))? {
             return Ok(path);
@@ -142,11 +170,14 @@ impl Locator {
         }
         let candidates = looked.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
         let found = candidates.into_iter().find(|path| is_executable(path));
-        found.ok_or_else(|| LocateError::NotFound {
-            names: names.to_vec(),
-            looked,
-            experiment: self.experiment.clone(),
-            obtain: obtain.cloned(),
+        found.ok_or_else(|| {
+            let by_hand = || {
+                format!("no package of it is known: install it yourself, or name its file with --program {recipe}=PATH")
+            };
+            let setup = || format!("`{}` installs it", self.setup());
+            let usual = if program.packages.is_empty() { by_hand() } else { setup() };
+            let remedy = program.obtain.clone().unwrap_or(usual);
+            LocateError::NotFound { names: names.to_vec(), looked, remedy }
         })
     }
 }
@@ -175,13 +206,8 @@ pub fn within(
 ) -> Result<Located, LocateError> {
     let ProgramKind::Named { names, folders: own } = &program.kind else {
         let looked = folders.to_vec();
-        let obtain = Some("lasthop itself can run there only with --images packages".to_owned());
-        return Err(LocateError::NotFound {
-            names: vec!["lasthop".to_owned()],
-            looked,
-            experiment: String::new(),
-            obtain,
-        });
+        let remedy = "lasthop itself can run there only with --images packages".to_owned();
+        return Err(LocateError::NotFound { names: vec!["lasthop".to_owned()], looked, remedy });
     };
     let mut looked: Vec<PathBuf> = folders.to_vec();
     looked.extend(own.iter().filter(|folder| !folders.contains(folder)).cloned());
@@ -190,8 +216,8 @@ pub fn within(
             return new_enough(path, version, program, || "add a newer version to the Containerfile".to_owned());
         }
     }
-    let obtain = Some("add it to the Containerfile".to_owned());
-    Err(LocateError::NotFound { names: names.clone(), looked, experiment: String::new(), obtain })
+    let remedy = "add it to the Containerfile".to_owned();
+    Err(LocateError::NotFound { names: names.clone(), looked, remedy })
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -298,7 +324,12 @@ mod tests {
     #[test]
     fn a_missing_program_says_where_it_was_looked_for_and_how_to_get_it() {
         let home = tempfile::tempdir().unwrap();
-        let error = locate(&locator(home.path()), &recipe("frobd", &[], "", None)).unwrap_err().to_string();
+        let mut frobd = recipe("frobd", &[], "", None);
+        let error = locate(&locator(home.path()), &frobd).unwrap_err();
+        let by_hand = "install it yourself, or name its file with --program frobd=PATH";
+        assert_eq!(error.brief(), format!("`frobd` was not found; no package of it is known: {by_hand}"));
+        frobd.1.packages.python.push("frobd==1".to_owned());
+        let error = locate(&locator(home.path()), &frobd).unwrap_err().to_string();
         let bin = home.path().join("bin");
         let wanted = format!("`frobd` was not found in {}, /usr/sbin; `lasthop setup exp` installs it", bin.display());
         assert_eq!(error, wanted);
@@ -315,6 +346,7 @@ mod tests {
             path.display()
         );
         assert_eq!(error.to_string(), wanted);
+        assert_eq!(error.brief(), format!("cannot find out the version of {}: usage: frobd", path.display()));
     }
 
     #[test]
