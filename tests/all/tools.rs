@@ -154,6 +154,28 @@ fn flags_of_a_study_are_passed_on_and_what_is_wrong_with_them_is_said() {
     lasthop.assert_nothing_left();
 }
 
+/// The lines of README that let a tool drive: whoever types them gets an answer.
+#[test]
+fn what_readme_says_of_tools_has_an_answer() {
+    if !nginx() || !have("ab") || !have("wrk") {
+        return;
+    }
+    let lines = include_str!("../../README.md").lines().filter_map(|line| line.strip_prefix("$ lasthop run "));
+    let lines: Vec<&str> = lines.filter(|line| line.contains("--driver '") || line.contains("--cross-check")).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for line in lines {
+        let lasthop = Lasthop::new();
+        let words = shlex::split(line.split(" # ").next().unwrap()).unwrap();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let summary = run(&lasthop, &[&words[..], &["--only", "connections=1"]].concat());
+        let invalid = summary["checks"].as_array().unwrap().iter().filter(|check| check["severity"] == "invalid");
+        assert_eq!(invalid.collect::<Vec<_>>(), Vec::<&Value>::new(), "{line}");
+        let answer = lasthop.run(["report", "last"]).ok().stdout;
+        assert!(!answer.contains("No answer") && !answer.contains("No case has a result"), "{line}: {answer}");
+        lasthop.assert_nothing_left();
+    }
+}
+
 #[test]
 fn a_tool_that_does_not_fit_or_is_missing_is_refused_at_once() {
     let lasthop = Lasthop::new();
