@@ -82,7 +82,7 @@ Exit codes:
   3    a result is beyond a limit of --fail-if";
 
 const FLEET_NOTES: &str = "\
-Each run counts as a machine. Copy the records of other machines here (`lasthop runs` shows where they are), and name their
+Each run counts as a machine. Copy the records of other machines here (`lasthop runs` shows where they are), and name their \
 folders. `lasthop run --label machine=NAME --label instance=TYPE` names a machine and its kind in its record.
 
 Examples:
@@ -97,7 +97,7 @@ Exit codes:
   3    a result is beyond a limit of --fail-if on one of the machines";
 
 const FLEET_RUN_NOTES: &str = "\
-A Job for each node runs lasthop in a Pod. Its record comes back through the Pod's log while it runs, and is verified.
+A Job for each node runs lasthop in a Pod. Its record comes back through the Pod's log while it runs, and is verified. \
 What a killed client leaves ends and is removed by the cluster itself; `lasthop fleet clean` removes it at once.
 
 Examples:
@@ -118,12 +118,12 @@ Example:
   kubectl logs job/NAME | lasthop fleet collect";
 
 const DIFF_NOTES: &str = "\
-Both runs must be of the same experiment, or of `lasthop compare` with the same names. The ratio of each case to its
-reference is compared, and how it changed has a verdict. Absolute figures differ between any two days, so their change
+Both runs must be of the same experiment, or of `lasthop compare` with the same names. The ratio of each case to its \
+reference is compared, and how it changed has a verdict. Absolute figures differ between any two days, so their change \
 has none.
 
-A limit is CASES slower > SHARE or CASES faster > SHARE. CASES is the name of a case, a level (unix), FACTOR=LEVEL, several
-of these joined by a slash (unix/echo), or `any`. It is exceeded only if the whole interval is beyond it; if a part of it
+A limit is CASES slower > SHARE or CASES faster > SHARE. CASES is the name of a case, a level (unix), FACTOR=LEVEL, several \
+of these joined by a slash (unix/echo), or `any`. It is exceeded only if the whole interval is beyond it; if a part of it \
 is, the limit is undecided and does not fail.
 
 Examples:
@@ -316,12 +316,12 @@ pub struct RunOptions {
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Cases")]
 pub struct Select {
-    /// Run only these of a factor's default levels
-    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    /// Run only these of a factor's default levels. Repeat the option for a further factor
+    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
     #[arg(add = ArgValueCompleter::new(complete::default_levels))]
     pub only: Vec<Choice>,
-    /// Run these levels of a factor, including levels that are off by default
-    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    /// Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor
+    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
     #[arg(add = ArgValueCompleter::new(complete::levels))]
     pub set: Vec<Choice>,
     /// Compare each reference case with itself, to see the smallest difference that this machine can resolve
@@ -787,11 +787,11 @@ pub struct SelfTest {
     /// Name of an experiment, or the folder of your own experiment
     #[arg(default_value = SelfTest::EXPERIMENT)]
     pub experiment: String,
-    /// Run only these of a factor's default levels
-    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    /// Run only these of a factor's default levels. Repeat the option for a further factor
+    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
     pub only: Vec<Choice>,
-    /// Run these levels of a factor, including levels that are off by default
-    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
+    /// Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor
+    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
     pub set: Vec<Choice>,
     /// Runs without noise, and as many beside each noise
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -845,9 +845,6 @@ pub struct Export {
     /// Overwrite existing files
     #[arg(long, requires = "into")]
     pub force: bool,
-    /// Export a Pod as YAML for `podman kube play` and Kubernetes. All services of the case must have run in containers
-    #[arg(long)]
-    pub kubernetes: bool,
 }
 
 const COMPARE_NOTES: &str = "\
@@ -1049,6 +1046,21 @@ mod tests {
             }
         }
         assert!(examples >= 2, "the help of `--budget` has examples");
+    }
+
+    #[test]
+    fn text_after_the_options_is_wrapped_once() {
+        let mut all = vec![<Cli as clap::CommandFactory>::command()];
+        while let Some(command) = all.pop() {
+            all.extend(command.get_subcommands().cloned());
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            // A line of a paragraph that is followed by another was wrapped by hand, and a terminal wraps it again.
+            let by_hand = lines
+                .windows(2)
+                .find(|pair| pair.iter().all(|line| !line.is_empty() && !line.starts_with(' ')) && pair[0].len() > 70);
+            assert_eq!(by_hand, None, "{}", command.get_name());
+        }
     }
 
     #[test]

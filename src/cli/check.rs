@@ -68,7 +68,7 @@ fn ask(plan: &Plan, arguments: &args::Check) -> Result<Summary, CliError> {
     };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
     let home = home()?;
-    let locator = locator(&home, &plan.experiment.name, &arguments.programs);
+    let locator = locator(&home, &plan.experiment, &arguments.programs);
     let into = Home::at(home.writable("check").map_err(CliError::failed)?);
     let job = Job {
         whole_round: true,

@@ -20,7 +20,7 @@ use lasthop_plan::{
 
 use super::{
     args,
-    context::{command_line, home},
+    context::{command_line, home, ready},
     load::fill_password,
     output::CliError,
     run::carry_out,
@@ -31,6 +31,7 @@ pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
     if !matches!(arguments.overrides.placement, PlacementChoice::Auto | PlacementChoice::Free) {
         return Err(CliError::usage("--placement cannot be used: lasthop does not start these servers"));
     }
+    ready(&arguments.output)?;
     let load = |url: &String| Ok((redacted(url), arguments.requests.spec(url, 0)?));
     let asked = Asked {
         endpoints: arguments.urls.iter().map(load).collect::<Result<_, CliError>>()?,

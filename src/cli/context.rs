@@ -1,10 +1,18 @@
 //! What commands begin with: the data folder, experiments, programs, records.
 
-use std::{collections::BTreeMap, fs, io::Write, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{ErrorKind, Write},
+    path::{Path, PathBuf},
+};
 
 use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_load::url::redacted;
-use lasthop_plan::catalog::Catalog;
+use lasthop_plan::{
+    catalog::Catalog,
+    model::{Experiment, Source},
+};
 use lasthop_results::{
     analyse::{self, plots::plots, rows::rows, summary::Summary},
     export,
@@ -40,8 +48,27 @@ pub fn catalog() -> Result<Catalog, CliError> {
     Ok(Catalog::new(Some(home()?.path().to_owned())))
 }
 
-pub fn locator(home: &Home, experiment: &str, programs: &Programs) -> Locator {
-    Locator::new(home, experiment, programs.programs.iter().cloned().collect::<BTreeMap<_, _>>())
+pub fn locator(home: &Home, experiment: &Experiment, programs: &Programs) -> Locator {
+    let locator = Locator::new(home, &experiment.name, given(programs));
+    match &experiment.source {
+        Source::Folder(folder) => locator.called(from_here(folder).display().to_string()),
+        Source::BuiltIn | Source::Given => locator,
+    }
+}
+
+/// The path of a folder as it would be typed.
+fn from_here(folder: &Path) -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    folder.strip_prefix(here).map_or_else(|_| folder.to_owned(), |below| Path::new(".").join(below))
+}
+
+/// Of classic tools.
+pub fn locator_of_tools(home: &Home, programs: &Programs) -> Locator {
+    Locator::new(home, "--tools", given(programs))
+}
+
+fn given(programs: &Programs) -> BTreeMap<String, PathBuf> {
+    programs.programs.iter().cloned().collect()
 }
 
 /// Renders a result and writes it to the file asked for, or to standard output; and for people to the page of a job of GitHub
@@ -60,6 +87,28 @@ pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError
             Err(CliError::usage("a run with overload has no such format: use csv, or json, which has every figure"))
         }
         false => Ok(()),
+    }
+}
+
+/// Whether a report can be written, before anything is started for it.
+/// Errors: its file cannot be written.
+pub fn ready(output: &OutputOptions) -> Result<(), CliError> {
+    output.output.as_deref().map_or(Ok(()), writable)
+}
+
+/// Errors: this file cannot be written. One that is not there is made, and removed again.
+pub fn writable(path: &Path) -> Result<(), CliError> {
+    let there = path.symlink_metadata();
+    // Opening a pipe would wait for its reader.
+    if there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Ok(());
+    }
+    fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| not_written(path, &error))?;
+    match there {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::remove_file(path).map_err(|error| not_written(path, &error))
+        }
+        _ => Ok(()),
     }
 }
 

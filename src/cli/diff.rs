@@ -1,6 +1,10 @@
 //! `lasthop diff`, `lasthop report` of several runs, `lasthop fleet report`, and `--fail-if`
 
-use std::{path::PathBuf, process::ExitCode, thread};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+};
 
 use lasthop_results::{
     analyse::{
@@ -18,17 +22,22 @@ use lasthop_results::{
 
 use super::{
     args,
-    context::{deliver_bytes, home},
+    context::{deliver_bytes, home, ready},
     output::{CliError, LIMIT, talk},
 };
 
 /// Directories of recorded runs.
 pub fn find(wanted: &[&str]) -> Result<Vec<PathBuf>, CliError> {
-    let runs = Store::new(home()?.runs());
-    wanted.iter().map(|wanted| runs.find(wanted).map_err(CliError::usage)).collect()
+    let find = |wanted: &&str| match Path::new(wanted).join("run.json").is_file() {
+        // A record by its path needs no data folder.
+        true => Ok(PathBuf::from(wanted)),
+        false => Store::new(home()?.runs()).find(wanted).map_err(CliError::usage),
+    };
+    wanted.iter().map(find).collect()
 }
 
 pub fn diff(arguments: &args::Diff) -> Result<ExitCode, CliError> {
+    has_format(&arguments.output)?;
     let [old, new] = [&arguments.old, &arguments.new].map(|wanted| find(&[wanted]));
     let read = |found: Result<Vec<PathBuf>, CliError>| store::read(&found?[0]).map_err(CliError::failed);
     let (old, new) = (read(old)?, read(new)?);
@@ -52,15 +61,22 @@ fn compares(data: &RunData) -> Result<(), CliError> {
     }
 }
 
-fn tell(result: &impl Told, output: &args::OutputOptions) -> Result<(), CliError> {
+/// Whether a report of several runs can be written.
+/// Errors: only a single run has its format, or its file cannot be written.
+pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
     if output.format.is_of_trials() {
         return Err(CliError::usage("this format has the trials of one run: report each run by itself"));
     }
+    ready(output)
+}
+
+fn tell(result: &impl Told, output: &args::OutputOptions) -> Result<(), CliError> {
     deliver_bytes(output, |options| across::render(result, output.format, options))
 }
 
 /// Several runs in one report.
 pub fn report(directories: &[PathBuf], output: &args::OutputOptions) -> Result<ExitCode, CliError> {
+    has_format(output)?;
     let data = directories.iter().map(|directory| store::read(directory).map_err(CliError::failed));
     let data = data.collect::<Result<Vec<_>, _>>()?;
     data.iter().try_for_each(compares)?;
@@ -103,6 +119,7 @@ pub fn fleet(arguments: &args::FleetReport) -> Result<ExitCode, CliError> {
 
 /// Runs of several machines, by their directories.
 pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Result<ExitCode, CliError> {
+    has_format(output)?;
     let limits = &output.fail_if;
     let members = members(directories)?;
     let subjects: Vec<Vec<Subject>> = members.iter().map(|member| limit::of_run(member.summary())).collect();

@@ -227,7 +227,7 @@ mod cluster {
 
     use super::{
         super::{
-            context::{deliver, summarise},
+            context::{deliver, ready, summarise},
             output::{FAILED, INTERRUPTED, counted},
             signals::watch_signals_until,
         },
@@ -246,6 +246,7 @@ mod cluster {
     }
 
     pub fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
+        ready(&arguments.output)?;
         let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
         let fleet = Fleet { wait: arguments.wait, keep: KEEP, ..fleet };
         let usual = || vec![(INSTANCE_TYPE.to_owned(), None)];

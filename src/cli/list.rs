@@ -44,7 +44,7 @@ pub fn experiments(arguments: &args::List) -> Result<(), CliError> {
 
 fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
     let experiment = entry.experiment.as_ref().ok()?;
-    let locator = locator(home, &entry.name, &args::Programs::default());
+    let locator = locator(home, experiment, &args::Programs::default());
     Some(ExperimentEntry {
         name: entry.name.clone(),
         title: experiment.title.clone(),
@@ -98,7 +98,11 @@ fn files(experiment: &str, wanted: &[PathBuf]) -> Result<(), CliError> {
 fn describe(plan: &Plan) -> Vec<u8> {
     let experiment = &plan.experiment;
     let mut page = Page::new(&report::Options { color: false, ..terminal() });
-    let mut say = |line: String| page.line(&line.into());
+    let mut say = |line: String| {
+        let text = line.trim_start();
+        let indent = line.len() - text.len();
+        page.wrapped(&text.into(), indent, indent + 4);
+    };
     say(format!("{}: {}", experiment.name, experiment.title));
     say(format!("  {}", experiment.question));
     say(String::new());

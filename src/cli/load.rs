@@ -27,16 +27,17 @@ use lasthop_model::quantity::{duration, duration_or_none};
 use lasthop_results::report;
 
 use super::{
+    context::writable,
     output::{CliError, FAILED, INTERRUPTED, print, terminal},
     signals::watch_signals,
     values::ArrivalsArg,
 };
 
 const NOTES: &str = "\
-Every user of the machine can read the arguments of a command, and so a password in a URL. Put it in PGPASSWORD or
+Every user of the machine can read the arguments of a command, and so a password in a URL. Put it in PGPASSWORD or \
 REDISCLI_AUTH instead, as for psql and redis-cli. Put secret headers in a file, for -H @FILE.
 
-Without --expect, the parts that the first two replies have in common become the expected reply. A reply that differs
+Without --expect, the parts that the first two replies have in common become the expected reply. A reply that differs \
 in them is an error.
 
 Exit codes:
@@ -290,6 +291,7 @@ fn header(text: &str) -> Option<(String, String)> {
 
 pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
     let job = job(arguments)?;
+    arguments.output.as_deref().map_or(Ok(()), writable)?;
     let interrupt = watch_signals()?;
     let mut progress = Progress::new(&job);
     let interrupted = || interrupt.load(Ordering::Relaxed);
@@ -346,7 +348,7 @@ impl Progress {
             false => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(Some(length.as_millis() as u64), target);
-        let style = ProgressStyle::with_template("{bar:16} {msg}").expect("the template is a constant");
+        let style = ProgressStyle::with_template("{bar:16} {wide_msg}").expect("the template is a constant");
         bar.set_style(style.progress_chars("━╸ "));
         Self { bar, length, began: None }
     }

@@ -87,7 +87,8 @@ fn advised(mut error: clap::Error) -> clap::Error {
     let experiments = catalog().map(|catalog| catalog.names()).unwrap_or_default();
     let cli = Cli::command();
     let commands = cli.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
-    let command = closest(word, commands).map(str::to_owned);
+    let version = (word == "version").then(|| "--version".to_owned());
+    let command = version.or_else(|| closest(word, commands).map(str::to_owned));
     let experiment = closest(word, experiments.iter().map(String::as_str)).map(|name| format!("run {name}"));
     let tip = command.or(experiment).map(|meant| format!("did you mean `lasthop {meant}`?"));
     error.remove(ContextKind::SuggestedSubcommand);
@@ -109,6 +110,9 @@ fn shown_by_clap(error: &clap::Error) -> u8 {
 fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     let done = |()| ExitCode::SUCCESS;
     let Some(command) = cli.command else {
+        if cli.run.0.output.verbose && std::env::args_os().len() == 2 {
+            return Err(CliError::usage("`lasthop -V` prints the version, and `lasthop run -v` a longer report"));
+        }
         return run::run(&Run { experiment: "sockets".to_owned(), options: cli.run.0 });
     };
     match command {

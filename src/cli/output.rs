@@ -85,7 +85,8 @@ pub fn print(bytes: &[u8]) -> Result<(), CliError> {
 
 /// Writes a message to standard error, with control characters removed. If that is closed, there is nobody to tell.
 pub fn talk(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", text::talk(text));
+    let text = text::talk(text);
+    let _ = writeln!(io::stderr(), "{}", if speaks_unicode() { text } else { text::ascii(&text) });
 }
 
 /// Whether there is a user to ask.

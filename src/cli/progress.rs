@@ -69,7 +69,7 @@ impl Progress {
     pub fn new(talk: Talk) -> Self {
         let target = if talk == Talk::Line { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        let style = ProgressStyle::with_template("{bar:16} {msg}").expect("the template is a constant");
+        let style = ProgressStyle::with_template("{bar:16} {wide_msg}").expect("the template is a constant");
         bar.set_style(style.progress_chars("━╸ "));
         let awaited =
             Arc::new(Awaited { bar: bar.clone(), what: Mutex::new("programs to report their versions".to_owned()) });

@@ -31,6 +31,9 @@ use super::{
 const BUDGET: Duration = Duration::from_secs(120);
 
 pub fn repro(arguments: &args::Repro) -> Result<ExitCode, CliError> {
+    if arguments.format.is_of_runs() {
+        return Err(CliError::usage("a study has no such format; use terminal, markdown, html or json"));
+    }
     if let Some(name) = &arguments.study {
         let study = studies::load(name).map_err(CliError::usage)?;
         return one(&study, arguments);
@@ -62,7 +65,7 @@ fn table() -> Result<(), CliError> {
 
 /// Programs that are not installed, and what installs them.
 fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String> {
-    let locator = locator(home, &experiment.name, &args::Programs::default());
+    let locator = locator(home, experiment, &args::Programs::default());
     let missing = list::missing(experiment, &locator);
     if !missing.is_empty() {
         return Some(format!("needs {} (lasthop setup {})", missing.join(", "), experiment.name));
@@ -78,13 +81,10 @@ fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let bytes = match arguments.format {
         Format::Json => text::json(&result),
         Format::Markdown => report::document_markdown(&page::document(&result)),
-        Format::Terminal => {
-            let everything = report::Options { verbose: true, ..terminal() };
-            report::document_terminal(&page::document(&result), &everything)
-        }
         Format::Html => report::document_html(&page::document(&result)),
         _ => {
-            return Err(CliError::usage("a study has no such format; use terminal, markdown, html or json"));
+            let everything = report::Options { verbose: true, ..terminal() };
+            report::document_terminal(&page::document(&result), &everything)
         }
     };
     print(&bytes)?;

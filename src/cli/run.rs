@@ -45,7 +45,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
     let home = home()?;
-    let locator = locator(&home, &plan.experiment.name, &options.programs);
+    let locator = locator(&home, &plan.experiment, &options.programs);
     let origin = origin(&plan, wanted, options)?;
     let labels = options.labels.iter().cloned().collect();
     let job = Job { labels, ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin) };
@@ -59,6 +59,7 @@ pub fn carry_out(
     talk: &args::TalkOptions,
     output: &args::OutputOptions,
 ) -> Result<ExitCode, CliError> {
+    context::ready(output)?;
     diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
     sweep();
     watch_signals()?;

@@ -120,7 +120,7 @@ fn measure(
         budget,
         noise,
         over,
-        locator: &locator(&home, &plan.experiment.name, &args::Programs::default()),
+        locator: &locator(&home, &plan.experiment, &args::Programs::default()),
         into: &Home::at(home.writable("selftest").map_err(CliError::failed)?),
         command: command_line(),
     };

@@ -26,6 +26,8 @@ fn unknown_factors_and_levels_get_suggestions() {
     let lasthop = Lasthop::new();
     lasthop.run(["run", "--set", "transprot=unix"]).fails(2, "transport");
     lasthop.run(["run", "--only", "transport=unx"]).fails(2, "unix");
+    let both = ["run", "--only", "transport=unix,pattern=echo"];
+    lasthop.run(both).fails(2, "a further factor needs the option once more");
     lasthop.run(["run", "--set", "transport"]).fails(2, "factor=level");
     lasthop.run(["run", "--budget", "60"]).fails(2, "60");
     lasthop.run(["run", "--precision", "2"]).fails(2, "2%");
@@ -86,7 +88,7 @@ fn a_missing_program_says_how_to_install_it() {
         .unwrap();
     fs::rename(&recipe, stack.join("services/nginx")).unwrap();
     let ran = lasthop.command(["run", "./stack"]).env("PATH", empty.path()).output().unwrap();
-    let ran = common::Ran::from(ran).fails(1, "lasthop setup stack");
+    let ran = common::Ran::from(ran).fails(1, "lasthop setup ./stack");
     assert!(ran.stderr.contains("nginx"), "{}", ran.stderr);
     lasthop.assert_nothing_left();
 }
@@ -116,6 +118,79 @@ fn the_doctor_fails_only_for_what_it_was_asked_about() {
     let ran = doctor(&["doctor", "nginx-thin"]);
     assert!(ran.code == Some(1) && ran.stdout.contains("MISSING"), "{ran:?}");
     doctor(&["doctor", "sockets", "--program", "python-sockets=/usr/bin/python3"]).ok();
+    assert_eq!(all.matches(path.to_str().unwrap()).count(), 1, "where it looked is said once: {all}");
+}
+
+#[test]
+fn doctor_and_setup_agree_on_what_is_missing() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let recipe = lasthop.home().join("mine/services/python-app/recipe.toml");
+    let text = fs::read_to_string(&recipe).unwrap();
+    let with = |from: &str, to: &str, packages: &str| {
+        let other = text.replace(from, to).replace("packages = { apt = [\"python3\"] }", packages);
+        assert!(!other.contains("apt") && other.contains(to), "{other}");
+        fs::write(&recipe, other).unwrap();
+    };
+    let said = |words: &[&str], code: i32| {
+        let ran = lasthop.run(words);
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        (ran.stdout + &ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    with("names = [\"python3\"]", "names = [\"python39x\"]", "");
+    let by_hand = "`python39x` was not found; no package of it is known: install it yourself, or name its file with \
+                   --program python-app=PATH";
+    for words in [&["doctor", "./mine"][..], &["setup", "./mine", "--dry-run"]] {
+        let said = said(words, 1);
+        assert!(said.contains(by_hand) && !said.contains("nothing to install"), "{said}");
+    }
+    // A program that is there, and lacks a module.
+    with("\"--version\"", "\"-c\", \"import nonesuch\"", "packages = { python = [\"nonesuch==1.0\"] }");
+    let doctor = said(&["doctor", "./mine"], 1);
+    assert!(doctor.contains("ModuleNotFoundError: No module named 'nonesuch' → lasthop setup ./mine"), "{doctor}");
+    assert!(!doctor.contains("Traceback"), "{doctor}");
+    assert!(said(&["setup", "./mine", "--dry-run"], 0).contains("nonesuch==1.0"));
+}
+
+#[test]
+fn a_format_and_a_file_are_refused_before_anything_starts() {
+    let lasthop = Lasthop::new();
+    let nowhere = "/nonexistent/report";
+    for command in [
+        &["run", "sockets", "-o", nowhere][..],
+        &["compare", "http://127.0.0.1:1/", "http://127.0.0.1:2/", "-o", nowhere],
+        &["load", "http://127.0.0.1:1/", "-o", nowhere],
+        &["diff", "one", "other", "-o", nowhere],
+    ] {
+        lasthop.run(command).fails(1, "cannot write /nonexistent/report");
+    }
+    for format in ["svg", "csv", "trials", "benchstat"] {
+        lasthop.run(["repro", "myhro-2017-sockets", "--format", format]).fails(2, "a study has no such format");
+        lasthop.run(["selftest", "--format", format]).fails(2, "a selftest has no such format");
+    }
+    lasthop.run(["diff", "one", "other", "--format", "trials"]).fails(2, "has the trials of one run");
+    assert!(!lasthop.home().join("runs").exists() && !lasthop.home().join("repro").exists(), "nothing was begun");
+    // What is tried is not left, and what is there stays.
+    let kept = lasthop.home().join("kept");
+    fs::write(&kept, "mine").unwrap();
+    for file in ["new", "kept"] {
+        lasthop.run(["run", "sockets", "--only", "transport=none", "-o", file]).fails(2, "none");
+        lasthop.run(["load", "http://127.0.0.1:1/", "-o", file]).fails(1, "refused");
+    }
+    assert!(!lasthop.home().join("new").exists() && fs::read_to_string(&kept).unwrap() == "mine");
+}
+
+#[test]
+fn a_record_by_its_path_needs_no_home_and_ascii_is_all_that_c_has() {
+    let lasthop = Lasthop::new();
+    let run = ["run", "sockets", "--only", "transport=unix,tcp", "--set", "pattern=echo", "--budget", "3s", "-q"];
+    lasthop.run(run.into_iter().chain(["--trial", "10ms", "--blocks", "2"])).ok();
+    let record = lasthop.runs().remove(0);
+    let mut report = Command::new(env!("CARGO_BIN_EXE_lasthop"));
+    report.env_clear().args(["report", "--verbose"]).arg(&record);
+    let shown = Ran::from(report.env("LC_ALL", "C").output().unwrap()).ok().stdout;
+    assert!(shown.is_ascii() && shown.contains("driver -> server"), "{shown}");
+    assert!(Ran::from(report.env("LC_ALL", "C.UTF-8").output().unwrap()).ok().stdout.contains("driver → server"));
 }
 
 /// An experiment with a real server in front of nothing, its configuration rendered for each transport.
@@ -469,6 +544,9 @@ fn wrong_words_get_the_right_ones() {
         ("nul", "error: unrecognized subcommand 'nul'"),
         ("sockets", "did you mean `lasthop run sockets`?"),
         ("nginx-gunicron", "did you mean `lasthop run nginx-gunicorn`?"),
+        ("version", "did you mean `lasthop --version`?"),
+        ("-v", "`lasthop -V` prints the version"),
+        ("--verbose", "`lasthop -V` prints the version"),
     ] {
         let ran = lasthop.run([typed]).fails(2, meant);
         assert!(!ran.stderr.contains("'null'") && !ran.stderr.contains("lasthop null"), "{}", ran.stderr);
@@ -488,6 +566,7 @@ fn a_folder_without_a_name_is_this_folder() {
     fs::remove_dir_all(folder.join("app")).unwrap();
     let show = lasthop.command(["show", "."]).current_dir(folder).output().unwrap();
     Ran::from(show).fails(2, "there is no folder `app` in this folder");
+    lasthop.run(["run", "."]).fails(2, ". has no experiment.toml");
 }
 
 #[test]
@@ -499,4 +578,6 @@ fn the_help_fits_a_screen_and_ends_with_examples() {
     assert!(long.contains("LASTHOP_HOME"), "{long}");
     assert!(long.trim_end().ends_with("lasthop run ./my-stack"), "{long}");
     assert!(lasthop.run(["run", "-h"]).ok().stdout.contains("--budget"));
+    let shown = lasthop.run(["show", "nginx-gunicorn-containers"]).ok().stdout;
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }

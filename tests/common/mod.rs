@@ -67,6 +67,7 @@ impl Lasthop {
             .env("LASTHOP_HOME", self.home())
             .env("LASTHOP_SANDBOX", self.sandboxes())
             .env("NO_COLOR", "1")
+            .env("LC_ALL", "C.UTF-8")
             .env("GOCACHE", go_cache())
             .env_remove("GITHUB_STEP_SUMMARY")
             .current_dir(self.home())

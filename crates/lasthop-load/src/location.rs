@@ -21,7 +21,7 @@ pub enum UrlError {
     UnknownScheme { given: String, known: String },
     #[error("`{0}` is not the path of a socket: it must begin with `/`, or with `@` for an abstract name")]
     SocketPath(String),
-    #[error("`{0}` needs a host and a port, for example `127.0.0.1:9000`")]
+    #[error("{} needs a host and a port, for example `127.0.0.1:9000`", if .0.is_empty() { "the URL".to_owned() } else { format!("`{}`", .0) })]
     NoPort(String),
     #[error("`{0}` is not a port")]
     Port(String),

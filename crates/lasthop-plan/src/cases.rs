@@ -77,6 +77,9 @@ fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, S
     }
     let known: Vec<String> = factor.levels.iter().map(Level::to_string).collect();
     let mut help = suggest(text, known.iter().map(String::as_str)).unwrap_or_default();
+    if text.contains('=') {
+        help = "a further factor needs the option once more".to_owned();
+    }
     if let Some((low, high)) = factor.range {
         help.push_str(&format!(" (--set accepts any whole number from {low} to {high})"));
     }

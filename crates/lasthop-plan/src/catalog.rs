@@ -142,6 +142,10 @@ impl Catalog {
         if Path::new(name).join(EXPERIMENT_FILE).is_file() {
             return found_in(Path::new(name));
         }
+        // `.`, or a folder that was to be one.
+        if Path::new(name).is_dir() {
+            return Err(LoadError::NoExperiment(name.into()));
+        }
         Err(LoadError::Unknown { name: name.to_owned(), known: self.names() })
     }
 

@@ -67,6 +67,36 @@ pub fn talk(text: &str) -> String {
     message
 }
 
+/// In place of lasthop's own signs, where the locale has only ASCII. What others say stays as it is.
+const SPELLED: [(char, &str); 13] = [
+    ('µ', "u"),
+    ('→', "->"),
+    ('·', "-"),
+    ('–', "-"),
+    ('−', "-"),
+    ('×', "x"),
+    ('±', "+-"),
+    ('…', "..."),
+    ('≥', ">="),
+    ('≤', "<="),
+    ('│', "|"),
+    ('ρ', "rho"),
+    ('²', "^2"),
+];
+
+/// Text whose signs a terminal of ASCII shows.
+#[must_use]
+pub fn ascii(text: &str) -> String {
+    let mut spelled = String::with_capacity(text.len());
+    for character in text.chars() {
+        match SPELLED.iter().find(|(sign, _)| *sign == character) {
+            Some((_, word)) => spelled.push_str(word),
+            None => spelled.push(character),
+        }
+    }
+    spelled
+}
+
 /// Keeps only what a terminal may get: text, line breaks, tabs, and lasthop's own styles.
 pub fn screen(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());

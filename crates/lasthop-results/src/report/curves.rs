@@ -37,7 +37,7 @@ struct Quantity {
 }
 
 const QUANTITIES: [Quantity; 2] = [
-    Quantity { title: "Right answers per second", unit: "", of: |point| point.goodput, diagonal: true },
+    Quantity { title: "Right answers per second", unit: "/s", of: |point| point.goodput, diagonal: true },
     Quantity {
         title: "Requests without a right answer: errors, not sent, waiting",
         unit: " %",

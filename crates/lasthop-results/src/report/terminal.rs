@@ -61,6 +61,7 @@ pub struct Page {
     color: bool,
     width: usize,
     verbose: bool,
+    unicode: bool,
     /// What paths of logs are relative to.
     folder: PathBuf,
     text: String,
@@ -70,7 +71,8 @@ impl Page {
     #[must_use]
     pub fn new(options: &Options) -> Self {
         let width = options.width.clamp(NARROWEST, WIDEST);
-        Self { color: options.color, width, verbose: options.verbose, folder: PathBuf::new(), text: String::new() }
+        let Options { color, verbose, unicode, .. } = *options;
+        Self { color, width, verbose, unicode, folder: PathBuf::new(), text: String::new() }
     }
 
     /// A page about a run.
@@ -97,7 +99,14 @@ impl Page {
     /// The bytes, with no-break spaces turned into plain ones.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
-        self.text.replace(NBSP, " ").into_bytes()
+        let text = self.text.replace(NBSP, " ");
+        if self.unicode { text } else { text::ascii(&text) }.into_bytes()
+    }
+
+    /// Foreign text as one line, in characters that the terminal has: before it is measured.
+    fn spelled<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let line = text::line(text);
+        if self.unicode { line } else { text::ascii(&line).into() }
     }
 
     pub fn document(&mut self, document: &Document) {
@@ -198,7 +207,7 @@ impl Page {
 
     pub fn table(&mut self, table: &Table) {
         let room = self.width - INDENT;
-        let parts = split(&indented(table), room);
+        let parts = split(&self.indented(table), room);
         for (place, part) in parts.iter().enumerate() {
             if place > 0 {
                 self.blank();
@@ -250,7 +259,31 @@ impl Page {
 
 impl Page {
     fn styled(&self, text: &Text) -> String {
-        text.0.iter().map(|(tone, part)| self.paint(*tone, &text::line(part))).collect()
+        text.0.iter().map(|(tone, part)| self.paint(*tone, &self.spelled(part))).collect()
+    }
+
+    /// The table with clean cells, and with the names of rows indented below the headings of their groups.
+    fn indented(&self, table: &Table) -> Table {
+        let mut table = table.clone();
+        for row in &mut table.rows {
+            let cells = match row {
+                Row::Group(_) => continue,
+                Row::Cells(cells) => cells.iter_mut().collect(),
+                Row::Note(name, note) => vec![name, note],
+            };
+            cells.into_iter().for_each(|cell| cell.text = self.spelled(&cell.text).into_owned());
+        }
+        table.columns.iter_mut().for_each(|column| column.title = self.spelled(&column.title).into_owned());
+        if table.rows.iter().any(|row| matches!(row, Row::Group(_))) {
+            for row in &mut table.rows {
+                match row {
+                    Row::Group(_) => {}
+                    Row::Cells(cells) => cells[0].text.insert_str(0, "  "),
+                    Row::Note(name, _) => name.text.insert_str(0, "  "),
+                }
+            }
+        }
+        table
     }
 
     fn paint(&self, tone: Tone, text: &str) -> String {
@@ -272,30 +305,6 @@ fn style(tone: Tone) -> Style {
         Tone::Warning => AnsiColor::Yellow.on_default().bold(),
         Tone::Dim => Style::new().dimmed(),
     }
-}
-
-/// The table with clean cells, and with the names of rows indented below the headings of their groups.
-fn indented(table: &Table) -> Table {
-    let mut table = table.clone();
-    for row in &mut table.rows {
-        let cells = match row {
-            Row::Group(_) => continue,
-            Row::Cells(cells) => cells.iter_mut().collect(),
-            Row::Note(name, note) => vec![name, note],
-        };
-        cells.into_iter().for_each(|cell| cell.text = text::line(&cell.text).into_owned());
-    }
-    table.columns.iter_mut().for_each(|column| column.title = text::line(&column.title).into_owned());
-    if table.rows.iter().any(|row| matches!(row, Row::Group(_))) {
-        for row in &mut table.rows {
-            match row {
-                Row::Group(_) => {}
-                Row::Cells(cells) => cells[0].text.insert_str(0, "  "),
-                Row::Note(name, _) => name.text.insert_str(0, "  "),
-            }
-        }
-    }
-    table
 }
 
 /// Width of each column. Names that are too long do not count: they get a line of their own.
@@ -389,6 +398,19 @@ mod tests {
             endless.len() < 2_000 && endless.replace("\n    │   ", "").contains("(13: Permission denied)"),
             "{endless}"
         );
+    }
+
+    #[test]
+    fn a_terminal_of_ascii_gets_ascii_in_columns_that_fit() {
+        let mut page = Page::new(&Options { unicode: false, ..Options::default() });
+        page.line(&"driver → server · 5 ± 1 µs, 2 × …".into());
+        let columns = ["case", "±"].map(Column::right).to_vec();
+        let row = |cells: [&str; 2]| Row::Cells(cells.map(Cell::from).to_vec());
+        page.table(&Table { columns, rows: vec![row(["a → b", "17 µs"]), row(["a", "1"])] });
+        let shown = String::from_utf8(page.finish()).unwrap();
+        assert!(shown.starts_with("driver -> server - 5 +- 1 us, 2 x ...\n"), "{shown}");
+        let ends: Vec<usize> = shown.lines().skip(1).map(str::len).collect();
+        assert!(shown.is_ascii() && ends == [ends[0]; 3], "{shown}");
     }
 
     #[test]

@@ -310,7 +310,7 @@ fn table(cases: &[One<'_>]) -> Table {
         .with(Column::right("waiting"), cells(&|point| left(point.unanswered)))
         .with(Column::right("p50 ms"), cells(&|point| time(point.p50_ms)))
         .with(Column::right("p99 ms"), cells(&|point| time(point.p99_ms)))
-        .with(Column::right("recovery"), cells(&|point| point.recovery.as_ref().map_or_else(String::new, recovered)));
+        .with(Column::right("recovery s"), cells(&|point| point.recovery.as_ref().map_or_else(String::new, recovered)));
     under_cases(cases, columns)
 }
 
