@@ -11,6 +11,7 @@ use std::{
 };
 
 use include_dir::{Dir, include_dir};
+use lasthop_load::regular;
 
 use super::{
     diagnostics::{Diagnostic, Diagnostics, closest},
@@ -52,9 +53,18 @@ pub enum LoadError {
     /// Its content would be copied into the record, which may be shared.
     #[error("{} is a link to {}, outside its folder; copy the file into the folder instead", .path.display(), .to.display())]
     Outside { path: PathBuf, to: PathBuf },
+    #[error(
+        "{} has more than {} MiB of files, and an experiment is read as a whole (the largest is {} with {} MiB); move what no \
+         server needs out of the folder, or to a name that begins with a dot",
+        .folder.display(), LARGEST >> 20, .largest.display(), .size >> 20
+    )]
+    TooLarge { folder: PathBuf, largest: PathBuf, size: u64 },
     #[error("{0}")]
     Invalid(Diagnostics),
 }
+
+/// The most that the files of an experiment may have together, in bytes. All are in memory, more than once.
+const LARGEST: u64 = 512 << 20;
 
 fn did_you_mean(name: &str, known: &[String]) -> String {
     closest(name, known.iter().map(String::as_str)).map_or_else(String::new, |near| format!(", did you mean `{near}`?"))
@@ -365,14 +375,27 @@ fn collect_embedded(folder: &Dir<'static>, base: &Path, files: &mut Files) {
 }
 
 fn read_folder(folder: &Path) -> Result<Files, LoadError> {
-    let mut files = Files::new();
-    let base = folder.canonicalize().map_err(|cause| LoadError::Read { path: folder.to_owned(), cause })?;
-    collect_folder(&base, &base, &mut files)?;
-    Ok(files)
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| LoadError::Read { path, cause }
+    };
+    let base = folder.canonicalize().map_err(failed(folder))?;
+    let mut found = Vec::new();
+    collect_folder(&base, &base, &mut found)?;
+    if found.iter().map(|(_, size)| size).sum::<u64>() > LARGEST {
+        let (largest, size) = found.into_iter().max_by_key(|(_, size)| *size).expect("they have a size");
+        return Err(LoadError::TooLarge { folder: folder.to_owned(), largest, size });
+    }
+    let read = |(path, _): (PathBuf, u64)| {
+        // A link leads to another file of the folder.
+        let content = path.canonicalize().and_then(|file| regular::read(&file, LARGEST)).map_err(failed(&path))?;
+        Ok((path.strip_prefix(&base).unwrap_or(&path).to_owned(), content))
+    };
+    found.into_iter().map(read).collect()
 }
 
-/// Links to folders are not followed, because they may form a circle.
-fn collect_folder(folder: &Path, base: &Path, files: &mut Files) -> Result<(), LoadError> {
+/// Its files with their lengths. Links to folders are not followed, because they may form a circle.
+fn collect_folder(folder: &Path, base: &Path, found: &mut Vec<(PathBuf, u64)>) -> Result<(), LoadError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |cause| LoadError::Read { path, cause }
@@ -383,11 +406,11 @@ fn collect_folder(folder: &Path, base: &Path, files: &mut Files) -> Result<(), L
             continue;
         }
         if path.is_dir() && !path.is_symlink() {
-            collect_folder(&path, base, files)?;
+            collect_folder(&path, base, found)?;
         } else if path.is_file() {
             stays_inside(&path, base)?;
-            let content = fs::read(&path).map_err(failed(&path))?;
-            files.insert(path.strip_prefix(base).unwrap_or(&path).to_owned(), content);
+            let size = path.metadata().map_err(failed(&path))?.len();
+            found.push((path, size));
         }
     }
     Ok(())
@@ -422,6 +445,19 @@ mod tests {
             let error = link(to).unwrap_err().to_string();
             assert!(error.contains("app/x is a link to ") && error.contains("secret"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_is_too_large_is_refused_before_it_is_read() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("experiment.toml"), "").unwrap();
+        // A file of nothing but a hole takes no room on the disk.
+        fs::File::create(path("dump")).unwrap().set_len(3 << 30).unwrap();
+        let error = read_folder(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("more than 512 MiB") && error.contains("dump with 3072 MiB"), "{error}");
+        fs::rename(path("dump"), path(".dump")).unwrap();
+        assert_eq!(read_folder(folder.path()).unwrap().len(), 1);
     }
 
     fn write(folder: &Path, files: &[(&str, &str)]) {
