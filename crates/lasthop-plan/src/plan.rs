@@ -31,6 +31,9 @@ use super::{
     template::TemplateError,
 };
 
+/// In shorter trials there is little but their begin and end.
+const LEAST_TRIAL: Duration = Duration::from_millis(1);
+
 /// What a run will do, decided before any service starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -113,6 +116,17 @@ pub enum PlanError {
     )]
     ShortTrial { case: String, rate: f64, trial: Duration },
     #[error(
+        "a trial of {} is too short to tell anything but the cost of starting it: --trial must be {} or longer",
+        written(*.0), written(LEAST_TRIAL)
+    )]
+    TinyTrial(Duration),
+    #[error(
+        "{} cases take {} for the {} of a round, which is more than the budget of {}: choose shorter trials (--trial), fewer cases \
+         (--only), or a larger budget (--budget)",
+        .cases, written(*.needed), if *.blocks == 1 { "block" } else { "two blocks" }, written(*.budget)
+    )]
+    NoBudget { cases: usize, blocks: u32, needed: Duration, budget: Duration },
+    #[error(
         "cannot place driver and services apart: this process may use only {cpus} CPU; use --placement same or free"
     )]
     TooFewCpus { cpus: usize },
@@ -170,15 +184,26 @@ impl Plan {
         Ok(Self { factors, experiment, cases: plans, stacks, excluded, differences, derived, given: None })
     }
 
-    /// Checks that trials of this length have enough requests in every open loop.
-    /// Errors: [`PlanError::ShortTrial`] for the first case that does not.
+    /// Checks that trials of this length can be measured and have enough requests in every open loop.
+    /// Errors: [`PlanError::TinyTrial`], or [`PlanError::ShortTrial`] for the first case that does not.
     pub fn check_trial(&self, trial: Duration) -> Result<(), PlanError> {
+        if trial < LEAST_TRIAL {
+            return Err(PlanError::TinyTrial(trial));
+        }
         for case in &self.cases {
             if let Some(rate) = case.load.rate.filter(|rate| rate * trial.as_secs_f64() < LEAST_IN_A_TRIAL) {
                 return Err(PlanError::ShortTrial { case: case.case.clone(), rate, trial });
             }
         }
         Ok(())
+    }
+
+    /// Checks that the least round, a block and its reverse, is no longer than the budget.
+    /// Errors: [`PlanError::NoBudget`].
+    pub(crate) fn check_budget(&self, trial: Duration, blocks: Option<u32>, budget: Duration) -> Result<(), PlanError> {
+        let (cases, blocks) = (self.cases.len(), blocks.unwrap_or(2).min(2));
+        let needed = trial.saturating_mul(cases as u32 * blocks);
+        if needed > budget { Err(PlanError::NoBudget { cases, blocks, needed, budget }) } else { Ok(()) }
     }
 
     /// The shortest trial with enough requests in every open loop; zero if there is none.
@@ -900,7 +925,24 @@ mod tests {
             "case unix: 2000 requests/s make 8 in a trial of 4ms, fewer than 10: use longer trials (--trial 10ms)"
         );
         assert!(planned.check_trial(Duration::from_millis(10)).is_ok());
-        assert!(closed.check_trial(Duration::from_nanos(1)).is_ok());
+        assert!(closed.check_trial(LEAST_TRIAL).is_ok());
+    }
+
+    #[test]
+    fn trials_are_neither_tiny_nor_too_long_for_the_budget() {
+        let plan = plan("sockets", &Selection::default());
+        let refused = |trial: u64, budget: u64, blocks| {
+            let [trial, budget] = [trial, budget].map(Duration::from_micros).map(Some);
+            let overrides = crate::settings::Overrides { trial, budget, blocks, ..Default::default() };
+            plan.settings(overrides).map_err(|error| error.to_string()).err()
+        };
+        assert!(refused(999, 5_000_000, None).unwrap().contains("--trial must be 1ms or longer"));
+        let (trial, cases) = (1_000_000, plan.cases.len() as u64);
+        // With its warm-up a trial takes a tenth more.
+        assert_eq!(refused(trial, 2_200_000 * cases, None), None);
+        let error = refused(trial, 2_200_000 * cases - 1, None).unwrap();
+        assert!(error.contains("for the two blocks of a round, which is more than the budget"), "{error}");
+        assert_eq!(refused(trial, 1_100_000 * cases, Some(1)), None);
     }
 
     #[test]

@@ -120,7 +120,8 @@ pub enum PlacementChoice {
 }
 
 impl Plan {
-    /// Errors: [`PlanError::ShortTrial`] if trials are too short for a rate; [`PlanError::TooFewCpus`] or
+    /// Errors: [`PlanError::TinyTrial`] or [`PlanError::ShortTrial`] if trials are too short, [`PlanError::NoBudget`] if the asked
+    /// length leaves no time for two blocks; [`PlanError::TooFewCpus`] or
     /// [`PlanError::PlacedElsewhere`] if the processes cannot be placed as asked.
     pub fn settings(&self, overrides: Overrides) -> Result<Settings, PlanError> {
         let Defaults { trial, budget, precision, margin, blocks } = self.experiment.defaults;
@@ -155,10 +156,14 @@ impl Plan {
             Some(overload) => self.overload_budget(overload, trial + warm_up) * rounds.unwrap_or(OVERLOAD_ROUNDS),
             None => budget,
         };
+        let budget = overrides.budget.unwrap_or(budget);
+        if overload.is_none() && overrides.trial.is_some() {
+            self.check_budget(trial + warm_up, overrides.blocks.or(blocks), budget)?;
+        }
         Ok(Settings {
             seed: overrides.seed.unwrap_or_else(random_seed),
             precision: overrides.precision.unwrap_or(precision),
-            budget_ns: overrides.budget.unwrap_or(budget).as_nanos() as u64,
+            budget_ns: budget.as_nanos() as u64,
             margin: overrides.margin.unwrap_or(margin),
             trial_ns: trial.as_nanos() as u64,
             warm_up_ns: warm_up.as_nanos() as u64,
