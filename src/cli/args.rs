@@ -875,7 +875,8 @@ pub struct Compare {
     /// Endpoints to compare; the first is the reference. See URLs below
     #[arg(value_name = "URL", required = true, num_args = 2..)]
     pub urls: Vec<String>,
-    /// Shell command that restarts the servers between rounds. It must end, and leave the servers running
+    /// Shell command that restarts the servers between rounds. It must end within a minute and what is left of the budget, and
+    /// leave the servers running, which may be its own background processes
     #[arg(long, value_name = "COMMAND")]
     pub restart: Option<String>,
     /// Measure the CPU time of this process and those that it started, where lasthop cannot find the server by itself

@@ -56,6 +56,8 @@ pub struct Progress {
     elapsed: Duration,
     so_far: String,
     shown: Vec<String>,
+    /// Whether it was said that there are restarts.
+    restarts: bool,
     awaited: Arc<Awaited>,
 }
 
@@ -81,6 +83,7 @@ impl Progress {
             elapsed: Duration::ZERO,
             so_far: String::new(),
             shown: Vec::new(),
+            restarts: false,
             awaited,
         }
     }
@@ -104,6 +107,14 @@ impl Progress {
                 let what = format!("starting {}", members(*services));
                 self.awaited.set(format!("{} to finish starting", members(*services)));
                 self.bar.set_message(line(&what, self.elapsed, self.budget, &self.so_far));
+            }
+            Event::Restarting { command, patience } => {
+                self.awaited.set(format!("`{}` to restart the servers", text::line(command)));
+                self.bar.set_message(line("restarting the servers", self.elapsed, self.budget, &self.so_far));
+                if !std::mem::replace(&mut self.restarts, true) {
+                    let command = text::line(command);
+                    self.say(&format!("restarting the servers by `{command}`, for at most {}", seconds(*patience)));
+                }
             }
             Event::Stopping { services } => self.awaited.set(format!("{} to stop", members(*services))),
             Event::Clearing { guard } => self

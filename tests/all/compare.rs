@@ -5,7 +5,15 @@ use crate::{
     load_peers::{Postgres, Server, free_port, have_postgres},
 };
 
-use std::{fs, net::TcpStream, os::unix::net::UnixStream, path::PathBuf, process::Command};
+use std::{
+    fs,
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
 
 use common::{Lasthop, have};
 use serde_json::Value;
@@ -273,7 +281,7 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
     let arguments = ["compare", &tcp, &unix, "--restart", &restart, "--blocks", "2"];
     let arguments: Vec<&str> = arguments.into_iter().chain(SHORT).collect();
     let summary = with_password(&arguments).ok().json();
-    assert!(!has(&summary, "not-restarted"), "{}", summary["checks"]);
+    assert!(has(&summary, "not-restarted"), "the command restarts nothing: {}", summary["checks"]);
     let rounds = summary["rounds"].as_u64().unwrap();
     let restarts = fs::read_to_string(&mark).unwrap().lines().count() as u64;
     assert!(rounds > 1 && restarts + 1 >= rounds, "{restarts} restarts for {rounds} rounds");
@@ -287,6 +295,80 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
     let failing = ["compare", &tcp, &unix, "--restart", "echo broken; exit 3", "--blocks", "2", "--budget", "3s"];
     let ran = with_password(&failing).fails(1, "");
     assert!(ran.stdout.contains("broken"), "{}", ran.stdout);
+    lasthop.assert_nothing_left();
+}
+
+/// A Redis that a script starts in the background, afresh each time.
+struct Restarted {
+    folder: TempDir,
+    port: u16,
+}
+
+impl Restarted {
+    fn start() -> Self {
+        let (folder, port) = (folder(), free_port());
+        let script = format!(
+            "cd {}; old=$(cat pid 2>/dev/null) && kill -9 $old; while grep -qs '^State:.[RSD]' /proc/$old/status; do :; done\n\
+             redis-server --bind 127.0.0.1 --port {port} --unixsocket s --save '' & echo $! >new; mv new pid\n",
+            folder.path().display()
+        );
+        fs::write(folder.path().join("restart.sh"), script).unwrap();
+        let new = Self { folder, port };
+        let status = Command::new("sh").arg("-c").arg(new.command()).stdout(Stdio::null()).status().unwrap();
+        assert!(status.success());
+        while UnixStream::connect(new.folder.path().join("s")).is_err() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        new
+    }
+
+    fn command(&self) -> String {
+        format!("sh {}/restart.sh", self.folder.path().display())
+    }
+
+    fn pid(&self) -> i32 {
+        fs::read_to_string(self.folder.path().join("pid")).unwrap().trim().parse().unwrap()
+    }
+
+    fn urls(&self) -> [String; 2] {
+        [format!("redis://127.0.0.1:{}", self.port), format!("redis+unix:{}/s", self.folder.path().display())]
+    }
+}
+
+impl Drop for Restarted {
+    fn drop(&mut self) {
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(self.pid()).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
+    if !have("redis-server") {
+        return;
+    }
+    let (lasthop, server) = (Lasthop::new(), Restarted::start());
+    let ([tcp, unix], first) = (server.urls(), server.pid());
+    let (restart, role) = (server.command(), format!("app={first}"));
+    let arguments = ["compare", &tcp, &unix, "--restart", &restart, "--pid", &role, "--blocks", "2", "--rounds", "3"];
+    let arguments = arguments.iter().copied().chain(["--budget", "60s", "--trial", "20ms", "--format", "json"]);
+    let summary = lasthop.run(arguments).ok().json();
+    assert_eq!(summary["failures"], serde_json::json!([]));
+    assert!(!has(&summary, "not-restarted") && !has(&summary, "server-unknown"), "{}", summary["checks"]);
+    for case in summary["cases"].as_array().unwrap() {
+        let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
+        assert_eq!(roles.keys().collect::<Vec<_>>(), ["app"]);
+    }
+    assert_ne!(server.pid(), first);
+    assert!(TcpStream::connect(("127.0.0.1", server.port)).is_ok(), "it is left running");
+    let hanging =
+        ["compare", &tcp, &unix, "--restart", "sleep 1000", "--blocks", "2", "--budget", "2s", "--trial", "20ms"];
+    let said = lasthop.run(hanging).stderr;
+    assert!(said.contains("restarting the servers by `sleep 1000`, for at most 5 s"), "{said}");
+    assert!(said.contains("`sleep 1000` did not end within 5 s and was killed"), "{said}");
     lasthop.assert_nothing_left();
 }
 

@@ -16,7 +16,11 @@ use lasthop_load::{
 };
 use lasthop_model::record::{Given, GivenEndpoint};
 use lasthop_plan::given;
-use lasthop_system::{interrupt, listener};
+use lasthop_system::{
+    interrupt,
+    listener::{self, Owner},
+    process,
+};
 
 /// What to compare.
 #[derive(Clone, Debug)]
@@ -84,7 +88,7 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
             return Err(CompareError::Remote { url: url.clone(), ip });
         }
     }
-    if let Some((role, pid)) = asked.pids.iter().find(|(_, pid)| lasthop_system::process::Stat::of(**pid).is_none()) {
+    if let Some((role, pid)) = asked.pids.iter().find(|(_, pid)| process::Stat::of(**pid).is_none()) {
         return Err(CompareError::NoProcess { role: role.clone(), pid: *pid });
     }
     let places: Vec<_> = asked.endpoints.iter().map(|(_, spec)| spec.endpoint.clone()).collect();
@@ -100,7 +104,7 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
             differs.iter().map(|(what, [one, other])| format!("{what}: {one} at {reference}, {other} at {url}")),
         );
         let differs = differs.iter().map(|(what, [one, other])| format!("{what}: {one} and {other}"));
-        let server = listener::server(&spec.endpoint.address).map(|owner| owner.command);
+        let server = listener::server(&spec.endpoint.address).map(|owner| role_of(&owner, &asked.pids));
         let endpoint = GivenEndpoint {
             unchecked: unchecked.or_else(|| asked.unchecked.clone()),
             differs: differs.collect(),
@@ -115,6 +119,14 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
         return Ok(Given { endpoints, restart: asked.restart, pids: asked.pids });
     }
     Err(CompareError::Differ(unlike))
+}
+
+/// The role of a server: as the user calls the process that it is or descends from, or else its program. When it has been
+/// restarted, its new process has the same.
+fn role_of(server: &Owner, pids: &IndexMap<String, i32>) -> String {
+    let is_its = |pid: i32| pid == server.pid || process::descendants(pid).contains(&server.pid);
+    let named = pids.iter().find(|(_, pid)| is_its(**pid));
+    named.map_or_else(|| server.command.clone(), |(role, _)| role.clone())
 }
 
 /// Waits until an endpoint gives a right answer.

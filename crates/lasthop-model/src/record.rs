@@ -100,7 +100,7 @@ pub struct GivenEndpoint {
     pub url: String,
     /// With `***` in the place of what is secret, in a record.
     pub spec: Spec,
-    /// The program that listens there, if that could be found out.
+    /// The program that listens there, or its role if the user named its process; `None` if it could not be found out.
     pub server: Option<String>,
     /// In what its replies differ from the reference's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -468,6 +468,9 @@ pub struct RoundRecord {
     /// Cases that take no more turns, because their comparisons are as precise as asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
+    /// Cases of `lasthop compare` that were served by the same process after its `--restart` command as before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same_servers: Vec<String>,
 }
 
 /// A [`CaseProof`]. Rounds that saw the same may share it in memory.

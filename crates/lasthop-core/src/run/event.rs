@@ -20,6 +20,9 @@ pub enum Event<'a> {
     Containing,
     /// Services are being started for a round.
     Starting { round: u32, services: usize },
+    /// The user's command restarts servers that lasthop did not start, for at most `patience`, and as long again until they
+    /// answer.
+    Restarting { command: &'a str, patience: Duration },
     /// The next trial begins.
     Trial { round: u32, block: u32, case: &'a str, elapsed: Duration },
     /// The trial that has just ended was interrupted by a pause and is discarded.

@@ -1,6 +1,7 @@
 //! Servers that lasthop did not start: who they are, and how they are started afresh.
 
 use std::{
+    io,
     process::Command,
     time::{Duration, Instant},
 };
@@ -8,18 +9,27 @@ use std::{
 use lasthop_load::sample;
 use lasthop_model::{
     observation::{InContainer, Role},
-    record::Given,
+    record::{Given, GivenEndpoint},
 };
-use lasthop_system::{command, interrupt, listener};
+use lasthop_system::{command, interrupt, listener, process::Stat};
 
-/// The longest that the command may take, and the longest until every endpoint answers again.
-const RESTART: Duration = Duration::from_secs(60);
-const ANSWER: Duration = Duration::from_secs(60);
+/// The longest that the command may take, and the longest until every endpoint answers again, where the budget has so much left.
+const LONGEST: Duration = Duration::from_secs(60);
+/// What both get in any case: servers are not left half restarted for a budget that is nearly spent.
+const LEAST: Duration = Duration::from_secs(5);
 
-/// The processes of the servers as they are now. One server has one role, however many endpoints it has.
+/// How long each part of a restart may take, with so much of the budget left.
+#[must_use]
+pub fn patience(left: Duration) -> Duration {
+    left.clamp(LEAST, LONGEST)
+}
+
+/// The processes of the servers as they are now. One server has one role, however many endpoints it has. A process that the user
+/// named may have ended with a restart; then it has none.
 pub fn roles(given: &Given) -> Vec<Role> {
     let role = |name: &str, pid| Role { stack: 0, name: name.to_owned(), pid, container: InContainer::No };
-    let mut roles: Vec<Role> = given.pids.iter().map(|(name, pid)| role(name, *pid)).collect();
+    let named = given.pids.iter().filter(|(_, pid)| is_alive(**pid));
+    let mut roles: Vec<Role> = named.map(|(name, pid)| role(name, *pid)).collect();
     for endpoint in given.endpoints.values() {
         let name = endpoint.server.as_deref();
         let found = name.and_then(|name| Some((name, listener::server(&endpoint.spec.endpoint.address)?)));
@@ -30,25 +40,53 @@ pub fn roles(given: &Given) -> Vec<Role> {
     roles
 }
 
-/// Restarts the servers, if a command for that is given, and waits until every endpoint answers or `go_on` says no.
+fn is_alive(pid: i32) -> bool {
+    Stat::of(pid).is_some_and(|stat| stat.state != b'Z')
+}
+
+/// Which process listens at each endpoint, by its number and its start.
+fn serving(given: &Given) -> Vec<Option<(i32, u64)>> {
+    let process = |endpoint: &GivenEndpoint| {
+        let pid = listener::server(&endpoint.spec.endpoint.address)?.pid;
+        Some((pid, Stat::of(pid)?.start_ticks))
+    };
+    given.endpoints.values().map(process).collect()
+}
+
+/// Restarts the servers by this command, and waits until every endpoint answers or `go_on` says no. Each may take as long as
+/// `patience`. Returns the cases that the same process serves as before.
 ///
 /// # Errors
 /// In words: the command fails, or an endpoint does not answer in time.
-pub fn restart(given: &Given, go_on: impl Fn() -> bool) -> Result<(), String> {
-    let Some(restart) = &given.restart else { return Ok(()) };
+pub fn restart(
+    given: &Given,
+    restart: &str,
+    patience: Duration,
+    go_on: impl Fn() -> bool,
+) -> Result<Vec<String>, String> {
+    let before = serving(given);
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", restart]);
-    let ended = command::run(shell, RESTART).map_err(|error| format!("`{restart}`: {error}"))?;
+    let ended = command::run_and_leave(shell, patience).map_err(|error| match error.kind() {
+        io::ErrorKind::TimedOut => format!(
+            "`{restart}` did not end within {:.0} s and was killed; the servers may be down. It must end, and start \
+             servers in the background; --budget must have room for it",
+            patience.as_secs_f64()
+        ),
+        _ => format!("`{restart}`: {error}"),
+    })?;
     if !ended.status.success() {
         return Err(format!("`{restart}` ended with {}: {}", ended.status, ended.text.trim()));
     }
     let begun = Instant::now();
     for endpoint in given.endpoints.values() {
         while let Err(failure) = sample::take(&endpoint.spec, &go_on) {
-            if begun.elapsed() > ANSWER || !interrupt::pause(Duration::from_millis(50)) {
+            if begun.elapsed() > patience || !interrupt::pause(Duration::from_millis(50)) {
                 return Err(format!("after `{restart}`, {} does not answer: {}", endpoint.url, failure.message));
             }
         }
     }
-    Ok(())
+    let cases = given.endpoints.keys().zip(before.into_iter().zip(serving(given)));
+    let same = cases.filter(|(_, (before, now))| before.is_some() && before == now);
+    Ok(same.map(|(case, _)| case.clone()).collect())
 }

@@ -169,6 +169,16 @@ impl Trouble {
     }
 }
 
+/// Restarts servers that lasthop did not start, if there is a command for that and they have been measured already.
+fn restart_given(runner: &mut Runner<'_>, number: u32) -> Result<Vec<String>, String> {
+    let Some(given) = runner.job.plan.given.as_ref().filter(|_| number > 0) else { return Ok(Vec::new()) };
+    let Some(command) = &given.restart else { return Ok(Vec::new()) };
+    let budget = Duration::from_nanos(runner.job.settings.budget_ns);
+    let patience = given::patience(budget.saturating_sub(runner.elapsed()));
+    (runner.tell)(&Event::Restarting { command, patience });
+    given::restart(given, command, patience, || !runner.is_cut_short())
+}
+
 impl Round {
     /// Starts all stacks at the same time, then verifies each case.
     ///
@@ -188,9 +198,12 @@ impl Round {
             ready: plan.cases.iter().map(|_| None).collect(),
             observer: Observer::new(Vec::new()),
         };
-        let afresh = plan.given.as_ref().filter(|_| number > 0);
-        match afresh.map_or(Ok(()), |given| given::restart(given, || !runner.is_cut_short())) {
-            Ok(()) => round.start_stacks(runner)?,
+        let mut same_servers = Vec::new();
+        match restart_given(runner, number) {
+            Ok(same) => {
+                same_servers = same;
+                round.start_stacks(runner)?;
+            }
             Err(_) if runner.was_cut_off() => {}
             Err(trouble) => runner.fail_stack(number, 0, &Trouble::at(Stage::Start, trouble))?,
         }
@@ -220,6 +233,7 @@ impl Round {
             headroom,
             blocks: Some(round.plan_blocks(runner, started)),
             left: runner.rotation.left().map(|index| plan.cases[index].case.clone()).collect(),
+            same_servers,
         })))?;
         Ok(round)
     }

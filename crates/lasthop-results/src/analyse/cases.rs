@@ -268,11 +268,13 @@ fn per(
     trials.of(case).map(numerator).sum::<f64>() / trials.of(case).map(denominator).sum::<f64>()
 }
 
-/// Names of the services that were observed with a case.
+/// Names of the services that were observed with a case. A process that lasthop did not start and that was not there in all
+/// trials has no share that could be told.
 pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
+    let is_told = |name: &str| trials.data.header.given.is_none() || trials.has_always(case, name);
     for name in trials.of(case).flat_map(|trial| trial.observations.roles.keys()) {
-        if !names.contains(&name.as_str()) {
+        if !names.contains(&name.as_str()) && is_told(name) {
             names.push(name);
         }
     }

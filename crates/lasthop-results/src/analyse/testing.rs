@@ -231,7 +231,16 @@ fn environment() -> Environment {
 
 fn round_record(cases: &[CasePlan], round: u32, at_ns: u64) -> RoundRecord {
     let cases = cases.iter().map(|case| (case.case.clone(), proof(case.transport).into())).collect();
-    RoundRecord { round, at_ns, start_ns: 1_000_000, cases, headroom: IndexMap::new(), blocks: None, left: Vec::new() }
+    RoundRecord {
+        round,
+        at_ns,
+        start_ns: 1_000_000,
+        cases,
+        headroom: IndexMap::new(),
+        blocks: None,
+        left: Vec::new(),
+        same_servers: Vec::new(),
+    }
 }
 
 fn proof(transport: Transport) -> CaseProof {

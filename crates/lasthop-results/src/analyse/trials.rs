@@ -67,11 +67,17 @@ impl<'a> Trials<'a> {
     /// answers.
     pub fn knows_server(&self, case: &str) -> bool {
         let Some(given) = &self.data.header.given else { return true };
+        let ended = given.pids.keys().any(|role| !self.has_always(case, role));
         let named = !given.pids.is_empty() || given.endpoints.get(case).is_some_and(|one| one.server.is_some());
         let spent: u64 =
             self.of(case).flat_map(|trial| trial.observations.roles.values()).map(|role| role.cpu_ns).sum();
         let requests: f64 = self.of(case).map(served).sum();
-        named && spent as f64 >= LEAST_CPU_NS * requests
+        !ended && named && spent as f64 >= LEAST_CPU_NS * requests
+    }
+
+    /// Whether a role was there in every trial of a case.
+    pub fn has_always(&self, case: &str, role: &str) -> bool {
+        self.of(case).all(|trial| trial.observations.roles.contains_key(role))
     }
 
     /// Whether the driver's CPU time is part of what a request costs: it is an end of the link on this machine, and does

@@ -1,5 +1,7 @@
 //! Whether there is enough data, and what it can show.
 
+use std::collections::BTreeSet;
+
 use lasthop_model::record::{CasePlan, GivenEndpoint, Stopped};
 use lasthop_stats::{
     Interval,
@@ -114,16 +116,27 @@ pub fn process_luck(evidence: &Evidence) -> Vec<Check> {
     trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
 }
 
-/// Servers that lasthop did not start are the same processes in every round, unless there is a way to restart them.
+/// Servers that lasthop did not start are the same processes in every round, unless there is a way to restart them that does.
 pub fn not_restarted(evidence: &Evidence) -> Vec<Check> {
-    let given = evidence.trials.data.header.given.iter().filter(|given| given.restart.is_none());
-    let check = |_| {
-        let text = "the servers ran before and were not restarted between rounds".to_owned();
-        let effect = "the ratio varies from one start of a server to the next, and the interval does not include that; \
-                      --restart COMMAND restarts them between rounds";
-        of_run("not-restarted", Severity::Doubt, text, effect)
+    let data = evidence.trials.data;
+    let Some(given) = &data.header.given else { return Vec::new() };
+    let same: BTreeSet<&str> = data.rounds().flat_map(|round| &round.same_servers).map(String::as_str).collect();
+    let (text, then) = match &given.restart {
+        None => (
+            "the servers ran before and were not restarted between rounds".to_owned(),
+            "--restart COMMAND restarts them between rounds",
+        ),
+        Some(_) if same.is_empty() => return Vec::new(),
+        Some(_) => {
+            let cases = same.into_iter().collect::<Vec<_>>().join(", ");
+            let text = format!("after the command of --restart the same process answered as before it: {cases}");
+            (text, "let the command of --restart end the servers and start new ones")
+        }
     };
-    given.map(check).collect()
+    let effect = format!(
+        "the ratio varies from one start of a server to the next, and the interval does not include that; {then}"
+    );
+    vec![of_run("not-restarted", Severity::Doubt, text, &effect)]
 }
 
 /// Replies of an endpoint that are not checked byte for byte.

@@ -76,6 +76,28 @@ fn servers_that_run_already_are_restarted_or_doubted() {
     assert_eq!(finding(&data, "not-restarted").severity, Severity::Doubt);
     data.header.given.as_mut().unwrap().restart = Some("true".to_owned());
     assert_eq!(findings(&data, "not-restarted"), []);
+    each_round(&mut data).for_each(|round| round.same_servers = vec!["unix".to_owned()]);
+    let found = finding(&data, "not-restarted");
+    assert!(found.severity == Severity::Doubt && found.evidence.ends_with("as before it: unix"), "{found:?}");
+}
+
+#[test]
+fn a_named_process_that_ends_has_no_share_and_leaves_a_doubt() {
+    let mut data = given(&["tcp", "unix"]);
+    data.header.given.as_mut().unwrap().pids.insert("helper".to_owned(), 7);
+    let shares = |data: &RunData| summarise(data).cases[0].metrics.clone().unwrap().cpu_per_request.roles;
+    each_trial(&mut data, "tcp", |trial| {
+        trial.observations.roles.insert("helper".to_owned(), Default::default());
+    });
+    assert!(shares(&data).contains_key("helper"));
+    let mut first = true;
+    each_trial(&mut data, "tcp", |trial| {
+        if !std::mem::take(&mut first) {
+            trial.observations.roles.shift_remove("helper");
+        }
+    });
+    assert!(!shares(&data).contains_key("helper"));
+    assert!(findings(&data, "server-unknown").iter().any(|check| check.case.as_deref() == Some("tcp")));
 }
 
 #[test]
