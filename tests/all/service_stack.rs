@@ -54,7 +54,12 @@ impl Run {
 
     /// A service of a shell script that listens on TCP, if on anything.
     fn script(&self, script: &str) -> (Bindings, RenderedService) {
-        let bindings = self.bind(0, Transport::Tcp, "/bin/sh");
+        self.script_of(0, script)
+    }
+
+    /// One of another stack, with folders of its own.
+    fn script_of(&self, stack: usize, script: &str) -> (Bindings, RenderedService) {
+        let bindings = self.bind(stack, Transport::Tcp, "/bin/sh");
         let service = service(&bindings.services["app"], &["/bin/sh", "-c", script]);
         (bindings, service)
     }
@@ -169,8 +174,9 @@ fn a_command_can_be_the_check() {
     let (bindings, mut service) = run.script("touch ready; exec sleep 1000");
     let file = bindings.services["app"].directory.join("ready");
     service.ready.check = ReadyCheck::Command(vec!["/usr/bin/test".into(), "-e".into(), file.display().to_string()]);
-    let stack = run.start(bindings.clone(), service.clone()).unwrap();
+    let stack = run.start(bindings, service).unwrap();
     stack.stop().unwrap();
+    let (bindings, mut service) = run.script_of(1, "exec sleep 1000");
     // Longer than the service has: the deadline must not take its answer away.
     service.ready.check = ReadyCheck::Command(vec!["/bin/sh".into(), "-c".into(), "sleep 0.1; exit 3".into()]);
     service.ready.timeout = Duration::from_millis(50);
@@ -341,11 +347,12 @@ fn a_program_that_is_missing_and_a_file_that_leads_out_are_refused() {
     let run = Run::new();
     let (bindings, mut service) = run.script("exit 0");
     service.command[0] = "/nowhere/server".into();
-    let error = run.start(bindings.clone(), service.clone()).unwrap_err().to_string();
+    let error = run.start(bindings, service).unwrap_err().to_string();
     assert_eq!(
         error,
         "service `app` failed (start): cannot start `/nowhere/server`: No such file or directory (os error 2)"
     );
+    let (bindings, mut service) = run.script_of(1, "exit 0");
     service.files = vec![(PathBuf::from("../../evil"), vec![])];
     let error = run.start(bindings, service).unwrap_err().to_string();
     assert!(error.contains("the file name ../../evil is outside the service's directory"), "{error}");
@@ -363,6 +370,31 @@ fn files_environment_and_scripts_arrive() {
     service.stop.signal = "TERM".into();
     run.start(bindings, service).unwrap().stop().unwrap();
     assert_eq!(fs::read_to_string(directory.join("said")).unwrap(), "hello there\n");
+}
+
+/// Its account could name any file of root's as what clients trust, which they would read, or send to another host.
+#[test]
+fn an_authority_of_the_server_is_copied_and_no_link_is_followed() {
+    let run = Run::new();
+    for (stack, (make, expected)) in [("cp -- $0 ca.pem", "mine"), ("ln -s -- $0 ca.pem", "")].into_iter().enumerate() {
+        let mut bindings = run.bind(stack, Transport::Tls, "/bin/sh");
+        let binding = bindings.services.get_mut("app").unwrap();
+        let (theirs, trusted) = (binding.runtime.join("ca.pem"), run.sandbox.path().join(format!("{stack}.pem")));
+        binding.own_authority = Some(theirs);
+        binding.tls.as_mut().unwrap().authority.clone_from(&trusted);
+        let secret = run.record.path().join("secret");
+        fs::write(&secret, "mine").unwrap();
+        let mut service = service(binding, &["/bin/sh", "-c", "exec sleep 1000"]);
+        let script = format!("cd {} && {make}", binding.runtime.display());
+        service.prepare = vec![["/bin/sh", "-c", &script, &secret.display().to_string()].map(str::to_owned).into()];
+        service.ready.check = ReadyCheck::Command(vec!["/bin/true".into()]);
+        service.stop.signal = "TERM".into();
+        match run.start(bindings, service) {
+            Ok(stack) => stack.stop().unwrap(),
+            Err(error) => assert!(expected.is_empty() && error.to_string().contains("are to trust"), "{error}"),
+        }
+        assert_eq!(fs::read_to_string(trusted).unwrap_or_default(), expected);
+    }
 }
 
 #[test]

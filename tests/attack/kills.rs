@@ -26,7 +26,7 @@ use crate::{
 pub struct Subject {
     pub experiment: &'static str,
     arguments: &'static [&'static str],
-    containers: bool,
+    pub containers: bool,
 }
 
 const fn subject(experiment: &'static str, arguments: &'static [&'static str]) -> Subject {
@@ -89,7 +89,7 @@ struct Deed {
 }
 
 /// Longer than any end may take on a busy machine.
-const BOUND: Duration = Duration::from_secs(180);
+pub const BOUND: Duration = Duration::from_secs(180);
 
 /// How long each subject takes from its begin to its end, by its place in the table.
 #[derive(Default)]
@@ -361,7 +361,7 @@ fn judge(run: &Path, resumed: &Ran, before: &[u8]) -> Result<Resumed, String> {
 }
 
 /// Records take room, and `last` is to be the next one.
-fn forget(arena: &Arena) {
+pub fn forget(arena: &Arena) {
     for run in arena.world.lasthop.runs() {
         fs::remove_dir_all(run).unwrap();
     }

@@ -9,6 +9,7 @@ mod arena;
 mod draw;
 mod ended;
 mod kills;
+mod links;
 mod mutants;
 mod names;
 mod neighbour;
@@ -95,7 +96,7 @@ struct Part {
     run: fn(&mut Arena, &mut Draws, &mut kills::Lengths, bool) -> Vec<Tried>,
 }
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     Part { name: "kill", weight: 60, short: 5, run: kills::kill },
     Part { name: "stop", weight: 10, short: 2, run: kills::stop },
     Part { name: "server", weight: 10, short: 8, run: |arena, draws, _, _| servers::misbehave(arena, draws) },
@@ -104,6 +105,7 @@ const PARTS: [Part; 8] = [
     Part { name: "experiment", weight: 5, short: 2, run: |arena, draws, _, _| mutants::experiments(arena, draws) },
     Part { name: "name", weight: 8, short: 4, run: |arena, draws, _, _| names::name(arena, draws) },
     Part { name: "neighbour", weight: 4, short: 1, run: |arena, draws, _, _| neighbour::intrude(arena, draws) },
+    Part { name: "link", weight: 10, short: 1, run: |arena, draws, _, short| links::lead(arena, draws, short) },
 ];
 
 /// The parts in the order that follows from the seed: each as often as the short form wants it, or drawn for ever.

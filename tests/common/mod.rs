@@ -4,6 +4,7 @@
 
 pub mod engines;
 pub mod hops;
+pub mod race;
 
 use std::{
     collections::BTreeSet,

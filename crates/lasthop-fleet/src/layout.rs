@@ -188,6 +188,7 @@ impl Layouts {
                 listen,
                 tls: None,
                 program: program.into(),
+                own_authority: None,
                 spare_port: port + 50,
             };
             services.insert(name.clone(), binding);

@@ -72,6 +72,9 @@ pub struct ServiceBinding {
     pub listen: Address,
     /// The files of TLS, for transports that use it.
     pub tls: Option<TlsFiles>,
+    /// Where the server keeps what clients trust, if not the authority of the run. lasthop copies it to `tls.authority`,
+    /// where the server's account cannot exchange it.
+    pub own_authority: Option<PathBuf>,
     /// Absolute path of its executable.
     pub program: PathBuf,
     /// A free TCP port on 127.0.0.1, for servers that need a second one.
@@ -85,7 +88,7 @@ pub struct TlsFiles {
     pub authority: PathBuf,
     /// The server's certificate chain.
     pub certificate: PathBuf,
-    /// The server's key, readable by its owner only.
+    /// The server's key, readable by its owner only, which is the account that servers run as.
     pub key: PathBuf,
 }
 

@@ -578,6 +578,7 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
         address,
         tls,
         program: PathBuf::from("/@program@").join(&recipe.name),
+        own_authority: None,
         spare_port: port + 1000,
     }
 }

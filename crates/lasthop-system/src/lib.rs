@@ -5,7 +5,7 @@
 //! | [`command`] | runs a command within a deadline |
 //! | [`process`], [`account`], [`listener`] | which processes run, as whom, and which one listens where |
 //! | [`cpus`] | the CPUs of this process |
-//! | [`private`] | files that nobody else can read |
+//! | [`private`], [`folder`] | files that nobody else can read; folders that others cannot lead out of |
 //! | [`facts`], [`digest`] | small files of `/proc` and `/sys`; digests of files |
 //! | [`interrupt`], [`lines`] | bounds on waiting: interrupts, deadlines, limits |
 //! | [`namespace`] | enters network namespaces and sets them up |
@@ -18,6 +18,7 @@ pub mod cpus;
 pub mod digest;
 pub mod executable;
 pub mod facts;
+pub mod folder;
 pub mod interrupt;
 pub mod lines;
 pub mod listener;

@@ -51,9 +51,16 @@ pub enum ResumeError {
     Spent { run: String, budget: Duration },
     #[error("{} is a link, and lasthop's records contain none: writing to it could change another file; start a new run instead", .0.display())]
     Link(PathBuf),
+    #[error(
+        "run {run} has a round number {round}, which no run reaches: its record was changed; start a new run instead"
+    )]
+    Rounds { run: String, round: u32 },
     #[error(transparent)]
     Changed(#[from] Changed),
 }
+
+/// More rounds than any run has, and far from where their numbers would begin anew.
+const MOST_ROUNDS: u32 = 1 << 24;
 
 /// What is written when a run is resumed.
 const WRITTEN: [&str; 7] =
@@ -96,8 +103,12 @@ impl Unfinished {
         if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped, measured)) {
             return Err(ResumeError::Finished { run, why });
         }
-        let origin = data.header.origin.clone().ok_or(ResumeError::NoOrigin(run))?;
-        Ok(Self { writer, data, origin })
+        let origin = data.header.origin.clone().ok_or_else(|| ResumeError::NoOrigin(run.clone()))?;
+        let opened = Self { writer, data, origin };
+        match opened.last_round().filter(|round| *round > MOST_ROUNDS) {
+            Some(round) => Err(ResumeError::Rounds { run, round }),
+            None => Ok(opened),
+        }
     }
 
     /// The settings of the run, with `more` time from now on, or with the rest of its own budget.
@@ -180,14 +191,18 @@ impl Unfinished {
         if differences.is_empty() { Ok(()) } else { Err(Changed { run: run.clone(), differences, again }) }
     }
 
+    /// The highest number of a round, complete or not.
+    fn last_round(&self) -> Option<u32> {
+        let folders = std::fs::read_dir(self.writer.services()).into_iter().flatten().flatten();
+        let started = folders.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        self.data.rounds().map(|round| round.round).chain(started).max()
+    }
+
     /// What it already has. An incomplete round and its folder stay as they are; the next round gets a new number.
     fn past(&self) -> Past {
-        let folders = std::fs::read_dir(self.writer.services()).into_iter().flatten().flatten();
-        let started = folders.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let last = self.data.rounds().map(|round| round.round).chain(started).max();
         Past {
             took: Duration::from_nanos(self.data.took_ns()),
-            next_round: last.map_or(0, |last| last + 1),
+            next_round: self.last_round().map_or(0, |last| last + 1),
             whole_rounds: self.data.whole_rounds(),
         }
     }

@@ -41,7 +41,7 @@ use lasthop_plan::{
     render::RenderedCase,
 };
 use lasthop_stats::random;
-use lasthop_system::{executable::own_executable, interrupt};
+use lasthop_system::{executable::own_executable, folder::Folder, interrupt};
 use lasthop_tool::{self, Tool, drive::Foreign, tool_of};
 
 use super::{
@@ -556,7 +556,12 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
         Some(place) => place.command(&own, command)?,
         None => command.unwrap_or_else(|| vec![own, "drive".to_owned()]),
     };
-    let file = log.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(log));
+    let record = runner.writer.directory();
+    let below = log.strip_prefix(record).expect("it is in the record");
+    let file = Folder::open(record).and_then(|record| {
+        record.make(below.parent().expect("it has a folder"), 0o755)?;
+        record.create(below, 0o644)
+    });
     let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
     let cpus = runner.job.settings.placement.driver_cpus();
     let spawn = Spawn::new(command)

@@ -13,7 +13,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         linux::net::SocketAddrExt,
         unix::{
-            fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+            fs::{DirBuilderExt, MetadataExt},
             net::{SocketAddr as SocketName, UnixDatagram},
         },
     },
@@ -28,7 +28,7 @@ use rustix::fs::FlockOperation;
 
 pub use self::found::{Doubt, Doubtful};
 pub(super) use self::found::{Found, found_in, remove, remove_unfinished};
-use lasthop_system::{account, private, random};
+use lasthop_system::{account, folder::Folder, private, random};
 
 use super::{
     passage::{self, PASS},
@@ -48,6 +48,9 @@ pub const SOCKET_PATH_LIMIT: usize = 107;
 pub const SANDBOX_VARIABLE: &str = "LASTHOP_SANDBOX";
 /// Folder in a service's `runtime` for its files, if it cannot use those in the record.
 const FILES: &str = "files";
+/// Folders in the sandbox that services of the same recipe share: those of another account, and lasthop's own.
+const CACHE: &str = "cache";
+const OWN_CACHE: &str = "own-cache";
 /// Longer parents would leave too little room for socket paths.
 const PARENT_LIMIT: usize = 40;
 
@@ -196,15 +199,18 @@ impl Sandbox {
         stack: usize,
         wanted: &[Wanted],
     ) -> Result<Bindings, SandboxError> {
+        let records = std::path::absolute(services_record).unwrap_or_else(|_| services_record.to_owned());
+        let stack_of = PathBuf::from(round.to_string()).join(stack.to_string());
         let mut services = IndexMap::new();
         for service in wanted {
-            let record = services_record.join(round.to_string()).join(stack.to_string()).join(&service.name);
+            let record = make_record(&records, &stack_of.join(&service.name))?;
             services.insert(service.name.clone(), self.bind_service(record, round, stack, service)?);
         }
         let (account, secret) = (account::current(), self.secret.clone());
         Ok(Bindings { round, stack, services, account, secret, cpus: Vec::new() })
     }
 
+    /// The folders stay lasthop's own, with whatever it puts into them, until [`hand_over`].
     fn bind_service(
         &self,
         record: PathBuf,
@@ -212,13 +218,17 @@ impl Sandbox {
         stack: usize,
         service: &Wanted,
     ) -> Result<ServiceBinding, SandboxError> {
-        let runtime = self.path.join(format!("{round}.{stack}")).join(&service.name);
-        let cache = self.path.join("cache").join(&service.recipe);
-        let address = self.address(&runtime, service, &format!("{round}.{stack}.{}", service.name))?;
-        make_directory(&record, 0o755)?;
-        make_directory(&runtime, 0o700)?;
-        make_directory(&cache, 0o700)?;
-        let record = std::path::absolute(&record).unwrap_or(record);
+        let place = format!("{round}.{stack}");
+        let runtime = self.path.join(&place).join(&service.name);
+        // What root wrote in a container is not run as another account outside.
+        let kind = if service.unprivileged { CACHE } else { OWN_CACHE };
+        let cache = self.path.join(kind).join(&service.recipe);
+        let address = self.address(&runtime, service, &format!("{place}.{}", service.name))?;
+        for folder in [&runtime, &cache] {
+            let (parent, name) = (folder.parent().expect("below the sandbox"), folder.file_name().expect("named"));
+            make(&self.path, parent, 0o700)?;
+            make(parent, Path::new(name), 0o700)?;
+        }
         let mut binding = ServiceBinding {
             name: service.name.clone(),
             directory: if is_plain(&record) { record.clone() } else { runtime.join(FILES) },
@@ -231,40 +241,53 @@ impl Sandbox {
             listen: address.clone(),
             address,
             tls: service.transport.is_tls().then(|| self.tls.clone()),
+            own_authority: None,
             program: service.program.clone(),
             spare_port: free_port(Ipv4Addr::LOCALHOST.into())?.port(),
         };
+        if let (Some(tls), Some(authority)) = (&mut binding.tls, &service.authority) {
+            binding.own_authority = Some(binding.runtime.join(authority));
+            tls.authority = self.tls_folder().join(format!("{place}.{}.pem", service.name));
+        }
         let own = account::current();
         if service.unprivileged && own.is_root {
-            self.hand_over(&mut binding, account::unprivileged()?, service.is_built)?;
+            self.open_for(&mut binding, account::unprivileged()?, service.is_built)?;
         }
-        if let (Some(tls), Some(authority)) = (&mut binding.tls, &service.authority) {
-            // The server will make it.
-            tls.authority = binding.runtime.join(authority);
+        if binding.directory != binding.record {
+            make(&binding.runtime, Path::new(FILES), 0o755)?;
         }
-        make_directory(&binding.directory, 0o755)?;
         Ok(binding)
     }
 
-    /// Gives a service's folders to another account, with its own files and keys. The folders above become searchable,
-    /// but not readable, by others. Where lasthop builds something, it stays the owner: it would follow links of others there.
-    fn hand_over(&self, binding: &mut ServiceBinding, account: Account, is_built: bool) -> Result<(), SandboxError> {
+    /// Lets another account pass to a service's folders, and gives it the key of the run. The folders above become
+    /// searchable, but not readable, by others. Where lasthop builds something, it stays the owner.
+    fn open_for(&self, binding: &mut ServiceBinding, account: Account, is_built: bool) -> Result<(), SandboxError> {
+        let (user, group) = account.ids;
         let on_the_way = [binding.runtime.parent(), binding.cache.parent(), Some(&self.path)];
         for folder in on_the_way.into_iter().flatten() {
-            set_mode(folder, PASS)?;
+            given(folder, |folder| folder.set_mode(PASS))?;
         }
         binding.needed = self.needed(binding, &account)?;
-        match is_built {
-            true => set_mode(&binding.cache, 0o755)?,
-            false => give(&binding.cache, account.ids)?,
+        given(&binding.cache, |cache| match is_built {
+            true => cache.set_mode(0o755),
+            false => cache.give(Some(user), Some(group)),
+        })?;
+        if binding.tls.is_some() {
+            given(self.tls_folder(), |folder| {
+                folder.give(None, Some(group))?;
+                folder.set_mode(0o710)
+            })?;
+            std::os::unix::fs::lchown(&self.tls.key, Some(user), Some(group))
+                .map_err(|cause| SandboxError::NotGiven { path: self.tls.key.clone(), cause })?;
         }
-        give(&binding.runtime, account.ids)?;
         binding.directory = binding.runtime.join(FILES);
-        if let Some(files) = &mut binding.tls {
-            *files = copied_tls(files, &binding.runtime.join("tls"), account.ids)?;
-        }
         binding.account = Some(account);
         Ok(())
+    }
+
+    /// Only lasthop's own account writes here.
+    fn tls_folder(&self) -> &Path {
+        self.tls.key.parent().expect("it is in the sandbox")
     }
 
     /// What an account cannot enter and a service needs: this sandbox, its program.
@@ -358,40 +381,33 @@ fn random_word() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
 }
 
-/// Copies of the TLS files that belong to another account.
-fn copied_tls(files: &TlsFiles, folder: &Path, ids: (u32, u32)) -> Result<TlsFiles, SandboxError> {
-    make_directory(folder, 0o700)?;
-    let copied = |from: &Path| {
-        let to = folder.join(from.file_name().unwrap_or_default());
-        fs::copy(from, &to).map_err(|cause| SandboxError::Directory { path: to.clone(), cause })?;
-        give(&to, ids)?;
-        Ok::<_, SandboxError>(to)
-    };
-    let copy = TlsFiles {
-        authority: copied(&files.authority)?,
-        certificate: copied(&files.certificate)?,
-        key: copied(&files.key)?,
-    };
-    give(folder, ids)?;
-    Ok(copy)
+/// Makes the folder of a service in the record, and those above up to `services`. Links are not followed: the record may be
+/// somebody else's.
+fn make_record(services: &Path, service: &Path) -> Result<PathBuf, SandboxError> {
+    let (run, name) = (services.parent().unwrap_or(services), services.file_name().unwrap_or_default());
+    make(run, &Path::new(name).join(service), 0o755)
 }
 
-fn give(path: &Path, (user, group): (u32, u32)) -> Result<(), SandboxError> {
-    let given = std::os::unix::fs::chown(path, Some(user), Some(group));
-    given.map_err(|cause| SandboxError::NotGiven { path: path.to_owned(), cause })
+/// Makes a folder, and those between, below one that is lasthop's own.
+fn make(own: &Path, below: &Path, mode: u32) -> Result<PathBuf, SandboxError> {
+    let path = own.join(below);
+    let below = path.strip_prefix(own).expect("it is below");
+    let made = Folder::open(own).and_then(|own| own.make(below, mode));
+    made.map(|_| path.clone()).map_err(|cause| SandboxError::Directory { path, cause })
 }
 
-fn set_mode(path: &Path, mode: u32) -> Result<(), SandboxError> {
-    let set = fs::set_permissions(path, fs::Permissions::from_mode(mode));
-    set.map_err(|cause| SandboxError::NotGiven { path: path.to_owned(), cause })
+/// Changes a folder whose name only lasthop's own account can give to another one.
+fn given(path: &Path, change: impl FnOnce(&Folder) -> io::Result<()>) -> Result<(), SandboxError> {
+    let parent = path.parent().unwrap_or(path);
+    let folder = Folder::open(parent).and_then(|parent| parent.at(Path::new(path.file_name().unwrap_or_default())));
+    folder.and_then(|folder| change(&folder)).map_err(|cause| SandboxError::NotGiven { path: path.to_owned(), cause })
 }
 
-fn make_directory(path: &Path, mode: u32) -> Result<(), SandboxError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(path)
-        .map_err(|cause| SandboxError::Directory { path: path.to_owned(), cause })
+/// Gives a service's folder to the account that it runs as. From here on lasthop makes nothing in it, and opens nothing in
+/// it by name.
+pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), SandboxError> {
+    let Some((user, group)) = binding.account.as_ref().map(|account| account.ids) else { return Ok(()) };
+    given(&binding.runtime, |folder| folder.give(Some(user), Some(group)))
 }
 
 /// Checks a path against the kernel's limit.
@@ -517,6 +533,7 @@ fn listening_ports((first, last): (u16, u16)) -> (u16, u16) {
 #[cfg(test)]
 mod tests {
     use std::{
+        os::unix::fs::PermissionsExt as _,
         thread,
         time::{Duration, Instant},
     };

@@ -1,5 +1,6 @@
 //! The services of a stack: prepares, starts and stops them, and waits until they are ready.
 
+mod ground;
 mod start;
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::{regular, spec::Endpoint};
+use lasthop_load::spec::Endpoint;
 use lasthop_model::{
     binding::Bindings,
     observation::InContainer,
@@ -20,10 +21,11 @@ use lasthop_model::{
     service::{RenderedService, Stop},
 };
 use lasthop_system::{
-    interrupt,
+    folder, interrupt,
     listener::{self, Owner},
 };
 
+use self::ground::Ground;
 use super::{
     container::{
         engine::EngineError,
@@ -33,6 +35,7 @@ use super::{
     },
     guard::{Exit, Guard, GuardError, GuardedChild, signal},
     readiness::{self, NotReady},
+    sandbox::SandboxError,
 };
 
 /// Lines of a log that an error shows.
@@ -46,6 +49,19 @@ pub struct StackPlan {
     pub services: Vec<RenderedService>,
     /// Services that run in containers.
     pub containers: IndexMap<String, Housing>,
+}
+
+impl StackPlan {
+    /// The services with their folders, before any of them runs.
+    fn grounds(&self) -> Result<Vec<Ground<'_>>, StartError> {
+        let ground = |service| self.ground(service).map_err(|(stage, cause)| StartError::at(service, stage, cause));
+        self.services.iter().map(ground).collect()
+    }
+
+    fn ground<'a>(&'a self, service: &'a RenderedService) -> Result<Ground<'a>, (Stage, StartCause)> {
+        let binding = self.bindings.services.get(&service.name).ok_or((Stage::Start, StartCause::Unbound))?;
+        Ground::lay(binding, service, self.containers.get(&service.name)).map_err(|cause| (Stage::Prepare, cause))
+    }
 }
 
 /// A service that could not be started or stopped.
@@ -67,6 +83,12 @@ pub struct Log {
     pub file: Option<PathBuf>,
 }
 
+impl StartError {
+    fn at(service: &RenderedService, stage: Stage, cause: StartCause) -> Self {
+        Self { service: service.name.clone(), stage, cause: Box::new(cause), log: Log::default() }
+    }
+}
+
 fn shown(log: &str) -> String {
     let lines = log.lines().map(|line| format!("\n    {line}")).collect::<String>();
     if lines.is_empty() { lines } else { format!("\n  last lines of its log:{lines}") }
@@ -78,6 +100,10 @@ pub enum StartCause {
     Unbound,
     #[error("cannot write {path}: {cause}")]
     File { path: PathBuf, cause: io::Error },
+    #[error(transparent)]
+    HandOver(SandboxError),
+    #[error("cannot read {path}, which clients of the server are to trust: {cause}")]
+    Authority { path: PathBuf, cause: io::Error },
     #[error("the file name {0} is outside the service's directory")]
     Outside(PathBuf),
     #[error("`{command}` {exit}")]
@@ -216,13 +242,13 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Writes the files of each service, runs its preparation, starts it and waits until it is ready, one service after
-    /// the other. On an error, stops those that already run.
+    /// Writes the files of all services. Then runs the preparation of each, starts it and waits until it is ready, one
+    /// service after the other. On an error, stops those that already run.
     /// Errors: the service that failed, the stage, the cause and the end of its log.
     pub fn start(guard: &Guard, plan: &StackPlan) -> Result<Self, StartError> {
         let mut stack = Self { round: plan.bindings.round, stack: plan.bindings.stack, instances: Vec::new() };
-        for service in &plan.services {
-            match start::service(guard, plan, service) {
+        for ground in plan.grounds()? {
+            match start::service(guard, &plan.bindings.cpus, &ground) {
                 Ok(instance) => stack.instances.push(instance),
                 Err(error) => {
                     let _ = stack.stop();
@@ -292,8 +318,7 @@ fn stop_signal(stop: &Stop) -> Result<i32, StartCause> {
 
 impl Log {
     pub fn read(path: &Path) -> Self {
-        let text = regular::read_end(path, 64 * 1024).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = folder::end_of_log(path);
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         Self { file: (!tail.is_empty()).then(|| path.to_owned()), tail }

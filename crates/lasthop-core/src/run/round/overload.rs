@@ -11,11 +11,12 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::{TrialResult, regular, stages::Stage, wire::TrialPhases};
+use lasthop_load::{TrialResult, stages::Stage, wire::TrialPhases};
 use lasthop_model::record::{CasePlan, OverloadSettings, OverloadTrial, Settings, Stopped, TrialRecord, USUAL_LOAD};
 use lasthop_plan::schedule;
 use lasthop_results::record::RunData;
 use lasthop_stats::random::{Draws, seed_for};
+use lasthop_system::folder;
 
 use super::{
     Ready, Round,
@@ -187,7 +188,7 @@ impl Round {
         let wanted = &runner.job.plan.experiment.overload.log;
         let Some(up) = &self.stacks[case.stack] else { return Vec::new() };
         let watched = wanted.iter().filter_map(|(service, texts)| {
-            let mut file = regular::open(&up.stack.instance(service)?.log).ok()?;
+            let mut file = folder::log(&up.stack.instance(service)?.log).ok()?;
             file.seek(SeekFrom::End(0)).ok()?;
             Some(Watched { file, texts: texts.clone() })
         });

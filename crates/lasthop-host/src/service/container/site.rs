@@ -368,6 +368,7 @@ mod tests {
                 address,
                 tls: None,
                 program: "/program".into(),
+                own_authority: None,
                 spare_port: 0,
             };
             (name.clone(), binding)

@@ -1,19 +1,20 @@
 //! Runs several services in one container under supervisord.
 //!
 //! supervisord itself is a service with its own recipe and container. Its configuration includes the folder `programs`
-//! in its directory. Each service inside gets a program there when its turn comes, so order, preparation and readiness
-//! work as for any other service.
+//! in its directory. Each service inside has a program there, which is started when its turn comes, so order, preparation
+//! and readiness work as for any other service.
 
 use std::{
     fmt::Write as _,
-    fs, io,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use lasthop_load::regular;
 use lasthop_model::service::RenderedService;
 use lasthop_system::{
+    folder::{self, Folder},
     process::{self, Stat},
     shell::quoted,
 };
@@ -62,33 +63,36 @@ pub enum SupervisorError {
 }
 
 impl Supervisor {
-    /// Lets supervisord start the service, with its output in `log`. It is not ready yet.
-    /// Errors: supervisord does not answer, or the program ended at once.
-    pub fn start(
-        &self,
-        service: &RenderedService,
-        directory: &Path,
-        log: &Path,
-    ) -> Result<Supervised, SupervisorError> {
+    /// Writes the service's program, with its output in `log`, before supervisord runs.
+    /// Errors: a file cannot be written.
+    pub fn write(&self, service: &RenderedService, directory: &Path, log: &Path) -> Result<(), SupervisorError> {
         let programs = self.directory.join(PROGRAMS);
         let script = programs.join(format!("{}.sh", service.name));
         let section = programs.join(format!("{}.conf", service.name));
         let write = |path: &Path, text: String| {
-            fs::create_dir_all(&programs)
-                .and_then(|()| fs::write(path, text))
-                .map_err(|cause| SupervisorError::File { path: path.to_owned(), cause })
+            let create = || {
+                let programs = Folder::open(&self.directory)?.make(Path::new(PROGRAMS), 0o755)?;
+                programs.create(Path::new(path.file_name().unwrap_or_default()), 0o644)
+            };
+            let written = create().and_then(|mut file| file.write_all(text.as_bytes()));
+            written.map_err(|cause| SupervisorError::File { path: path.to_owned(), cause })
         };
         write(&script, self::script(service, directory))?;
-        write(&section, self::section(service, &script, log))?;
-        let said = self.control(&["update", &service.name])?;
-        let answer = self.control(&["pid", &service.name])?;
+        write(&section, self::section(service, &script, log))
+    }
+
+    /// Lets supervisord start the service of this name. It is not ready yet.
+    /// Errors: supervisord does not answer, or the program ended at once.
+    pub fn start(&self, name: &str) -> Result<Supervised, SupervisorError> {
+        let said = self.control(&["start", name])?;
+        let answer = self.control(&["pid", name])?;
         let inner = answer.trim().parse().ok().filter(|pid| *pid > 0);
         let found = inner.and_then(|inner| outer_pid(self.container.pid().ok()?, inner));
         let started = found.and_then(|pid| Some((pid, Stat::of(pid)?.start_ticks)));
         let (pid, start_ticks) =
             started.ok_or_else(|| SupervisorError::NotStarted(format!("{} {}", said.trim(), answer.trim())))?;
         let log = self.directory.join(lasthop_model::binding::LOG);
-        Ok(Supervised { supervisor: self.clone(), name: service.name.clone(), pid, start_ticks, log })
+        Ok(Supervised { supervisor: self.clone(), name: name.to_owned(), pid, start_ticks, log })
     }
 
     /// `supervisorctl` in the container.
@@ -103,8 +107,7 @@ impl Supervised {
     /// How it ended, if it has.
     pub fn exited(&self) -> Option<Exit> {
         let alive = Stat::of(self.pid).is_some_and(|stat| stat.start_ticks == self.start_ticks && stat.state != b'Z');
-        let log = || regular::read_end(&self.log, regular::SHORT).unwrap_or_default();
-        (!alive).then(|| end_of(&self.name, &String::from_utf8_lossy(&log())))
+        (!alive).then(|| end_of(&self.name, &folder::end_of_log(&self.log)))
     }
 
     /// Lets supervisord stop it: first by its signal, then by a kill.
@@ -161,11 +164,11 @@ fn script(service: &RenderedService, directory: &Path) -> String {
     text
 }
 
-/// It is never restarted: a server that died is a failure of the run.
+/// It starts when its turn comes, and is never restarted: a server that died is a failure of the run.
 fn section(service: &RenderedService, script: &Path, log: &Path) -> String {
     let seconds = service.stop.timeout.max(Duration::from_secs(1)).as_secs();
     format!(
-        "[program:{}]\ncommand=/bin/sh {}\nautorestart=false\nstartsecs=0\nstopsignal={}\nstopwaitsecs={seconds}\n\
+        "[program:{}]\ncommand=/bin/sh {}\nautostart=false\nautorestart=false\nstartsecs=0\nstopsignal={}\nstopwaitsecs={seconds}\n\
          killasgroup=true\nredirect_stderr=true\nstdout_logfile={}\nstdout_logfile_maxbytes=0\n",
         service.name,
         script.display(),

@@ -2,11 +2,11 @@
 //! on it has one path everywhere.
 
 use std::{
-    fs::DirBuilder,
     io,
-    os::unix::fs::{DirBuilderExt, chown},
     path::{Path, PathBuf},
 };
+
+use lasthop_system::folder::Folder;
 
 use super::{
     engine::{Engine, EngineError},
@@ -60,16 +60,16 @@ impl Volume {
     /// The path of a socket in a new folder, which belongs to the account that the server runs as.
     /// Errors: the path is too long, or this user cannot write where the engine keeps its volumes.
     pub fn socket(&self, folder: &str, file: &Path, account: Option<(u32, u32)>) -> Result<PathBuf, VolumeError> {
-        let folder = self.folder.join(folder);
-        let path = folder.join(file);
+        let path = self.folder.join(folder).join(file);
         let length = path.as_os_str().len();
         if length > SOCKET_PATH_LIMIT {
             return Err(VolumeError::TooLong { path, length });
         }
         let closed = |cause| VolumeError::Closed { name: self.name.clone(), folder: self.folder.clone(), cause };
-        DirBuilder::new().mode(0o700).create(&folder).map_err(closed)?;
+        // Containers of earlier rounds may write there as root.
+        let made = Folder::open(&self.folder).and_then(|own| own.make(Path::new(folder), 0o700)).map_err(closed)?;
         if let Some((user, group)) = account {
-            chown(&folder, Some(user), Some(group)).map_err(closed)?;
+            made.give(Some(user), Some(group)).map_err(closed)?;
         }
         Ok(path)
     }

@@ -4,11 +4,11 @@
 
 use std::{
     collections::HashMap,
-    ffi::CStr,
+    ffi::{CStr, CString},
     io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{net::UnixStream, process::CommandExt},
+        unix::{ffi::OsStrExt, net::UnixStream, process::CommandExt},
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -212,13 +212,12 @@ impl Warden {
         if let Some(sandbox) = &self.sandbox {
             command.env(MARKER, sandbox);
         }
-        if let Some(directory) = &request.directory {
-            command.current_dir(directory);
-        }
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::from(error));
         command.process_group(0);
         let identity = request.user.map(|ids| Identity::new(ids, &request.needed)).transpose()?;
-        before_exec(&mut command, OwnMemory::of(request, self.sandbox.as_deref()), identity, &request.cpus);
+        let directory = request.directory.as_ref().map(|path| CString::new(path.as_os_str().as_bytes())).transpose()?;
+        let memory = OwnMemory::of(request, self.sandbox.as_deref());
+        before_exec(&mut command, memory, identity, directory, &request.cpus);
         // `reap` waits for every child, including those started here and adopted ones.
         command.spawn().map(|child| child.id() as i32)
     }
@@ -441,7 +440,13 @@ impl Identity {
 }
 
 /// Runs in the child between fork and exec. It must not allocate.
-fn before_exec(command: &mut Command, memory: OwnMemory, mut identity: Option<Identity>, cpus: &[usize]) {
+fn before_exec(
+    command: &mut Command,
+    memory: OwnMemory,
+    mut identity: Option<Identity>,
+    directory: Option<CString>,
+    cpus: &[usize],
+) {
     let guard = rustix::process::getpid();
     let mut set = rustix::thread::CpuSet::new();
     cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
@@ -449,6 +454,10 @@ fn before_exec(command: &mut Command, memory: OwnMemory, mut identity: Option<Id
         memory.enter()?;
         if let Some(identity) = &mut identity {
             identity.assume()?;
+        }
+        // With the rights of the account that it runs as, which may have put a link there.
+        if let Some(directory) = &directory {
+            rustix::process::chdir(directory)?;
         }
         // With another user the kernel forgets this.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -5,7 +5,10 @@ use std::{
     fmt,
     fs::{self, File, Metadata},
     io::{self, Read, Write},
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -157,6 +160,8 @@ pub(in crate::service) fn remove(sandbox: &Path) -> io::Result<()> {
         None => return Err(io::ErrorKind::InvalidInput.into()),
     };
     queues::release(sandbox);
+    // From now on nobody else comes in, who could write as long as there is something to remove.
+    let _ = fs::set_permissions(sandbox, fs::Permissions::from_mode(0o700));
     or_gone(empty(sandbox).and_then(|()| fs::rename(sandbox, &hidden)))?;
     remove_unfinished(&hidden)
 }

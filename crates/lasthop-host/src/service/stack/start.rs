@@ -1,24 +1,22 @@
-//! Starts one service: files, preparation, process or container, until it answers at its address.
+//! Starts one service whose folders are ready: preparation, process or container, until it answers at its address.
 
 use std::{
-    fs,
-    io::{self, Write as _},
+    fs::File,
+    io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpListener},
-    os::unix::{fs::PermissionsExt, net::UnixListener},
-    path::{Component, Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
 use lasthop_load::{regular, spec::Address};
 use lasthop_model::{
     binding::{LOG, ServiceBinding},
-    place::{PLACE, Place},
     record::Stage,
     service::RenderedService,
 };
-use lasthop_system::{interrupt, listener, private, process};
+use lasthop_system::{folder::Folder, interrupt, listener, process};
 
-use super::{Instance, Life, Log, StackPlan, StartCause, StartError, stop_signal};
+use super::{Instance, Life, Log, StartCause, StartError, ground::Ground, stop_signal};
 use crate::service::{
     container::{launch::Launch, site::Housing},
     guard::{Exit, Guard, GuardError, GuardedChild, Output, Spawn},
@@ -32,7 +30,7 @@ struct Start<'a> {
     service: &'a RenderedService,
     housing: Option<&'a Housing>,
     cpus: &'a [u32],
-    log: PathBuf,
+    output: &'a File,
 }
 
 /// A service that is ready.
@@ -44,18 +42,15 @@ struct Up {
 
 /// Starts a service and waits until it is ready. If it does not become ready, it is ended.
 /// Errors: the stage, the cause and the end of its log.
-pub(super) fn service(guard: &Guard, plan: &StackPlan, service: &RenderedService) -> Result<Instance, StartError> {
-    let failed = |stage, cause, log| StartError { service: service.name.clone(), stage, cause: Box::new(cause), log };
-    let Some(binding) = plan.bindings.services.get(&service.name) else {
-        return Err(failed(Stage::Start, StartCause::Unbound, Log::default()));
-    };
-    let housing = plan.containers.get(&service.name);
-    let start = Start { guard, binding, service, housing, cpus: &plan.bindings.cpus, log: binding.record.join(LOG) };
+pub(super) fn service(guard: &Guard, cpus: &[u32], ground: &Ground<'_>) -> Result<Instance, StartError> {
+    let Ground { binding, service, housing, log: output } = ground;
+    let log = binding.record.join(LOG);
+    let start = Start { guard, binding, service, housing: *housing, cpus, output };
     let at = |stage| {
-        let log = &start.log;
-        move |cause| failed(stage, cause, Log::read(log))
+        let (service, log) = (service.name.clone(), &log);
+        move |cause| StartError { service, stage, cause: Box::new(cause), log: Log::read(log) }
     };
-    start.write_files().and_then(|()| start.prepare()).map_err(at(Stage::Prepare))?;
+    start.prepare().map_err(at(Stage::Prepare))?;
     let signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
     start.address_is_free().map_err(at(Stage::Start))?;
     let life = start.begin(signal).map_err(at(Stage::Start))?;
@@ -67,7 +62,7 @@ pub(super) fn service(guard: &Guard, plan: &StackPlan, service: &RenderedService
         helpers: up.helpers,
         container: start.container().cloned(),
         endpoint: service.endpoint.clone(),
-        log: start.log,
+        log,
         ready_after: up.after,
         stop: service.stop.clone(),
         life,
@@ -78,29 +73,6 @@ impl<'a> Start<'a> {
     /// Its own, or that of its supervisor.
     fn container(&self) -> Option<&'a Launch> {
         self.housing.map(Housing::container)
-    }
-
-    fn write_files(&self) -> Result<(), StartCause> {
-        let Self { binding, service, .. } = self;
-        let mut folders = vec![&binding.directory, &binding.record];
-        folders.dedup();
-        for (name, content) in &service.files {
-            if !name.components().all(|part| matches!(part, Component::Normal(_))) {
-                return Err(StartCause::Outside(name.clone()));
-            }
-            for folder in &folders {
-                write_file(folder.join(name), content, self.others_read(folder))?;
-            }
-        }
-        let place = serde_json::to_vec_pretty(&Place::of(binding, service, self.container().map(Launch::place)));
-        write_file(binding.record.join(PLACE), &place.expect("plain data with text keys"), false)
-    }
-
-    /// Whether a process of another account may have to read a folder: in a container, or a server that drops root's
-    /// rights. Otherwise it stays private, because rendered files may hold passwords.
-    fn others_read(&self, folder: &Path) -> bool {
-        let by_another = self.housing.is_some() || rustix::process::geteuid().is_root();
-        by_another && folder == self.binding.directory
     }
 
     /// Builds what lasthop's own account has to, then prepares.
@@ -135,7 +107,28 @@ impl<'a> Start<'a> {
                 }
             }
         }
-        Ok(())
+        match self.adopt_authority() {
+            // It may make one when it starts.
+            Err(StartCause::Authority { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
+            adopted => adopted,
+        }
+    }
+
+    /// Copies the server's own authority to where clients read it, unless that is done.
+    fn adopt_authority(&self) -> Result<(), StartCause> {
+        let (Some(theirs), Some(tls)) = (&self.binding.own_authority, &self.binding.tls) else { return Ok(()) };
+        if tls.authority.exists() {
+            return Ok(());
+        }
+        let adopt = || {
+            let own = self.binding.runtime.parent().unwrap_or(Path::new("/"));
+            let mut text = Vec::new();
+            let file = Folder::open(own)?.read(theirs.strip_prefix(own).unwrap_or(theirs))?;
+            file.take(regular::SHORT).read_to_end(&mut text)?;
+            let (folder, name) = (tls.authority.parent().unwrap_or(own), tls.authority.file_name().unwrap_or_default());
+            Folder::open(folder)?.create(Path::new(name), 0o644)?.write_all(&text)
+        };
+        adopt().map_err(|cause| StartCause::Authority { path: theirs.clone(), cause })
     }
 
     /// Ends the client first, because it may still ask the engine for the container. A service inside a supervisor's
@@ -148,16 +141,11 @@ impl<'a> Start<'a> {
         container.map_or(Ok(()), Launch::remove).map_err(StartCause::Engine)
     }
 
-    /// Checks that nobody else listens at the service's address, and that a socket can be made there.
+    /// Checks that nobody else listens at the service's address.
     fn address_is_free(&self) -> Result<(), StartCause> {
         let (container, address) = (self.container(), &self.service.endpoint.address);
         // Until the bridge exists, its addresses would be routed off this machine, where anybody may answer.
-        if is_loopback(address) || container.is_none_or(Launch::is_local) {
-            nobody_answers(address)?;
-        }
-        let Some(path) = address.path() else { return Ok(()) };
-        let volume = container.and_then(|container| container.volume.as_ref());
-        holds_sockets(path, volume.is_some_and(|volume| path.starts_with(&volume.folder)))
+        if is_loopback(address) || container.is_none_or(Launch::is_local) { nobody_answers(address) } else { Ok(()) }
     }
 
     /// Starts it as a process, as a container, or through a container's supervisor.
@@ -169,8 +157,7 @@ impl<'a> Start<'a> {
                 container.run(&service.command, &service.environment, &service.stop.signal)
             }
             Some(Housing::Inside(supervisor)) => {
-                let program = supervisor.start(service, &self.binding.directory, &self.log)?;
-                return Ok(Life::Supervised(Box::new(program)));
+                return Ok(Life::Supervised(Box::new(supervisor.start(&service.name)?)));
             }
         };
         let spawn = self
@@ -189,6 +176,7 @@ impl<'a> Start<'a> {
         }
         let run = |command: &[String]| self.check(command);
         let after = readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || life.exited())?;
+        self.adopt_authority()?;
         let (pid, helpers) = processes(life, container, &service.endpoint.address)?;
         if container.is_none_or(|container| container.publish.is_none()) {
             no_stranger_answers(&service.endpoint.address, pid)?;
@@ -216,7 +204,8 @@ impl<'a> Start<'a> {
 
     /// Writes to the service's log.
     fn logged(&self, spawn: Spawn) -> Result<Spawn, StartCause> {
-        let file = regular::append(&self.log).map_err(|cause| StartCause::File { path: self.log.clone(), cause })?;
+        let file = self.output.try_clone();
+        let file = file.map_err(|cause| StartCause::File { path: self.binding.record.join(LOG), cause })?;
         Ok(spawn.stdout(Output::File(file)).stderr(Output::Same))
     }
 
@@ -247,19 +236,6 @@ impl<'a> Start<'a> {
         };
         self.in_environment(spawn)
     }
-}
-
-/// Writes a file. Scripts and programs become executable.
-fn write_file(path: PathBuf, content: &[u8], others_read: bool) -> Result<(), StartCause> {
-    let write = || {
-        fs::create_dir_all(path.parent().unwrap_or(&path))?;
-        let mut file = private::create(&path)?;
-        file.write_all(content)?;
-        let runs = content.starts_with(b"#!") || content.starts_with(b"\x7fELF");
-        let mode = if runs { 0o755 } else { 0o644 };
-        file.set_permissions(fs::Permissions::from_mode(if others_read { mode } else { mode & 0o700 }))
-    };
-    write().map_err(|cause| StartCause::File { path: path.clone(), cause })
 }
 
 /// Waits for the bridge. Without it, some other machine might answer instead of the container.
@@ -356,47 +332,5 @@ fn no_stranger_answers(address: &Address, pid: i32) -> Result<(), StartCause> {
     match listener::owners(address).pop() {
         Some(owner) => Err(StartCause::Stranger { address: address.to_string(), owner }),
         None => Ok(()),
-    }
-}
-
-/// Some file systems cannot hold a socket, and some engines do not show the host's folder unchanged.
-fn holds_sockets(path: &Path, on_volume: bool) -> Result<(), StartCause> {
-    // The shortest possible name, because the path of the socket itself may be as long as the kernel allows.
-    let probe = path.with_file_name("p");
-    let made = UnixListener::bind(&probe).map(|_| drop(fs::remove_file(&probe)));
-    made.map_err(|cause| {
-        let folder = path.parent().unwrap_or(path).to_owned();
-        StartCause::NoSockets { kind: kind_of_file_system(&folder).into(), folder, cause, on_volume }
-    })
-}
-
-/// File system of the mount that a folder is on, by the kernel's name.
-fn kind_of_file_system(folder: &Path) -> String {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let columns = |line: &str| -> Option<(PathBuf, String)> {
-        let mut columns = line.split(' ').skip(1);
-        Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
-    };
-    let around = mounts.lines().filter_map(columns).filter(|(at, _)| folder.starts_with(at));
-    // If two mounts are at the same place, the later one is on top.
-    around.max_by_key(|(at, _)| at.components().count()).map_or_else(|| "unknown".to_owned(), |(_, kind)| kind)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_who_must_can_read_a_file_and_programs_stay_programs() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let mode = |content: &[u8], others_read| {
-            let path = folder.path().join("file");
-            write_file(path.clone(), content, others_read).unwrap();
-            assert_eq!(fs::read(&path).unwrap(), content);
-            path.metadata().unwrap().permissions().mode() & 0o777
-        };
-        assert_eq!((mode(b"password", false), mode(b"password", true)), (0o600, 0o644));
-        assert_eq!((mode(b"#!/bin/sh\n", false), mode(b"#!/bin/sh\n", true)), (0o700, 0o755));
-        assert_eq!((mode(b"\x7fELF\x02", false), mode(b"\x7fELF\x02", true)), (0o700, 0o755));
     }
 }
