@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use indexmap::IndexSet;
+
 use super::{
     content::{answer, ends, quantity, subtitle, title},
     groups::{Compared, Group, compared_name, groups},
@@ -12,10 +14,12 @@ use super::{
     wording::{Quantity, margin, word},
 };
 use crate::{
-    analyse::summary::{Comparison, Metric, Summary},
+    analyse::summary::{Comparison, Metric, Summary, Verdict},
     text::markup as escape,
 };
 
+/// As many as the style has.
+const COLORS: usize = 8;
 /// Width of the picture that stands alone, in pixels.
 const WIDTH: u32 = 720;
 /// Room beside that picture.
@@ -63,6 +67,8 @@ pub struct Part {
 
 /// A ratio and what it is of.
 pub struct Row {
+    /// The colour of what is compared, on a page in every plot; `None` where rows are not of cases.
+    color: Option<usize>,
     pub(super) label: String,
     pub(super) bound: &'static str,
     pub(super) comparison: Comparison,
@@ -72,7 +78,11 @@ impl Row {
     #[must_use]
     pub fn new(label: String, comparison: &Comparison) -> Self {
         let bound = if comparison.lower_bound { "at least " } else { "" };
-        Self { label, bound, comparison: comparison.clone() }
+        Self { color: None, label, bound, comparison: comparison.clone() }
+    }
+
+    fn colored(self, color: Option<usize>) -> Self {
+        Self { color, ..self }
     }
 
     fn height(&self) -> f64 {
@@ -141,7 +151,7 @@ impl Picture {
             down = panel.draw(&mut svg, down, self.margin);
         }
         let legend = match down > 0.0 {
-            true => format!("shaded: within {}; the arrow shows what is better", margin(self.margin)),
+            true => format!("▲ better, ▼ worse, ■ equivalent, ○ undecided; shaded: within {}", margin(self.margin)),
             false => "Nothing was compared.".to_owned(),
         };
         let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 10.0, escape(&legend));
@@ -164,12 +174,19 @@ fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
 
 /// What is drawn, as a picture or as text.
 pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
+    // In the order in which a page gives colours to them.
+    let labels: IndexSet<String> =
+        all.iter().flat_map(|group| group.cases.iter().map(|case| group.label(case))).collect();
     let of = |wanted| {
         let with_rows = |group: &&Group<'_>| quantity(group) == wanted && group.compared().next().is_some();
         let groups: Vec<&Group<'_>> = all.iter().filter(with_rows).collect();
         let head = groups.first()?.head();
         let part = |group: &&Group<'_>| {
-            let row = |compared: Compared<'_>| Row::new(group.label(compared.case), compared.comparison);
+            let row = |compared: Compared<'_>| {
+                let label = group.label(compared.case);
+                let color = labels.iter().position(|one| *one == label);
+                Row::new(label, compared.comparison).colored(color)
+            };
             Part { heading: group.setting.clone(), rows: group.compared().map(row).collect() }
         };
         let reference = compared_name(groups[0].summary(), head);
@@ -275,14 +292,15 @@ impl Axis {
     }
 
     fn draw_row(&self, svg: &mut String, down: f64, row: &Row) {
-        let Row { label, bound, comparison } = row;
+        let Row { label, bound, comparison, .. } = row;
         let base = down + 18.0;
         let last = base + row.height() - ROW;
         let _ = writeln!(
             svg,
-            "<g class=\"{}\"><text class=\"case\" x=\"0\" y=\"{base}\">{}</text>\
+            "<g class=\"{}{}\"><text class=\"case\" x=\"0\" y=\"{base}\">{}</text>\
              <text class=\"value\" x=\"100%\" y=\"{last}\">{bound}{} <tspan class=\"verdict\">{}</tspan></text>",
             word(comparison.verdict),
+            row.color.map(|color| format!(" c{}", color % COLORS)).unwrap_or_default(),
             escape(label),
             escape(&interval(comparison)),
             match comparison.metric {
@@ -312,7 +330,21 @@ impl Axis {
                 ),
             };
         }
-        let _ = write!(svg, "<circle cx=\"{at:.2}%\" cy=\"{middle}\" r=\"5.5\"/>");
+        let _ = write!(
+            svg,
+            "<svg x=\"{at:.2}%\" y=\"{middle}\" overflow=\"visible\"><path class=\"mark\" d=\"{}\"/></svg>",
+            shape(comparison.verdict)
+        );
+    }
+}
+
+/// The verdict as a shape around the origin: a triangle that points up or down, a square, or a ring.
+fn shape(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "M0-7L6.5 5H-6.5Z",
+        Verdict::Slower => "M0 7L6.5-5H-6.5Z",
+        Verdict::Equivalent => "M-5-5H5V5H-5Z",
+        Verdict::Undecided => "M-5.5 0A5.5 5.5 0 1 0 5.5 0A5.5 5.5 0 1 0-5.5 0Z",
     }
 }
 
@@ -341,10 +373,20 @@ mod tests {
         for (name, summary) in fixtures::all() {
             let svg = shown(&summary);
             let marks: usize = groups(&summary).iter().map(|group| group.compared().count()).sum();
-            assert_eq!(svg.matches("<circle").count(), marks, "{name}");
+            assert_eq!(svg.matches("class=\"mark\"").count(), marks, "{name}");
             assert_eq!(svg.contains("Nothing was compared"), marks == 0, "{name}");
             assert!(!svg.contains("NaN") && !svg.contains("inf%"), "{name}: {svg}");
         }
+    }
+
+    /// A page draws its other plots in these colours.
+    #[test]
+    fn a_transport_has_one_colour_and_a_verdict_a_shape() {
+        let svg = shown(&fixtures::patterns());
+        let of = |word: &str, color: &str| svg.matches(&format!("<g class=\"{word} {color}\">")).count();
+        assert_eq!((of("faster", "c0"), of("undecided", "c0")), (2, 1), "unix is first: {svg}");
+        assert_eq!((of("slower", "c2"), of("undecided", "c2")), (2, 1), "tls is third: {svg}");
+        assert_eq!(svg.matches(shape(Verdict::Faster)).count(), 2);
     }
 
     #[test]
