@@ -13,7 +13,7 @@ use lasthop_results::{
             diff,
             fleet::{self, Member},
         },
-        limit::{self, Limit, Standing, Subject},
+        limit::{self, Held, Limit, Standing, Subject},
         summary::Summary,
     },
     record::{RunData, Store, store},
@@ -42,11 +42,10 @@ pub fn diff(arguments: &args::Diff) -> Result<ExitCode, CliError> {
     let read = |found: Result<Vec<PathBuf>, CliError>| store::read(&found?[0]).map_err(CliError::failed);
     let (old, new) = (read(old)?, read(new)?);
     [&old, &new].into_iter().try_for_each(compares)?;
-    let diff = diff::diff(&old, &new).map_err(CliError::usage)?;
-    let subjects = limit::of_diff(&diff);
-    checked(&arguments.output.fail_if, &subjects)?;
+    let mut diff = diff::diff(&old, &new).map_err(CliError::usage)?;
+    diff.limits = judged(&arguments.output.fail_if, &limit::of_diff(&diff), diff.confidence)?;
     tell(&diff, &arguments.output)?;
-    hold(&arguments.output.fail_if, &subjects, diff.confidence)
+    Ok(hold(&diff.limits))
 }
 
 /// Errors: a run with overload, which has no ratios.
@@ -80,18 +79,24 @@ pub fn report(directories: &[PathBuf], output: &args::OutputOptions) -> Result<E
     let data = directories.iter().map(|directory| store::read(directory).map_err(CliError::failed));
     let data = data.collect::<Result<Vec<_>, _>>()?;
     data.iter().try_for_each(compares)?;
-    let beside = beside(&data).map_err(CliError::usage)?;
-    let subjects: Vec<Vec<Subject>> = beside.summaries.iter().map(limit::of_run).collect();
-    subjects.iter().try_for_each(|subjects| checked(&output.fail_if, subjects))?;
+    let mut beside = beside(&data).map_err(CliError::usage)?;
+    beside.limits = judged_all(&output.fail_if, &beside.summaries, beside.confidence)?;
     tell(&beside, output)?;
-    hold_all(&output.fail_if, &subjects, beside.confidence)
+    Ok(hold(&beside.limits))
 }
 
-/// Whether the limits hold in every run.
-fn hold_all(limits: &[Limit], runs: &[Vec<Subject>], confidence: f64) -> Result<ExitCode, CliError> {
-    let codes = runs.iter().map(|subjects| hold(limits, subjects, confidence));
-    let codes: Vec<ExitCode> = codes.collect::<Result<_, _>>()?;
-    Ok(codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS))
+/// How every run stands to each limit.
+fn judged_all<'a>(
+    limits: &[Limit],
+    runs: impl IntoIterator<Item = &'a Summary>,
+    confidence: f64,
+) -> Result<Vec<Held>, CliError> {
+    let of = |run: &Summary| {
+        let held = judged(limits, &limit::of_run(run), confidence)?;
+        Ok(held.into_iter().map(|held| Held { text: format!("{}: {}", run.run, held.text), ..held }).collect())
+    };
+    let all: Vec<Vec<Held>> = runs.into_iter().map(of).collect::<Result<_, CliError>>()?;
+    Ok(all.concat())
 }
 
 /// Each CPU analyses a share of the records, one after the other, so that few are in memory at a time.
@@ -120,18 +125,18 @@ pub fn fleet(arguments: &args::FleetReport) -> Result<ExitCode, CliError> {
 /// Runs of several machines, by their directories.
 pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Result<ExitCode, CliError> {
     has_format(output)?;
-    let limits = &output.fail_if;
     let members = members(directories)?;
-    let subjects: Vec<Vec<Subject>> = members.iter().map(|member| limit::of_run(member.summary())).collect();
-    subjects.iter().try_for_each(|subjects| checked(limits, subjects))?;
-    let fleet = fleet::fleet(members, by).map_err(CliError::usage)?;
+    let limits = judged_all(&output.fail_if, members.iter().map(Member::summary), lasthop_stats::CONFIDENCE)?;
+    let mut fleet = fleet::fleet(members, by).map_err(CliError::usage)?;
+    fleet.limits = limits;
     tell(&fleet, output)?;
-    hold_all(limits, &subjects, fleet.confidence)
+    Ok(hold(&fleet.limits))
 }
 
-/// Whether the limits of a run hold.
-pub fn hold_in_run(limits: &[Limit], summary: &Summary) -> Result<ExitCode, CliError> {
-    hold(limits, &limit::of_run(summary), summary.settings.confidence)
+/// With how its cases stand to each limit.
+pub fn with_limits(limits: &[Limit], summary: Summary) -> Result<Summary, CliError> {
+    let held = judged(limits, &limit::of_run(&summary), summary.settings.confidence)?;
+    Ok(Summary { limits: held, ..summary })
 }
 
 /// Each limit names something.
@@ -139,10 +144,13 @@ pub fn checked(limits: &[Limit], subjects: &[Subject]) -> Result<(), CliError> {
     limit::judge(limits, subjects).map(drop).map_err(CliError::usage)
 }
 
+fn judged(limits: &[Limit], subjects: &[Subject], confidence: f64) -> Result<Vec<Held>, CliError> {
+    Ok(across::held(&limit::judge(limits, subjects).map_err(CliError::usage)?, confidence))
+}
+
 /// Says how each case stands to each limit, and fails if one is beyond it.
-fn hold(limits: &[Limit], subjects: &[Subject], confidence: f64) -> Result<ExitCode, CliError> {
-    let found = limit::judge(limits, subjects).map_err(CliError::usage)?;
-    found.iter().for_each(|finding| talk(&across::limit(finding, confidence)));
-    let beyond = found.iter().any(|finding| finding.standing == Standing::Beyond);
-    Ok(if beyond { ExitCode::from(LIMIT) } else { ExitCode::SUCCESS })
+pub fn hold(held: &[Held]) -> ExitCode {
+    held.iter().for_each(|held| talk(&held.text));
+    let beyond = held.iter().any(|held| held.standing == Standing::Beyond);
+    if beyond { ExitCode::from(LIMIT) } else { ExitCode::SUCCESS }
 }

@@ -48,7 +48,7 @@ use lasthop_host::{
 };
 use lasthop_model::{engine::EngineKind, observation};
 use lasthop_plan::diagnostics::closest;
-use lasthop_results::{analyse::limit, text};
+use lasthop_results::text;
 use lasthop_system::namespace;
 
 pub use self::args::Cli;
@@ -220,10 +220,9 @@ fn report_again(arguments: &args::Report) -> Result<ExitCode, CliError> {
     let output = &arguments.output;
     match &diff::find(&wanted)?[..] {
         [one] => {
-            let summary = summarise(one)?;
-            diff::checked(&output.fail_if, &limit::of_run(&summary))?;
+            let summary = diff::with_limits(&output.fail_if, summarise(one)?)?;
             deliver(&summary, output)?;
-            diff::hold_in_run(&output.fail_if, &summary)
+            Ok(diff::hold(&summary.limits))
         }
         several => diff::report(several, output),
     }

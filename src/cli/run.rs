@@ -96,10 +96,10 @@ pub fn not_run(error: RunError) -> CliError {
 
 /// Reports a run that has just ended, and chooses the exit code.
 fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode, CliError> {
-    let summary = summarise(&outcome.record)?;
+    let summary = diff::with_limits(&output.fail_if, summarise(&outcome.record)?)?;
     record::keep_headline(&outcome.record, &report::headline(&summary)).map_err(CliError::failed)?;
     deliver(&summary, output)?;
-    let held = diff::hold_in_run(&output.fail_if, &summary)?;
+    let held = diff::hold(&summary.limits);
     Ok(match outcome.stopped {
         Stopped::Interrupted => {
             talk(&format!("to continue this run: lasthop resume {}", summary.run));

@@ -101,6 +101,6 @@ fn a_handler_of_a_python_worker_leaves_of_the_difference_what_was_predicted() {
 #[test]
 fn a_handler_of_two_php_processes_leaves_of_the_difference_what_was_predicted() {
     if have_setup("php-fpm") {
-        a_handler_leaves_what_was_predicted(&["php-fpm", "--budget", "30s"], &[None]);
+        a_handler_leaves_what_was_predicted(&["php-fpm", "--only", "reuse=per-request", "--budget", "30s"], &[None]);
     }
 }

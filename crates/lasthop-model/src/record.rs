@@ -15,6 +15,7 @@
 //! - 3: the speed of the driver's CPU; rounds with a number of blocks of their own, and cases that have left; endpoints
 //!   that lasthop did not start.
 //! - 4: overload; dropped connections and retransmitted SYNs.
+//! - 5: what answers the question.
 
 use std::{
     collections::BTreeMap,
@@ -45,7 +46,7 @@ use crate::{
 };
 
 /// Increase this with every change that an older lasthop cannot read.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// `run.json`: what was planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +68,9 @@ pub struct RunHeader {
     /// Quantities that follow from several cases.
     #[serde(default)]
     pub derived: Vec<DerivedPlan>,
+    /// What answers the question, besides what to choose.
+    #[serde(default, skip_serializing_if = "AnswerPlan::is_empty")]
+    pub answer: AnswerPlan,
     /// The endpoints of `lasthop compare`, whose servers lasthop did not start; `None` in a run of an experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Given>,
@@ -155,6 +159,42 @@ pub struct DerivedPlan {
     /// Levels that all its cases share.
     pub levels: Levels,
     pub from: Derivation,
+}
+
+/// What answers the question of an experiment, besides which alternative to choose: a report says it first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AnswerPlan {
+    /// Of a protocol without replies: whether to say what each transport lost, and what it costs the sender.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
+    /// A quantity with a `crossover`: from which level on the difference no longer matters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Two quantities that are times: which of them is larger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub which: Option<[String; 2]>,
+    /// Quantities that are times: what they cost by each transport.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<String>,
+    /// Levels of the compared factor: what each costs, compared with the reference.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub price: Vec<String>,
+    /// Levels of the compared factor that spin while they wait: how many CPUs each keeps busy, and the reference.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub occupies: Vec<String>,
+    /// Factors whose levels need explaining: the report shows their `help`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explain: Vec<String>,
+    /// Whose work decides when a difference no longer matters, with its article: `a query` [default: your handler].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work: Option<String>,
+}
+
+impl AnswerPlan {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How a quantity follows from cases, by their ids.

@@ -488,6 +488,11 @@ mod tests {
             let experiment = catalog.load(&name).unwrap_or_else(|error| panic!("{error}"));
             let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(plan.differences, [], "{name}: cases differ in more than the link");
+            let answer = &plan.experiment.answer;
+            for quantity in answer.until.iter().chain(answer.which.iter().flatten()).chain(&answer.costs) {
+                let follows = plan.derived.iter().any(|derived| derived.quantity == *quantity);
+                assert!(follows, "{name}: a run by default does not say `{quantity}`, which its answer names");
+            }
         }
         for name in catalog.recipe_names() {
             catalog.recipe(&name).unwrap_or_else(|error| panic!("{error}"));
@@ -524,6 +529,29 @@ mod tests {
             wrong("crossover = \"command\"").contains("the levels of `command` are not all whole numbers of 1 or more")
         );
         assert!(wrong("minus = \"comand == 'GET'\"").contains("there is no `comand` here"));
+    }
+
+    #[test]
+    fn what_an_answer_cannot_name_is_shown_in_its_place() {
+        let files = EXPERIMENTS.get_file("file-transfer/experiment.toml").unwrap().contents_utf8().unwrap();
+        let wrong = |from: &str, to: &str| {
+            assert!(files.contains(from));
+            errors(&[("experiment.toml", &files.replace(from, to))])
+        };
+        let until = "until = \"crossover\"";
+        for (line, expected) in [
+            ("until = \"crosover\"", "there is no quantity `crosover`"),
+            ("until = \"byte\"", "`byte` is a time and not a level"),
+            ("costs = [\"crossover\"]", "`crossover` is a level and not a time"),
+            ("which = [\"byte\", \"byte\"]", "the two quantities must differ"),
+            ("which = [\"byte\"]", "expected a list of 2 or more"),
+            ("price = [\"tls\"]", "`tls` is not one of the levels"),
+            ("explain = [\"sise\"]", "did you mean `size`?"),
+            ("loss = true", "unknown key `loss`"),
+        ] {
+            let error = wrong(until, line);
+            assert!(error.contains(expected) && error.contains(line.split(' ').next().unwrap()), "{line}: {error}");
+        }
     }
 
     /// `redis` with these lines in its `[load]`, and without some of its own.

@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use indexmap::IndexMap;
 use lasthop_load::protocol::PROTOCOLS;
-use lasthop_model::{level::Level, manager::MANAGERS};
+use lasthop_model::{level::Level, manager::MANAGERS, record::AnswerPlan};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize,
@@ -44,6 +44,9 @@ pub(super) struct ExperimentFile {
     /// Quantities that follow from several cases, by name.
     #[serde(default)]
     pub derive: IndexMap<String, DeriveFile>,
+    /// What answers the question, besides which alternative to choose: a report says it first.
+    #[serde(default)]
+    pub answer: AnswerPlan,
     #[serde(default)]
     pub overload: OverloadFile,
     #[serde(default)]

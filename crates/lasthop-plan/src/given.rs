@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use lasthop_load::spec::{Address, Endpoint, Transport};
 use lasthop_model::{
     level::{Level, Levels},
-    record::{Difference, FactorSummary, Given, GivenEndpoint},
+    record::{AnswerPlan, Difference, FactorSummary, Given, GivenEndpoint},
     selection::{DRIVER, TRANSPORT},
 };
 
@@ -163,6 +163,7 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
             driver: Vec::new(),
         },
         derive: IndexMap::new(),
+        answer: AnswerPlan::default(),
         overload: Overload::default(),
         defaults: Defaults { trial: TRIAL, budget: BUDGET, precision: 0.02, margin: 0.02, blocks: None },
     }

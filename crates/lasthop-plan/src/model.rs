@@ -10,7 +10,7 @@ use lasthop_load::spec::Transport;
 use lasthop_model::{
     level::Level,
     program::{Packages, Program},
-    record::Digests,
+    record::{AnswerPlan, Digests},
     service::{Export, Ready, Stop},
 };
 use schemars::JsonSchema;
@@ -48,6 +48,8 @@ pub struct Experiment {
     pub load: Load,
     /// By name.
     pub derive: IndexMap<String, Derive>,
+    /// Names only quantities, levels and factors that there are.
+    pub answer: AnswerPlan,
     pub overload: Overload,
     pub defaults: Defaults,
 }

@@ -195,6 +195,7 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
         factors: job.plan.factors.clone(),
         cases: job.plan.cases.clone(),
         derived: job.plan.derived.clone(),
+        answer: job.plan.experiment.answer.clone(),
         differences: job.plan.differences.clone(),
         given: job.plan.given.clone().map(Given::without_secrets),
         labels: job.labels.clone(),

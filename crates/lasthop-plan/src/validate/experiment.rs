@@ -10,6 +10,7 @@ use lasthop_load::{protocol::PROTOCOLS, spec::Transport};
 use lasthop_model::{
     level::{Level, Levels},
     rate::{CONSTANT, POISSON},
+    record::AnswerPlan,
     selection::{PATH, TRANSPORT},
 };
 use minijinja::value::Value;
@@ -96,6 +97,7 @@ impl Checker<'_> {
             recipes,
             load,
             derive: self.derive(file),
+            answer: self.answer(file),
             overload: self.overload(file),
             defaults: self.defaults(file),
         }
@@ -152,6 +154,57 @@ impl Checker<'_> {
             all.insert(name.clone(), Derive { help: derive.help.clone(), of: derive.of.clone(), kind });
         }
         all
+    }
+
+    fn answer(&mut self, file: &ExperimentFile) -> AnswerPlan {
+        let answer = &file.answer;
+        if let Some(until) = &answer.until {
+            self.must_be_quantity("/answer/until", until, file, true);
+        }
+        for (at, quantity) in answer.which.iter().flatten().enumerate() {
+            self.must_be_quantity(&format!("/answer/which/{at}"), quantity, file, false);
+        }
+        if let Some([one, other]) = &answer.which
+            && one == other
+        {
+            self.error("/answer/which/1", "the two quantities must differ");
+        }
+        for (at, quantity) in answer.costs.iter().enumerate() {
+            self.must_be_quantity(&format!("/answer/costs/{at}"), quantity, file, false);
+        }
+        let compared = [PATH, TRANSPORT].into_iter().find_map(|name| file.factors.get(name));
+        let levels: Vec<Level> =
+            compared.iter().flat_map(|factor| &factor.levels).map(|level| level.0.clone()).collect();
+        for (key, named) in [("price", &answer.price), ("occupies", &answer.occupies)] {
+            for (at, level) in named.iter().enumerate() {
+                self.must_be_level(&format!("/answer/{key}/{at}"), &Level::Text(level.clone()), &levels);
+            }
+        }
+        for (at, factor) in answer.explain.iter().enumerate() {
+            let known = file.factors.keys().map(String::as_str);
+            self.must_be_known(&format!("/answer/explain/{at}"), "factor", factor, known);
+        }
+        answer.clone()
+    }
+
+    /// A quantity of `[derive]`, which is a level if it has a crossover, and otherwise a time.
+    fn must_be_quantity(&mut self, pointer: &str, name: &str, file: &ExperimentFile, is_level: bool) {
+        if !self.must_be_known(pointer, "quantity", name, file.derive.keys().map(String::as_str)) {
+            return;
+        }
+        match (file.derive[name].crossover.is_some(), is_level) {
+            (true, false) => self.error_with_help(
+                pointer,
+                format!("`{name}` is a level and not a time"),
+                Some(format!("`until = \"{name}\"` says from which level on")),
+            ),
+            (false, true) => self.error_with_help(
+                pointer,
+                format!("`{name}` is a time and not a level"),
+                Some("`until` takes a quantity with `crossover`; `costs` takes times".to_owned()),
+            ),
+            _ => {}
+        }
     }
 
     fn must_be_numbers(&mut self, pointer: &str, name: &str, file: &ExperimentFile) {

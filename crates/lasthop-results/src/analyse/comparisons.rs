@@ -5,7 +5,7 @@
 //! interval covers 95 % for its own comparison. The check `multiplicity` names verdicts that do not survive Holm's
 //! adjustment over all declared ones.
 
-use lasthop_model::record::MeasuredTrial;
+use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_stats::{
     Better, Estimate, Interval, holm,
     location::{self, Located},
@@ -29,6 +29,13 @@ struct Found {
     log_ratio: Estimate,
     unweighted: Option<Estimate>,
     weights: Vec<(Place, f64)>,
+}
+
+impl Found {
+    /// Of blocks that all count alike.
+    fn of(log_ratio: Estimate) -> Self {
+        Self { log_ratio, unweighted: None, weights: Vec::new() }
+    }
 }
 
 /// Where the ratio of a quantity lies.
@@ -60,6 +67,36 @@ pub fn compare_all(trials: &Trials) -> Vec<Compared> {
     all
 }
 
+/// Every two alternatives with the same reference, compared like each with that. They are a family of their own.
+pub fn alternatives(trials: &Trials) -> Vec<Comparison> {
+    if trials.data.header.settings.aa {
+        return Vec::new();
+    }
+    let only_controls = super::controls(&trials.data.header);
+    let plans: Vec<&CasePlan> =
+        trials.cases().iter().filter(|plan| plan.reference.is_some() && !only_controls.contains(&plan.case)).collect();
+    let mut all = Vec::new();
+    for (place, case) in plans.iter().enumerate() {
+        for other in plans[..place].iter().filter(|other| other.reference == case.reference) {
+            let blocks = trials.pairs(&case.case, &other.case);
+            all.extend(declared(trials, &Pairs { case, reference: other, blocks }));
+        }
+    }
+    adjust(trials, &mut all);
+    all.into_iter().map(|one| one.comparison).collect()
+}
+
+/// By the metrics that were declared beforehand.
+fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
+    let primary = match Metric::primary(&pairs.case.load) {
+        Metric::LatencyP50 => primary(trials, pairs).map(Found::of),
+        _ => throughput(trials, pairs),
+    };
+    let cpu = if trials.knows_servers() { located(pairs, |trial| trials.cpu_per_request(trial)) } else { None };
+    let found = [(Metric::primary(&pairs.case.load), primary), (Metric::CpuPerRequest, cpu)];
+    found.into_iter().filter_map(|(metric, found)| Some(judge(trials, pairs, metric, found?))).collect()
+}
+
 /// Holm's adjustment over the metrics that were declared beforehand: the primary one of each load, and CPU per request.
 fn adjust(trials: &Trials, all: &mut [Compared]) {
     let is_declared = |Comparison { case, metric, .. }: &Comparison| {
@@ -74,10 +111,7 @@ fn adjust(trials: &Trials, all: &mut [Compared]) {
 
 fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let latencies = pairs.latencies();
-    let latency = |share, name| {
-        let log_ratio = latency(trials, pairs, latencies.as_ref()?, share, name)?;
-        Some(Found { log_ratio, unweighted: None, weights: Vec::new() })
-    };
+    let latency = |share, name| Some(Found::of(latency(trials, pairs, latencies.as_ref()?, share, name)?));
     // The throughput of an open loop was asked for, so comparing it makes no sense.
     let is_open = pairs.case.load.is_open();
     let cpu = || located(pairs, |trial| trials.cpu_per_request(trial));

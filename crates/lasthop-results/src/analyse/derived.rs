@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use lasthop_model::record::{CasePlan, Derivation, DerivedPlan, MeasuredTrial};
 use lasthop_stats::{
-    Estimate, Grouped,
+    Estimate, Grouped, Resampling,
     crossing::{self, Crossing, Effects},
     line::{self, Points},
     mean,
@@ -18,7 +18,7 @@ use super::{
     trials::{Place, Trials, grouped},
 };
 
-type ByBlock<T> = BTreeMap<Place, T>;
+pub type ByBlock<T> = BTreeMap<Place, T>;
 
 pub fn derive_all(trials: &Trials) -> Vec<Derived> {
     let plans = &trials.data.header.derived;
@@ -36,6 +36,7 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
         value: None,
         intercept: None,
         against_reference: None,
+        over: None,
         outside: None,
     };
     match &plan.from {
@@ -49,13 +50,16 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
                 derived.intercept = Some(micros(trials, &line.intercept));
             }
         }
-        Derivation::Crossover { over, points } => match crossover(trials, points, case) {
-            Some(Crossing::At(log)) => derived.value = Some(level(trials, over, points, &log)),
-            Some(Crossing::Before) => derived.outside = Some(Outside::Before),
-            Some(Crossing::Beyond) => derived.outside = Some(Outside::Beyond),
-            Some(Crossing::Open) => derived.outside = Some(Outside::Open),
-            None => {}
-        },
+        Derivation::Crossover { over, points } => {
+            derived.over = Some(over.clone());
+            match crossover(trials, points, case) {
+                Some(Crossing::At(log)) => derived.value = Some(level(trials, over, points, &log)),
+                Some(Crossing::Before) => derived.outside = Some(Outside::Before),
+                Some(Crossing::Beyond) => derived.outside = Some(Outside::Beyond),
+                Some(Crossing::Open) => derived.outside = Some(Outside::Open),
+                None => {}
+            }
+        }
     }
     let reference = plans.iter().find(|other| is_reference(trials, plan, other, case));
     derived.against_reference = reference.and_then(|reference| against(trials, plan, reference, case));
@@ -107,7 +111,7 @@ fn series_of_times(trials: &Trials, points: &[(f64, String)]) -> Vec<(f64, ByBlo
 }
 
 /// The quantity in each block that contains all its cases.
-fn time_values(trials: &Trials, from: &Derivation) -> ByBlock<f64> {
+pub fn time_values(trials: &Trials, from: &Derivation) -> ByBlock<f64> {
     match from {
         Derivation::Difference { of, minus } => {
             let minus = times(trials, minus);
@@ -133,8 +137,11 @@ fn slope(points: &[(f64, &f64)]) -> Option<f64> {
 }
 
 fn mean_of(trials: &Trials, values: &ByBlock<f64>, case: &CasePlan, quantity: &str) -> Option<Estimate> {
-    let blocks = grouped(values.iter().map(|(place, value)| (place.0, *value)))?;
-    mean::mean(&blocks, trials.resampling(&case.case, quantity))
+    mean_in_blocks(values, trials.resampling(&case.case, quantity))
+}
+
+pub fn mean_in_blocks(values: &ByBlock<f64>, how: Resampling) -> Option<Estimate> {
+    mean::mean(&grouped(values.iter().map(|(place, value)| (place.0, *value)))?, how)
 }
 
 fn fitted(trials: &Trials, points: &[(f64, String)], case: &CasePlan, quantity: &str) -> Option<line::Line> {
@@ -181,7 +188,7 @@ fn against(trials: &Trials, plan: &DerivedPlan, reference: &DerivedPlan, case: &
     Some(micros(trials, &found))
 }
 
-fn micros(trials: &Trials, found: &Estimate) -> Measured {
+pub fn micros(trials: &Trials, found: &Estimate) -> Measured {
     let interval = found.interval(trials.confidence());
     Measured { unit: "us".to_owned(), estimate: interval.estimate, low: interval.low, high: interval.high }
 }

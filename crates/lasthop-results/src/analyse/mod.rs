@@ -27,12 +27,13 @@ pub mod summary;
 pub(crate) mod testing;
 mod trials;
 mod under_load;
+mod weighed;
 
 use std::path::PathBuf;
 
 pub use cases::name_of;
 use indexmap::IndexMap;
-use lasthop_model::record::{CasePlan, Resumption, RunHeader, Stopped};
+use lasthop_model::record::{CasePlan, FactorSummary, Resumption, RunHeader, Stopped};
 pub use progress::{Look, ProgressLine, is_due, look};
 
 use self::{
@@ -62,6 +63,8 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         experiment: header.experiment.name.clone(),
         title: header.experiment.title.clone(),
         question: header.experiment.question.clone(),
+        answer: Vec::new(),
+        limits: Vec::new(),
         link: LinkEnds { from: header.experiment.from.clone(), to: header.experiment.to.clone() },
         run: header.run.clone(),
         lasthop: header.lasthop.clone(),
@@ -81,6 +84,10 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         factors: factors(header),
         labels: labels(header),
         controls: controls(header),
+        alternatives: if trials.ratios_only { Vec::new() } else { comparisons::alternatives(trials) },
+        weighed: if trials.ratios_only { Vec::new() } else { weighed::weigh(trials) },
+        asked: header.answer.clone(),
+        explanations: explanations(header),
         environment: data.environment.clone(),
         cases,
         comparisons,
@@ -122,6 +129,12 @@ fn factors(header: &RunHeader) -> IndexMap<String, Vec<String>> {
 fn labels(header: &RunHeader) -> IndexMap<String, IndexMap<String, String>> {
     let labelled = header.factors.iter().filter(|(_, factor)| !factor.labels.is_empty());
     labelled.map(|(name, factor)| (name.clone(), factor.labels.clone())).collect()
+}
+
+fn explanations(header: &RunHeader) -> Vec<String> {
+    let varies = |factor: &&FactorSummary| factor.levels.len() > 1;
+    let asked = header.answer.explain.iter().filter_map(|name| header.factors.get(name));
+    asked.filter(varies).map(|factor| factor.help.clone()).collect()
 }
 
 fn controls(header: &RunHeader) -> Vec<String> {

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use lasthop_load::spec::Transport;
-use lasthop_model::record::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped};
+use lasthop_model::record::{AnswerPlan, Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::limit::Held;
 
 pub const SCHEMA: &str = "lasthop/1";
 
@@ -21,6 +23,12 @@ pub struct Summary {
     pub experiment: String,
     pub title: String,
     pub question: String,
+    /// What answers it, line by line, as reports for people say it.
+    #[serde(default)]
+    pub answer: Vec<String>,
+    /// How cases stand to the limits of `--fail-if`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Held>,
     /// Ends of the link under test.
     pub link: LinkEnds,
     /// Name of the run.
@@ -63,14 +71,30 @@ pub struct Summary {
     pub environment: Option<Environment>,
     pub cases: Vec<CaseSummary>,
     pub comparisons: Vec<Comparison>,
+    /// Every two cases with the same reference, neither of which is one or only controls: which of them is better.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Comparison>,
     /// Quantities that follow from several cases.
     #[serde(default)]
     pub derived: Vec<Derived>,
+    /// Which of two quantities is larger, if the experiment asks that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weighed: Vec<Weighed>,
+    /// What answers the question of the experiment, besides what to choose.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub asked: AnswerPlan,
+    /// Words of the experiment, explained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explanations: Vec<String>,
     /// What a run with overload found; absent in every other run. Its cases have no metrics and no comparisons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<Overload>,
     pub checks: Vec<Check>,
     pub failures: Vec<Failure>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Summary {
@@ -86,6 +110,22 @@ impl Summary {
         let concerns =
             |check: &&Check| check.case.as_ref().is_none_or(|name| [case, reference].contains(&name.as_str()));
         self.checks.iter().filter(concerns).find(|check| check.severity == Severity::Invalid)
+    }
+
+    /// The verdict on one case against another alternative, if they were compared; undecided where it may be chance among
+    /// so many.
+    #[must_use]
+    pub fn against(&self, case: &str, other: &str, metric: Metric) -> Option<Verdict> {
+        let is = |one: &&Comparison, case: &str, other: &str| (one.case == case) && (one.reference == other);
+        let mut of_metric = self.alternatives.iter().filter(|one| one.metric == metric);
+        let found = of_metric.find(|one| is(one, case, other) || is(one, other, case))?;
+        Some(match found.verdict {
+            Verdict::Faster | Verdict::Slower if found.may_be_chance() => Verdict::Undecided,
+            verdict if found.case == case => verdict,
+            Verdict::Faster => Verdict::Slower,
+            Verdict::Slower => Verdict::Faster,
+            verdict => verdict,
+        })
     }
 
     /// The comparison that verdicts are about.
@@ -324,6 +364,12 @@ impl Metrics {
     pub fn switches_total(&self) -> f64 {
         let counted = self.switches_per_request.iter().filter(|(role, _)| self.cpu_per_request.counts(role));
         counted.map(|(_, switches)| switches).sum()
+    }
+
+    /// How many CPUs these roles keep busy.
+    #[must_use]
+    pub fn cpus_busy(&self) -> f64 {
+        self.cpu_total() * self.throughput.estimate / 1e6
     }
 
     /// Run delay per request of the same roles together, in microseconds; `None` unless it is known for each that ran.
@@ -612,8 +658,26 @@ pub struct Derived {
     /// The value minus that of the reference transport, from the same blocks; `None` for the reference and for a
     /// crossover.
     pub against_reference: Option<Measured>,
+    /// For a crossover, the factor whose level it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
     /// For a crossover outside the levels that were run: on which side.
     pub outside: Option<Outside>,
+}
+
+/// Two quantities, weighed against each other in the same blocks. Each is averaged over the cases that distinguish only one of
+/// them from the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Weighed {
+    /// Their names in the experiment.
+    pub quantities: [String; 2],
+    pub helps: [String; 2],
+    /// Levels that the cases of both share.
+    pub levels: IndexMap<String, String>,
+    /// `us`
+    pub values: [Measured; 2],
+    /// The first minus the second.
+    pub difference: Measured,
 }
 
 /// Why there is no crossover.

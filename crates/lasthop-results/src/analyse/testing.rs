@@ -11,8 +11,8 @@ use lasthop_model::{
     level::Level,
     observation::{MachineUsage, NetworkCounters, Observations, RoleUsage},
     record::{
-        CasePlan, CaseProof, Environment, ExperimentSummary, FactorSummary, Failure, LoadSummary, MeasuredTrial,
-        Placement, RoundRecord, RunEnd, RunHeader, Settings, Stage, Stopped, TrialRecord, VERSION,
+        AnswerPlan, CasePlan, CaseProof, Environment, ExperimentSummary, FactorSummary, Failure, LoadSummary,
+        MeasuredTrial, Placement, RoundRecord, RunEnd, RunHeader, Settings, Stage, Stopped, TrialRecord, VERSION,
     },
 };
 use lasthop_stats::random::Draws;
@@ -203,6 +203,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         factors: IndexMap::from([("transport".to_owned(), factor)]),
         cases,
         derived: vec![],
+        answer: AnswerPlan::default(),
         differences: vec![],
         given: None,
         labels: IndexMap::new(),

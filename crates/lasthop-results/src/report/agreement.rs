@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use lasthop_load::spec::Transport;
 use proptest::prelude::*;
 
-use super::{Extras, Format, Options, fixtures, render};
+use super::{Extras, Format, Options, fixtures, render, units::NBSP};
 use crate::{
     analyse::{
         summarise,
@@ -29,11 +29,20 @@ impl Printed {
             let plain = found.as_str().replace(',', "").replace('−', "-");
             let value: f64 = plain.parse().unwrap();
             let decimals = plain.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);
-            let digits = value.abs().log10().floor() as i32;
+            let digits = value.abs().max(1e-9).log10().floor() as i32;
             let place = if decimals == 0 { (digits - 2).max(0) } else { -decimals };
             Self { value, half: 0.5 * 10f64.powi(place) }
         };
         pattern.find_iter(text).map(one).collect()
+    }
+
+    /// One of a sentence, which has two significant digits or more.
+    fn significant(text: &str) -> Self {
+        let one = Self::all(text)[0];
+        let decimals = text.contains('.');
+        let digits = one.value.abs().max(1e-9).log10().floor() as i32;
+        let half = if decimals { one.half } else { 0.5 * 10f64.powi((digits - 1).max(0)) };
+        Self { half, ..one }
     }
 
     fn ends(self) -> [f64; 2] {
@@ -92,6 +101,65 @@ fn contradictions(markdown: &str, ratio: &str, interval: &str, columns: &[&str])
     found
 }
 
+/// Microseconds in a unit.
+fn micros(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ns" => 1e-3,
+        "µs" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        _ => return None,
+    })
+}
+
+/// What tables say of ratios, and of times in microseconds: what is saved, and up to which handler it matters.
+fn told(markdown: &str) -> (Vec<Printed>, Vec<Printed>) {
+    let ratios = tables(markdown, &["ratio", "95 % interval"]).concat();
+    let ratios =
+        ratios.iter().flat_map(|row| [&row["ratio"], &row["95 % interval"]]).flat_map(|cell| Printed::all(cell));
+    let mut times = Vec::new();
+    for (column, cell) in markdown
+        .split("Does it matter?")
+        .skip(1)
+        .filter_map(|part| part.split("</details>").next())
+        .flat_map(|part| tables(part, &[]))
+        .flatten()
+        .flatten()
+    {
+        let unit = column.split(' ').next().and_then(micros);
+        let unit = unit.or_else(|| cell.rsplit(' ').next().and_then(micros));
+        let Some(unit) = unit else { continue };
+        times.extend(
+            Printed::all(&cell).iter().map(|one| Printed { value: one.value.abs() * unit, half: one.half * unit }),
+        );
+    }
+    (ratios.collect(), times)
+}
+
+/// Numbers of the answer that no table has.
+fn unfounded(summary: &Summary, page: &str) -> Vec<String> {
+    let (ratios, times) = told(page);
+    let spoken = regex::Regex::new(r"([0-9][0-9,]*(?:\.[0-9]+)?) (times|ns|µs|ms|s)\b").unwrap();
+    let near = |one: Printed, known: &[Printed]| {
+        known.iter().any(|other| (one.value - other.value).abs() <= (one.half + other.half) * 1.000_001)
+    };
+    let mut found = Vec::new();
+    for line in super::answer(summary) {
+        let line = line.to_string().replace(NBSP, " ");
+        for number in spoken.captures_iter(&line) {
+            let printed = Printed::significant(&number[1]);
+            let is_told = match micros(&number[2]) {
+                None => near(printed, &ratios),
+                Some(unit) => near(Printed { value: printed.value * unit, half: printed.half * unit }, &times),
+            };
+            if !is_told {
+                found.push(format!("{} in: {line}", &number[0]));
+            }
+        }
+    }
+    found
+}
+
 fn markdown(summary: &Summary) -> String {
     let options = Options { verbose: true, ..Options::default() };
     String::from_utf8(render(summary, &Extras::default(), Format::Markdown, &options)).unwrap()
@@ -107,6 +175,7 @@ fn check(summary: &Summary) -> Result<(), String> {
     let confidence = "95 % interval";
     let mut found = contradictions(&page, "ratio", confidence, rates);
     found.extend(contradictions(&page, "CPU ratio", "interval", &["all", "services"]));
+    found.extend(unfounded(summary, &page));
     if found.is_empty() { Ok(()) } else { Err(format!("{found:#?}\n{page}")) }
 }
 
@@ -122,6 +191,9 @@ fn a_contradiction_is_found() {
     let mut summary = fixtures::three_transports();
     summary.cases[0].metrics.as_mut().unwrap().throughput.estimate *= 0.9;
     assert!(check(&summary).is_err());
+    let mut summary = fixtures::three_transports();
+    summary.comparisons[1].materiality.as_mut().unwrap().saved_us *= 1.2;
+    assert!(check(&summary).is_ok(), "the table has it, too");
     let mut summary = fixtures::three_transports();
     summary.cases[2].metrics.as_mut().unwrap().cpu_per_request.driver *= 1.2;
     assert!(check(&summary).is_err());

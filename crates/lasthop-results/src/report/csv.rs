@@ -18,6 +18,7 @@
 //! | `rate_per_s`, `scheduled`, `sent`, `lag_p50_us`, `lag_p99_us` | open loops only, whose latencies are response times: the rate asked for, and how well the schedule was kept |
 //! | `sent_per_s`, `lost_share`, `dropped`, `waited_share` | only of runs where nothing comes back: what was sent, what never arrived, what the kernel dropped, and which sends had to wait |
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
+//! | `limits` | only with `--fail-if`: each limit that names the case, and whether it is `kept`, `exceeded` or `undecided` |
 //! | `lower_bound` | whether the ratio behind the verdict is a lower bound |
 //! | `failed_stage` | stage of the first failure |
 //!
@@ -36,6 +37,7 @@ use indexmap::IndexSet;
 
 use crate::{
     analyse::{
+        name_of,
         rows::{QUANTILES, TrialRow},
         summary::{
             CaseSummary, Comparison, Measured, Metric, Metrics, Overload, OverloadCase, OverloadPoint, PER_REQUEST,
@@ -272,6 +274,13 @@ fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
     row.ratio("latency_p50_ratio", of(Metric::LatencyP50));
     row.ratio("latency_p99_ratio", of(Metric::LatencyP99));
     row.ratio("cpu_per_request_ratio", of(Metric::CpuPerRequest));
+    if !summary.limits.is_empty() {
+        let of = |case: &CaseSummary| {
+            let own = summary.limits.iter().filter(|held| held.case == case.case);
+            own.map(|held| format!("{}: {}", held.limit, name_of(held.standing))).collect::<Vec<_>>().join("; ")
+        };
+        row.put_some("limits", case.map(of));
+    }
     row.put_some("lower_bound", case.and_then(|case| summary.declared(case)).map(|comparison| comparison.lower_bound));
 }
 

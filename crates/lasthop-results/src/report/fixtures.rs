@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use lasthop_load::spec::{Arrivals, Transport};
-use lasthop_model::record::{Environment, Failure, LoadSummary, Placement, ProgramVersion, Stage, Stopped};
+use lasthop_model::record::{AnswerPlan, Environment, Failure, LoadSummary, Placement, ProgramVersion, Stage, Stopped};
 
 use crate::analyse::summary::*;
 
@@ -214,6 +214,8 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         experiment: "sockets".into(),
         title: "Unix socket, TCP and TLS between two processes".into(),
         question: "Which local transport is fastest between two processes?".into(),
+        answer: vec![],
+        limits: vec![],
         link: LinkEnds { from: "driver".into(), to: "server".into() },
         run: "sockets-20260801-120000".into(),
         lasthop: "0.1.0".into(),
@@ -244,6 +246,10 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         environment: Some(environment(&[("server", "/usr/local/bin/lasthop", "0.1.0")])),
         cases,
         comparisons,
+        alternatives: vec![],
+        weighed: vec![],
+        asked: AnswerPlan::default(),
+        explanations: vec![],
         overload: None,
         derived: vec![],
         checks: vec![],

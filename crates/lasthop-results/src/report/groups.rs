@@ -12,7 +12,8 @@ use crate::analyse::summary::{CaseSummary, Check, Comparison, Metric, Summary};
 const COMPARED: [&str; 2] = ["path", "transport"];
 
 /// The level of the factor under comparison.
-fn compared_level(case: &CaseSummary) -> Option<&String> {
+#[must_use]
+pub fn compared_level(case: &CaseSummary) -> Option<&String> {
     COMPARED.iter().find_map(|factor| case.levels.get(*factor))
 }
 
@@ -230,6 +231,9 @@ fn label<'a>(summary: &'a Summary, factor: &str, level: &str) -> Option<&'a str>
 pub fn transport_name(level: &str) -> &str {
     match level {
         "unix" => "Unix socket",
+        "unixgram" => "Unix datagram socket",
+        "seqpacket" => "Unix seqpacket socket",
+        "udp" => "UDP",
         "abstract" => "abstract Unix socket",
         "tcp" => "TCP",
         "tcp6" => "TCP over IPv6",

@@ -2,12 +2,20 @@
 
 use serde_json::Value;
 
+use super::{content::answer, units::NBSP};
 use crate::{analyse::summary::Summary, text};
 
 /// The report for programs; its keys are described by [`schema`].
 #[must_use]
 pub fn render(summary: &Summary) -> Vec<u8> {
-    text::json(summary)
+    text::json(&answered(summary))
+}
+
+/// With the answer that reports for people have.
+#[must_use]
+pub fn answered(summary: &Summary) -> Summary {
+    let lines = answer(summary).iter().map(|line| line.to_string().replace(NBSP, " ")).collect();
+    Summary { answer: lines, ..summary.clone() }
 }
 
 /// JSON schema (draft 2020-12) of a summary, generated from the types.

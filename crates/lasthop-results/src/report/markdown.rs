@@ -3,6 +3,7 @@
 use std::{fmt::Write, path::PathBuf};
 
 use super::{
+    again::again,
     content::document,
     document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
     units::NBSP,
@@ -40,20 +41,6 @@ pub fn render(summary: &Summary) -> Vec<u8> {
     }
     page.replace(NBSP, " ").into_bytes()
 }
-
-/// The command line that repeats the run with its seed, wherever lasthop is.
-fn again(summary: &Summary) -> String {
-    let Some((_, options)) = summary.command.split_first() else { return String::new() };
-    let seed = summary.seed.to_string();
-    let has_seed = options.iter().any(|word| word == "--seed" || word.starts_with("--seed="));
-    let takes_seed = !options.first().is_some_and(|command| WITHOUT_SEED.contains(&command.as_str()));
-    let added = if has_seed || !takes_seed { vec![] } else { vec!["--seed", &seed] };
-    let words = ["lasthop"].into_iter().chain(options.iter().map(String::as_str)).chain(added);
-    shlex::try_join(words).unwrap_or_default()
-}
-
-/// Commands that make runs and choose their seeds.
-const WITHOUT_SEED: [&str; 2] = ["selftest", "check"];
 
 fn section(page: &mut String, section: &Section) {
     let folded = section.depth != Depth::Open;

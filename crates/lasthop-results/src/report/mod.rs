@@ -5,6 +5,7 @@
 //! write the summary itself, or every trial. Nothing here measures, reads or prints.
 
 pub mod across;
+mod again;
 #[cfg(test)]
 mod agreement;
 mod benchstat;

@@ -6,12 +6,14 @@
 use serde::Serialize;
 
 use super::{
+    again::again,
     content::{Parts, answer, quantity, subtitle, title},
     csv, curves,
     document::Text,
     forest::Picture,
     groups::{Compared, Group, compared_name, groups},
     html::{self, SCRIPT, inline, section},
+    json,
     wording::{Quantity, word},
 };
 use crate::{
@@ -41,7 +43,7 @@ struct Data<'a> {
     /// Differences within this share count as none.
     margin: f64,
     /// The result as `--format json` and as `--format csv`.
-    result: &'a Summary,
+    result: Summary,
     csv: String,
 }
 
@@ -107,6 +109,7 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
     let body = [
         head(summary),
         show(&parts.cut_off),
+        show(&parts.limits),
         if compared { figure("ratios", "Ratios", &Picture::of(summary).inline()) } else { String::new() },
         show(&parts.verdicts),
         summary.overload.as_ref().map_or_else(String::new, |overload| {
@@ -183,11 +186,11 @@ fn configuration(files: &[(String, String)]) -> String {
 
 /// How to repeat the run, the downloads, and the script with what it reads.
 fn numbers(summary: &Summary, groups: &[Group<'_>], extras: &Extras) -> String {
-    let command = shlex::try_join(summary.command.iter().map(String::as_str)).unwrap_or_default();
+    let command = again(summary);
     let data = Data {
         groups: groups.iter().map(|group| of_group(group, extras)).collect(),
         margin: summary.settings.margin,
-        result: summary,
+        result: json::answered(summary),
         csv: String::from_utf8_lossy(&csv::render(summary)).into_owned(),
     };
     let repeat = if command.is_empty() {

@@ -12,7 +12,10 @@ use super::{
     is_declared, is_like,
 };
 use crate::{
-    analyse::summary::{Comparison, Metric, Summary, Verdict},
+    analyse::{
+        limit::Held,
+        summary::{Comparison, Metric, Summary, Verdict},
+    },
     record::data::RunData,
 };
 
@@ -36,6 +39,9 @@ pub struct Beside {
     pub comparisons: Vec<Spread>,
     /// What differs between the runs, as far as the records keep it.
     pub differences: Vec<Differing>,
+    /// How cases stand to the limits of `--fail-if`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Held>,
     #[serde(skip)]
     pub summaries: Vec<Summary>,
 }
@@ -53,8 +59,16 @@ pub struct Spread {
     /// The largest ratio divided by the smallest; `null` with fewer than two.
     pub spread: Option<f64>,
     /// Whether two of the runs reliably differ in it, by more than the margin, with Holm's adjustment for all pairs of
-    /// runs and all comparisons of the declared metric. `null` for other metrics.
+    /// runs and all comparisons of the declared metric and of the CPU time. `null` for other metrics.
     pub differs: Option<bool>,
+}
+
+impl Spread {
+    /// Whether it is one of those that the answer is about.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.declared || self.metric == Metric::CpuPerRequest
+    }
 }
 
 /// Puts runs beside each other.
@@ -81,6 +95,7 @@ pub fn beside(data: &[RunData]) -> Result<Beside, NotAlike> {
         confidence: CONFIDENCE,
         comparisons: spreads(&runs),
         differences: differing(&data),
+        limits: Vec::new(),
         summaries: runs.into_iter().map(|run| run.summary).collect(),
     })
 }
@@ -95,7 +110,12 @@ type Found<'a> = (&'a Comparison, Vec<Option<(&'a Comparison, &'a Estimate)>>);
 fn spreads(runs: &[Analysed]) -> Vec<Spread> {
     let mut all: Vec<Found<'_>> = Vec::new();
     for one in runs.iter().flat_map(|run| &run.summary.comparisons) {
-        let usable = |run: &&Analysed| run.summary.invalid(&one.case, &one.reference).is_none();
+        // What one run was asked for, another may only describe: then the two have nothing in common.
+        let declared = runs.iter().any(|run| is_declared(&run.summary, one));
+        let usable = |run: &&Analysed| {
+            let is_meant = !declared || is_declared(&run.summary, one);
+            is_meant && run.summary.invalid(&one.case, &one.reference).is_none()
+        };
         if !all.iter().any(|(other, _)| is_like(one, other)) {
             all.push((one, runs.iter().map(|run| Some(run).filter(usable)?.like(one)).collect()));
         }
@@ -120,11 +140,11 @@ fn spread(runs: &[Analysed], (one, found): &Found<'_>) -> Spread {
     }
 }
 
-/// Every two runs in every declared comparison are one family.
+/// Every two runs in every declared comparison and in the CPU time are one family, as in a change from one to the other.
 fn decide(runs: &[Analysed], all: &[Found<'_>], spreads: &mut [Spread]) {
     let confidence = runs.iter().map(|run| run.confidence).fold(0.0, f64::max);
     let mut pairs = Vec::new();
-    for (place, (one, found)) in all.iter().enumerate().filter(|(place, _)| spreads[*place].declared) {
+    for (place, (one, found)) in all.iter().enumerate().filter(|(place, _)| spreads[*place].is_judged()) {
         let logs: Vec<&Estimate> = found.iter().flatten().map(|(_, log)| *log).collect();
         for (at, to) in logs.iter().enumerate() {
             let changes = logs[..at].iter().map(|from| change(one.metric, from, to, confidence, margin(runs)));

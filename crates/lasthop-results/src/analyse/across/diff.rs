@@ -12,6 +12,7 @@ use super::{
 use crate::{
     analyse::{
         cases::Known,
+        limit::Held,
         summary::{Comparison, Measured, Metric, Summary, Verdict},
     },
     record::data::RunData,
@@ -43,6 +44,9 @@ pub struct Diff {
     pub only_new: Vec<String>,
     /// What else differs, as far as the records keep it; values are those of the old and of the new run.
     pub differences: Vec<Differing>,
+    /// How cases stand to the limits of `--fail-if`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Held>,
     /// The runs, old and new.
     #[serde(skip)]
     pub runs: [Summary; 2],
@@ -132,6 +136,7 @@ pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
         only_old: missing(&old, &new),
         only_new: missing(&new, &old),
         differences: differing(&[old_data, new_data]),
+        limits: Vec::new(),
         runs: [old.summary, new.summary],
     })
 }

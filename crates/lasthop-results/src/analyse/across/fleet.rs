@@ -17,6 +17,7 @@ use super::{
 use crate::{
     analyse::{
         comparisons::better,
+        limit::Held,
         summary::{Comparison, Metric, Summary, Verdict},
         trials::Trials,
     },
@@ -51,6 +52,9 @@ pub struct Fleet {
     pub comparisons: Vec<Together>,
     /// What differs between the runs, as far as the records keep it; values are by machine.
     pub differences: Vec<Differing>,
+    /// How cases stand to the limits of `--fail-if`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Held>,
     /// The run that names the cases: one that has most of them.
     #[serde(skip)]
     pub main: Summary,
@@ -226,6 +230,7 @@ pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> 
         confidence: CONFIDENCE,
         comparisons: comparisons(&members, &of, kinds.len()),
         differences: differing(&data),
+        limits: Vec::new(),
         by,
         kinds,
         main: main.unwrap_or(&first).clone(),

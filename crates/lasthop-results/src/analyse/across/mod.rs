@@ -142,9 +142,10 @@ impl Analysed {
     fn rename_like(&mut self, other: &Summary) {
         let names = self.names_in(other);
         let rename = |name: &mut String| names.get(name).into_iter().for_each(|new| name.clone_from(new));
-        let Summary { cases, comparisons, checks, failures, .. } = &mut self.summary;
+        let Summary { cases, comparisons, alternatives, checks, failures, .. } = &mut self.summary;
         cases.iter_mut().for_each(|case| rename(&mut case.case));
-        comparisons.iter_mut().flat_map(|one| [&mut one.case, &mut one.reference]).for_each(rename);
+        let judged = comparisons.iter_mut().chain(alternatives);
+        judged.flat_map(|one| [&mut one.case, &mut one.reference]).for_each(rename);
         checks.iter_mut().filter_map(|check| check.case.as_mut()).for_each(rename);
         failures.iter_mut().for_each(|failure| rename(&mut failure.case));
     }

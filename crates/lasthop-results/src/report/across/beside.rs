@@ -7,6 +7,7 @@ use crate::{
             Ratio, Side,
             beside::{Beside, Spread},
         },
+        limit::Held,
         name_of,
         summary::{Summary, Verdict},
     },
@@ -58,6 +59,10 @@ impl Told for Beside {
         self.margin
     }
 
+    fn limits(&self) -> &[Held] {
+        &self.limits
+    }
+
     fn rows(&self) -> Vec<Vec<String>> {
         rows(self)
     }
@@ -94,9 +99,15 @@ fn answer(beside: &Beside) -> Vec<Text> {
     let mut differing: Vec<&Spread> = declared(beside).filter(|one| one.differs == Some(true)).collect();
     differing.sort_by(|one, other| other.spread.unwrap_or(1.0).total_cmp(&one.spread.unwrap_or(1.0)));
     let widest = declared(beside).filter_map(|one| one.spread).fold(1.0, f64::max);
+    let costs = beside.comparisons.iter().filter(|one| !one.declared && one.differs == Some(true)).count();
     let apart = |spread: f64| percent(spread - 1.0, usize::from(spread < 1.1));
     let first = match differing[..] {
-        _ if all == 0 => Text::of(Tone::Warning, "Nothing can be said").plain(": no ratio of two runs may be used."),
+        _ if all == 0 => Text::of(Tone::Warning, "Nothing can be said")
+            .plain(": these runs have no ratio in common that may be used."),
+        [] if costs > 0 => Text::of(Tone::Strong, "Only CPU time differs between runs").plain(format!(
+            ", in {costs} of the cases; the largest spread of a ratio is {}, chance included.",
+            apart(widest)
+        )),
         [] => Text::of(Tone::Strong, "No difference between the runs was found")
             .plain(format!("; the largest spread of a ratio is {}, chance included.", apart(widest))),
         [most, ..] => Text::of(Tone::Strong, format!("{} of {all} ratios differ between runs", differing.len()))

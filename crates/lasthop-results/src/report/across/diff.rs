@@ -16,6 +16,7 @@ use crate::{
             Ratio,
             diff::{CaseChange, Diff, RatioChange},
         },
+        limit::Held,
         name_of,
         summary::{CaseSummary, Comparison, Measured, Metric, Verdict},
     },
@@ -70,6 +71,10 @@ impl Told for Diff {
 
     fn margin(&self) -> f64 {
         self.margin
+    }
+
+    fn limits(&self) -> &[Held] {
+        &self.limits
     }
 
     fn rows(&self) -> Vec<Vec<String>> {

@@ -9,6 +9,7 @@ use crate::{
             Ratio,
             fleet::{ByKind, Fleet, Judged, Kind, Machine, Spread, Together},
         },
+        limit::Held,
         name_of,
         summary::{CaseSummary, Verdict},
     },
@@ -68,6 +69,10 @@ impl Told for Fleet {
 
     fn margin(&self) -> f64 {
         self.margin
+    }
+
+    fn limits(&self) -> &[Held] {
+        &self.limits
     }
 
     fn rows(&self) -> Vec<Vec<String>> {

@@ -3,18 +3,45 @@
 use super::comparison;
 use crate::{
     analyse::{
-        limit::{Finding, Standing},
+        limit::{Finding, Held, Standing},
         summary::{Metric, Verdict},
     },
     report::{
+        content::section,
+        document::{Block, Depth, Section, Text, Tone},
         units::NBSP,
         wording::{Quantity, change},
     },
 };
 
-/// `unix slower > 5%: exceeded by unix/pattern=echo: −12 %, 95 % interval −15 % to −9 % requests/s`
+/// Findings for reports.
 #[must_use]
-pub fn line(finding: &Finding<'_>, confidence: f64) -> String {
+pub fn held(findings: &[Finding<'_>], confidence: f64) -> Vec<Held> {
+    let one = |finding: &Finding<'_>| Held {
+        limit: finding.limit.to_string(),
+        case: finding.subject.case.clone(),
+        standing: finding.standing,
+        text: line(finding, confidence),
+    };
+    findings.iter().map(one).collect()
+}
+
+/// How cases stand to the user's limits; `None` without any.
+#[must_use]
+pub fn limits(held: &[Held]) -> Option<Section> {
+    let item = |one: &Held| {
+        let tone = match one.standing {
+            Standing::Beyond => Tone::Bad,
+            Standing::Undecided => Tone::Warning,
+            Standing::Within => Tone::Good,
+        };
+        Block::Item(Text::of(tone, &one.text))
+    };
+    section("Limits", Depth::Open, held.iter().map(item).collect())
+}
+
+/// `unix slower > 5%: exceeded by unix/pattern=echo: −12 %, 95 % interval −15 % to −9 % requests/s`
+fn line(finding: &Finding<'_>, confidence: f64) -> String {
     let Finding { limit, subject, standing } = finding;
     let word = match standing {
         Standing::Beyond => "exceeded by",

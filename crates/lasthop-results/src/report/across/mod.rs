@@ -28,12 +28,13 @@ use crate::{
             Ratio, Side,
             facts::{Differing, Kind},
         },
+        limit::Held,
         summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
     },
     text,
 };
 
-pub use limits::line as limit;
+pub use limits::{held, limits};
 
 /// A longer list of what differs is folded.
 const MANY: usize = 12;
@@ -50,6 +51,8 @@ pub trait Told: Serialize {
     fn document(&self) -> Document;
     fn panels(&self) -> Vec<Panel>;
     fn margin(&self) -> f64;
+    /// How cases stand to the user's limits.
+    fn limits(&self) -> &[Held];
     /// One row for each figure; the first is the header.
     fn rows(&self) -> Vec<Vec<String>>;
 }
@@ -58,8 +61,8 @@ pub trait Told: Serialize {
 #[must_use]
 pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> {
     match format {
-        Format::Terminal => document_terminal(&result.document(), options),
-        Format::Markdown => document_markdown(&result.document()),
+        Format::Terminal => document_terminal(&document(result), options),
+        Format::Markdown => document_markdown(&document(result)),
         Format::Json => text::json(result),
         Format::Csv | Format::Trials | Format::Benchstat => {
             result.rows().iter().map(|row| super::csv::line(row.iter().map(String::as_str))).collect::<String>().into()
@@ -67,6 +70,13 @@ pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> 
         Format::Html => page(result),
         Format::Svg => picture(result).file(),
     }
+}
+
+/// With the limits below the answer.
+fn document(result: &impl Told) -> Document {
+    let mut document = result.document();
+    document.sections.splice(1..1, limits(result.limits()));
+    document
 }
 
 fn picture(result: &impl Told) -> Picture {
@@ -82,7 +92,7 @@ fn picture(result: &impl Told) -> Picture {
 }
 
 fn page(result: &impl Told) -> Vec<u8> {
-    let Document { title, subtitle, sections } = result.document();
+    let Document { title, subtitle, sections } = document(result);
     let sections: String = sections[1..].iter().map(html::section).collect();
     let head = header(result.question(), &title, &result.answer(), &subtitle);
     html::frame(&title, &(head + &figure("ratios", "Intervals", &picture(result).inline()) + &sections))

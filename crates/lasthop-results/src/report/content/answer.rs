@@ -1,33 +1,36 @@
-//! The answer: what to do, and when it stops mattering, in at most three lines.
+//! The answer: what answers the question of the experiment, what to choose, and when that stops mattering.
 //!
-//! It follows from verdicts and materiality alone. Of each alternative to the reference it asks in how many settings the
-//! verdict is for it and against it. One that fewer settings have than others is no answer for all, and is left out.
-//!
+//! `question` has the lines that the experiment asks for. What to choose follows from verdicts and materiality alone. Of
+//! each alternative to the reference it asks in how many settings the verdict is for it and against it. One that fewer
+//! settings have than others is no answer for all, and is left out.
 //!
 //! | verdicts | the first line |
 //! |---|---|
 //! | an alternative is better somewhere and worse nowhere | `Use` it; of several, the one that is better in most settings, then by most |
 //! | one is better here and worse there | `It depends`, with the settings |
-//! | one may be better | `Undecided` |
+//! | one may be better | `Undecided`, of the best so far |
 //! | all are equivalent | `It makes no difference` |
 //! | all are worse, or equivalent | `Stay with` the reference |
 //!
-//! Where one round is all there is, or every verdict may be chance among so many comparisons, it begins with `Perhaps`.
+//! What rests on one round, or may be chance among so many comparisons, is said with `perhaps`; what is certain beside it is
+//! not.
 
 use indexmap::IndexMap;
 
 use super::{
     figures::listed,
+    found::{Found, MANY_SETTINGS, brief, effects, ends, extremes, less_cpu, measured, some, time},
     parts::terms,
+    question,
     verdicts::{quantity, sentence, why_none},
 };
 use crate::{
-    analyse::summary::{Comparison, Materiality, Metric, Summary, Verdict},
+    analyse::summary::{Comparison, Metric, Summary, Verdict},
     report::{
         document::{Block, Depth, Section, Text, Tone},
-        groups::{Compared, Group, groups},
-        units::{NBSP, TimeUnit, capital, ratio, significant},
-        wording::{Quantity, margin, more_time, percent, ratio_places},
+        groups::{Group, groups},
+        units::{NBSP, capital},
+        wording::{Quantity, margin, more_time, percent},
     },
 };
 
@@ -42,13 +45,7 @@ struct Rival<'a> {
     reference: String,
     found: Vec<Found<'a>>,
     /// Settings in which it failed or must not be used.
-    without_verdict: usize,
-}
-
-#[derive(Clone, Copy)]
-struct Found<'a> {
-    group: &'a Group<'a>,
-    compared: Compared<'a>,
+    without_verdict: Vec<&'a str>,
 }
 
 /// The answer at the head of a report.
@@ -57,19 +54,26 @@ pub fn section(summary: &Summary) -> Section {
     Section { title: None, depth: Depth::Open, blocks }
 }
 
-/// What to do and when it stops mattering: one to three lines, the first of which is always there.
+/// What the experiment asks, what to do, and when it stops mattering: at least one line.
 #[must_use]
 pub fn answer(summary: &Summary) -> Vec<Text> {
     let groups = groups(summary);
     if summary.aa {
         return vec!["There is nothing to choose: this run compares each case with itself.".into()];
     }
-    let rivals = choices(summary, rivals(&groups));
+    let mut lines = question::lines(summary, &groups);
+    lines.extend(choice(summary, &groups));
+    lines.extend(summary.explanations.iter().map(|text| Text::of(Tone::Dim, sentence(&capital(text)))));
+    lines
+}
+
+fn choice(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
+    let rivals = choices(summary, rivals(groups));
     if rivals.iter().all(|rival| rival.found.is_empty()) {
-        return vec![nothing(summary, &groups)];
+        return vec![nothing(summary, groups)];
     }
     let Some(best) = best(&rivals) else { return vec![without_winner(summary, &rivals)] };
-    let lines = [Some(advice(summary, best)), as_good(&rivals, best), until(summary, best)];
+    let lines = [Some(advice(summary, best)), as_good(summary, &rivals, best), until(summary, best)];
     lines.into_iter().flatten().collect()
 }
 
@@ -92,11 +96,11 @@ fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
                 name: the(&group.name(case)),
                 reference: the(&group.name(group.head())),
                 found: vec![],
-                without_verdict: 0,
+                without_verdict: vec![],
             });
             match group.compared().find(|compared| compared.case.case == case.case) {
                 Some(compared) => rival.found.push(Found { group, compared }),
-                None => rival.without_verdict += 1,
+                None => rival.without_verdict.push(&group.setting),
             }
         }
     }
@@ -121,27 +125,12 @@ impl<'a> Rival<'a> {
     }
 
     fn settings(&self) -> usize {
-        self.found.len() + self.without_verdict
+        self.found.len() + self.without_verdict.len()
     }
 
-    /// The mean size of the effects where it is better, in logarithms.
-    fn gain(&self) -> f64 {
-        let gains = self.with(Verdict::Faster).map(|found| found.comparison().ratio.ln().abs());
-        gains.sum::<f64>() / self.count(Verdict::Faster).max(1) as f64
-    }
-}
-
-impl<'a> Found<'a> {
-    fn comparison(&self) -> &'a Comparison {
-        self.compared.comparison
-    }
-
-    /// CPU time per request, if it is known to differ.
-    fn cpu(&self) -> Option<&'a Materiality> {
-        let comparison = self.group.comparison(self.compared.case, Metric::CpuPerRequest)?;
-        let materiality = comparison.materiality.as_ref()?;
-        let decided = matches!(comparison.verdict, Verdict::Faster | Verdict::Slower);
-        (decided && materiality.saved_us_low * materiality.saved_us_high > 0.0).then_some(materiality)
+    /// The mean size of the effects with a verdict, in logarithms.
+    fn gain(&self, verdict: Verdict) -> f64 {
+        self.with(verdict).map(Found::gain).sum::<f64>() / self.count(verdict).max(1) as f64
     }
 }
 
@@ -151,7 +140,7 @@ fn best<'b, 'a>(rivals: &'b [Rival<'a>]) -> Option<&'b Rival<'a>> {
     let safe = rivals.iter().filter(|rival| {
         rival.settings() == most && rival.count(Verdict::Faster) > 0 && rival.count(Verdict::Slower) == 0
     });
-    let rank = |rival: &&Rival<'_>| (rival.count(Verdict::Faster), rival.gain());
+    let rank = |rival: &&Rival<'_>| (rival.count(Verdict::Faster), rival.gain(Verdict::Faster));
     safe.max_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(std::cmp::Ordering::Equal))
 }
 
@@ -163,14 +152,23 @@ fn nothing(summary: &Summary, groups: &[Group<'_>]) -> Text {
 
 /// `Use the Unix socket: 1.27 times the requests/s of TCP (95 % interval 1.22 to 1.33), 41 µs less CPU a request.`
 fn advice(summary: &Summary, best: &Rival<'_>) -> Text {
-    let cpu = saved(best).map(|saved| format!(", {saved}")).unwrap_or_default();
+    let won: Vec<&Found<'_>> = best.with(Verdict::Faster).collect();
+    let (sure, unsure) = by_certainty(summary, &won);
     let rest = rest(summary, best);
-    let effect = effect(summary, best);
-    let (tone, lead, luck) = match luck(summary, best.with(Verdict::Faster)) {
-        Some(luck) => (Tone::Warning, format!("Perhaps {}", best.name), luck),
-        None => (Tone::Good, format!("Use {}", best.name), ""),
+    let (tone, lead, told, unsure) = match sure.is_empty() {
+        true => (Tone::Warning, format!("Perhaps {}", best.name), unsure, vec![]),
+        false => (Tone::Good, format!("Use {}", best.name), sure, unsure),
     };
-    Text::of(tone, lead).plain(format!(": {effect}{cpu}{rest}{luck}."))
+    let effect = if best.settings() == 1 { single(summary, best, told[0]) } else { effects(&told, &best.reference) };
+    let perhaps = if unsure.is_empty() { String::new() } else { format!("; perhaps {}", brief(&unsure)) };
+    let doubtful = if tone == Tone::Warning { &told } else { &unsure };
+    let luck = luck(summary, doubtful.iter().copied()).filter(|_| !doubtful.is_empty()).unwrap_or_default();
+    Text::of(tone, lead).plain(format!(": {effect}{perhaps}{rest}{luck}."))
+}
+
+/// Those that are certain, and those that may be luck.
+fn by_certainty<'b, 'a>(summary: &Summary, found: &[&'b Found<'a>]) -> (Vec<&'b Found<'a>>, Vec<&'b Found<'a>>) {
+    found.iter().copied().partition(|one| luck(summary, std::iter::once(*one)).is_none())
 }
 
 /// Why what rests on these verdicts may be luck.
@@ -190,117 +188,102 @@ fn careful(lead: &str, luck: Option<&str>, what: &str) -> Text {
     }
 }
 
-/// How much better, with the interval if there is one setting, or from the least to the most.
-fn effect(summary: &Summary, best: &Rival<'_>) -> String {
-    let mut won: Vec<&Found<'_>> = best.with(Verdict::Faster).collect();
-    won.sort_by(|one, other| one.comparison().ratio.total_cmp(&other.comparison().ratio));
-    let (first, last) = (won[0], won[won.len() - 1]);
-    let what = measured(&won, &best.reference);
-    let bound = if won.iter().any(|found| found.comparison().lower_bound) { "at least " } else { "" };
-    if best.settings() == 1 {
-        let [low, estimate, high] = ends(first.comparison());
-        let confidence = percent(terms(summary).confidence, 0);
-        return format!("{bound}{estimate}{NBSP}times {what} ({confidence} interval {low} to {high})");
-    }
-    let (least, most) = (&ends(first.comparison())[1], &ends(last.comparison())[1]);
-    let range = if least == most { least.clone() } else { format!("{least} to {most}") };
-    let all = best.settings();
-    let settings = match won.len() {
-        2 if all == 2 => "both".to_owned(),
-        few if few < all => format!("{few} of {all}"),
-        _ => format!("all {all}"),
-    };
-    format!("{bound}{range}{NBSP}times {what} in {settings} settings")
-}
-
-/// `the requests/s of TCP`, if the settings have that in common.
-fn measured(found: &[&Found<'_>], reference: &str) -> String {
-    let of = |found: &Found<'_>| quantity(found.group);
-    let first = of(found[0]);
-    match found.iter().all(|other| of(other) == first) {
-        true => format!("the {} of {reference}", first.word()),
-        false => format!("as fast as {reference}"),
-    }
-}
-
-/// The ends of a ratio's interval with the ratio between them, all to the same place.
-#[must_use]
-pub fn ends(comparison: &Comparison) -> [String; 3] {
-    [comparison.low, comparison.ratio, comparison.high].map(|value| ratio(value, ratio_places(comparison)))
-}
-
-/// CPU time per request where it is better, if its sign is always the same.
-fn saved(best: &Rival<'_>) -> Option<String> {
-    let mut saved: Vec<f64> = best.with(Verdict::Faster).filter_map(|found| Some(found.cpu()?.saved_us)).collect();
-    saved.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
-    let (least, most) = (*saved.first()?, *saved.last()?);
-    if saved.iter().any(|one| one.signum() != least.signum()) {
-        return None;
-    }
-    let word = if least > 0.0 { "less" } else { "more" };
-    Some(format!("{} {word} CPU a request", range(least.abs(), most.abs())))
+/// How much better in the only setting, with the interval.
+fn single(summary: &Summary, best: &Rival<'_>, found: &Found<'_>) -> String {
+    let [low, _, high] = ends(found.comparison());
+    let confidence = percent(terms(summary).confidence, 0);
+    let what = measured(&[found], &best.reference);
+    let cpu = found.cpu().map(|cpu| format!(", {}", less_cpu(cpu.saved_us))).unwrap_or_default();
+    format!("{} {what} ({confidence} interval {low} to {high}){cpu}", found.times())
 }
 
 /// The settings in which it is not better.
 fn rest(summary: &Summary, best: &Rival<'_>) -> String {
     let within = format!("within {}", margin(summary.settings.margin));
-    let counts = [
-        (best.count(Verdict::Equivalent), within.as_str()),
-        (best.count(Verdict::Undecided), "undecided"),
-        (best.without_verdict, "without a verdict"),
+    let settings = |verdict| best.with(verdict).map(|found| found.group.setting.as_str()).collect::<Vec<_>>();
+    let all = [
+        (settings(Verdict::Equivalent), within.as_str()),
+        (settings(Verdict::Undecided), "undecided"),
+        (best.without_verdict.clone(), "without a verdict"),
     ];
-    let said = counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("; {word} in {count}"));
-    said.collect()
+    let said = all.iter().filter(|(settings, _)| !settings.is_empty());
+    said.map(|(settings, word)| format!("; {word} ({})", some(settings))).collect()
 }
 
-/// Alternatives that the run cannot tell from the best one.
-fn as_good(rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<Text> {
-    let overlaps = |one: &Found<'_>, other: &Found<'_>| {
-        let (one, other) = (one.comparison(), other.comparison());
-        one.reference == other.reference && one.low <= other.high && other.low <= one.high
+/// Alternatives that the run cannot tell from the best one, each compared with it in the same blocks.
+fn as_good(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<Text> {
+    let others = rivals.iter().filter(|rival| rival.name != best.name && rival.count(Verdict::Slower) == 0);
+    let judged = |rival: &Rival<'_>, metric| -> Option<Vec<Verdict>> {
+        let of = |won: &Found<'_>| {
+            let reference = &won.compared.reference.case;
+            let same = rival.found.iter().find(|found| found.compared.reference.case == *reference)?;
+            summary.against(&won.compared.case.case, &same.compared.case.case, metric)
+        };
+        best.with(Verdict::Faster).map(of).collect()
     };
-    let like = |rival: &&Rival<'_>| {
-        rival.name != best.name
-            && rival.count(Verdict::Faster) == best.count(Verdict::Faster)
-            && best.with(Verdict::Faster).all(|won| rival.with(Verdict::Faster).any(|found| overlaps(won, found)))
-    };
-    let names: Vec<&str> = rivals.iter().filter(like).map(|rival| rival.name.as_str()).collect();
-    let (are, differ) = if names.len() == 1 { ("is", "its") } else { ("are", "their") };
-    let listed = capital(&listed(&names));
-    (!names.is_empty()).then(|| format!("{listed} {are} about as good: {differ} intervals overlap.").into())
+    let (mut same, mut open, mut costly) = (vec![], vec![], vec![]);
+    for rival in others {
+        let metric = Metric::primary(&rival.found.first()?.compared.case.load);
+        let Some(verdicts) = judged(rival, metric).filter(|all| !all.contains(&Verdict::Faster)) else { continue };
+        let cpu = judged(rival, Metric::CpuPerRequest);
+        let is_costly = cpu.is_some_and(|all| all.iter().all(|verdict| *verdict == Verdict::Faster));
+        let is_same = verdicts.iter().all(|verdict| *verdict == Verdict::Equivalent);
+        let whose = match (is_costly, is_same) {
+            (true, _) => &mut costly,
+            (false, true) => &mut same,
+            (false, false) => &mut open,
+        };
+        whose.push(rival.name.as_str());
+    }
+    let are = |names: &[&str]| if names.len() == 1 { "is" } else { "are" };
+    let within = margin(summary.settings.margin);
+    let said = [
+        (!same.is_empty()).then(|| format!("{} {} as good, within {within}.", capital(&listed(&same)), are(&same))),
+        (!open.is_empty()).then(|| format!("Whether {} {} worse is undecided.", listed(&open), are(&open))),
+        (!costly.is_empty()).then(|| {
+            let takes = if costly.len() == 1 { "takes" } else { "take" };
+            let are = are(&costly);
+            format!(
+                "{} {takes} more CPU a request; whether {} {are} slower is undecided.",
+                capital(&listed(&costly)),
+                it(&costly)
+            )
+        }),
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join(" ").into())
+}
+
+fn it(names: &[&str]) -> &'static str {
+    if names.len() == 1 { "it" } else { "they" }
 }
 
 /// When the best one is no longer better: by CPU time if that is known to differ, otherwise by the time of a request
-/// that does not queue. Of several settings, the shortest handler and the longest.
+/// that does not queue.
 fn until(summary: &Summary, best: &Rival<'_>) -> Option<Text> {
+    let won: Vec<&Found<'_>> = best.with(Verdict::Faster).collect();
     let cpu = |found: &Found<'_>| found.cpu().filter(|cpu| cpu.saved_us > 0.0)?.break_even.as_ref().map(|at| at.high);
-    let time = |found: &Found<'_>| Some(found.comparison().materiality.as_ref()?.break_even.as_ref()?.high);
-    let all = |of: &dyn Fn(&Found<'_>) -> Option<f64>| best.with(Verdict::Faster).filter_map(of).collect::<Vec<f64>>();
-    let (handlers, uses, of) = match all(&cpu) {
-        none if none.is_empty() => (all(&time), "takes", ""),
-        some => (some, "uses", " of CPU"),
-    };
-    let (least, most) = (handlers.iter().copied().reduce(f64::min)?, handlers.iter().copied().reduce(f64::max)?);
-    let within = margin(summary.settings.margin);
-    let known = most > 0.0 && summary.settings.margin > 0.0;
-    let by_setting = if handlers.len() > 1 { ", by setting" } else { "" };
-    let length = range(least * 1e3, most * 1e3);
-    known.then(|| {
-        format!("It no longer matters (under {within}) once your handler {uses} more than {length}{of}{by_setting}.")
-            .into()
-    })
-}
-
-/// Two times in microseconds: `4.0 µs`, `19 µs to 4.0 ms`.
-fn range(least: f64, most: f64) -> String {
-    let unit = TimeUnit::of;
-    let number = |micros: f64| significant(micros / unit(micros).micros(), 2);
-    let upper = format!("{}{NBSP}{}", number(most), unit(most).name());
-    match unit(least) == unit(most) {
-        true if number(least) == number(most) => upper,
-        true => format!("{} to {upper}", number(least)),
-        false => format!("{}{NBSP}{} to {upper}", number(least), unit(least).name()),
+    let wait = |found: &Found<'_>| Some(found.comparison().materiality.as_ref()?.break_even.as_ref()?.high);
+    let by_cpu = won.iter().any(|one| cpu(one).is_some());
+    let limit = |one: &Found<'_>| if by_cpu { cpu(one) } else { wait(one) };
+    let known: Vec<&Found<'_>> = won.into_iter().filter(|one| limit(one).is_some()).collect();
+    let most = known.iter().filter_map(|one| limit(one)).reduce(f64::max)?;
+    if most <= 0.0 || summary.settings.margin <= 0.0 {
+        return None;
     }
+    let of = if by_cpu { " of CPU" } else { "" };
+    let one = |one: &Found<'_>, of: &str| format!("{}{of}{}", time(limit(one).unwrap_or_default() * 1e3), one.where_());
+    let handlers = if known.len() > MANY_SETTINGS {
+        let (least, most) = extremes(&known, limit);
+        format!("{} to {}", one(least, of), one(most, ""))
+    } else {
+        let all = known.iter().enumerate().map(|(place, found)| one(found, if place == 0 { of } else { "" }));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let within = margin(summary.settings.margin);
+    let work = summary.asked.work.as_deref().unwrap_or("your handler");
+    let uses = if by_cpu { "uses" } else { "takes" };
+    Some(format!("It no longer matters (under {within}) once {work} {uses} more than {handlers}.").into())
 }
 
 fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
@@ -309,8 +292,10 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
     if let Some(mixed) = mixed.or_else(|| rivals.iter().find(has(Verdict::Faster))) {
         return depends(summary, mixed);
     }
-    if let Some(open) = rivals.iter().find(|rival| has(Verdict::Undecided)(rival) && rival.count(Verdict::Slower) == 0)
-    {
+    let may_be_better =
+        rivals.iter().filter(|rival| has(Verdict::Undecided)(rival) && rival.count(Verdict::Slower) == 0);
+    let gain = |rival: &&Rival<'_>| rival.gain(Verdict::Undecided);
+    if let Some(open) = may_be_better.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
         return undecided(summary, open);
     }
     let (name, reference) = (&rivals[0].name, &rivals[0].reference);
@@ -322,14 +307,17 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
     }
     let against = |rival: &Rival<'_>| {
         let slower: Vec<&Found<'_>> = rival.with(Verdict::Slower).collect();
-        let (few, all) = (slower.len(), rival.settings());
-        match (&slower[..], all) {
+        match (&slower[..], rival.settings()) {
             ([], _) => format!("{} is {within} of it", rival.name),
             ([one], 1) => {
                 let what = if quantity(one.group) == Quantity::ResponseTime { "median response time" } else { "speed" };
                 format!("{} has {}{NBSP}times its {what}", rival.name, ends(one.comparison())[1])
             }
-            _ => format!("{} is slower in {few} of {all} settings", rival.name),
+            (slower, all) if slower.len() == all => format!("{} is slower in all {all} settings", rival.name),
+            (slower, _) => {
+                let settings: Vec<&str> = slower.iter().map(|found| found.group.setting.as_str()).collect();
+                format!("{} is slower ({})", rival.name, some(&settings))
+            }
         }
     };
     let said: Vec<String> = rivals.iter().filter(|rival| !rival.found.is_empty()).map(against).collect();
@@ -339,16 +327,19 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
 
 /// Better in one setting, and worse in another or not to be had there.
 fn depends(summary: &Summary, mixed: &Rival<'_>) -> Text {
-    let settings =
-        |verdict| mixed.with(verdict).map(|found| found.group.setting.as_str()).collect::<Vec<_>>().join("; ");
-    let (faster, slower) = (settings(Verdict::Faster), settings(Verdict::Slower));
-    let rest = match slower.as_str() {
-        "" => "and other settings do not have it".to_owned(),
-        slower => format!("but slower with {slower}"),
+    let [faster, slower] =
+        [Verdict::Faster, Verdict::Slower].map(|verdict| mixed.with(verdict).collect::<Vec<&Found<'_>>>());
+    let unsure = [&faster, &slower].map(|half| luck(summary, half.iter().copied()).filter(|_| !half.is_empty()));
+    let all = unsure[0].is_some() && (unsure[1].is_some() || slower.is_empty());
+    let perhaps = unsure.map(|luck| if luck.is_some() && !all { "perhaps " } else { "" });
+    let rest = match slower.is_empty() {
+        true => "and other settings do not have it".to_owned(),
+        false => format!("but {}slower: {}", perhaps[1], brief(&slower)),
     };
-    let what = format!("{} is faster than {} with {faster}, {rest}", mixed.name, mixed.reference);
-    let luck = luck(summary, mixed.with(Verdict::Faster)).or_else(|| luck(summary, mixed.with(Verdict::Slower)));
-    careful("it depends", luck, &what)
+    let effects = effects(&faster, &mixed.reference);
+    let why = unsure.into_iter().flatten().next().unwrap_or_default();
+    let lead = if all { Text::of(Tone::Warning, "Perhaps it depends") } else { Text::of(Tone::Strong, "It depends") };
+    lead.plain(format!(": {} is {}faster, {effects}; {rest}{why}.", mixed.name, perhaps[0]))
 }
 
 fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
@@ -365,11 +356,10 @@ fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
         let what = measured(&found, reference);
         return lead.plain(sentence(&format!(": {name} has between {low} and {high}{NBSP}times {what}; {more}")));
     }
-    let all = open.settings();
     let comparisons: Vec<&Comparison> = found.iter().map(|found| found.comparison()).collect();
+    let settings: Vec<&str> = found.iter().map(|found| found.group.setting.as_str()).collect();
     let more = more_time(&comparisons, &terms(summary));
-    let open =
-        format!(": whether {name} is better than {reference} is open in {} of {all} settings; {more}.", found.len());
+    let open = format!(": whether {name} is better than {reference} is open ({}); {more}.", some(&settings));
     lead.plain(open)
 }
 
@@ -442,18 +432,18 @@ mod tests {
             (&[Faster, Faster][..], "Use the Unix socket: 1.30 times "),
             (&[Faster, Equivalent], "Use the Unix socket: 1.30 times "),
             (&[Faster, Undecided], "Use the Unix socket: 1.30 times "),
-            (&[Faster, Slower], "It depends: the Unix socket is faster than TCP with "),
-            (&[Slower, Slower], "Stay with TCP: the Unix socket is slower in 2 of 2 settings."),
-            (&[Slower, Equivalent], "Stay with TCP: the Unix socket is slower in 1 of 2 settings."),
+            (
+                &[Faster, Slower],
+                "It depends: the Unix socket is faster, 1.30 times the requests/s of TCP (hello); but slower: 0.80 times (echo).",
+            ),
+            (&[Slower, Slower], "Stay with TCP: the Unix socket is slower in all 2 settings."),
+            (&[Slower, Equivalent], "Stay with TCP: the Unix socket is slower (hello)."),
             (
                 &[Equivalent, Equivalent],
                 "It makes no difference: the Unix socket and TCP are within 2 % of each other.",
             ),
             (&[Undecided, Equivalent], "Undecided: the Unix socket has between 0.90 and 1.20 times the "),
-            (
-                &[Undecided, Undecided],
-                "Undecided: whether the Unix socket is better than TCP is open in 2 of 2 settings; ",
-            ),
+            (&[Undecided, Undecided], "Undecided: whether the Unix socket is better than TCP is open (hello; echo); "),
         ] {
             let first = said(&with(verdicts)).remove(0);
             assert!(first.starts_with(start), "{verdicts:?}: {first}");
@@ -463,15 +453,82 @@ mod tests {
         let first = said(&doubtful).remove(0);
         assert!(first.starts_with("Perhaps the Unix socket: 1.30 times "), "{first}");
         assert!(
-            first.ends_with("undecided in 1; among this many comparisons, that may be chance (see Doubts)."),
+            first.ends_with("undecided (echo); among this many comparisons, that may be chance (see Doubts)."),
             "{first}"
         );
         let mut by_chance = with(&[Faster, Slower]);
         by_chance.comparisons[1].adjusted_p = Some(0.08);
         let first = said(&by_chance).remove(0);
-        assert!(first.starts_with("Perhaps it depends: ") && first.contains("may be chance"), "{first}");
-        let rest = said(&with(&[Faster, Undecided])).remove(0);
-        assert!(rest.contains("in 1 of 2 settings; undecided in 1."), "{rest}");
+        assert!(
+            first.starts_with("It depends: the Unix socket is faster, ") && first.contains("but perhaps slower: "),
+            "{first}"
+        );
+        assert!(first.ends_with("; among this many comparisons, that may be chance (see Doubts)."), "{first}");
+        by_chance.comparisons[0].adjusted_p = Some(0.08);
+        assert!(said(&by_chance)[0].starts_with("Perhaps it depends: the Unix socket is faster, "));
+    }
+
+    /// Only what may be chance is said with *perhaps*.
+    #[test]
+    fn what_is_certain_is_said_so_beside_what_is_not() {
+        let mut summary = with(&[Verdict::Faster, Verdict::Faster]);
+        summary.comparisons[1].adjusted_p = Some(0.08);
+        let first = said(&summary).remove(0);
+        let expected =
+            "Use the Unix socket: 1.30 times the requests/s of TCP (hello); perhaps 1.30 times (echo); among";
+        assert!(first.starts_with(expected), "{first}");
+    }
+
+    /// A run of two alternatives to `tcp`, and what is known of the one against the other by rate and by CPU time.
+    fn rivals_of(verdict: Verdict, adjusted_p: f64, cpu: Verdict) -> Summary {
+        let mut summary = fixtures::three_transports();
+        let [unix, tls] = ["unix/pattern=echo/size=64", "tls/pattern=echo/size=64"];
+        for one in summary.comparisons.iter_mut().filter(|one| one.case == tls) {
+            (one.low, one.ratio, one.high) = (1.3, 1.5, 1.7);
+            if one.metric == Metric::Throughput {
+                one.verdict = Verdict::Faster;
+            }
+        }
+        let of = |metric, verdict| Comparison {
+            adjusted_p: Some(adjusted_p),
+            ..fixtures::by(metric, &fixtures::compare(tls, unix, [1.0; 3], verdict), [1.0; 3], verdict)
+        };
+        summary.alternatives = vec![of(Metric::Throughput, verdict), of(Metric::CpuPerRequest, cpu)];
+        summary
+    }
+
+    #[test]
+    fn alternatives_are_as_good_only_if_they_were_compared() {
+        use Verdict::{Equivalent, Faster, Slower, Undecided};
+        for (verdict, p, cpu, second) in [
+            (Equivalent, 0.01, Undecided, "TLS over TCP is as good, within 2 %."),
+            (Undecided, 0.2, Undecided, "Whether TLS over TCP is worse is undecided."),
+            (Slower, 0.2, Undecided, "Whether TLS over TCP is worse is undecided."),
+            (Slower, 0.01, Undecided, "It no longer matters"),
+            (Undecided, 0.01, Slower, "TLS over TCP takes more CPU a request; whether it is slower is undecided."),
+            (Equivalent, 0.01, Faster, "TLS over TCP is as good, within 2 %."),
+        ] {
+            let lines = said(&rivals_of(verdict, p, cpu));
+            assert!(lines[0].starts_with("Use the Unix socket: 1.87"), "{lines:?}");
+            assert!(lines[1].starts_with(second), "{verdict:?} {p} {cpu:?}: {lines:?}");
+        }
+        let mut unknown = rivals_of(Equivalent, 0.01, Undecided);
+        unknown.alternatives.clear();
+        assert!(said(&unknown)[1].starts_with("It no longer matters"), "{:?}", said(&unknown));
+    }
+
+    #[test]
+    fn undecided_is_about_the_best_so_far() {
+        let mut summary = fixtures::three_transports();
+        summary.comparisons.retain(|one| one.metric == Metric::Throughput);
+        for (place, one) in summary.comparisons.iter_mut().enumerate() {
+            let ratio = [1.3, 1.02][place];
+            (one.low, one.ratio, one.high, one.verdict) = (ratio / 1.4, ratio, ratio * 1.4, Verdict::Undecided);
+        }
+        assert!(said(&summary)[0].starts_with("Undecided: the Unix socket has between 0.93 and 1.82 times "));
+        summary.comparisons.swap(0, 1);
+        summary.cases.reverse();
+        assert!(said(&summary)[0].starts_with("Undecided: the Unix socket has between 0.93 and 1.82 times "));
     }
 
     #[test]
@@ -488,14 +545,14 @@ mod tests {
         summary.cases.insert(0, case);
         summary.comparisons.insert(0, comparison);
         assert!(
-            said(&summary)[0].starts_with("It depends: the Unix socket is faster than TCP with "),
+            said(&summary)[0].starts_with("It depends: the Unix socket is faster, 1.30 times the requests/s of TCP"),
             "{:?}",
             said(&summary)
         );
         summary.comparisons.iter_mut().filter(|one| one.case.starts_with("unix")).for_each(|one| {
             (one.low, one.ratio, one.high, one.verdict) = (0.9, 1.0, 1.1, Verdict::Undecided);
         });
-        assert!(said(&summary)[0].contains(" with hello, and other settings do not have it"), "{:?}", said(&summary));
+        assert!(said(&summary)[0].contains(" (hello); and other settings do not have it"), "{:?}", said(&summary));
     }
 
     #[test]

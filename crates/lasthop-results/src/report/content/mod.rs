@@ -6,22 +6,26 @@ mod derived;
 mod environment;
 mod failures;
 mod figures;
+mod found;
 mod matter;
 mod overload;
 mod parts;
 mod paths;
+mod question;
 mod run_delay;
 mod trust;
 mod verdicts;
 mod why;
 
-pub use answer::{ends, the};
+pub use answer::the;
+pub use found::ends;
 use lasthop_load::spec::Arrivals;
 use lasthop_model::quantity::rate_text;
 pub use parts::{case_title, full_name, section, table_under_settings};
 pub use verdicts::quantity;
 
 use super::{
+    across::limits,
     document::{Block, Depth, Document, Section, Text, Tone},
     groups::{Group, constants, groups},
     units::{NBSP, Seconds, plural},
@@ -32,6 +36,7 @@ use crate::analyse::summary::{Overload, Summary};
 pub struct Parts {
     pub cut_off: Option<Section>,
     pub answer: Option<Section>,
+    pub limits: Option<Section>,
     pub verdicts: Option<Section>,
     pub figures: Option<Section>,
     pub derived: Option<Section>,
@@ -56,6 +61,7 @@ impl Parts {
         Self {
             cut_off: verdicts::cut_off(summary),
             answer: Some(answer::section(summary)),
+            limits: limits(&summary.limits),
             verdicts: verdicts::section(summary, &groups),
             figures: figures::section(&groups),
             derived: derived::section(summary),
@@ -77,6 +83,7 @@ impl Parts {
         Self {
             cut_off: verdicts::cut_off(summary),
             answer: Some(Section { title: None, depth: Depth::Open, blocks }),
+            limits: limits(&summary.limits),
             verdicts: None,
             figures: overload::section(groups, found),
             derived: overload::counted_section(groups, found),
@@ -94,9 +101,9 @@ impl Parts {
 
     /// In the order of a report that is text.
     fn in_order(self) -> impl Iterator<Item = Section> {
-        let Self { cut_off, answer, verdicts, figures, derived, cost, matter, why, .. } = self;
+        let Self { cut_off, answer, limits, verdicts, figures, derived, cost, matter, why, .. } = self;
         let Self { paths, trust, failures, comparisons, environment, detail, .. } = self;
-        let first = [cut_off, answer, verdicts, figures, derived, cost, matter, why];
+        let first = [cut_off, answer, limits, verdicts, figures, derived, cost, matter, why];
         first.into_iter().chain([paths, trust, failures, comparisons, environment, detail]).flatten()
     }
 }
