@@ -140,6 +140,21 @@ impl Histogram {
         self.bins().map(share).sum()
     }
 
+    /// Of all durations together, in nanoseconds.
+    pub fn sum(&self) -> f64 {
+        self.bins().map(|(value, count)| value as f64 * count as f64).sum()
+    }
+
+    /// The longest duration that takes, together with longer ones, this `share` of the sum of all; 0 when empty.
+    pub fn heavy(&self, share: f64) -> u64 {
+        let mut lighter = self.sum() * (1.0 - share);
+        let reached = self.bins().find(|(value, count)| {
+            lighter -= *value as f64 * *count as f64;
+            lighter <= 0.0
+        });
+        reached.map_or(0, |(value, _)| value)
+    }
+
     /// The bins that hold something: (middle of the bin in nanoseconds, count), rising.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.counts().map(|(index, count)| (middle(index), count))

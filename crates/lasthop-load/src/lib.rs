@@ -45,6 +45,7 @@ pub mod serve;
 pub mod spec;
 pub mod speed;
 pub mod stages;
+pub mod steady;
 mod supervisor;
 mod tally;
 pub mod tls_request;

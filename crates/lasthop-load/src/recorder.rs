@@ -1,4 +1,7 @@
 //! What one worker counts and times during one trial, and how the workers' records become one result.
+//!
+//! Answers count for the throughput if they arrive within the window. A request counts for the latencies if it begins
+//! within it, however late its reply is: what arrives within a window is never longer than the window.
 
 use std::collections::BTreeMap;
 
@@ -39,12 +42,19 @@ enum Window {
     },
 }
 
+/// With so many answers in a window for each connection, those that end after it weigh little.
+const MANY_FOR_EACH: u64 = 10;
+
 /// One worker's record of one trial. It is made once and used again, so that no trial allocates.
 pub struct Recorder {
     window: Window,
     /// When a trial without any completion is over.
     latest: u64,
     measure_ns: u64,
+    /// With fewer answers than this, the load goes on behind the requests that a window leaves behind.
+    few: u64,
+    /// Whether it does.
+    lingers: bool,
     counts: Counts,
     service: Tally,
     /// Replies that came in several pieces: the time to the first piece, and to the last. All others have one time.
@@ -73,6 +83,8 @@ pub struct Counts {
     pub sent: u64,
     /// Requests that found no room and waited for it, in the whole trial.
     pub waited: u64,
+    /// Requests without a reply when the trial was cut short.
+    pub unanswered: u64,
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     pub cost: DriverCost,
     pub first_half: Option<FirstHalf>,
@@ -99,6 +111,8 @@ impl Recorder {
             window: Window::Shut { since: 0, at: 0 },
             latest: 0,
             measure_ns: 0,
+            few: 0,
+            lingers: false,
             counts: Counts::default(),
             service: Tally::default(),
             split_first: Tally::default(),
@@ -114,12 +128,19 @@ impl Recorder {
         }
     }
 
+    /// Lets the load go on after a window until the last request that began in it has its reply, unless there are so many
+    /// answers that it makes no difference to them how much load follows.
+    pub fn lingering(self, connections: u64) -> Self {
+        Self { few: connections.saturating_mul(MANY_FOR_EACH), ..self }
+    }
+
     /// Begins a trial at `now`.
     pub fn start(&mut self, now: u64, phases: TrialPhases) {
         let opens = now.saturating_add(phases.warm_up_ns);
         self.window = Window::WarmUp { opens };
         self.latest = opens.saturating_add(phases.measure_ns);
         self.measure_ns = phases.measure_ns;
+        self.lingers = false;
         self.counts = Counts::default();
         let Self { service, split_first, split_service, connect, tls, auth, response, lag, .. } = self;
         for tally in [service, split_first, split_service, connect, tls, auth, response, lag] {
@@ -133,9 +154,12 @@ impl Recorder {
     #[inline]
     pub fn complete(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         match self.window {
-            Window::Open { edge, .. } if end < edge => {
+            Window::Open { since, edge, .. } if end < edge => {
                 self.counts.requests_total += u64::from(count);
-                self.count(start, first, end, payload, count);
+                self.count(payload, count);
+                if start >= since {
+                    self.time(start, first, end, count);
+                }
             }
             _ => (0..count).for_each(|_| self.complete_at_edge(start, first, end, payload)),
         }
@@ -151,14 +175,31 @@ impl Recorder {
     /// `start`, its first byte came at `first`, its last at `end`. It has one service time, and is within the window
     /// or outside of it as a whole.
     pub fn complete_unit(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
+        self.end_at_edge(start, first, end, payload, count);
+    }
+
+    /// Requests that are answered and timed together may open the window, halve it, shut it, or come after it.
+    fn end_at_edge(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
+        if self.is_timed(start) {
+            self.time(start, first, end, 1);
+        }
         match self.window {
             Window::Open { .. } => {
-                self.count(start, first, end, payload, 1);
-                self.counts.requests += u64::from(count) - 1;
+                self.counts.requests += u64::from(count);
+                self.counts.bytes_received += payload;
                 self.pass(end);
             }
             Window::WarmUp { opens } if end >= opens => self.open(end),
             _ => {}
+        }
+    }
+
+    /// Whether a request that began at `start` counts for the latencies of a closed loop.
+    pub fn is_timed(&self, start: u64) -> bool {
+        match self.window {
+            Window::Open { since, .. } => start >= since,
+            Window::Shut { since, at } => (since..at).contains(&start),
+            _ => false,
         }
     }
 
@@ -182,10 +223,14 @@ impl Recorder {
     }
 
     #[inline]
-    fn count(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
+    fn count(&mut self, payload: u64, count: u32) {
+        self.counts.requests += u64::from(count);
+        self.counts.bytes_received += u64::from(count) * payload;
+    }
+
+    #[inline]
+    fn time(&mut self, start: u64, first: u64, end: u64, count: u32) {
         let count = u64::from(count);
-        self.counts.requests += count;
-        self.counts.bytes_received += count * payload;
         self.service.record_n(end.saturating_sub(start), count);
         if first != end {
             self.split_service.record_n(end.saturating_sub(start), count);
@@ -193,18 +238,10 @@ impl Recorder {
         }
     }
 
-    /// An answer that may open the window, halve it, or shut it.
     #[cold]
     fn complete_at_edge(&mut self, start: u64, first: u64, end: u64, payload: u64) {
         self.counts.requests_total += 1;
-        match self.window {
-            Window::Open { .. } => {
-                self.count(start, first, end, payload, 1);
-                self.pass(end);
-            }
-            Window::WarmUp { opens } if end >= opens => self.open(end),
-            _ => {}
-        }
+        self.end_at_edge(start, first, end, payload, 1);
     }
 
     /// Begins a trial of an open loop whose schedule counts from `now`. Returns when its measure phase ends.
@@ -221,7 +258,8 @@ impl Recorder {
     pub fn complete_due(&mut self, due: u64, start: u64, first: u64, end: u64, payload: u64) {
         self.counts.requests_total += 1;
         if self.is_counted(due) {
-            self.count(start, first, end, payload, 1);
+            self.count(payload, 1);
+            self.time(start, first, end, 1);
             self.response.record(end.saturating_sub(due));
         }
         if let Some(stages) = &mut self.stages {
@@ -264,7 +302,19 @@ impl Recorder {
 
     fn shut(&mut self, since: u64, at: u64) {
         self.window = Window::Shut { since, at };
+        self.lingers = self.counts.requests < self.few;
         self.counts.cost = self.meter.read().since(&self.before);
+    }
+
+    /// Whether the window is shut and the load goes on behind what began in it.
+    #[inline]
+    pub fn lingers(&self) -> bool {
+        self.lingers
+    }
+
+    /// Nothing is left that began in the window.
+    pub fn leave(&mut self) {
+        self.lingers = false;
     }
 
     /// A request found no room.
@@ -310,9 +360,15 @@ impl Recorder {
         }
     }
 
+    /// Nobody waits any longer for so many replies.
+    pub fn give_up(&mut self, count: u64) {
+        self.counts.unanswered += count;
+    }
+
     /// Ends the trial early, at `now`: what has been counted so far stays, with the time that it took.
     #[cold]
     pub fn cut_short(&mut self, now: u64) {
+        self.lingers = false;
         match self.window {
             // The next completion shuts it, so that it holds whole requests only.
             Window::Open { since, edge, until } => {
@@ -326,10 +382,10 @@ impl Recorder {
         }
     }
 
-    /// Whether the window is shut: no further request is sent.
+    /// Whether no further request is sent.
     #[inline]
-    pub fn is_shut(&self) -> bool {
-        matches!(self.window, Window::Shut { .. })
+    pub fn is_over(&self) -> bool {
+        matches!(self.window, Window::Shut { .. }) && !self.lingers
     }
 
     /// Whether the time is over although no completion says so: asked where an answer failed to come.
@@ -440,6 +496,7 @@ fn common_window(windows: &[(u64, u64)]) -> u64 {
 
 fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.requests_total += record.counts.requests_total;
+    result.unanswered += record.counts.unanswered;
     result.bytes_received += record.counts.bytes_received;
     result.connections_opened += record.counts.opened;
     if record.counts.handshakes != TlsHandshakes::default() {
@@ -495,7 +552,7 @@ mod tests {
     #[test]
     fn the_window_runs_from_completion_to_completion() {
         let mut recorder = recorder(&[50, 120, 600, 1119, 1130]);
-        assert!(recorder.is_shut());
+        assert!(recorder.is_over());
         recorder.complete(1130, 1135, 1140, 3, 1);
         let record = recorder.finish(5000);
         assert_eq!((record.window_ns, record.counts.requests, record.counts.requests_total), (1010, 3, 6));
@@ -516,7 +573,7 @@ mod tests {
         let mut cut_short = recorder(&[120, 600]);
         cut_short.cut_short(610);
         cut_short.complete(610, 615, 650, 3, 1);
-        assert_eq!((cut_short.is_shut(), cut_short.finish(5000).counts.first_half), (true, None));
+        assert_eq!((cut_short.is_over(), cut_short.finish(5000).counts.first_half), (true, None));
     }
 
     #[test]
@@ -578,7 +635,7 @@ mod tests {
         let mut closed = recorder(&[120, 600]);
         closed.cut_short(700);
         closed.complete(600, 605, 720, 3, 1);
-        assert!(closed.is_shut());
+        assert!(closed.is_over());
         let record = closed.finish(5000);
         assert_eq!((record.window_ns, record.counts.requests), (600, 2));
 

@@ -261,6 +261,10 @@ pub struct FirstHalf {
     pub elapsed_ns: u64,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// The record of one trial on one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -281,7 +285,8 @@ pub struct TrialResult {
     pub first_half: Option<FirstHalf>,
     /// Payload bytes received within `elapsed_ns`.
     pub bytes_received: u64,
-    /// Time from the actual send to the last byte of the reply (connect included where each request has its own
+    /// Of the requests that began within `elapsed_ns`, however late their replies came (open loop: that were due within
+    /// it). Time from the actual send to the last byte of the reply (connect included where each request has its own
     /// connection). `None` when the driver has no latencies (a foreign driver that only counts).
     pub service_time: Option<Histogram>,
     /// Open loop only: time from the scheduled send to the last byte of the reply.
@@ -306,6 +311,9 @@ pub struct TrialResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<Box<OneWay>>,
     pub phases: Phases,
+    /// Requests that had no reply yet when the trial was cut short.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unanswered: u64,
     /// Errors of the whole trial.
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     /// Connections opened in the whole trial.

@@ -17,8 +17,10 @@ fn check(result: &TrialResult, spec: &Spec, payload: u64) {
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
     assert!(result.requests > 0 && result.requests_total > result.requests);
     assert_eq!(result.bytes_received, result.requests * payload);
-    assert_eq!(result.service_time.as_ref().unwrap().count(), result.requests);
-    assert_eq!(result.phases.first_byte.as_ref().unwrap().count(), result.requests);
+    let timed = result.service_time.as_ref().unwrap().count();
+    // Requests may be under way when the window opens or shuts.
+    assert!(timed.abs_diff(result.requests) <= 2 * u64::from(spec.connections * spec.pipeline), "{timed}");
+    assert_eq!(result.phases.first_byte.as_ref().unwrap().count(), timed);
     assert!(result.elapsed_ns >= SHORT.measure_ns);
     let in_memory = spec.endpoint.address.family() == "shm";
     assert!(result.cost.cpu_ns() > 0 && (in_memory || result.cost.system_calls >= 2 * result.requests));

@@ -123,7 +123,7 @@ impl Blocking {
         let mut backoff = Backoff::default();
         let mut now = clock::now();
         self.recorder.start(now, phases);
-        while !self.recorder.is_shut() {
+        while !self.recorder.is_over() {
             if self.watch.is_cut_short() {
                 self.recorder.cut_short(now);
             }
@@ -136,6 +136,7 @@ impl Blocking {
                 }
                 // A reply that did not come before an early end counts neither as an error nor as an answer.
                 Err(_) if self.watch.is_given_up() => {
+                    self.recorder.give_up(self.connection.lost());
                     self.connection.close();
                     self.recorder.cut_short(clock::now());
                     break;

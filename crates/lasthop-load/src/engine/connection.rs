@@ -177,6 +177,11 @@ impl Connection {
         }
     }
 
+    /// When what is timed began: the request, or the unit that it is a part of.
+    pub fn began(&self) -> u64 {
+        self.unit.map_or(self.started, |unit| unit.started)
+    }
+
     /// How many unanswered requests are lost with the connection; one, if it failed to open.
     pub fn lost(&mut self) -> u64 {
         u64::from(std::mem::take(&mut self.awaited).max(1))

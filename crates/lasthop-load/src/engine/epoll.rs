@@ -157,7 +157,7 @@ impl Epoll {
                 free,
                 poller: Poller::new(calls.clone())?,
                 buffer: vec![0; BUFFER],
-                recorder: Recorder::new(calls.clone()),
+                recorder: Recorder::new(calls.clone()).lingering(connections.into()),
                 calls,
                 per_request: spec.closes_each_time(),
                 follows_up: !spec.closes_each_time() && spec.model == Model::Closed,
@@ -297,6 +297,9 @@ impl Epoll {
                 self.shared.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
             }
+            if self.shared.recorder.lingers() && !self.slots.iter().any(|slot| slot.is_awaited(&self.shared.recorder)) {
+                self.shared.recorder.leave();
+            }
         }
     }
 
@@ -399,7 +402,7 @@ impl Epoll {
                         return slot.retire(shared);
                     }
                     // A unit is completed, because the server counts its requests.
-                    if (shared.recorder.is_shut() && !goes_on) || (!reply.right && shared.recorder.is_expired(reply.at))
+                    if (shared.recorder.is_over() && !goes_on) || (!reply.right && shared.recorder.is_expired(reply.at))
                     {
                         return slot.retire(shared);
                     }
@@ -433,6 +436,7 @@ impl Epoll {
         let Self { slots, shared, .. } = self;
         for (index, slot) in slots.iter_mut().enumerate() {
             if !matches!(slot.phase, Phase::Closed | Phase::Idle | Phase::Pausing) {
+                shared.recorder.give_up(slot.connection.lost());
                 slot.connection.close();
                 shared.free_for_schedule().into_iter().for_each(|free| free.push_back(index));
                 slot.retire(shared);
@@ -568,7 +572,7 @@ impl Slot {
     fn ready(&mut self, since: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
         // Its request is sent even if the trial ends meanwhile, because the server may already have counted the
         // connection.
-        if common.only_open || (!common.per_request && common.recorder.is_shut()) {
+        if common.only_open || (!common.per_request && common.recorder.is_over()) {
             self.retire(common);
             return Ok(None);
         }
@@ -675,7 +679,7 @@ impl Slot {
     /// The common case, kept short: the next request leaves at once.
     #[inline]
     fn follow_up(&mut self, reply: Reply, common: &mut Common) -> Result<Option<Reply>, Failure> {
-        if !(common.follows_up && reply.keep && reply.right) || common.recorder.is_shut() {
+        if !(common.follows_up && reply.keep && reply.right) || common.recorder.is_over() {
             return Ok(Some(reply));
         }
         self.backoff.reset();
@@ -690,6 +694,18 @@ impl Slot {
         let Some(stream) = self.connection.stream.as_ref().filter(|_| self.writable_asked) else { return Ok(()) };
         self.writable_asked = false;
         common.poller.modify(stream.fd(), self.token, Interest::Read).map_err(|error| Failure::io("wait", &error))
+    }
+
+    /// Whether a request is under way that counts for the latencies.
+    fn is_awaited(&self, recorder: &Recorder) -> bool {
+        match self.phase {
+            Phase::Closed | Phase::Pausing | Phase::Idle => false,
+            Phase::Busy { .. } => recorder.is_timed(self.connection.began()),
+            Phase::Connecting { since, .. }
+            | Phase::Asking { since, .. }
+            | Phase::Handshaking { since, .. }
+            | Phase::Greeting { since, .. } => recorder.is_timed(since),
+        }
     }
 
     /// The failure if the connection has taken too long at `now`.

@@ -1,0 +1,160 @@
+//! Whether trials of a case were long enough to say what its latencies are, and how long they have to be.
+
+use std::ops::RangeInclusive;
+
+use crate::{
+    histogram::Histogram,
+    result::TrialResult,
+    spec::{Model, Spec},
+};
+
+/// Little's law over trials of a case: the mean number of requests under way is their mean time multiplied by how many are
+/// answered in a unit of time. A closed loop knows that number besides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Little {
+    /// Requests under way by the law, on average.
+    pub under_way: f64,
+    /// How many there can have been.
+    pub possible: RangeInclusive<f64>,
+}
+
+/// By how much the law may be off, as a share: trials have edges.
+const TOLERANCE: f64 = 0.1;
+/// The longest that closing a connection and opening the next one may take beside their requests, in nanoseconds.
+const CLOSING_NS: f64 = 100_000.0;
+
+impl Little {
+    /// `None` for a load whose requests under way are not known (an open loop, or without replies), and without latencies.
+    pub fn of<'a>(trials: impl IntoIterator<Item = &'a TrialResult>, spec: &Spec) -> Option<Self> {
+        if spec.model != Model::Closed || spec.protocol.receipt().is_some() {
+            return None;
+        }
+        let (mut time, mut timed, mut answered, mut elapsed, mut errors) = (0.0, 0.0, 0.0, 0.0, 0);
+        for trial in trials {
+            let times = trial.service_time.as_ref()?;
+            timed += times.count() as f64;
+            time += times.sum();
+            answered += trial.requests as f64;
+            elapsed += trial.elapsed_ns as f64;
+            errors += trial.error_total();
+        }
+        let mean = time / timed;
+        let under_way = mean * answered / f64::from(spec.requests_per_connection) / elapsed;
+        let least = match errors {
+            0 if spec.closes_each_time() => mean / (mean + CLOSING_NS),
+            0 => 1.0,
+            // A connection pauses after an error.
+            _ => 0.0,
+        };
+        let connections = f64::from(spec.connections);
+        // Of a batch in a pipeline, from one request to all of them.
+        let possible = connections * least..=connections * f64::from(spec.pipeline);
+        under_way.is_finite().then_some(Self { under_way, possible })
+    }
+
+    pub fn holds(&self) -> bool {
+        let (least, most) = (self.possible.start() * (1.0 - TOLERANCE), self.possible.end() * (1.0 + TOLERANCE));
+        (least..=most).contains(&self.under_way)
+    }
+}
+
+/// A trial is at least so many times as long as the slow replies of its case.
+pub const LEAST_TRIALS: u64 = 3;
+
+/// Replies are slow if they and longer ones take this share of the time of all connections.
+const SLOW: f64 = 0.1;
+
+/// How long the slow replies of a case take. A single trial that was disturbed does not say it.
+#[derive(Clone, Debug, Default)]
+pub struct Slow {
+    pooled: Histogram,
+    worst: Histogram,
+}
+
+impl Slow {
+    /// Takes a trial into account.
+    pub fn see(&mut self, latencies: &Histogram) {
+        let is_worst = latencies.heavy(SLOW) > self.worst.heavy(SLOW);
+        let other = if is_worst { std::mem::replace(&mut self.worst, latencies.clone()) } else { latencies.clone() };
+        self.pooled.merge(&other);
+    }
+
+    /// Nanoseconds; 0 before the second trial.
+    pub fn ns(&self) -> u64 {
+        self.pooled.heavy(SLOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        protocol::{Protocol, echo::Echo},
+        spec::{Address, Endpoint, Reuse},
+    };
+
+    const MS: u64 = 1_000_000;
+
+    fn spec(connections: u32) -> Spec {
+        let endpoint = Endpoint { address: Address::Unix("/s".into()), tls: None };
+        Spec { connections, ..Spec::new(endpoint, Protocol::from(Echo { size: 64 })) }
+    }
+
+    fn times(times: &[(u64, u64)]) -> Histogram {
+        let mut histogram = Histogram::new();
+        times.iter().for_each(|&(milliseconds, count)| histogram.record_n(milliseconds * MS, count));
+        histogram
+    }
+
+    fn trial(requests: u64, milliseconds: u64, latencies: &[(u64, u64)]) -> TrialResult {
+        let elapsed_ns = milliseconds * MS;
+        TrialResult { requests, elapsed_ns, service_time: Some(times(latencies)), ..TrialResult::default() }
+    }
+
+    fn under_way(spec: &Spec, trials: &[TrialResult]) -> (f64, bool) {
+        let little = Little::of(trials, spec).unwrap();
+        (little.under_way, little.holds())
+    }
+
+    #[test]
+    fn ten_connections_have_ten_requests_under_way() {
+        let one_worker = spec(10);
+        let (found, holds) = under_way(&one_worker, &[trial(50, 1_000, &[(200, 50)]), trial(25, 500, &[(200, 24)])]);
+        assert!((found - 10.0).abs() < 0.02 && holds, "{found}");
+        // What began when nothing was queued, and what a window of 50 ms cut off.
+        assert!(!under_way(&one_worker, &[trial(3, 60, &[(20, 1), (40, 1), (60, 1)])]).1);
+        // As many slow replies as there are, and a throughput from when none was under way yet.
+        assert!(!under_way(&one_worker, &[trial(632, 100, &[(1, 600), (300, 32)])]).1);
+    }
+
+    #[test]
+    fn every_load_has_its_own_limits() {
+        let piped = Spec { pipeline: 4, ..spec(2) };
+        assert!([(2, true), (8, true), (9, false), (1, false)].iter().all(|&(busy, holds)| {
+            let (_, found) = under_way(&piped, &[trial(100, 100, &[(busy, 100)])]);
+            found == holds
+        }));
+        let closing = Spec { reuse: Reuse::PerRequest, ..spec(1) };
+        let mut short = Histogram::new();
+        short.record_n(50_000, 1_000);
+        let quick = TrialResult { requests: 1_000, elapsed_ns: 90 * MS, service_time: Some(short), ..trial(0, 0, &[]) };
+        assert!(under_way(&closing, std::slice::from_ref(&quick)).1, "closing takes as long as a short request");
+        assert!(!under_way(&spec(1), &[quick]).1);
+        let unit = Spec { requests_per_connection: 10, ..closing };
+        assert!(under_way(&unit, &[trial(100, 100, &[(10, 10)])]).1);
+        assert_eq!(Little::of(&[TrialResult::default()], &spec(1)), None, "without latencies");
+    }
+
+    #[test]
+    fn replies_are_slow_by_the_time_that_they_take() {
+        assert_eq!(times(&[(1, 900), (20, 1)]).heavy(SLOW) / MS, 1, "a reply of 20 ms is 2 % of the time");
+        assert_eq!(times(&[(1, 98), (300, 2)]).heavy(SLOW) / MS, 300);
+        let mut slow = Slow::default();
+        slow.see(&times(&[(1, 10), (2_500, 4)]));
+        assert_eq!(slow.ns(), 0, "one trial says nothing");
+        (0..3).for_each(|_| slow.see(&times(&[(1, 100)])));
+        assert_eq!(slow.ns() / MS, 1, "nor does one among many");
+        slow.see(&times(&[(1, 10), (2_500, 4)]));
+        assert_eq!(slow.ns() / MS / 100, 25);
+    }
+}
