@@ -145,15 +145,17 @@ fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Tria
     }
     let reading =
         (tool.read)(&total.output, order, total.elapsed_ns).map_err(|misread| format!("{name}: {misread}"))?;
-    Ok(TrialResult { ran_ns: Some(total.elapsed_ns), ..result(reading, total.cost, order.spec) })
+    Ok(TrialResult { cost: total.cost, ..result(reading, total.elapsed_ns, order.spec) })
 }
 
-fn result(reading: Reading, cost: lasthop_load::result::DriverCost, spec: &Spec) -> TrialResult {
+fn result(reading: Reading, ran_ns: u64, spec: &Spec) -> TrialResult {
     let mut errors = BTreeMap::new();
     for (class, count, first) in reading.errors.into_iter().filter(|(_, count, _)| *count > 0) {
         errors.entry(class).or_insert(ErrorCount { count: 0, first }).count += count;
     }
-    let elapsed = if reading.rate > 0.0 { reading.requests as f64 / reading.rate * 1e9 } else { 0.0 };
+    // Without a reply a tool has no rate.
+    let elapsed = (reading.requests as f64 / reading.rate * 1e9) as u64;
+    let elapsed = if elapsed > 0 { elapsed } else { ran_ns };
     let engine = if spec.connections > 1 { Engine::Epoll } else { Engine::Blocking };
     TrialResult {
         requests: reading.requests,
@@ -161,9 +163,9 @@ fn result(reading: Reading, cost: lasthop_load::result::DriverCost, spec: &Spec)
         bytes_received: reading.bytes,
         errors,
         connections_opened: reading.connections,
-        cost,
+        ran_ns: Some(ran_ns),
         reported: Some(Box::new(reading.reported)),
-        ..TrialResult::empty(engine, elapsed as u64)
+        ..TrialResult::empty(engine, elapsed)
     }
 }
 

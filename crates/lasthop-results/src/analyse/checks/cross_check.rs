@@ -97,9 +97,18 @@ fn reasons(trials: &Trials<'_>, twins: &Twins<'_>, ratio: f64) -> Vec<String> {
         });
         cpu as f64 / 1e3 / (requests.max(1) as f64)
     };
+    let between = |plan: &CasePlan| {
+        let (elapsed, requests) = trials.of(&plan.case).fold((0, 0), |(elapsed, requests), trial| {
+            (elapsed + trial.result.elapsed_ns, requests + trial.result.requests)
+        });
+        elapsed as f64 / 1e3 / (requests.max(1) as f64)
+    };
     let (theirs, ours) = (cost(twins.tool), cost(twins.own));
-    // On shared CPUs, the driver that costs more CPU time is the slower one.
-    if (theirs > ours * 1.2 && ratio < 1.0) || (ours > theirs * 1.2 && ratio > 1.0) {
+    let slower = between(twins.tool) - between(twins.own);
+    // On shared CPUs, the driver that costs more CPU time is the slower one. What it costs more must be a large part of the
+    // time that a request takes longer: a tool's own start costs more than a few slow requests.
+    let is_enough = (theirs - ours).abs() >= slower.abs() / 2.0;
+    if is_enough && ((theirs > ours * 1.2 && ratio < 1.0) || (ours > theirs * 1.2 && ratio > 1.0)) {
         found.push(format!(
             "a request costs {tool} {theirs:.1} µs of CPU time and lasthop {ours:.1} µs, on CPUs shared with the servers"
         ));
