@@ -405,3 +405,43 @@ fn postgresql_of_another_user_is_compared() {
     let tcp = format!("postgres://postgres@127.0.0.1:{}/postgres", postgres.port);
     compared([&tcp, &postgres.by_socket()], "postgres", &["--query", "select 42", "--prepared"]);
 }
+
+/// Node with one worker that needs 20 ms for each request, at a port and on a socket.
+const ONE_WORKER: &str = "const http = require('http'); \
+     const serve = place => { let busy = Promise.resolve(); http.createServer((_, reply) => { \
+     busy = busy.then(() => new Promise(done => setTimeout(() => { reply.end('ok'); done() }, 20))) }).listen(place) }; \
+     serve({ host: '127.0.0.1', port: +process.argv[1] }); serve(process.argv[2])";
+
+#[test]
+fn a_queue_longer_than_a_trial_is_measured_or_not_at_all() {
+    if !have("node") {
+        return;
+    }
+    let (folder, port) = (folder(), free_port());
+    let socket = folder.path().join("s");
+    let mut command = Command::new("node");
+    command.args(["-e", ONE_WORKER, &port.to_string()]).arg(&socket);
+    let _server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
+    let urls = [format!("http://127.0.0.1:{port}/"), format!("http+unix:{}:/", socket.display())];
+    let lasthop = Lasthop::new();
+    let compare = |budget: &str| {
+        let options = ["-c", "10", "--format", "json", "--no-headroom", "--budget", budget];
+        lasthop.run(["compare", &urls[0], &urls[1]].iter().chain(&options)).ok().json()
+    };
+    let summary = compare("12s");
+    for case in summary["cases"].as_array().unwrap() {
+        // Ten requests wait for each other: 200 ms, and more where other work slows the machine down.
+        let throughput = case["metrics"]["throughput"]["estimate"].as_f64().unwrap();
+        assert!(case["trial_seconds"].as_f64().unwrap() > 0.4, "{case}");
+        if let Some(median) = case["metrics"]["latency_p50"]["estimate"].as_f64() {
+            assert!((150e3..1e6).contains(&median), "{case}");
+            assert!((0.7..1.4).contains(&(median / 1e6 * throughput / 10.0)), "{case}");
+        } else {
+            assert!(has(&summary, "littles-law"), "{}", summary["checks"]);
+        }
+    }
+    let summary = compare("3s");
+    assert!(has(&summary, "short-trials"), "{}", summary["checks"]);
+    assert!(summary["checks"].to_string().contains("--budget"), "{}", summary["checks"]);
+    lasthop.assert_nothing_left();
+}

@@ -32,7 +32,7 @@ use lasthop_load::{
     TrialResult,
     result::Proof,
     spec::{Arrivals, Model, Spec, Transport},
-    wire,
+    wire::{self, TrialPhases},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -42,7 +42,7 @@ use crate::{
     engine::{EngineKind, Images},
     level::{Level, Levels},
     observation::Observations,
-    selection::Selection,
+    selection::{OWN_DRIVER, Selection},
 };
 
 /// Increase this with every change that an older lasthop cannot read.
@@ -236,6 +236,10 @@ pub struct ExperimentSummary {
     pub services: IndexMap<String, String>,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Everything that decides how the run works, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -249,6 +253,12 @@ pub struct Settings {
     pub margin: f64,
     pub trial_ns: u64,
     pub warm_up_ns: u64,
+    /// Whether cases with slow replies get longer trials and warm-ups than these.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lengthens: bool,
+    /// How long the servers are loaded after each start, before anything is measured.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub settle_ns: u64,
     /// Blocks per round; `None` if lasthop chooses them by what a start costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
@@ -389,6 +399,11 @@ pub struct LoadSummary {
 }
 
 impl LoadSummary {
+    /// Whether lasthop's own load generator drives.
+    pub fn is_own(&self) -> bool {
+        self.driver == OWN_DRIVER
+    }
+
     /// Whether requests are sent on schedule, without waiting for replies.
     pub fn is_open(&self) -> bool {
         self.rate.is_some()
@@ -606,8 +621,18 @@ pub struct MeasuredTrial {
     pub case: String,
     /// Nanoseconds since the run began, pauses left out.
     pub at_ns: u64,
+    /// The lengths asked for; `None` if they were those of the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<TrialPhases>,
     pub result: TrialResult,
     pub observations: Observations,
+}
+
+impl MeasuredTrial {
+    /// The length of the measure phase that was asked for, in nanoseconds.
+    pub fn asked_ns(&self, settings: &Settings) -> u64 {
+        self.phases.map_or(settings.trial_ns, |phases| phases.measure_ns)
+    }
 }
 
 /// A trial of a run with overload.

@@ -141,6 +141,9 @@ pub(super) struct ServiceFile {
     pub config: IndexMap<String, String>,
     /// Folder of the experiment to copy to `app` in the service's directory.
     pub app: Option<String>,
+    /// How long to load it after its start, before anything is measured: for servers that compile while they run, or fill
+    /// caches [default: not at all].
+    pub warm: Option<DurationText>,
     #[serde(default)]
     pub packages: PackagesFile,
     pub container: Option<ContainerFile>,

@@ -165,6 +165,8 @@ pub struct Service {
     pub config: IndexMap<PathBuf, ConfigFile>,
     /// Folder of the experiment to copy into the service's directory as `app`, if any.
     pub app: Option<PathBuf>,
+    /// How long it is loaded after its start, before anything is measured.
+    pub warm: Duration,
     /// Packages that this service needs in addition to its recipe's.
     pub packages: Packages,
     /// Its container, if it runs in one.

@@ -34,15 +34,21 @@ pub struct Overrides {
     /// Treat cases that differ by less than this share as equivalent
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub margin: Option<f64>,
-    /// Length of one trial [default: the experiment's, mostly 50 ms]
+    /// Length of one trial [default: the experiment's, mostly 50 ms, or longer for slow replies]
     ///
+    /// By default, cases whose replies take longer than a third of a trial get trials and warm-ups long enough for them.
     /// Shorter trials give narrower intervals. But right after another case's turn, ratios are not always what they are
     /// 50 ms later.
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub trial: Option<Duration>,
-    /// Length of the warm-up before each trial [default: a tenth of the trial, at least 10 ms]
+    /// Length of the warm-up before each trial [default: a tenth of the trial, at least 10 ms and two slow replies]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub warm_up: Option<Duration>,
+    /// Time to load the servers after each start, before anything is measured [default: the experiment's, mostly none]
+    ///
+    /// For servers that get faster while they run, because they compile or fill caches. All cases of a server share it.
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub settle: Option<Duration>,
     /// Blocks per round; services restart after each round [default: chosen by what a start costs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub blocks: Option<u32>,
@@ -151,6 +157,7 @@ impl Plan {
         // Long enough for caches and the scheduler to settle after another case's turn.
         let usual = if overload.is_some() { OVERLOAD_FILL } else { (trial / 10).max(LEAST_WARM_UP) };
         let warm_up = overrides.warm_up.unwrap_or(usual);
+        let warmest = self.experiment.services.values().map(|service| service.warm).max().unwrap_or_default();
         let rounds = overrides.rounds.or_else(|| overload.as_ref().map(|_| OVERLOAD_ROUNDS));
         let budget = match &overload {
             Some(overload) => self.overload_budget(overload, trial + warm_up) * rounds.unwrap_or(OVERLOAD_ROUNDS),
@@ -166,7 +173,9 @@ impl Plan {
             budget_ns: budget.as_nanos() as u64,
             margin: overrides.margin.unwrap_or(margin),
             trial_ns: trial.as_nanos() as u64,
+            lengthens: overrides.trial.is_none() && overload.is_none(),
             warm_up_ns: warm_up.as_nanos() as u64,
+            settle_ns: overrides.settle.unwrap_or(warmest).as_nanos() as u64,
             blocks: overrides.blocks.or(blocks),
             aa: overrides.aa,
             placement,

@@ -8,6 +8,7 @@ use lasthop_load::{
     engine::CaseError,
     result::{ErrorClass, ErrorCount, OneWay, Proof},
     spec::{Engine, Model, Reuse, Spec},
+    steady::Little,
 };
 use lasthop_model::record::Stage;
 use lasthop_results::report::units::Bytes;
@@ -36,6 +37,11 @@ pub struct Figures {
     pub errors: BTreeMap<String, u64>,
     /// The first error of each class, in words.
     pub first_errors: BTreeMap<String, String>,
+    /// Requests that had no reply yet when the load was interrupted.
+    pub unanswered: u64,
+    /// Why there is no service time although requests were answered: it contradicts the throughput.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsteady: Option<String>,
     /// Right answers per second.
     pub throughput: f64,
     /// Payload bytes received per second.
@@ -172,6 +178,7 @@ impl Figures {
         // Without requests there is no cost per request.
         let requests = result.requests.max(1) as f64;
         let (errors, first_errors) = errors(&result.errors);
+        let unsteady = Little::of([result], spec).filter(|little| !little.holds()).map(unsteady);
         Self {
             seconds: result.elapsed_ns as f64 / 1e9,
             requests: result.requests,
@@ -180,7 +187,9 @@ impl Figures {
             first_errors,
             throughput: result.throughput(),
             bytes_per_second: result.bytes_received as f64 * 1e9 / result.elapsed_ns as f64,
-            latency_ns: percentiles(result.service_time.as_ref()),
+            unanswered: result.unanswered,
+            latency_ns: percentiles(result.service_time.as_ref().filter(|_| unsteady.is_none())),
+            unsteady,
             response_ns: percentiles(result.response_time.as_ref()),
             lag_ns: percentiles(result.lag.as_ref()),
             offered: offered(outcome),
@@ -239,6 +248,16 @@ impl Figures {
     pub fn json(&self) -> Vec<u8> {
         lasthop_results::text::json(self)
     }
+}
+
+/// What contradicts Little's law.
+fn unsteady(little: Little) -> String {
+    format!(
+        "no service times: by Little's law they and the throughput make {:.1} requests under way at a time, where the \
+         connections had up to {:.0}; a longer load (--duration, --warm-up) would show both",
+        little.under_way,
+        little.possible.end()
+    )
 }
 
 type Errors = (BTreeMap<String, u64>, BTreeMap<String, String>);

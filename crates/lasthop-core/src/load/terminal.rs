@@ -86,6 +86,13 @@ fn rate(figures: &Figures) -> Vec<Text> {
         let text = "interrupted: the figures cover the time until then";
         lines.push(Text::from("  ").and(Tone::Strong, text));
     }
+    if figures.unanswered > 0 {
+        let had = count_of(figures.unanswered, "request had", "requests had");
+        lines.push(Text::from("  ").and(Tone::Bad, format!("{had} no reply yet")));
+    }
+    if let Some(unsteady) = &figures.unsteady {
+        lines.push(Text::from("  ").and(Tone::Bad, unsteady));
+    }
     if let Some(offered) = figures.offered.filter(|offered| !offered.reached) {
         let text = format!(
             "the rate was not reached: only {} of {} scheduled requests were sent, so the latencies are those of an overload",

@@ -15,6 +15,7 @@ pub mod event;
 mod given;
 mod hint;
 mod job;
+mod lengths;
 mod pace;
 mod pause;
 mod probe;
@@ -63,6 +64,7 @@ use self::{
     driver_place::DriverPlace,
     event::Event,
     job::nanoseconds,
+    lengths::Lengths,
     pace::Pace,
     programs::Programs,
     resume::{Past, Unfinished},
@@ -130,13 +132,21 @@ fn measure(
         Some(run) => run.go_on(job, &environment(&programs, driver_place.as_ref()), &executables, tell)?,
     };
     let comparisons = comparisons(job.plan);
+    let groups = schedule::groups(&job.plan.cases);
+    let mut lengths = Lengths::new(&job.settings, groups.clone());
+    for trial in data.trials() {
+        if let Some(case) = job.plan.cases.iter().position(|case| case.case == trial.case) {
+            lengths.resume(case, trial);
+        }
+    }
     let mut runner = Runner {
         job,
         programs,
         sandbox: &sandbox,
         guard: &guard,
         driver_place,
-        schedule: Schedule::new(job.settings.seed, schedule::groups(&job.plan.cases)),
+        schedule: Schedule::new(job.settings.seed, groups),
+        lengths,
         begun,
         past,
         writer: &mut writer,
@@ -250,6 +260,7 @@ struct Runner<'a> {
     comparisons: Vec<Vec<usize>>,
     rotation: Rotation,
     pace: Pace,
+    lengths: Lengths,
     /// The round before, while it ends.
     leaving: Option<Leaving>,
     /// Engine, image and network, if the plan has containers.

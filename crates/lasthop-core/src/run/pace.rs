@@ -40,6 +40,11 @@ impl Pace {
         self.blocks.push(took);
     }
 
+    /// Blocks take longer from now on.
+    pub fn forget_blocks(&mut self) {
+        self.blocks.clear();
+    }
+
     /// What a round costs beside its blocks: as before, or as the first start took.
     pub fn start(&self, first: Duration) -> Duration {
         median(&self.starts).unwrap_or(first)

@@ -25,6 +25,7 @@ use lasthop_host::{
     },
 };
 use lasthop_load::{
+    TrialResult,
     result::Proof,
     spec::{Model, Spec},
     wire::{self, TrialPhases},
@@ -60,6 +61,8 @@ const OWN: &str = "lasthop";
 /// The running processes of a round.
 pub struct Round {
     number: u32,
+    /// How long its start took, without what only the first one does.
+    started: Duration,
     /// How many blocks it should have.
     planned: u32,
     /// By number of the stack; `None` if it did not start.
@@ -107,24 +110,27 @@ impl RunningDriver {
         self.driver.prepare(case, there.as_ref().unwrap_or(spec))
     }
 
-    /// A short trial that does not count. Where it has too few replies, another of the usual length. Returns how many
-    /// requests there were.
-    fn warm_up(&mut self, case: &str, phases: TrialPhases) -> Result<u64, DriverError> {
+    /// A short trial that does not count. Where it has too few replies, another of up to the usual length.
+    fn warm_up(&mut self, case: &str, phases: TrialPhases) -> Result<TrialResult, DriverError> {
         let short = TrialPhases { measure_ns: phases.measure_ns.min(WARM_NS), ..phases };
-        let warm = self.driver.trial(case, short).map(|warm| warm.requests_total);
+        let warm = self.driver.trial(case, short);
         let is_enough = match &warm {
-            Ok(requests) => *requests >= WARM_REQUESTS,
+            Ok(warm) => warm.requests_total >= WARM_REQUESTS,
             Err(error) => !matches!(error, DriverError::Refused { stage: wire::Stage::Trial, .. }),
         };
         if is_enough || short == phases {
             return warm;
         }
-        self.driver.trial(case, phases).map(|warm| warm.requests_total)
+        self.driver.trial(case, TrialPhases { measure_ns: phases.measure_ns.min(FEW_NS), ..phases })
     }
 }
 
 /// The longest measured part of the trial that warms a case up, in nanoseconds.
 const WARM_NS: u64 = 20_000_000;
+/// The same where replies are few.
+const FEW_NS: u64 = 50_000_000;
+/// The longest that a server is loaded before it is measured without a look at Ctrl-C.
+const SETTLE_NS: u64 = 1_000_000_000;
 /// The fewest requests that warm a case up.
 const WARM_REQUESTS: u64 = 5;
 /// How long a case is warmed up again until a connection of its link was seen.
@@ -191,6 +197,7 @@ impl Round {
         (runner.tell)(&Event::Starting { round: number, services });
         let mut round = Self {
             number,
+            started: Duration::ZERO,
             planned: 0,
             stacks: plan.stacks.iter().map(|_| None).collect(),
             drivers: BTreeMap::new(),
@@ -218,20 +225,22 @@ impl Round {
                 proofs.insert(plan.cases[index].case.clone(), proof.into());
             }
         }
-        let started = begun.elapsed();
+        round.started = begun.elapsed();
         let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
         runner.see_off()?;
         if runner.is_cut_short() {
             // An incomplete round does not count, so what only the first round examines is left to the next one.
             return Ok(round);
         }
+        round.lengthen(runner);
+        round.planned = round.blocks_to_come(runner);
         runner.append(TrialRecord::Round(Box::new(RoundRecord {
             round: number,
             at_ns: nanoseconds(at),
             start_ns: nanoseconds(begun.elapsed()),
             cases: proofs,
             headroom,
-            blocks: Some(round.plan_blocks(runner, started)),
+            blocks: Some(round.planned),
             left: runner.rotation.left().map(|index| plan.cases[index].case.clone()).collect(),
             same_servers,
         })))?;
@@ -265,18 +274,32 @@ impl Round {
         Ok(())
     }
 
-    /// Decides how many blocks the round gets; its start, without what only the first one does, took this long.
-    fn plan_blocks(&mut self, runner: &Runner<'_>, started: Duration) -> u32 {
+    /// Lengthens the trials of slow cases. Returns whether any became longer.
+    fn lengthen(&self, runner: &mut Runner<'_>) -> bool {
+        let left = Duration::from_nanos(runner.job.settings.budget_ns).saturating_sub(runner.elapsed());
+        let changed = runner.lengths.adapt(left, |case| self.ready[case].is_some());
+        if changed {
+            runner.pace.forget_blocks();
+        }
+        changed
+    }
+
+    /// How many more blocks the round gets.
+    fn blocks_to_come(&self, runner: &Runner<'_>) -> u32 {
         let settings = &runner.job.settings;
-        let trials = (0..self.ready.len()).filter(|index| self.ready[*index].is_some());
-        let phases = trials.map(|index| runner.phases(&runner.job.plan.cases[index]));
-        let block: u64 = phases.map(|phases| phases.warm_up_ns + phases.measure_ns).sum();
         let (pace, budget) = (&runner.pace, Duration::from_nanos(settings.budget_ns));
         let left = budget.saturating_sub(runner.elapsed());
-        let chosen = || pace::blocks(budget, left, pace.start(started), pace.block_or(Duration::from_nanos(block)));
+        let block = pace.block_or(self.block_length(runner));
+        let chosen = || pace::blocks(budget, left, pace.start(self.started), block);
         let loads = settings.overload.as_ref().map(|overload| overload.times.len() as u32);
-        self.planned = loads.or(settings.blocks).unwrap_or_else(chosen);
-        self.planned
+        loads.or(settings.blocks).unwrap_or_else(chosen)
+    }
+
+    /// How long a block takes, as planned.
+    fn block_length(&self, runner: &Runner<'_>) -> Duration {
+        let trials = (0..self.ready.len()).filter(|index| self.ready[*index].is_some());
+        let phases = trials.map(|index| runner.phases(index));
+        Duration::from_nanos(phases.map(|phases| phases.warm_up_ns + phases.measure_ns).sum())
     }
 
     /// Opens a case's connections, verifies its replies and its link, and warms it up.
@@ -287,7 +310,7 @@ impl Round {
         };
         let bindings = up.bindings.clone();
         let proven = self.prepare(runner, case, &bindings).and_then(|(rendered, driver)| {
-            let proof = self.prove(runner, case, &bindings, rendered, &driver)?;
+            let proof = self.prove(runner, index, &bindings, rendered, &driver)?;
             Ok((proof, driver))
         });
         match proven {
@@ -331,12 +354,14 @@ impl Round {
     /// Verifies the replies and the link of a prepared case.
     fn prove(
         &mut self,
-        runner: &Runner<'_>,
-        case: &CasePlan,
+        runner: &mut Runner<'_>,
+        index: usize,
         bindings: &Bindings,
         RenderedCase { spec, proof, .. }: RenderedCase,
         driver: &str,
     ) -> Result<CaseProof, Trouble> {
+        let case = &runner.job.plan.cases[index];
+        let settling = self.settling(runner, index);
         let watch = if proof.is_none() { self.watch_link(runner, case, bindings) } else { None };
         let running = self.drivers.get_mut(driver).expect("it has just been started");
         let verified = running.prepare(runner.driver_place.as_ref(), &case.case, &spec).and_then(|seen| {
@@ -354,12 +379,26 @@ impl Round {
                 }
             };
             let begun = Instant::now();
-            let mut requests = running.warm_up(&name, runner.phases(case))?;
+            let mut requests = 0;
+            while settling > begun.elapsed() && !runner.is_cut_short() {
+                let left = nanoseconds(settling - begun.elapsed()).clamp(WARM_NS, SETTLE_NS);
+                let slice = TrialPhases { warm_up_ns: 0, measure_ns: left };
+                requests += running.driver.trial(&name, slice)?.requests_total;
+            }
+            let begun = Instant::now();
+            let phases = runner.phases(index);
+            let warm = running.warm_up(&name, phases)?;
+            requests += warm.requests_total;
+            if runner.lengths.is_short_for(index, &warm) {
+                let again = running.warm_up(&name, phases)?;
+                requests += again.requests_total;
+                runner.lengths.expect(index, [&warm, &again]);
+            }
             while watch.as_ref().is_some_and(|watch| !watch.has_seen())
                 && begun.elapsed() < LINK_PATIENCE
                 && !runner.is_cut_short()
             {
-                requests += running.warm_up(&name, runner.phases(case))?;
+                requests += running.warm_up(&name, phases)?.requests_total;
             }
             Ok((seen, requests))
         });
@@ -381,6 +420,16 @@ impl Round {
             spec.protocol.hide_secrets();
         }
         Ok(CaseProof { spec, driver: seen, link, path })
+    }
+
+    /// How long a case loads its servers before it is measured. Those that run already need it once.
+    fn settling(&self, runner: &Runner<'_>, index: usize) -> Duration {
+        let cases = &runner.job.plan.cases;
+        let shares = |case: &usize| cases[*case].stack == cases[index].stack && runner.rotation.has(*case);
+        let sharing = (0..cases.len()).filter(shares).count().max(1) as u32;
+        let given = runner.job.plan.given.as_ref();
+        let runs_already = self.number > 0 && given.is_some_and(|given| given.restart.is_none());
+        if runs_already { Duration::ZERO } else { Duration::from_nanos(runner.job.settings.settle_ns) / sharing }
     }
 
     /// Watches the link's server while the driver sends, unless the driver is the client of the link.
@@ -578,12 +627,12 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
 
 impl Runner<'_> {
     /// Lengths of a case's trials. Tools run for whole seconds and have no warm-up.
-    fn phases(&self, case: &CasePlan) -> TrialPhases {
-        let settings = &self.job.settings;
-        match tool_of(&case.levels) {
-            None => TrialPhases { warm_up_ns: settings.warm_up_ns, measure_ns: settings.trial_ns },
+    fn phases(&self, case: usize) -> TrialPhases {
+        let phases = self.lengths.of(case);
+        match tool_of(&self.job.plan.cases[case].levels) {
+            None => phases,
             Some(_) => {
-                let wanted = settings.trial_ns.div_ceil(1_000_000_000) * 1_000_000_000;
+                let wanted = phases.measure_ns.div_ceil(1_000_000_000) * 1_000_000_000;
                 TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(lasthop_tool::SHORTEST_TRIAL)) }
             }
         }

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    time::Duration,
 };
 
 use indexmap::IndexMap;
@@ -473,6 +474,7 @@ impl Checker<'_> {
             settings: service.settings.iter().map(|(key, value)| (key.clone(), value.0.clone())).collect(),
             config: self.config(&at("config"), &service.config, &scope),
             app: service.app.as_ref().map(PathBuf::from),
+            warm: service.warm.as_ref().map_or(Duration::ZERO, |warm| self.duration(&at("warm"), Some(warm), "1s")),
             packages: packages(&service.packages),
             container: service.container.as_ref().map(|container| self.container(&at("container"), container, factors)),
         };

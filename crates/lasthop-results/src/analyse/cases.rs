@@ -46,6 +46,7 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
         proof: trials.proofs(case).last().map(|seen| proof(seen, path(trials, case))),
         headroom: headroom(trials, plan),
         throttled: throttled(trials, case),
+        trial_seconds: trials.of(case).find_map(|trial| trial.phases).map(|phases| phases.measure_ns as f64 / 1e9),
     }
 }
 
@@ -120,7 +121,7 @@ fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metr
     let mut metrics = Metrics {
         latency_p50: figure(Metric::LatencyP50, "us", 1e-3),
         latency_p99: figure(Metric::LatencyP99, "us", 1e-3),
-        latency_max: slowest(trials, &plan.case),
+        latency_max: slowest(trials, &plan.case).filter(|_| trials.is_steady(&plan.case)),
         cpu_per_byte: None,
         cpu_per_request: cpu_per_request(trials, absolute, plan),
         switches_per_request: by_role(
@@ -218,9 +219,10 @@ pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<Known
     all.into_iter().filter(|(metric, ..)| !asked_for(*metric) && !unknown(*metric)).filter_map(one).collect()
 }
 
-/// All of a case, by round.
+/// All of a case, by round; `None` without any, or if its trials do not show them.
 pub fn latencies(trials: &Trials, case: &str) -> Option<Merged> {
-    let blocks = grouped(trials.of(case).filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))?;
+    let steady = trials.of(case).filter(|_| trials.is_steady(case));
+    let blocks = grouped(steady.filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))?;
     Some(Merged::of(&blocks))
 }
 

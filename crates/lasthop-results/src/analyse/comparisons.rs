@@ -110,7 +110,7 @@ fn adjust(trials: &Trials, all: &mut [Compared]) {
 }
 
 fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
-    let latencies = pairs.latencies();
+    let latencies = pairs.latencies(trials);
     let latency = |share, name| Some(Found::of(latency(trials, pairs, latencies.as_ref()?, share, name)?));
     // The throughput of an open loop was asked for, so comparing it makes no sense.
     let is_open = pairs.case.load.is_open();
@@ -127,7 +127,7 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
 /// Logarithm of the ratio that verdicts are about.
 pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
     match Metric::primary(&pairs.case.load) {
-        Metric::LatencyP50 => latency(trials, pairs, &pairs.latencies()?, 0.5, MEDIAN),
+        Metric::LatencyP50 => latency(trials, pairs, &pairs.latencies(trials)?, 0.5, MEDIAN),
         _ => Some(throughput(trials, pairs)?.log_ratio),
     }
 }

@@ -22,6 +22,7 @@ pub mod plots;
 mod progress;
 pub mod rows;
 mod run_delay;
+mod steady;
 pub mod summary;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -41,6 +41,15 @@ impl<'a> Pairs<'a> {
         self.blocks.chunk_by(|a, b| a.0.0 == b.0.0).count()
     }
 
+    /// The same of the first half of each round, and of the second.
+    pub fn halves_of_rounds(&self) -> [Self; 2] {
+        let rounds = || self.blocks.chunk_by(|a, b| a.0.0 == b.0.0);
+        let of = |blocks: Vec<_>| Self { case: self.case, reference: self.reference, blocks };
+        let early = rounds().flat_map(|round| &round[..round.len() / 2]).copied().collect();
+        let late = rounds().flat_map(|round| &round[round.len().div_ceil(2)..]).copied().collect();
+        [of(early), of(late)]
+    }
+
     /// Ratios of the declared metric, block by block, each with the trial of the case.
     pub fn ratios(&self) -> impl Iterator<Item = (&'a MeasuredTrial, f64)> + '_ {
         let ratio = |ours, theirs| Some(trials::primary(ours)? / trials::primary(theirs)?);
@@ -66,7 +75,11 @@ impl<'a> Pairs<'a> {
         grouped(self.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())))
     }
 
-    pub fn latencies(&self) -> Option<MergedPairs> {
+    /// `None` if the trials of one of the two do not show them.
+    pub fn latencies(&self, trials: &Trials) -> Option<MergedPairs> {
+        if ![self.case, self.reference].iter().all(|plan| trials.is_steady(&plan.case)) {
+            return None;
+        }
         let pair = |ours: &'a _, theirs: &'a _| {
             Some(PairedBins { case: trials::latencies(ours)?, reference: trials::latencies(theirs)? })
         };

@@ -1,6 +1,6 @@
 //! What plots show of a record and a summary does not: distributions of latencies, and every trial.
 
-use lasthop_load::Histogram;
+use lasthop_load::{Histogram, TrialResult};
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use serde::Serialize;
 
@@ -59,9 +59,12 @@ fn of_case(trials: &Trials, plan: &CasePlan) -> CasePlots {
     let case = plan.case.as_str();
     let mut columns = TrialColumns::default();
     trials.of(case).for_each(|trial| columns.push(trial));
+    let times = |pick: fn(&TrialResult) -> Option<&Histogram>| {
+        merged(trials, case, pick).filter(|_| trials.is_steady(case)).map(|all| latencies(&all))
+    };
     CasePlots {
-        service: merged(trials, case, |result| result.service_time.as_ref()).map(|all| latencies(&all)),
-        response: merged(trials, case, |result| result.response_time.as_ref()).map(|all| latencies(&all)),
+        service: times(|result| result.service_time.as_ref()),
+        response: times(|result| result.response_time.as_ref()),
         trials: columns,
     }
 }

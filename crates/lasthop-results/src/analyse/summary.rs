@@ -283,6 +283,9 @@ pub struct CaseSummary {
     /// if it was not calibrated.
     #[serde(default)]
     pub headroom: Option<f64>,
+    /// Length of its trials in seconds, where its replies needed longer ones than those of the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_seconds: Option<f64>,
     /// How much its container's CPU limit throttled each service, over all trials. Services that were not throttled are
     /// absent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]

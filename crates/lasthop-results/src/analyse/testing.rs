@@ -87,6 +87,7 @@ pub fn noisy_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64, scatter:
                     position,
                     case: cases[index].case.clone(),
                     at_ns,
+                    phases: None,
                     result: result(&truths[index], speed),
                     observations: observations(&truths[index], speed),
                 };
@@ -194,6 +195,8 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
             budget_ns: 30_000_000_000,
             margin: 0.02,
             trial_ns: TRIAL_NS,
+            lengthens: false,
+            settle_ns: 0,
             warm_up_ns: 0,
             blocks: Some(5),
             aa: false,

@@ -1,6 +1,9 @@
 //! The trials of a record, found by case, round and block.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::OnceLock,
+};
 
 use lasthop_load::Histogram;
 use lasthop_model::record::{CasePlan, CaseProof, LoadSummary, MeasuredTrial, Stopped};
@@ -13,6 +16,7 @@ use lasthop_stats::{
     totals::Totals,
 };
 
+use super::steady;
 use crate::record::data::RunData;
 
 /// Round and block.
@@ -31,6 +35,8 @@ const QUANTILE_RESAMPLES: u32 = 1_000;
 pub struct Trials<'a> {
     pub data: &'a RunData,
     usable: HashMap<&'a str, CaseTrials<'a>>,
+    /// Cases whose latencies may not be shown, once asked for.
+    unsteady: OnceLock<HashSet<String>>,
     /// Trials without a single right answer.
     empty: HashMap<&'a str, u32>,
     /// Whether nothing is wanted but the ratios: figures of a case then have no intervals, and ratios no consequences.
@@ -42,8 +48,16 @@ const LEAST_CPU_NS: f64 = 1_000.0;
 
 impl<'a> Trials<'a> {
     pub fn new(data: &'a RunData) -> Self {
-        let mut trials = Self { data, usable: HashMap::new(), empty: HashMap::new(), ratios_only: false };
+        let mut trials =
+            Self { data, usable: HashMap::new(), unsteady: OnceLock::new(), empty: HashMap::new(), ratios_only: false };
+        let asked = |trial: &MeasuredTrial| trial.asked_ns(&data.header.settings);
+        // Trials from before they were lengthened were too short.
+        let mut longest: HashMap<&str, u64> = HashMap::new();
         for trial in data.trials() {
+            let known = longest.entry(&trial.case).or_default();
+            *known = asked(trial).max(*known);
+        }
+        for trial in data.trials().filter(|trial| asked(trial) == longest[trial.case.as_str()]) {
             if trial.result.requests > 0 && trial.result.elapsed_ns > 0 {
                 trials.usable.entry(&trial.case).or_default().insert((trial.round, trial.block), trial);
             } else {
@@ -103,6 +117,12 @@ impl<'a> Trials<'a> {
 
     pub fn cases(&self) -> &'a [CasePlan] {
         &self.data.header.cases
+    }
+
+    /// Whether the trials of a case show its latencies.
+    pub fn is_steady(&self, case: &str) -> bool {
+        let unsteady = || self.cases().iter().filter(|plan| !steady::is_steady(self, plan));
+        !self.unsteady.get_or_init(|| unsteady().map(|plan| plan.case.clone()).collect()).contains(case)
     }
 
     /// The plan of a case.

@@ -78,6 +78,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
         errors: IndexMap::new(),
         metrics,
         proof: None,
+        trial_seconds: None,
         headroom: None,
         throttled: IndexMap::new(),
     }

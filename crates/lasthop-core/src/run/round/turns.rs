@@ -9,7 +9,7 @@ use std::{
 };
 
 use lasthop_host::observe::observer::Snapshot;
-use lasthop_load::TrialResult;
+use lasthop_load::{TrialResult, wire::TrialPhases};
 use lasthop_model::record::{MeasuredTrial, Stage, Stopped, TrialRecord};
 
 use super::{Ready, Round, Trouble};
@@ -29,6 +29,8 @@ struct Turn {
     position: u32,
     /// Index of the case.
     case: usize,
+    /// The lengths of the trial, if they are not those of the settings.
+    phases: Option<TrialPhases>,
 }
 
 /// A trial that the driver was asked for.
@@ -97,17 +99,22 @@ impl Round {
         if runner.is_cut_short() {
             return Ok(Some(Stopped::Interrupted));
         }
-        let mut longest = Duration::ZERO;
-        for block in 0..self.planned {
+        let (mut longest, mut block) = (Duration::ZERO, 0);
+        while block < self.planned {
             let begun = Instant::now();
             for (position, case) in (0..).zip(runner.schedule.order(self.number, block)) {
                 if runner.is_cut_short() {
                     return Ok(Some(Stopped::Interrupted));
                 }
-                self.turn(runner, last, Turn { block, position, case })?;
+                self.turn(runner, last, Turn { block, position, case, phases: runner.lengths.unusual(case) })?;
             }
+            block += 1;
             longest = longest.max(begun.elapsed());
             runner.pace.block(begun.elapsed());
+            if self.lengthen(runner) {
+                longest = self.block_length(runner);
+                self.planned = block + self.blocks_to_come(runner);
+            }
             if runner.job.whole_round && self.number == 0 {
                 continue;
             }
@@ -115,7 +122,7 @@ impl Round {
                 break;
             }
             if !runner.time_for(longest) {
-                return Ok((block + 1 < self.planned).then_some(Stopped::Budget));
+                return Ok((block < self.planned).then_some(Stopped::Budget));
             }
         }
         Ok(None)
@@ -159,7 +166,7 @@ impl Round {
         };
         let before = last.map_or_else(|| Rc::new(self.observer.snapshot()), |last| Rc::clone(&last.after));
         let (at, watch) = (runner.elapsed(), Pause::watch());
-        let asked = running.driver.begin(&case.case, runner.phases(case));
+        let asked = running.driver.begin(&case.case, runner.phases(turn.case));
         Ok(Some(Running { turn, driver, at, watch, before, asked }))
     }
 
@@ -195,15 +202,18 @@ impl Round {
                     let foreign = &mut observations.machine.foreign_ns;
                     *foreign = foreign.saturating_sub(result.cost.cpu_ns());
                 }
-                runner.append(TrialRecord::Trial(Box::new(MeasuredTrial {
+                let trial = MeasuredTrial {
                     round: self.number,
                     block: turn.block,
                     position: turn.position,
                     case: case.case.clone(),
                     at_ns: nanoseconds(at),
+                    phases: turn.phases,
                     result,
                     observations,
-                })))
+                };
+                runner.lengths.see(turn.case, &trial);
+                runner.append(TrialRecord::Trial(Box::new(trial)))
             }
             Err(_) if runner.was_cut_off() => Ok(()),
             // Its next trial was under way already.
@@ -222,7 +232,11 @@ fn answered(result: TrialResult) -> Result<TrialResult, String> {
     if result.requests > 0 && errors * 10 < result.requests_total {
         return Ok(result);
     }
-    let first =
-        result.errors.values().next().map_or_else(|| "there was no reply".to_owned(), |error| error.first.clone());
+    let Some(first) = result.errors.values().next().map(|error| &error.first) else {
+        let seconds = result.elapsed_ns as f64 / 1e9;
+        return Err(format!(
+            "no reply came within the {seconds:.1} s of the trial: longer trials (--trial) may have some"
+        ));
+    };
     Err(format!("{errors} errors and {} right replies; the first error: {first}", result.requests_total))
 }

@@ -18,6 +18,7 @@ mod one_way;
 mod open_loop;
 mod order;
 mod pause;
+mod steady;
 #[cfg(test)]
 mod tests;
 mod time_wait;
@@ -44,6 +45,8 @@ const CHECKS: &[(CheckFunction, &[&str])] = &[
     (driver::driver_saturated, &["driver-saturated"]),
     (driver::driver_kept_off, &["driver-kept-off"]),
     (driver::headroom, &["headroom"]),
+    (steady::littles_law, &["littles-law"]),
+    (steady::short_trials, &["short-trials"]),
     (open_loop::rate_not_reached, &["rate-not-reached"]),
     (open_loop::late, &["late"]),
     (
@@ -81,6 +84,7 @@ const CHECKS: &[(CheckFunction, &[&str])] = &[
     (order::drift, &["drift"]),
     (order::position, &["position"]),
     (order::settling, &["settling"]),
+    (order::warming, &["warming"]),
     (pause::resumed, &["resumed"]),
     (open_loop::derived_left_out, &["derived-left-out"]),
 ];

@@ -1,13 +1,17 @@
 //! Whether results depend on when they were measured: early or late in the run, in a block, or in a trial.
 
 use lasthop_model::record::CasePlan;
-use lasthop_stats::{interval::Estimate, location, rank};
+use lasthop_stats::{
+    interval::Estimate,
+    location::{self, Disturbed},
+    rank,
+};
 
 use super::finding::{Evidence, of_case};
 use crate::analyse::{
     pairs::Pairs,
     summary::{Check, Severity},
-    trials::{Trials, halves, primary, primary_name},
+    trials::{Trials, disturbance, grouped, halves, primary, primary_name},
 };
 
 /// Fewer trials than this show no trend.
@@ -16,6 +20,8 @@ const LEAST_TRIALS: usize = 12;
 const LEAST_CORRELATION: f64 = 0.3;
 /// Significance level of one test. A run makes a few dozen.
 pub const LEVEL: f64 = 0.001;
+/// The same for halves of rounds, of which there may be few.
+const WARMING_LEVEL: f64 = 0.005;
 
 /// Spearman's correlation, if it is certain and strong enough to report.
 fn trend(x: &[f64], y: &[f64]) -> Option<f64> {
@@ -103,6 +109,35 @@ pub fn settling(evidence: &Evidence) -> Vec<Check> {
         );
         let effect = "the ratio is a mean over a changing state: with a longer warm-up (--warm-up) it is that of the second half";
         Some(of_case("settling", Severity::Doubt, &plan.case, text, effect))
+    };
+    trials.cases().iter().filter_map(check).collect()
+}
+
+/// A ratio that is another in the second half of the rounds than in the first: servers that get faster after their start.
+pub fn warming(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &CasePlan| {
+        let [early, late] = Pairs::of(trials, plan)?.halves_of_rounds();
+        let changes = early.blocks.iter().zip(&late.blocks).filter_map(|(early, late)| {
+            let [before, after] = [early, late].map(|block| Some((primary(block.1)? / primary(block.2)?).ln()));
+            let disturbance = [early.1, early.2, late.1, late.2].into_iter().map(disturbance).sum();
+            Some((early.0.0, Disturbed { value: after? - before?, disturbance }))
+        });
+        let change = location::locate(&grouped(changes)?)?.estimate;
+        let shift = (change.value.abs() / 2.0).exp_m1();
+        if change.p_value() >= WARMING_LEVEL || shift < trials.data.header.settings.margin {
+            return None;
+        }
+        let of = |pairs: &Pairs| Some(location::locate(&pairs.disturbed(primary)?)?.estimate.value.exp());
+        let text = format!(
+            "the ratio to {} is {:.2} in the first half of the rounds and {:.2} in the second",
+            plan.reference.as_deref()?,
+            of(&early)?,
+            of(&late)?
+        );
+        let effect = "a server changes after its start, for example because it compiles what runs often: let it warm up \
+                      (--settle 5s, or `warm` of its service)";
+        Some(of_case("warming", Severity::Doubt, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()
 }

@@ -10,6 +10,7 @@ use lasthop_load::{
     },
     result::{ErrorClass, FirstHalf},
     spec::{Reuse, Transport},
+    wire::TrialPhases,
 };
 use lasthop_model::{
     level::Level,
@@ -530,7 +531,62 @@ fn clusters_at_forty_milliseconds_and_at_one_second() {
     assert!(check.evidence.starts_with("60 answers (0.7 %)"), "{}", check.evidence);
     assert_eq!(findings(&data, "syn-retransmit"), []);
     slow_answers(&mut data, "tcp", 1_020_000_000, 1);
+    assert_eq!(findings(&data, "syn-retransmit"), [], "a queue may take a second, too");
+    each_trial(&mut data, "tcp", |trial| trial.observations.network.syns_retransmitted = 1);
     assert_eq!(finding(&data, "syn-retransmit").case.as_deref(), Some("tcp"));
+}
+
+/// A case with ten connections, each of whose replies takes `ns`.
+fn ten_at_once(data: &mut RunData, case: &str, ns: u64) {
+    each_proof(data, case, |proof| proof.spec.connections = 10);
+    each_trial(data, case, |trial| {
+        let mut times = Histogram::new();
+        times.record_n(ns, 10);
+        trial.result.service_time = Some(times);
+        trial.result.requests = 10 * trial.result.elapsed_ns / 200_000_000;
+    });
+}
+
+#[test]
+fn latencies_that_contradict_the_throughput_are_left_out() {
+    let mut data = healthy();
+    assert_eq!(findings(&data, "littles-law"), []);
+    each_trial(&mut data, "tcp", |trial| trial.result.elapsed_ns = 1_000_000_000);
+    let has_latency = |data: &RunData| {
+        let summary = summarise(data);
+        summary.cases.iter().find(|case| case.case == "tcp").unwrap().metrics.as_ref().unwrap().latency_p50.is_some()
+    };
+    // 50 replies a second at 10 connections take 200 ms each.
+    data.header.settings.trial_ns = 1_000_000_000;
+    ten_at_once(&mut data, "tcp", 200_000_000);
+    assert_eq!((findings(&data, "littles-law"), findings(&data, "short-trials")), (vec![], vec![]));
+    assert!(has_latency(&data));
+    ten_at_once(&mut data, "tcp", 60_000_000);
+    let check = finding(&data, "littles-law");
+    assert!(check.evidence.contains("make 3.0 requests under way"), "{}", check.evidence);
+    assert!(!has_latency(&data));
+}
+
+#[test]
+fn trials_that_are_short_for_their_replies_say_which_budget_would_do() {
+    let mut data = healthy();
+    each_trial(&mut data, "tcp", |trial| trial.result.elapsed_ns = 1_000_000_000);
+    ten_at_once(&mut data, "tcp", 200_000_000);
+    data.header.settings.trial_ns = 500_000_000;
+    let advised = finding(&data, "short-trials").effect;
+    assert!(advised.contains("use `--trial 80"), "{advised}");
+    data.header.settings.lengthens = true;
+    data.header.settings.budget_ns = 10_000_000_000;
+    let advised = finding(&data, "short-trials").effect;
+    assert!(advised.contains("with `--budget 2"), "{advised}");
+    // Those before they were lengthened do not count.
+    let last = TrialPhases { warm_up_ns: 400_000_000, measure_ns: 800_000_000 };
+    each_trial(&mut data, "tcp", |trial| trial.phases = (trial.round > 0).then_some(last));
+    assert_eq!(findings(&data, "short-trials"), []);
+    let summary = summarise(&data);
+    let case = summary.cases.iter().find(|case| case.case == "tcp").unwrap();
+    assert_eq!(case.trial_seconds, Some(0.8));
+    assert!((case.trials as usize) < data.trials().filter(|trial| trial.case == "tcp").count());
 }
 
 #[test]
@@ -541,6 +597,7 @@ fn without_tcp_nothing_is_said_of_it() {
     each_trial(&mut data, "unix", |trial| {
         trial.observations.network.listen_overflows = 2;
         trial.observations.network.tcp_retransmitted = 8;
+        trial.observations.network.syns_retransmitted = 1;
     });
     let ids = ["delayed-ack", "syn-retransmit", "accept-queue-overflow", "retransmissions"];
     ids.iter().for_each(|id| assert_eq!(findings(&data, id), [], "{id}"));
@@ -724,4 +781,21 @@ fn the_page_of_checks_lists_every_id_and_no_other() {
     let unknown: Vec<_> = listed.difference(&known).collect();
     assert!(missing.is_empty() && unknown.is_empty(), "docs/checks.md lacks {missing:?}; no check has {unknown:?}");
     assert!(super::machine::OF_ANOTHER_RATIO.iter().all(|id| known.contains(id)));
+}
+
+#[test]
+fn a_ratio_that_changes_within_each_round_is_doubted() {
+    let mut data = run(&[TCP, UNIX], 6, 6);
+    assert_eq!(findings(&data, "warming"), []);
+    // Later rounds are slower, whichever half: that is not warming up.
+    each_trial(&mut data, "unix", |trial| trial.result.elapsed_ns += u64::from(trial.round) * 20_000_000);
+    assert_eq!(findings(&data, "warming"), []);
+    each_trial(&mut data, "unix", |trial| {
+        if trial.block < 3 {
+            trial.result.elapsed_ns = trial.result.elapsed_ns * 6 / 5;
+        }
+    });
+    let check = finding(&data, "warming");
+    assert!(check.effect.contains("--settle") && check.evidence.contains("first half of the rounds"), "{check:?}");
+    assert_eq!(check.case.as_deref(), Some("unix"));
 }

@@ -4,7 +4,7 @@ use lasthop_model::record::{Environment, Stopped};
 
 use super::parts;
 use crate::{
-    analyse::summary::{Resumed, Summary},
+    analyse::summary::{CaseSummary, Resumed, Summary},
     report::{
         document::{Block, Depth, Section, Text, Tone},
         units::{Bytes, NBSP, Seconds, plural},
@@ -85,12 +85,19 @@ fn run(summary: &Summary) -> String {
     format!("run {}, seed {}, {ended}{resumed}", summary.run, summary.seed)
 }
 
+/// How long they were.
+fn trials(summary: &Summary) -> String {
+    let usual = format!("trials of {}", Seconds(summary.settings.trial_seconds));
+    let longer = |case: &CaseSummary| Some(format!("{} for {}", Seconds(case.trial_seconds?), case.case));
+    std::iter::once(usual).chain(summary.cases.iter().filter_map(longer)).collect::<Vec<_>>().join(", ")
+}
+
 /// Everything else known about the machine and the settings.
 pub fn detail(summary: &Summary) -> Option<Section> {
     let environment = summary.environment.as_ref()?;
     let mut items = vec![
         format!("started {}, {}", summary.started, plural(u64::from(summary.blocks), "block")),
-        format!("trials of {}", Seconds(summary.settings.trial_seconds)),
+        trials(summary),
         format!("load average before: {}", environment.load_average.map(|load| format!("{load:.2}")).join(", ")),
         format!("governor: {}", environment.governor.as_deref().unwrap_or("not shown by the kernel")),
     ];

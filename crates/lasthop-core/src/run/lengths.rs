@@ -1,0 +1,197 @@
+//! How long the trials of each case are: as the settings say, or longer where its replies take long.
+//!
+//! Cases that are compared have trials of one length, that of the slowest. What replies take is known from the warm-up that
+//! follows the verification, and better from the trials themselves. Lengths only grow: shorter trials of the same cases do not
+//! count then.
+
+use std::time::Duration;
+
+use lasthop_load::{
+    TrialResult,
+    steady::{LEAST_TRIALS, Slow},
+    wire::TrialPhases,
+};
+use lasthop_model::record::{MeasuredTrial, Settings};
+
+/// What trials that have to be longer get, as multiples of the slow replies: the measure phase, and the warm-up.
+const TRIAL: u64 = LEAST_TRIALS + 1;
+const WARM_UP: u64 = 2;
+/// What comes after the measure phase, in the same unit: the last replies.
+const DRAIN: u64 = 1;
+/// So many blocks have to fit into the budget.
+const LEAST_BLOCKS: u32 = 4;
+
+#[derive(Debug)]
+pub struct Lengths {
+    /// `None` if all trials are as long as the settings say.
+    groups: Option<Vec<Vec<usize>>>,
+    usual: TrialPhases,
+    /// By index of the case.
+    phases: Vec<TrialPhases>,
+    /// What the warm-up showed, in nanoseconds, and what trials of the present length did.
+    expected: Vec<u64>,
+    seen: Vec<Slow>,
+}
+
+impl Lengths {
+    /// For groups of indices of cases that are compared.
+    pub fn new(settings: &Settings, groups: Vec<Vec<usize>>) -> Self {
+        let cases = groups.iter().map(Vec::len).sum();
+        let usual = TrialPhases { warm_up_ns: settings.warm_up_ns, measure_ns: settings.trial_ns };
+        Self {
+            groups: settings.lengthens.then_some(groups),
+            usual,
+            phases: vec![usual; cases],
+            expected: vec![0; cases],
+            seen: vec![Slow::default(); cases],
+        }
+    }
+
+    pub fn of(&self, case: usize) -> TrialPhases {
+        self.phases[case]
+    }
+
+    /// The length of a trial, if it is not that of the settings.
+    pub fn unusual(&self, case: usize) -> Option<TrialPhases> {
+        Some(self.phases[case]).filter(|phases| *phases != self.usual)
+    }
+
+    /// Takes over the length of a trial before a pause.
+    pub fn resume(&mut self, case: usize, trial: &MeasuredTrial) {
+        if let Some(phases) = trial.phases {
+            self.phases[case] = phases;
+        }
+    }
+
+    /// Whether a trial of this case has replies that are too slow for its length.
+    pub fn is_short_for(&self, case: usize, result: &TrialResult) -> bool {
+        self.groups.is_some() && slow_ns(result) * LEAST_TRIALS > self.phases[case].measure_ns
+    }
+
+    /// Two warm-ups had replies that are too slow: what both had is the case's own.
+    pub fn expect(&mut self, case: usize, [one, other]: [&TrialResult; 2]) {
+        self.expected[case] = self.expected[case].max(slow_ns(one).min(slow_ns(other)));
+    }
+
+    /// A trial is over.
+    pub fn see(&mut self, case: usize, trial: &MeasuredTrial) {
+        let is_of_now = trial.phases.unwrap_or(self.usual) == self.phases[case];
+        if let Some(latencies) = trial.result.latency().filter(|_| self.groups.is_some() && is_of_now) {
+            self.seen[case].see(latencies);
+        }
+    }
+
+    /// Lengthens the trials of cases that `run` and whose replies are too slow for them, as far as the `budget` that is left
+    /// holds a few blocks of all cases. Returns whether any became longer.
+    pub fn adapt(&mut self, budget: Duration, runs: impl Fn(usize) -> bool) -> bool {
+        let Some(groups) = self.groups.take() else { return false };
+        let block = budget.as_nanos() as u64 / u64::from(LEAST_BLOCKS);
+        let mut changed = false;
+        for group in &groups {
+            let members: Vec<usize> = group.iter().copied().filter(|case| runs(*case)).collect();
+            let slow = members.iter().map(|case| self.expected[*case].max(self.seen[*case].ns())).max().unwrap_or(0);
+            let now = members.first().map_or(self.usual, |case| self.phases[*case]);
+            if slow * LEAST_TRIALS <= now.measure_ns {
+                continue;
+            }
+            let others = (0..self.phases.len()).filter(|case| runs(*case) && !members.contains(case));
+            let taken: u64 = others.map(|case| length(self.phases[case])).sum();
+            let room = block.saturating_sub(taken) / members.len() as u64;
+            let unit = slow.min(room / (WARM_UP + TRIAL + DRAIN));
+            let longer = TrialPhases {
+                warm_up_ns: self.usual.warm_up_ns.max(unit * WARM_UP),
+                measure_ns: self.usual.measure_ns.max(unit * TRIAL),
+            };
+            // What little the budget has left is not worth another beginning.
+            if longer.measure_ns * LEAST_TRIALS > now.measure_ns * TRIAL {
+                changed = true;
+                group.iter().for_each(|case| {
+                    self.phases[*case] = longer;
+                    self.seen[*case] = Slow::default();
+                });
+            }
+        }
+        self.groups = Some(groups);
+        changed
+    }
+}
+
+fn slow_ns(result: &TrialResult) -> u64 {
+    let mut slow = Slow::default();
+    // Twice, because one trial says nothing.
+    (0..2).for_each(|_| result.latency().into_iter().for_each(|latencies| slow.see(latencies)));
+    slow.ns()
+}
+
+fn length(phases: TrialPhases) -> u64 {
+    phases.warm_up_ns + phases.measure_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_load::Histogram;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const USUAL: TrialPhases = TrialPhases { warm_up_ns: 10 * MS, measure_ns: 50 * MS };
+
+    /// Two pairs of cases.
+    fn lengths(is_fixed: bool) -> Lengths {
+        let groups = (!is_fixed).then(|| vec![vec![0, 1], vec![2, 3]]);
+        Lengths { groups, usual: USUAL, phases: vec![USUAL; 4], expected: vec![0; 4], seen: vec![Slow::default(); 4] }
+    }
+
+    fn result(milliseconds: u64) -> TrialResult {
+        let mut latencies = Histogram::new();
+        latencies.record_n(milliseconds * MS, 10);
+        TrialResult { service_time: Some(latencies), ..TrialResult::default() }
+    }
+
+    fn warm(lengths: &mut Lengths, case: usize, milliseconds: [u64; 2]) {
+        let [one, other] = milliseconds.map(result);
+        assert!(lengths.is_short_for(case, &one));
+        lengths.expect(case, [&one, &other]);
+    }
+
+    #[test]
+    fn slow_replies_lengthen_the_trials_of_those_that_are_compared() {
+        let (mut lengths, minute) = (lengths(false), Duration::from_secs(60));
+        assert!(!lengths.is_short_for(0, &result(16)) && !lengths.adapt(minute, |_| true));
+        warm(&mut lengths, 1, [200, 201]);
+        assert!(lengths.adapt(minute, |_| true) && !lengths.adapt(minute, |_| true));
+        assert_eq!(lengths.of(0), lengths.of(1));
+        let TrialPhases { warm_up_ns, measure_ns } = lengths.of(0);
+        assert!((399 * MS..=401 * MS).contains(&warm_up_ns) && (799 * MS..=801 * MS).contains(&measure_ns));
+        assert_eq!((lengths.unusual(2), lengths.unusual(3)), (None, None));
+    }
+
+    #[test]
+    fn a_first_reply_that_is_slow_is_no_slow_case() {
+        let mut lengths = lengths(false);
+        warm(&mut lengths, 0, [900, 1]);
+        assert!(!lengths.adapt(Duration::from_secs(60), |_| true));
+    }
+
+    #[test]
+    fn a_budget_holds_four_blocks() {
+        let mut lengths = lengths(false);
+        warm(&mut lengths, 0, [2_000, 2_000]);
+        assert!(lengths.adapt(Duration::from_secs(20), |_| true));
+        let blocks = |lengths: &Lengths| (0..4).map(|case| length(lengths.of(case))).sum::<u64>() * 4;
+        assert!((14_000 * MS..20_000 * MS).contains(&blocks(&lengths)), "{lengths:?}");
+        let cut = lengths.of(0);
+        warm(&mut lengths, 0, [2_000, 2_000]);
+        assert!(!lengths.adapt(Duration::from_secs(20), |_| true));
+        assert_eq!(lengths.of(0), cut);
+    }
+
+    #[test]
+    fn a_length_that_was_given_stays() {
+        let mut lengths = lengths(true);
+        assert!(!lengths.is_short_for(0, &result(900)));
+        lengths.expect(0, [&result(900), &result(900)]);
+        assert!(!lengths.adapt(Duration::from_secs(60), |_| true));
+        assert_eq!(lengths.unusual(0), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! Whether the trials of a case show it as it is under steady load.
+
+use lasthop_load::{
+    Histogram, TrialResult,
+    steady::{LEAST_TRIALS, Little, Slow},
+};
+use lasthop_model::record::CasePlan;
+
+use super::trials::Trials;
+
+/// Among so many trials, the worst does not count: one stall contradicts no law.
+const FEW: usize = 4;
+
+/// Little's law for a case; `None` where it says nothing: an open loop, a driver that is not lasthop's, no latencies.
+pub fn little(trials: &Trials, plan: &CasePlan) -> Option<Little> {
+    let proof = trials.proofs(&plan.case).last().filter(|_| plan.load.is_own() && !plan.load.is_open())?;
+    let slowest = |result: &&TrialResult| result.service_time.as_ref().map_or(0, Histogram::max);
+    let all = || trials.of(&plan.case).map(|trial| &trial.result);
+    let worst = all().max_by_key(slowest).filter(|_| trials.count(&plan.case) >= FEW);
+    Little::of(all().filter(|one| !worst.is_some_and(|worst| std::ptr::eq(*one, worst))), &proof.spec)
+}
+
+/// Replies of a case that are slow for its trials.
+#[derive(Clone, Copy, Debug)]
+pub struct TooShort {
+    pub slow_ns: u64,
+    pub trial_ns: u64,
+}
+
+/// Whether the slow replies of a case take longer than a third of its trials.
+pub fn too_short(trials: &Trials, plan: &CasePlan) -> Option<TooShort> {
+    let service = |result: &TrialResult| result.service_time.as_ref().map_or(0, Histogram::max);
+    let trial_ns = trials.of(&plan.case).last()?.asked_ns(&trials.data.header.settings);
+    let is_slow = |nanoseconds: u64| nanoseconds.saturating_mul(LEAST_TRIALS) > trial_ns;
+    if !plan.load.is_own() || !trials.of(&plan.case).any(|trial| is_slow(service(&trial.result))) {
+        return None;
+    }
+    let mut slow = Slow::default();
+    trials.of(&plan.case).filter_map(|trial| trial.result.service_time.as_ref()).for_each(|times| slow.see(times));
+    is_slow(slow.ns()).then_some(TooShort { slow_ns: slow.ns(), trial_ns })
+}
+
+/// Whether the latencies of a case may be shown.
+pub fn is_steady(trials: &Trials, plan: &CasePlan) -> bool {
+    plan.load.is_open()
+        || (little(trials, plan).is_none_or(|little| little.holds())
+            && too_short(trials, plan).is_none_or(|short| short.slow_ns <= short.trial_ns))
+}
