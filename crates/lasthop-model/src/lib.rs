@@ -11,7 +11,7 @@
 //! | [`engine`] | container engines |
 //! | [`driver`] | who drives, and where |
 //! | [`observation`] | what the machine did during a trial |
-//! | [`record`] | the files of a run record |
+//! | [`record`], [`run_name`] | the files of a run record, and its name |
 
 pub mod binding;
 pub mod container;
@@ -25,5 +25,6 @@ pub mod program;
 pub mod quantity;
 pub mod rate;
 pub mod record;
+pub mod run_name;
 pub mod selection;
 pub mod service;

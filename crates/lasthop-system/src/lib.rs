@@ -4,8 +4,9 @@
 //! |---|---|
 //! | [`command`] | runs a command within a deadline |
 //! | [`process`], [`account`], [`listener`] | which processes run, as whom, and which one listens where |
-//! | [`cpus`] | the CPUs of this process |
+//! | [`cpus`], [`clock`] | the CPUs of this process; the time of day |
 //! | [`private`], [`folder`] | files that nobody else can read; folders that others cannot lead out of |
+//! | [`beneath`], [`seal`] | files that somebody else may have made; a secret key, and what was sealed with it |
 //! | [`facts`], [`digest`] | small files of `/proc` and `/sys`; digests of files |
 //! | [`interrupt`], [`lines`] | bounds on waiting: interrupts, deadlines, limits |
 //! | [`namespace`] | enters network namespaces and sets them up |
@@ -13,6 +14,8 @@
 //! | [`random`] | passwords |
 
 pub mod account;
+pub mod beneath;
+pub mod clock;
 pub mod command;
 pub mod cpus;
 pub mod digest;
@@ -26,4 +29,5 @@ pub mod namespace;
 pub mod private;
 pub mod process;
 pub mod random;
+pub mod seal;
 pub mod shell;

@@ -1,0 +1,77 @@
+//! Names of runs. They are names of folders and words of a shell, and some come from strangers.
+
+use jiff::{SignedDuration, Timestamp};
+
+/// How a name begins that lasthop makes.
+const TIME: &str = "%Y%m%dT%H%M%S";
+
+/// Bytes of the longest name: a folder's may have 255.
+const LONGEST: usize = 200;
+
+/// Letters of each word of a name that are used.
+const WORD: usize = 50;
+
+/// Whether a text can be the name of a run: letters, digits, `.`, `_` and `-`, neither a dot nor a dash first.
+#[must_use]
+pub fn is_valid(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=LONGEST).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with(['.', '-'])
+}
+
+/// Whether a name sorts after those of all runs that can have begun by now, a day of difference between clocks allowed.
+#[must_use]
+pub fn is_of_the_future(name: &str, now: Timestamp) -> bool {
+    let tomorrow = now.saturating_add(SignedDuration::from_hours(24)).unwrap_or(Timestamp::MAX);
+    let tomorrow = tomorrow.strftime(TIME).to_string();
+    name.starts_with(|first: char| first.is_ascii_digit()) && name.bytes().take(tomorrow.len()).gt(tomorrow.bytes())
+}
+
+/// The name of a run that begins now: the time, by which names sort, then these words.
+#[must_use]
+pub fn made(started: Timestamp, words: &[&str]) -> String {
+    let mut name = started.strftime(TIME).to_string();
+    for word in words {
+        name.push('-');
+        name.extend(word.chars().take(WORD).map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_word_of_plain_letters() {
+        let long = "x".repeat(201);
+        for good in ["20261122T140000-sockets-1234", "a", "A.b_c-9", &long[..200]] {
+            assert!(is_valid(good), "{good}");
+        }
+        let bad = ["", ".", "..", ".a", "-a", "a/b", "a b", "a\n", "$(touch${IFS}x)", "é", "a'b", "a;b", &long];
+        for bad in bad {
+            assert!(!is_valid(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_beyond_tomorrow_is_of_the_future() {
+        let now: Timestamp = "2026-11-22T14:00:00Z".parse().unwrap();
+        for past in ["20261122T140001-x-1", "20261123T140000-x-1", "20261123T140000", "0", "sockets", "x9999"] {
+            assert!(!is_of_the_future(past, now), "{past}");
+        }
+        for future in ["20261123T140001-x-1", "20991231T235959-x", "99999999", "3"] {
+            assert!(is_of_the_future(future, now), "{future}");
+        }
+        let last = made(Timestamp::MAX, &["x"]);
+        assert!(!is_of_the_future(&last, Timestamp::MAX) && is_of_the_future(&last, now), "{last}");
+    }
+
+    #[test]
+    fn what_is_made_is_valid() {
+        let now: Timestamp = "2026-11-22T14:00:00Z".parse().unwrap();
+        let name = made(now, &["my stack/ü", "ci.1", "77"]);
+        assert_eq!(name, "20261122T140000-my-stack---ci-1-77");
+        assert!(is_valid(&name) && !is_of_the_future(&name, now));
+        assert!(is_valid(&made(now, &["x".repeat(300).as_str(); 3])));
+    }
+}
