@@ -1,11 +1,25 @@
 //! The command `lasthop`.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::atomic::Ordering};
+
+use lasthop::cli::OUTPUT_IS_CLOSED;
 
 fn main() -> ExitCode {
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
     resolve_without_plugins();
     lasthop::cli::main()
+}
+
+/// Runs before Rust's own start, which opens what is closed.
+#[used]
+// SAFETY: the C library calls each function in this section once, before `main`; this one allocates and unwinds nothing.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_START: extern "C" fn() = look_at_output;
+
+extern "C" fn look_at_output() {
+    // SAFETY: it only asks for the flags of a number, which may be no descriptor.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    OUTPUT_IS_CLOSED.store(flags < 0, Ordering::Relaxed);
 }
 
 /// Names of hosts come from /etc/hosts and DNS. Other sources that /etc/nsswitch.conf names are libraries of the machine's

@@ -51,7 +51,7 @@ use lasthop_plan::diagnostics::closest;
 use lasthop_results::text;
 use lasthop_system::namespace;
 
-pub use self::args::Cli;
+pub use self::{args::Cli, output::OUTPUT_IS_CLOSED};
 use self::{
     args::{Command, Run},
     context::{catalog, deliver, summarise},

@@ -1,6 +1,9 @@
 //! What leaves lasthop: results to standard output, talk to standard error, an exit code.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::{
+    io::{self, BufRead, IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use lasthop_results::{report, text};
 
@@ -71,8 +74,15 @@ pub fn width() -> usize {
     rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| usize::from(size.ws_col)).clamp(60, 100)
 }
 
+/// Whether lasthop began with a closed standard output. Rust opens `/dev/null` in its place, where a result would vanish
+/// without a word.
+pub static OUTPUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
 /// Writes to standard output, with control characters removed. A reader that closes early (`| head`) is no error.
 pub fn print(bytes: &[u8]) -> Result<(), CliError> {
+    if OUTPUT_IS_CLOSED.load(Ordering::Relaxed) {
+        return Err(CliError::failed("cannot write the result: standard output is closed"));
+    }
     let text = text::screen(&String::from_utf8_lossy(bytes));
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
