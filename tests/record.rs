@@ -129,9 +129,10 @@ fn a_record_is_its_owners_alone() {
     lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--blocks=2", "-q"]).ok();
     let run = lasthop.runs().pop().unwrap();
     assert_eq!(mode(&run), 0o700);
-    for name in ["run.json", "environment.json", "trials.jsonl", "end.json", "lock"] {
+    for name in ["run.json", "environment.json", "trials.jsonl", "end.json", "lock", "seal"] {
         assert_eq!(mode(&run.join(name)), 0o600, "{name}");
     }
+    assert_eq!(mode(&lasthop.home().join("key")), 0o600);
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
         fs::rename(&path, &aside).unwrap();
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         let said = format!("{}: it is not a regular file", path.display());
-        lasthop.run(["report", "last"]).fails(1, &said);
+        lasthop.run(["report", run.file_name().unwrap().to_str().unwrap()]).fails(1, &said);
         let listed = lasthop.run(["runs"]).ok().stdout;
         assert_eq!(listed.contains("not a regular file"), name == "end.json", "{listed}");
         fs::remove_file(&path).unwrap();

@@ -730,9 +730,12 @@ pub struct Resume {
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
     /// Execute what the record names (hosts, ssh commands, programs, its experiment's folder) without asking, even if
-    /// the record is not one of your own
+    /// the record is not proven to be your own
     #[arg(long)]
     pub trust_record: bool,
+    /// Put load on other machines again; of a comparison only
+    #[arg(long)]
+    pub remote: bool,
     #[command(flatten)]
     pub output: OutputOptions,
     #[command(flatten)]

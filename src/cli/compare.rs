@@ -86,8 +86,12 @@ pub fn origin() -> Origin {
 }
 
 /// The plan of a recorded comparison, with the passwords of the environment.
-pub fn plan_again(given: &Given) -> Result<Plan, CliError> {
+/// Errors: what `compare` refuses, by the address that is loaded: the URL beside it may be another's.
+pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
     let mut given = given.clone();
+    let endpoints =
+        given.endpoints.values().map(|endpoint| (endpoint.spec.endpoint.address.to_string(), &endpoint.spec));
+    compare::permit(endpoints, remote).map_err(CliError::usage)?;
     for endpoint in given.endpoints.values_mut().filter(|endpoint| endpoint.secret) {
         let kept = endpoint.spec.protocol.password().is_some_and(|password| password.take().is_some());
         fill_password(&mut endpoint.spec.protocol)?;

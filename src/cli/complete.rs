@@ -123,7 +123,7 @@ pub fn experiments(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Names of runs, the newest first, and `last`.
 pub fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
-    let runs = home().ok().and_then(|home| Store::new(home.runs()).list().ok()).unwrap_or_default();
+    let runs = home().ok().and_then(|home| Store::new(home.path()).list().ok()).unwrap_or_default();
     let names = runs.iter().rev().filter_map(|run| Some(run.file_name()?.to_str()?.to_owned()));
     beginning(current, std::iter::once("last".to_owned()).chain(names))
 }

@@ -16,7 +16,10 @@ use lasthop_plan::{
 use lasthop_results::{
     analyse::{self, plots::plots, rows::rows, summary::Summary},
     export,
-    record::store::{self, State},
+    record::{
+        Store,
+        store::{self, State},
+    },
     report::{self, Extras, Format},
 };
 
@@ -31,7 +34,10 @@ pub fn summarise(directory: &Path) -> Result<Summary, CliError> {
     let running = store::state(directory) == State::Running;
     let data = store::read(directory).map_err(CliError::failed)?;
     let running = running && data.end.is_none();
-    Ok(Summary { running, folder: directory.to_owned(), ..analyse::summarise(&data) })
+    // A record by its path needs no data folder.
+    let word =
+        home().map_or_else(|_| store::word_for_folder(directory), |home| Store::new(home.path()).word_for(directory));
+    Ok(Summary { running, folder: directory.to_owned(), word, ..analyse::summarise(&data) })
 }
 
 /// The command line for the record, which other people may read: passwords are removed from URLs.

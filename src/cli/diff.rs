@@ -28,10 +28,11 @@ use super::{
 
 /// Directories of recorded runs.
 pub fn find(wanted: &[&str]) -> Result<Vec<PathBuf>, CliError> {
-    let find = |wanted: &&str| match Path::new(wanted).join("run.json").is_file() {
+    let find = |wanted: &&str| match home() {
+        Ok(home) => Store::new(home.path()).find(wanted).map_err(CliError::usage),
         // A record by its path needs no data folder.
-        true => Ok(PathBuf::from(wanted)),
-        false => Store::new(home()?.runs()).find(wanted).map_err(CliError::usage),
+        Err(_) if Path::new(wanted).join("run.json").is_file() => Ok(PathBuf::from(wanted)),
+        Err(error) => Err(error),
     };
     wanted.iter().map(find).collect()
 }

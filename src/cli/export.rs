@@ -37,7 +37,7 @@ pub fn export(arguments: &args::Export) -> Result<(), CliError> {
 /// The record of a run, or of the last run of an experiment, which may be a folder. A run with overload has no winner, so
 /// only its name finds it.
 fn find(wanted: &str) -> Result<PathBuf, CliError> {
-    let runs = Store::new(home()?.runs());
+    let runs = Store::new(home()?.path());
     let is_name = catalog()?.names().iter().any(|name| name == wanted);
     let is_folder = !is_name && Path::new(wanted).join("experiment.toml").is_file();
     let folder = is_folder.then(|| fs::canonicalize(wanted)).transpose().map_err(CliError::usage)?;
@@ -46,10 +46,9 @@ fn find(wanted: &str) -> Result<PathBuf, CliError> {
         (Some(_), None) => false,
         (None, _) => wanted == "last" || header.experiment.name == wanted,
     };
-    let of = |path: &&PathBuf| {
-        store::header(path).is_ok_and(|header| header.settings.overload.is_none() && is_wanted(&header))
-    };
-    let last = runs.list().map_err(CliError::failed)?.iter().rev().find(of).cloned();
+    let of =
+        |path: &Path| store::header(path).is_ok_and(|header| header.settings.overload.is_none() && is_wanted(&header));
+    let last = runs.newest(of).map_err(CliError::failed)?;
     match last {
         Some(last) => Ok(last),
         None if is_name || is_folder => Err(CliError::usage(format!(

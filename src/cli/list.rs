@@ -148,28 +148,31 @@ fn levels(name: &str, factor: &Factor, plan: &Plan) -> String {
 }
 
 pub fn runs() -> Result<(), CliError> {
-    let directories = Store::new(home()?.runs()).list().map_err(CliError::failed)?;
+    let store = Store::new(home()?.path());
+    let directories = store.list().map_err(CliError::failed)?;
     if directories.is_empty() {
         talk("no run is recorded yet; start one with `lasthop run`");
         return Ok(());
     }
-    let entries: Vec<RunEntry> = directories.iter().map(|directory| run_entry(directory)).collect();
+    let entries: Vec<RunEntry> = directories.iter().map(|directory| run_entry(&store, directory)).collect();
     print(&report::runs_table(&entries, &terminal()))
 }
 
-fn run_entry(directory: &Path) -> RunEntry {
+fn run_entry(store: &Store, directory: &Path) -> RunEntry {
     let run = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match store::header(directory) {
         Ok(header) => {
             let when = header.started.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string();
             let headline = store::headline(directory).unwrap_or_default();
-            RunEntry { run, experiment: header.experiment.name, when, state: outcome(directory), headline }
+            let is_own = store.made_here(directory).is_ok();
+            RunEntry { run, experiment: header.experiment.name, when, state: outcome(directory), is_own, headline }
         }
         Err(error) => RunEntry {
             run,
             experiment: String::new(),
             when: String::new(),
             state: RunState::Unreadable(error.to_string()),
+            is_own: true,
             headline: String::new(),
         },
     }

@@ -26,11 +26,12 @@ fn confirm(consent: &Consent) -> Result<(), CliError> {
 
 pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
     let home = home()?;
-    let directory = Store::new(home.runs()).find(&arguments.run).map_err(CliError::usage)?;
-    let unfinished = Unfinished::open(&directory).map_err(CliError::usage)?;
+    let store = Store::new(home.path());
+    let directory = store.find(&arguments.run).map_err(CliError::usage)?;
+    let unfinished = Unfinished::open(&directory, &store).map_err(CliError::usage)?;
     let origin = unfinished.origin.clone();
     let plan = match unfinished.given() {
-        Some(given) => plan_again(given)?,
+        Some(given) => plan_again(given, arguments.remote)?,
         None => {
             let experiment = catalog()?.load(&origin.experiment).map_err(CliError::usage)?;
             unfinished.same_experiment(&experiment).map_err(CliError::usage)?;
@@ -38,10 +39,10 @@ pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
         }
     };
     unfinished.same_plan(&plan).map_err(CliError::usage)?;
-    if let Some(consent) = unfinished.to_confirm(&home.runs(), &plan.experiment).filter(|_| !arguments.trust_record) {
+    let settings = unfinished.settings(arguments.budget).map_err(CliError::usage)?;
+    if let Some(consent) = unfinished.to_confirm(&settings, &plan.experiment).filter(|_| !arguments.trust_record) {
         confirm(&consent)?;
     }
-    let settings = unfinished.settings(arguments.budget).map_err(CliError::usage)?;
     let locator = Locator::new(&home, &plan.experiment.name, origin.programs.clone());
     let job = Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin);
     carry_out(&job, Some(unfinished), &arguments.talk, &arguments.output)

@@ -370,7 +370,9 @@ fn reports_of_unknown_runs_are_refused() {
     lasthop.run(["report", "nonesuch"]).fails(2, "no run `nonesuch`");
     let run = lasthop.runs().pop().unwrap();
     fs::write(run.join("run.json"), "{").unwrap();
-    lasthop.run(["report", "last"]).fails(1, "run.json:1: not a lasthop record");
+    let name = run.file_name().unwrap().to_str().unwrap();
+    lasthop.run(["report", name]).fails(1, "run.json:1: not a lasthop record");
+    lasthop.run(["report", "last"]).fails(2, "is proven to be yours");
     let runs = lasthop.run(["runs"]).ok();
     assert!(runs.stdout.contains("unreadable"), "{}", runs.stdout);
 }

@@ -80,7 +80,9 @@ fn a_record_comes_back_through_a_log() {
     for file in ["run.json", "trials.jsonl", "environment.json", "end.json", "headline.txt"] {
         assert_eq!(fs::read(there.join(file)).unwrap(), fs::read(run.join(file)).unwrap(), "{file}");
     }
-    assert!(here.run(["report", "last"]).ok().stdout.contains("Unix socket"));
+    let name = run.file_name().unwrap().to_str().unwrap();
+    assert!(here.run(["report", name]).ok().stdout.contains("Unix socket"));
+    here.run(["report", "last"]).fails(2, "no run in ");
     collect(&log).fails(1, "there is a record");
     collect("no record\n").fails(1, "there is no record in");
 }

@@ -21,6 +21,7 @@ mod driver_at;
 mod errors;
 mod export_starts;
 mod fleet;
+mod foreign;
 mod formats;
 mod killed;
 mod load_own_server;

@@ -81,13 +81,7 @@ fn advice(failure: &Failure) -> Option<&'static str> {
 /// Errors: an endpoint is not on this machine, gives no right answer, or another one than the first. Once `go_on` returns false,
 /// the error has no meaning.
 pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, CompareError> {
-    for (url, spec) in &asked.endpoints {
-        let wrong = |cause| CompareError::Spec { url: url.clone(), cause };
-        spec.validate().map_err(wrong)?;
-        if let Some(ip) = foreign(&spec.endpoint.address).filter(|_| !asked.remote) {
-            return Err(CompareError::Remote { url: url.clone(), ip });
-        }
-    }
+    permit(asked.endpoints.iter().map(|(url, spec)| (url.clone(), spec)), asked.remote)?;
     if let Some((role, pid)) = asked.pids.iter().find(|(_, pid)| process::Stat::of(**pid).is_none()) {
         return Err(CompareError::NoProcess { role: role.clone(), pid: *pid });
     }
@@ -127,6 +121,21 @@ fn role_of(server: &Owner, pids: &IndexMap<String, i32>) -> String {
     let is_its = |pid: i32| pid == server.pid || process::descendants(pid).contains(&server.pid);
     let named = pids.iter().find(|(_, pid)| is_its(**pid));
     named.map_or_else(|| server.command.clone(), |(role, _)| role.clone())
+}
+
+/// What holds whenever endpoints are loaded, also in a run that is resumed: the load can be carried out, and goes to no
+/// other machine unless that is asked for.
+/// Errors: the first of these that does not hold.
+pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: bool) -> Result<(), CompareError> {
+    for (url, spec) in endpoints {
+        if let Err(cause) = spec.validate() {
+            return Err(CompareError::Spec { url, cause });
+        }
+        if let Some(ip) = foreign(&spec.endpoint.address).filter(|_| !remote) {
+            return Err(CompareError::Remote { url, ip });
+        }
+    }
+    Ok(())
 }
 
 /// Waits until an endpoint gives a right answer.

@@ -16,7 +16,8 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use lasthop_load::regular;
-use lasthop_system::digest;
+use lasthop_model::{record::SEAL, run_name};
+use lasthop_system::{clock, digest};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a file in one line: container runtimes break lines of 16 KiB.
@@ -63,6 +64,8 @@ pub enum WireError {
         #[source]
         source: io::Error,
     },
+    #[error("`{}` cannot be the name of a run of now: letters, digits, `.`, `_` and `-`, not beyond tomorrow", .0.escape_debug())]
+    Name(String),
     #[error("there is a record {} already", .0.display())]
     Exists(PathBuf),
     #[error("line {0} of the record is missing in the log")]
@@ -163,7 +166,8 @@ impl<W: Write> Sender<W> {
     }
 }
 
-/// The files below a folder by their name there. Links are none, and neither is what is still being written.
+/// The files below a folder by their name there. Links are none, and neither is what is still being written or would
+/// prove nothing elsewhere.
 fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -175,7 +179,9 @@ fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
                 folders.push(path);
             } else if kind.is_file() && path.extension().is_none_or(|extension| extension != "part") {
                 let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
-                found.insert(name, path);
+                if name != SEAL {
+                    found.insert(name, path);
+                }
             }
         }
     }
@@ -306,7 +312,10 @@ impl Receiver {
     }
 
     fn begin(&mut self, run: &str) -> Result<Heard, WireError> {
-        let folder = self.runs.join(self.inside(run)?);
+        if !run_name::is_valid(run) || run_name::is_of_the_future(run, clock::now()) {
+            return Err(WireError::Name(run.to_owned()));
+        }
+        let folder = self.runs.join(run);
         DirBuilder::new().mode(0o700).create(&folder).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => WireError::Exists(folder.clone()),
             _ => WireError::Io { path: folder.clone(), source },
@@ -338,6 +347,9 @@ impl Receiver {
         let name = self.inside(file)?;
         self.grow(file, name, at, bytes.len() as u64)?;
         let folder = self.folder.as_ref().ok_or(WireError::Malformed(self.next))?;
+        if name == Path::new(SEAL) {
+            return Err(WireError::Malformed(self.next));
+        }
         let path = folder.join(name);
         let write = || {
             DirBuilder::new().mode(0o700).recursive(true).create(path.parent().unwrap_or(folder))?;

@@ -5,6 +5,7 @@
 //! environment.json   Environment     written when the first round is up: then all versions are known
 //! trials.jsonl       TrialRecord     one line per trial, written before the next trial ends, synced before the next round
 //! end.json           RunEnd          written last; missing if the run was cut off; removed when a run is resumed
+//! seal               text            a line for run.json and environment.json each: proof that they were written here
 //! headline.txt       text            the result in one sentence, for `lasthop runs`; exists as long as end.json does
 //! services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
 //! ```
@@ -47,6 +48,9 @@ use crate::{
 
 /// Increase this with every change that an older lasthop cannot read.
 pub const VERSION: u32 = 5;
+
+/// Seals of files by a key of the data folder. Elsewhere they prove nothing.
+pub const SEAL: &str = "seal";
 
 /// `run.json`: what was planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

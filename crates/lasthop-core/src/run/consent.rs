@@ -1,21 +1,20 @@
 //! Consent to resume a record that may be somebody else's. Records are made to be shared, and resuming one executes
 //! what it names.
 
-use std::{
-    fs,
-    os::unix::fs::{MetadataExt, PermissionsExt},
-    path::Path,
-};
-
-use lasthop_model::{
-    program::ProgramKind,
-    record::{Given, Origin, Settings},
-    service::ReadyCheck,
-};
+use std::{path::Path, time::Duration};
 
 use lasthop_host::service::container::containerfile::FILE;
+use lasthop_load::spec::Spec;
+use lasthop_model::{
+    program::ProgramKind,
+    quantity::{rate_text, written},
+    record::{Given, GivenEndpoint, Origin, Settings},
+    selection::Choice,
+    service::ReadyCheck,
+};
 use lasthop_plan::model::{Experiment, Recipe, Source};
 use lasthop_results::text;
+use serde_json::Value;
 
 /// What you must confirm before a run is resumed.
 #[derive(Debug, thiserror::Error)]
@@ -31,31 +30,14 @@ pub struct Consent {
     pub executed: Vec<String>,
 }
 
-/// Why a record may be somebody else's; `None` if it is in the user's own store and nobody else could have written it.
-#[must_use]
-pub fn foreign(record: &Path, store: &Path) -> Option<String> {
-    let whole = |path: &Path| fs::canonicalize(path).ok();
-    let parent = whole(record).and_then(|path| path.parent().map(Path::to_owned));
-    if parent.is_none() || parent != whole(store) {
-        return Some(format!("it is not in your own store, {}", store.display()));
-    }
-    let me = rustix::process::geteuid().as_raw();
-    let may_be_others = |path: &Path| {
-        let data = fs::symlink_metadata(path);
-        data.map_or(true, |data| data.uid() != me || data.is_symlink() || data.permissions().mode() & 0o022 != 0)
-    };
-    [record.to_owned(), record.join("run.json")]
-        .into_iter()
-        .find(|path| may_be_others(path))
-        .map(|path| format!("others can write to {}", path.display()))
-}
-
 /// What resuming a run executes and connects to because its record says so, one line each.
 #[must_use]
 pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, experiment: &Experiment) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(given) = given {
-        lines.extend(given.endpoints.values().map(|endpoint| format!("load on {}", endpoint.url)));
+        lines.extend(given.endpoints.iter().flat_map(|(name, endpoint)| load(name, endpoint)));
+        lines
+            .extend(given.pids.iter().map(|(role, pid)| format!("a look at the CPU time of process {pid}, as {role}")));
         lines.extend(given.restart.iter().map(|command| format!("the command {command}")));
     }
     match &experiment.source {
@@ -70,6 +52,11 @@ pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, exp
             lines.extend(driver.map(|words| format!("its driver: {}", line(words))));
         }
     }
+    let choice = |choice: &Choice| format!("{}={}", choice.factor, choice.levels.join(","));
+    let selection = &origin.selection;
+    lines.extend(selection.only.iter().chain(&selection.set).map(|one| format!("with the levels {}", choice(one))));
+    lines.extend(selection.rate.map(|rate| format!("at the rate {}", rate_text(rate.into()))));
+    lines.push(format!("for up to {} in all", written(Duration::from_nanos(settings.budget_ns))));
     lines.extend(origin.programs.iter().map(|(recipe, path)| format!("the program {} for {recipe}", path.display())));
     lines.extend(settings.tools.iter().map(|tool| format!("the tool {tool}")));
     lines.extend(origin.engine.map(|engine| format!("the container engine {}", engine.name())));
@@ -80,6 +67,46 @@ pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, exp
     lines.extend(remote.program.iter().map(|program| format!("on that host the program {program}")));
     lines.extend(remote.listen.iter().map(|address| format!("servers that listen on {address}")));
     lines
+}
+
+/// The load on an endpoint that is there already: everything that is sent, where to, and how, from what the driver is
+/// told and not from the URL beside it.
+fn load(name: &str, endpoint: &GivenEndpoint) -> Vec<String> {
+    let spec = &endpoint.spec;
+    let address = &spec.endpoint.address;
+    let mut lines = vec![format!("load on {address}, which the record calls {name:?} and {:?}", endpoint.url)];
+    let mut told = Vec::new();
+    leaves("", &serde_json::to_value(spec).unwrap_or_default(), &mut told);
+    let mut usual = Vec::new();
+    let plain = Spec::new(spec.endpoint.clone(), spec.protocol.clone());
+    leaves("", &serde_json::to_value(plain).unwrap_or_default(), &mut usual);
+    let is_said = |leaf: &&(String, Value)| {
+        leaf.0.starts_with("endpoint.tls") || leaf.0.starts_with("protocol.") || !usual.contains(leaf)
+    };
+    lines.extend(told.iter().filter(is_said).map(|(path, value)| format!("load on {address}, with {path} {value}")));
+    let variable = spec.protocol.kind().password_variable.filter(|_| endpoint.secret);
+    lines.extend(variable.map(|variable| format!("load on {address}, with the password in the variable {variable}")));
+    lines
+}
+
+/// Each value in a tree that is not empty, by its path. What replies are compared with is not sent.
+fn leaves(path: &str, tree: &Value, found: &mut Vec<(String, Value)>) {
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match tree {
+        Value::Object(parts) => {
+            parts
+                .iter()
+                .filter(|(name, _)| *name != "expect")
+                .for_each(|(name, part)| leaves(&below(name), part, found));
+        }
+        Value::Array(parts) if parts.iter().any(|part| part.is_array() || part.is_object()) => {
+            parts.iter().enumerate().for_each(|(at, part)| leaves(&below(&at.to_string()), part, found));
+        }
+        Value::Array(parts) if parts.is_empty() => {}
+        Value::Null => {}
+        Value::String(text) if text.is_empty() => {}
+        value => found.push((path.to_owned(), value.clone())),
+    }
 }
 
 /// What a recipe starts, as written there.

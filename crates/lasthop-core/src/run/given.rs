@@ -82,7 +82,8 @@ pub fn restart(
     for endpoint in given.endpoints.values() {
         while let Err(failure) = sample::take(&endpoint.spec, &go_on) {
             if begun.elapsed() > patience || !interrupt::pause(Duration::from_millis(50)) {
-                return Err(format!("after `{restart}`, {} does not answer: {}", endpoint.url, failure.message));
+                let address = &endpoint.spec.endpoint.address;
+                return Err(format!("after `{restart}`, {address} does not answer: {}", failure.message));
             }
         }
     }

@@ -36,6 +36,7 @@ use jiff::Timestamp;
 use lasthop_model::{
     binding::Account,
     record::{CasePlan, Digests, Environment, Failure, Given, Origin, RunEnd, RunHeader, Stopped, TrialRecord},
+    run_name,
 };
 
 pub use self::job::{Changed, Job, RunError};
@@ -56,9 +57,9 @@ use lasthop_plan::{
 };
 use lasthop_results::{
     analyse,
-    record::{RunData, Writer},
+    record::{RunData, Store, Writer},
 };
-use lasthop_system::{account, facts, interrupt};
+use lasthop_system::{account, clock, facts, interrupt};
 
 use self::{
     driver_place::DriverPlace,
@@ -162,7 +163,7 @@ fn measure(
     let took = runner.elapsed();
     drop(runner);
     let record = writer.directory().to_owned();
-    writer.end(&RunEnd { stopped, ended: Timestamp::now(), took_ns: nanoseconds(took) })?;
+    writer.end(&RunEnd { stopped, ended: clock::now(), took_ns: nanoseconds(took) })?;
     tell(&Event::Clearing { guard: guard.pid() });
     if let Err(error) = guard.end() {
         tell(&Event::GuardFailed(&error));
@@ -180,7 +181,10 @@ struct Open {
 
 fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Open, RunError> {
     let header = header(job, executables);
-    let writer = Writer::create(&job.home.writable("runs")?, &header)?;
+    let runs = job.home.writable("runs")?;
+    // What cannot be resumed needs no proof.
+    let key = job.origin.as_ref().and_then(|_| Store::new(job.home.path()).key());
+    let writer = Writer::create(&runs, key, &header)?;
     tell(&Event::Began {
         run: &header.run,
         cases: job.plan.cases.len(),
@@ -192,7 +196,7 @@ fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) 
 }
 
 fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
-    let started = Timestamp::now();
+    let started = clock::now();
     let experiment = job.plan.summary();
     RunHeader {
         record: lasthop_model::record::VERSION,
@@ -229,9 +233,10 @@ fn name_of_run(started: Timestamp, experiment: &str, machine: Option<&String>) -
         0 => String::new(),
         number => format!("-{number}"),
     };
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
-    let machine = machine.map(|name| format!("{}-", name.chars().map(plain).collect::<String>())).unwrap_or_default();
-    format!("{}-{experiment}-{machine}{}{further}", started.strftime("%Y%m%dT%H%M%S"), std::process::id())
+    let process = format!("{}{further}", std::process::id());
+    let words: Vec<&str> =
+        [Some(experiment), machine.map(String::as_str), Some(&process)].into_iter().flatten().collect();
+    run_name::made(started, &words)
 }
 
 /// Cases that are compared, by index: each with its reference, and those of a derived quantity.

@@ -7,16 +7,16 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use jiff::Timestamp;
 use lasthop_model::{
     quantity::written,
     record::{
-        Digests, Environment, Given, Origin, ProgramVersion, Resumption, RunHeader, Settings, Stopped, TrialRecord,
+        Digests, Environment, Given, Origin, ProgramVersion, Resumption, RunHeader, SEAL, Settings, Stopped,
+        TrialRecord,
     },
 };
 use lasthop_plan::{digest, model::Experiment, plan::Plan};
-use lasthop_results::record::{ReadError, RunData, WriteError, Writer, store};
-use lasthop_system::cpus;
+use lasthop_results::record::{ReadError, RunData, Store, WriteError, Writer, store};
+use lasthop_system::{clock, cpus};
 
 use super::{
     Open,
@@ -63,14 +63,16 @@ pub enum ResumeError {
 const MOST_ROUNDS: u32 = 1 << 24;
 
 /// What is written when a run is resumed.
-const WRITTEN: [&str; 7] =
-    ["lock", "trials.jsonl", "environment.json", "end.json", "headline.txt", "services", "run.json"];
+const WRITTEN: [&str; 8] =
+    ["lock", "trials.jsonl", "environment.json", "end.json", "headline.txt", "services", "run.json", SEAL];
 
 /// The locked record of an unfinished run.
 pub struct Unfinished {
     writer: Writer,
     data: RunData,
     pub origin: Origin,
+    /// Why it may be somebody else's; `None` if it is proven to be this user's.
+    foreign: Option<String>,
 }
 
 /// What a run already had when it was resumed; nothing for a new run.
@@ -89,7 +91,7 @@ impl Unfinished {
     ///
     /// # Errors
     /// The run is still running, is finished, or does not say what it was made from.
-    pub fn open(directory: &Path) -> Result<Self, ResumeError> {
+    pub fn open(directory: &Path, own: &Store) -> Result<Self, ResumeError> {
         let run = store::header(directory)?.run;
         if let Some(link) = WRITTEN.iter().map(|name| directory.join(name)).find(|path| path.is_symlink()) {
             return Err(ResumeError::Link(link));
@@ -97,14 +99,15 @@ impl Unfinished {
         if store::state(directory) == store::State::Running {
             return Err(ResumeError::Running(run));
         }
-        let writer = Writer::reopen(directory)?.ok_or_else(|| ResumeError::Running(run.clone()))?;
+        let mut writer = Writer::reopen(directory)?.ok_or_else(|| ResumeError::Running(run.clone()))?;
+        let foreign = own.made_here(directory).map(|key| writer.seal_with(key)).err();
         let data = store::read(directory)?;
         let measured = data.has_measured();
         if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped, measured)) {
             return Err(ResumeError::Finished { run, why });
         }
         let origin = data.header.origin.clone().ok_or_else(|| ResumeError::NoOrigin(run.clone()))?;
-        let opened = Self { writer, data, origin };
+        let opened = Self { writer, data, origin, foreign };
         match opened.last_round().filter(|round| *round > MOST_ROUNDS) {
             Some(round) => Err(ResumeError::Rounds { run, round }),
             None => Ok(opened),
@@ -133,13 +136,13 @@ impl Unfinished {
         self.data.header.given.as_ref()
     }
 
-    /// What resuming executes and connects to because the record says so; nothing if the record is certainly this
+    /// What resuming executes and connects to because the record says so; nothing if the record is proven to be this
     /// user's.
     #[must_use]
-    pub fn to_confirm(&self, store: &Path, experiment: &Experiment) -> Option<Consent> {
+    pub fn to_confirm(&self, settings: &Settings, experiment: &Experiment) -> Option<Consent> {
         let header = &self.data.header;
-        let because = consent::foreign(self.writer.directory(), store)?;
-        let executed = consent::executed(&self.origin, &header.settings, header.given.as_ref(), experiment);
+        let because = self.foreign.clone()?;
+        let executed = consent::executed(&self.origin, settings, header.given.as_ref(), experiment);
         Some(Consent { run: header.run.clone(), because, executed })
     }
 
@@ -187,7 +190,8 @@ impl Unfinished {
 
     fn unchanged(&self, differences: Vec<String>) -> Result<(), Changed> {
         let RunHeader { run, command, .. } = &self.data.header;
-        let again = format!("`lasthop {}`", command.get(1..).unwrap_or_default().join(" "));
+        let words = command.get(1..).unwrap_or_default().iter().map(String::as_str);
+        let again = shlex::try_join(words).map_or_else(|_| "it".to_owned(), |words| format!("`lasthop {words}`"));
         if differences.is_empty() { Ok(()) } else { Err(Changed { run: run.clone(), differences, again }) }
     }
 
@@ -220,7 +224,7 @@ impl Unfinished {
     ) -> Result<Open, RunError> {
         self.same_machine(now, executables)?;
         let past = self.past();
-        let at = Timestamp::now();
+        let at = clock::now();
         let resumption = Resumption {
             at,
             command: job.command.clone(),

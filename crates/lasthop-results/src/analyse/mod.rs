@@ -77,6 +77,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         complete: data.end.is_some(),
         running: false,
         folder: PathBuf::new(),
+        word: header.run.clone(),
         resumed: data.resumptions().map(resumed).collect(),
         aa: header.settings.aa,
         settings: settings(data),

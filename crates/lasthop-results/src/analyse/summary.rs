@@ -51,6 +51,9 @@ pub struct Summary {
     /// The run's folder, which is that of this machine and so in no report for programs.
     #[serde(skip)]
     pub folder: PathBuf,
+    /// How a command names the run: its name, or its folder if it is in no store.
+    #[serde(skip)]
+    pub word: String,
     /// Where the run was resumed, in order.
     #[serde(default)]
     pub resumed: Vec<Resumed>,

@@ -45,7 +45,8 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
             found.push(condition.clone());
         }
     }
-    let apps = served.iter().filter(|one| one.folder.join("app").is_dir()).map(|one| format!("/srv/{}/app", one.name));
+    let apps =
+        served.iter().filter(|one| one.folder().join("app").is_dir()).map(|one| format!("/srv/{}/app", one.name));
     found.extend(apps.map(|folder| format!("{folder} is the application, the experiment's folder of that name")));
     found.push(format!(
         "folders and ports are placeholders for yours; the run had private ones ({})",
@@ -112,7 +113,7 @@ fn third(from: &str) -> &'static str {
 
 /// The accept queue: what the server asks for, and what the kernel allows.
 fn backlog(summary: &Summary, link: &Served) -> Option<String> {
-    let files = link.place.files.iter().filter_map(|path| std::fs::read_to_string(link.folder.join(path)).ok());
+    let files = link.place.files.iter().filter_map(|path| link.file(path).ok());
     let everything = files.chain([link.place.command.join(" ")]).collect::<Vec<_>>().join("\n");
     let pattern = regex::Regex::new(r"backlog[ =]+(\d+)").expect("a constant");
     let asked = pattern.captures(&everything)?.get(1)?.as_str().to_owned();

@@ -7,9 +7,10 @@ mod winner;
 mod write;
 
 use std::{
+    cell::Cell,
     collections::{BTreeSet, HashMap},
-    fs,
     path::{Path, PathBuf},
+    rc::Rc,
 };
 
 use lasthop_load::spec::Address;
@@ -27,6 +28,7 @@ use lasthop_model::{
     place::{PLACE, Place},
     service::stays_inside,
 };
+use lasthop_system::beneath;
 
 use crate::{analyse::summary::Summary, record::RunData, text};
 
@@ -57,8 +59,36 @@ pub struct Exported {
 struct Served {
     name: String,
     place: Place,
-    folder: PathBuf,
+    record: PathBuf,
+    /// Its folder in the record.
+    below: PathBuf,
+    /// How many bytes of files may still be read, of all services.
+    room: Rc<Cell<u64>>,
 }
+
+impl Served {
+    fn folder(&self) -> PathBuf {
+        self.record.join(&self.below)
+    }
+
+    /// A file that it was started with. It counts towards the limit for all.
+    /// Errors: it cannot be read, is no text, or is larger than configurations are.
+    fn file(&self, file: &Path) -> Result<String, ExportError> {
+        let below = self.below.join(file);
+        let failed = |cause: String| ExportError::Record { path: self.record.join(&below), cause };
+        let most = self.room.get().min(LONGEST);
+        let bytes = beneath::read(&self.record, &below, most).map_err(|error| failed(error.to_string()))?;
+        // An empty one takes room, too.
+        self.room.set(self.room.get().saturating_sub(bytes.len() as u64 + 1));
+        String::from_utf8(bytes).map_err(|_| failed("it is not text".to_owned()))
+    }
+}
+
+/// Bytes of the longest file of a record that is exported.
+const LONGEST: u64 = 1 << 20;
+
+/// Bytes of all files of an export.
+const ROOM: u64 = 64 << 20;
 
 /// Exports the configuration of `case`, or of the winner.
 /// Errors: there is no such case, it never worked, or the record is incomplete.
@@ -111,36 +141,32 @@ fn choose<'a>(
     })?;
     let up = data.rounds().filter_map(|round| Some((round.round, &**round.cases.get(&name)?))).last();
     let (round, proof) = up.ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
-    let folder = record.join("services").join(round.to_string()).join(plan.stack.to_string());
-    Ok(Chosen { plan, proof, served: served(data, &folder)? })
+    let stack = PathBuf::from("services").join(round.to_string()).join(plan.stack.to_string());
+    Ok(Chosen { plan, proof, served: served(record, data, &stack)? })
 }
 
-fn served(data: &RunData, folder: &Path) -> Result<Vec<Served>, ExportError> {
+/// The services of a stack, whose folder in the record this is.
+fn served(record: &Path, data: &RunData, stack: &Path) -> Result<Vec<Served>, ExportError> {
+    let failed = |path: &Path, cause: String| ExportError::Record { path: record.join(path), cause };
+    let mut names = beneath::names(record, stack).map_err(|error| failed(stack, error.to_string()))?;
+    names.sort();
+    let room = Rc::new(Cell::new(ROOM));
     let mut served = Vec::new();
-    for name in data.header.experiment.services.keys() {
+    for service in data.header.experiment.services.keys() {
         // A service with several servers has a folder for each, numbered.
-        let mut folders: Vec<PathBuf> = fs::read_dir(folder)
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| service_of(&path.file_name().unwrap_or_default().to_string_lossy()) == name)
-            .collect();
-        folders.sort();
-        for folder in folders {
-            let path = folder.join(PLACE);
-            let failed = |cause: String| ExportError::Record { path: path.clone(), cause };
-            let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
-            let place: Place = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+        for name in names.iter().filter_map(|name| name.to_str()).filter(|name| service_of(name) == service) {
+            let path = stack.join(name).join(PLACE);
+            let text = beneath::read(record, &path, LONGEST).map_err(|error| failed(&path, error.to_string()))?;
+            let place: Place = serde_json::from_slice(&text).map_err(|error| failed(&path, error.to_string()))?;
             if let Some(outside) = place.files.iter().find(|file| !stays_inside(file)) {
-                return Err(failed(format!("`{}` is outside the record", outside.display())));
+                return Err(failed(&path, format!("`{}` is outside the record", outside.display())));
             }
-            let own = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            served.push(Served { name: own, place, folder });
+            let (record, room) = (record.to_owned(), room.clone());
+            served.push(Served { name: name.to_owned(), place, record, below: stack.join(name), room });
         }
     }
     if served.is_empty() {
-        let cause = "no service is recorded there".to_owned();
-        return Err(ExportError::Record { path: folder.to_owned(), cause });
+        return Err(failed(stack, "no service is recorded there".to_owned()));
     }
     Ok(served)
 }
@@ -185,7 +211,7 @@ impl Replacements {
                 }
             }
             pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
-            pairs.push((one.folder.display().to_string(), format!("/srv/{name}")));
+            pairs.push((one.folder().display().to_string(), format!("/srv/{name}")));
             pairs.push((place.runtime.display().to_string(), format!("/run/{name}")));
             if !place.secret.is_empty() {
                 pairs.push((place.secret.clone(), PASSWORD.to_owned()));
@@ -222,16 +248,14 @@ impl Replacements {
 
 /// The files of a service and its command, or what its recipe says instead.
 fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, ExportError> {
-    let Served { name, place, folder } = served;
+    let Served { name, place, .. } = served;
     let exported = |file: &str, text: &str| Exported { name: format!("{name}/{file}"), text: replaced.apply(text) };
     if !place.export.files.is_empty() {
         return Ok(place.export.files.iter().map(|(file, text)| exported(file, text)).collect());
     }
     let mut all = Vec::new();
     for path in &place.files {
-        let full = folder.join(path);
-        let text = fs::read_to_string(&full)
-            .map_err(|error| ExportError::Record { path: full.clone(), cause: error.to_string() })?;
+        let text = served.file(path)?;
         let text = if place.export.blocks.is_empty() { text } else { blocks::excerpt(&text, &place.export.blocks) };
         all.push(exported(&path.file_name().unwrap_or_default().to_string_lossy(), &text));
     }
@@ -270,7 +294,8 @@ fn readme(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serve
         Some(won) => text.push_str(&text::line(&won.sentence)),
         None => text.push_str("You chose this case; it is not the winner of the run."),
     }
-    text.push_str(&format!("\n\nFrom run {} of {}.\n\nWhat must be true:\n\n", summary.run, summary.started));
+    let from = format!("From run {} of {}.", summary.run, summary.started);
+    text.push_str(&format!("\n\n{}\n\nWhat must be true:\n\n", text::line(&from)));
     for condition in conditions::all(summary, plan, proof, served) {
         text.push_str(&format!("- {}\n", text::line(&condition)));
     }

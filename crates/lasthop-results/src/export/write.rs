@@ -51,7 +51,7 @@ fn target(folder: &Path, name: &str, force: bool) -> Result<PathBuf, WriteError>
 
 fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let options = options.write(true).custom_flags(libc::O_NOFOLLOW);
+    let options = options.write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let opened =
         if force { options.create(true).truncate(true).open(path) } else { options.create_new(true).open(path) };
     opened?.write_all(text.as_bytes())

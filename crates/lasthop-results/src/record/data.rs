@@ -20,6 +20,20 @@ pub struct RunData {
     pub end: Option<RunEnd>,
 }
 
+/// Bytes of a text of a failure that are shown. Real ones have a few hundred.
+const LONGEST_TEXT: usize = 64 << 10;
+
+/// Leaves the beginning of a text that is too long to be shown.
+fn shorten(text: &mut String) {
+    if text.len() > LONGEST_TEXT {
+        let end = (0..=LONGEST_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let more = text.len() - end;
+        text.truncate(end);
+        text.push_str(&format!("… ({more} more bytes in the record)"));
+        text.shrink_to_fit();
+    }
+}
+
 impl RunData {
     /// Adds a line of the record, without what no report uses, because a run of an hour has tens of thousands of lines.
     pub fn keep(&mut self, mut record: TrialRecord) {
@@ -30,7 +44,11 @@ impl RunData {
             }
             TrialRecord::Round(_) => self.share_proofs(),
             TrialRecord::Overload(trial) => trial.result.phases = Phases::default(),
-            _ => {}
+            TrialRecord::Failure(failure) => {
+                let Failure { cause, log, hint, .. } = &mut **failure;
+                [Some(cause), Some(log), hint.as_mut()].into_iter().flatten().for_each(shorten);
+            }
+            TrialRecord::Resumed(_) => {}
         }
         self.records.push(record);
     }
@@ -178,5 +196,24 @@ impl RunData {
             tried.contains(&round.round) && round.cases.keys().all(|case| done.contains(&(round.round, &case[..])))
         };
         u32::try_from(self.rounds().filter(whole).count()).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_text_that_nobody_reads_is_shortened() {
+        let (mut usual, mut long) = ("é".repeat(LONGEST_TEXT / 2), format!("x{}", "é".repeat(30 << 20)));
+        let before = usual.clone();
+        shorten(&mut usual);
+        assert_eq!(usual, before);
+        shorten(&mut long);
+        assert!(
+            long.len() < LONGEST_TEXT + 64 && long.ends_with("é… (62849026 more bytes in the record)"),
+            "{}",
+            long.len()
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! [`store`] finds and reads records.
 
 pub mod data;
+mod seal;
 pub mod store;
 mod writer;
 

@@ -1,22 +1,28 @@
 //! Finds and reads recorded runs.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, TryLockError},
     io::{self, BufRead, BufReader, Read},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-use lasthop_model::record::{RunEnd, RunHeader, TrialRecord, VERSION};
-use serde::de::DeserializeOwned;
+use lasthop_model::{
+    record::{RunEnd, RunHeader, TrialRecord, VERSION},
+    run_name,
+};
+use lasthop_system::{beneath, clock, seal::Key};
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
-    RunData,
+    RunData, seal,
     writer::{END, HEADLINE, TRIALS},
 };
 
 /// Limit for a line of a record, or for a file without lines, in bytes. Usual lines have a few kB.
-const LONGEST: u64 = 64 << 20;
+pub(super) const LONGEST: u64 = 64 << 20;
+
+/// Bytes of the longest headline that is read.
+const LONGEST_HEADLINE: u64 = 64 << 10;
 
 /// A record cannot be found or read.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +33,13 @@ pub enum ReadError {
     Ambiguous { wanted: String, matches: Vec<String> },
     #[error("no run is recorded yet in {}; start one with `lasthop run`", store.display())]
     Empty { store: PathBuf },
+    #[error(
+        "no run in {} is proven to be yours, so there is no last one: name the run that you mean; see `lasthop runs`",
+        store.display()
+    )]
+    NoneOwn { store: PathBuf },
+    #[error("{}: `{}` is not the name of a run, which has letters, digits, `.`, `_` and `-` only", path.display(), run.escape_debug())]
+    Name { path: PathBuf, run: String },
     #[error("cannot read {}: {source}", path.display())]
     Io {
         path: PathBuf,
@@ -66,15 +79,28 @@ pub enum State {
     CutOff,
 }
 
-/// The folder that holds all records of this user.
+/// A data folder's records, and the key that proves which of them were made here.
 #[derive(Clone, Debug)]
 pub struct Store {
     runs: PathBuf,
+    key: PathBuf,
 }
 
 impl Store {
-    pub fn new(runs: PathBuf) -> Self {
-        Self { runs }
+    /// The store of a data folder.
+    pub fn new(home: &Path) -> Self {
+        Self { runs: home.join("runs"), key: home.join("key") }
+    }
+
+    /// The key for a new record, made if there is none yet. Without one the record is like somebody else's.
+    pub fn key(&self) -> Option<Key> {
+        Key::of_or_new(&self.key).ok()
+    }
+
+    /// The key, if it proves that this record was made with this data folder and names what it named then.
+    /// Errors: in words, why it may be somebody else's.
+    pub fn made_here(&self, record: &Path) -> Result<Key, String> {
+        seal::made_here(record, &self.runs, &self.key)
     }
 
     /// Directories of all runs, oldest first (names begin with the time of the run).
@@ -87,35 +113,59 @@ impl Store {
         };
         let mut found: Vec<PathBuf> = entries
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.join("run.json").is_file())
+            .filter(|path| run_name::is_valid(&name_of(path)) && path.join("run.json").is_file())
             .collect();
         found.sort();
         Ok(found)
     }
 
-    /// The directory of the run that `wanted` names: a path, `last`, a whole name, or a part that matches only one run.
-    /// Errors: [`ReadError::Unknown`], [`ReadError::Ambiguous`] or [`ReadError::Empty`].
+    /// The newest run that was made here and that `is_wanted` takes.
+    /// Errors: as [`Self::list`].
+    pub fn newest(&self, is_wanted: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>, ReadError> {
+        let now = clock::now();
+        let is_one = |path: &PathBuf| {
+            !run_name::is_of_the_future(&name_of(path), now) && is_wanted(path) && self.made_here(path).is_ok()
+        };
+        Ok(self.list()?.into_iter().rev().find(is_one))
+    }
+
+    /// The directory of the run that `wanted` names: `last` (of those made here), a whole name, a path, or a part of a
+    /// name that matches only one run.
+    /// Errors: [`ReadError::Unknown`], [`ReadError::Ambiguous`], [`ReadError::Empty`] or [`ReadError::NoneOwn`].
     pub fn find(&self, wanted: &str) -> Result<PathBuf, ReadError> {
+        let runs = self.list()?;
+        if wanted == "last" {
+            let store = self.runs.clone();
+            let none = if runs.is_empty() { ReadError::Empty { store } } else { ReadError::NoneOwn { store } };
+            return self.newest(|_| true)?.ok_or(none);
+        }
+        if let Some(exact) = runs.iter().find(|path| name_of(path) == wanted) {
+            return Ok(exact.clone());
+        }
         let as_path = Path::new(wanted);
         if as_path.join("run.json").is_file() {
             return Ok(as_path.to_owned());
         }
-        let runs = self.list()?;
-        let Some(newest) = runs.last() else { return Err(ReadError::Empty { store: self.runs.clone() }) };
-        if wanted == "last" {
-            return Ok(newest.clone());
+        if runs.is_empty() {
+            return Err(ReadError::Empty { store: self.runs.clone() });
         }
         let matches: Vec<&PathBuf> = runs.iter().filter(|path| name_of(path).contains(wanted)).collect();
         match matches.as_slice() {
             [only] => Ok((*only).clone()),
             [] => Err(self.unknown(wanted, &runs)),
-            several => match several.iter().find(|path| name_of(path) == wanted) {
-                Some(exact) => Ok((**exact).clone()),
-                None => Err(ReadError::Ambiguous {
-                    wanted: wanted.to_owned(),
-                    matches: several.iter().map(|path| name_of(path)).collect(),
-                }),
-            },
+            several => Err(ReadError::Ambiguous {
+                wanted: wanted.to_owned(),
+                matches: several.iter().map(|path| name_of(path)).collect(),
+            }),
+        }
+    }
+
+    /// How a command names this record: by its run, or outside of the store by its folder, quoted for a shell.
+    pub fn word_for(&self, record: &Path) -> String {
+        let name = name_of(record);
+        match record.parent() == Some(&self.runs) && run_name::is_valid(&name) {
+            true => name,
+            false => word_for_folder(record),
         }
     }
 
@@ -132,12 +182,19 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// A record by its folder, quoted for a shell.
+pub fn word_for_folder(record: &Path) -> String {
+    let whole = std::path::absolute(record).unwrap_or_else(|_| record.to_owned()).display().to_string();
+    shlex::try_quote(&whole).map_or_else(|_| "RUN".to_owned(), |word| word.into_owned())
+}
+
 /// Whether the record is complete, still being written, or cut off.
 pub fn state(directory: &Path) -> State {
-    if directory.join(END).is_file() {
+    let open = |name: &str| beneath::open(directory, Path::new(name));
+    if open(END).is_ok() {
         return State::Complete;
     }
-    match open(&directory.join("lock")).map(|lock| lock.try_lock_shared()) {
+    match open("lock").map(|lock| lock.try_lock_shared()) {
         Ok(Err(TryLockError::WouldBlock)) => State::Running,
         _ => State::CutOff,
     }
@@ -146,45 +203,58 @@ pub fn state(directory: &Path) -> State {
 /// How the run ended; `None` if it was cut off or is still running.
 /// Errors: as [`read`].
 pub fn end(directory: &Path) -> Result<Option<RunEnd>, ReadError> {
-    optional(&directory.join(END))
+    optional(directory, END)
 }
 
 /// The result of a run that ended, in one sentence; `None` if its record has none.
 pub fn headline(directory: &Path) -> Option<String> {
-    String::from_utf8(whole(&directory.join(HEADLINE)).ok()?).ok()
+    String::from_utf8(beneath::read(directory, Path::new(HEADLINE), LONGEST_HEADLINE).ok()?).ok()
 }
 
 /// Only the header of a record.
 /// Errors: as [`read`].
 pub fn header(directory: &Path) -> Result<RunHeader, ReadError> {
     let path = directory.join("run.json");
-    let text = whole(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
+    let text = beneath::read(directory, Path::new("run.json"), LONGEST);
+    let text = text.map_err(|source| ReadError::Io { path: path.clone(), source })?;
     // The version first: a newer record may have fields that the strict types refuse.
-    let loose: serde_json::Value = parse(&path, 1, &text)?;
-    let found = loose.get("record").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
+    let loose: Version = parse(&path, 1, &text)?;
+    let found = u32::try_from(loose.record).unwrap_or(u32::MAX);
     if found > VERSION {
         return Err(ReadError::TooNew { path, found });
     }
-    parse(&path, 1, &text)
+    let header: RunHeader = parse(&path, 1, &text)?;
+    match run_name::is_valid(&header.run) {
+        true => Ok(header),
+        false => Err(ReadError::Name { path, run: header.run }),
+    }
+}
+
+/// What a record of any version says of it.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(default)]
+    record: u64,
 }
 
 /// Reads a whole record. Skips an incomplete last line, which a killed run leaves behind.
-/// Errors: [`ReadError::Io`], [`ReadError::Malformed`] or [`ReadError::TooNew`].
+/// Errors: [`ReadError::Io`], [`ReadError::Malformed`], [`ReadError::Name`] or [`ReadError::TooNew`].
 pub fn read(directory: &Path) -> Result<RunData, ReadError> {
     let mut data = RunData {
         header: header(directory)?,
-        environment: optional(&directory.join("environment.json"))?,
+        environment: optional(directory, "environment.json")?,
         records: Vec::new(),
         end: end(directory)?,
     };
-    lines(&directory.join(TRIALS), |record| data.keep(record))?;
+    lines(directory, |record| data.keep(record))?;
     Ok(data)
 }
 
 /// Reads line by line, because the file of a long run is larger than what is kept of it.
-fn lines(path: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), ReadError> {
-    let refused = |source| ReadError::Io { path: path.to_owned(), source };
-    let mut file = match open(path) {
+fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), ReadError> {
+    let path = directory.join(TRIALS);
+    let refused = |source| ReadError::Io { path: path.clone(), source };
+    let mut file = match beneath::open(directory, Path::new(TRIALS)) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(source) => return Err(refused(source)),
@@ -194,38 +264,23 @@ fn lines(path: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), ReadError
         line.clear();
         (&mut file).take(LONGEST).read_until(b'\n', &mut line).map_err(refused)?;
         if line.len() as u64 == LONGEST {
-            return Err(refused(too_long(&format!("line {number}"))));
+            return Err(refused(beneath::too_long(&format!("line {number}"), LONGEST)));
         }
         if !line.ends_with(b"\n") {
             break;
         }
-        keep(parse(path, number, &line)?);
+        keep(parse(&path, number, &line)?);
     }
     Ok(())
 }
 
-fn optional<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ReadError> {
-    match whole(path) {
-        Ok(text) => parse(path, 1, &text).map(Some),
+fn optional<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, ReadError> {
+    let path = directory.join(name);
+    match beneath::read(directory, Path::new(name), LONGEST) {
+        Ok(text) => parse(&path, 1, &text).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(ReadError::Io { path: path.to_owned(), source }),
+        Err(source) => Err(ReadError::Io { path, source }),
     }
-}
-
-fn whole(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 == LONGEST { Err(too_long("it")) } else { Ok(bytes) }
-}
-
-fn too_long(what: &str) -> io::Error {
-    io::Error::other(format!("{what} is longer than {} MiB, the limit for records", LONGEST >> 20))
-}
-
-/// Opens a file of a record. Refuses anything else, because opening a pipe would block for ever.
-fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, first_line: usize, text: &[u8]) -> Result<T, ReadError> {

@@ -7,8 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_model::record::{Environment, Resumption, RunEnd, RunHeader, TrialRecord};
+use lasthop_model::{
+    record::{Environment, Resumption, RunEnd, RunHeader, TrialRecord},
+    run_name,
+};
+use lasthop_system::seal::Key;
 use serde::Serialize;
+
+use super::seal;
 
 /// One line per trial.
 pub(super) const TRIALS: &str = "trials.jsonl";
@@ -30,26 +36,31 @@ pub struct WriteError {
 pub struct Writer {
     directory: PathBuf,
     trials: File,
+    /// Seals what `lasthop resume` relies on; `None` if it would prove nothing.
+    key: Option<Key>,
     /// Locked while the run lives, so that readers can tell a running record from one that was cut off.
     _lock: File,
 }
 
 impl Writer {
-    /// Creates the directory `runs/RUN` and writes the header. Nobody else may read it, because rendered files may
-    /// contain passwords, and whoever can open the lock can hold it.
-    /// Errors: [`WriteError`] if the directory already exists or cannot be written.
-    pub fn create(runs: &Path, header: &RunHeader) -> Result<Self, WriteError> {
+    /// Creates the directory `runs/RUN` and writes the header, sealed with the key. Nobody else may read it, because
+    /// rendered files may contain passwords, and whoever can open the lock can hold it.
+    /// Errors: [`WriteError`] if the name is none of a run, or the directory already exists or cannot be written.
+    pub fn create(runs: &Path, key: Option<Key>, header: &RunHeader) -> Result<Self, WriteError> {
         let directory = runs.join(&header.run);
+        if !run_name::is_valid(&header.run) {
+            return Err(WriteError { path: directory, source: io::Error::other("that is not the name of a run") });
+        }
         fs::create_dir_all(runs).map_err(|source| WriteError { path: runs.to_owned(), source })?;
         let made = DirBuilder::new().mode(0o700).create(&directory);
         made.map_err(|source| WriteError { path: directory.clone(), source })?;
         let lock = appending(&directory.join("lock"))?;
         lock.lock().map_err(|source| WriteError { path: directory.join("lock"), source })?;
-        write_whole(&directory.join("run.json"), header)?;
+        write_sealed(key.as_ref(), &directory, "run.json", header)?;
         let on_disk = File::open(runs).and_then(|folder| folder.sync_all());
         on_disk.map_err(|source| WriteError { path: runs.to_owned(), source })?;
         let trials = appending(&directory.join(TRIALS))?;
-        Ok(Self { directory, trials, _lock: lock })
+        Ok(Self { directory, trials, key, _lock: lock })
     }
 
     /// Opens the record of a run that has ended, without changing it yet; `None` while another lasthop writes it.
@@ -64,7 +75,12 @@ impl Writer {
             Ok(()) => {}
         }
         let trials = appending(&directory.join(TRIALS))?;
-        Ok(Some(Self { directory: directory.to_owned(), trials, _lock: lock }))
+        Ok(Some(Self { directory: directory.to_owned(), trials, key: None, _lock: lock }))
+    }
+
+    /// Seals what is written from now on. Only for a record that this key has sealed so far.
+    pub fn seal_with(&mut self, key: Key) {
+        self.key = Some(key);
     }
 
     /// Prepares the record for more lines: removes the incomplete line that a killed run leaves behind, and the
@@ -109,7 +125,7 @@ impl Writer {
 
     /// Errors: [`WriteError`] when the file cannot be written.
     pub fn environment(&self, environment: &Environment) -> Result<(), WriteError> {
-        write_whole(&self.directory.join("environment.json"), environment)
+        write_sealed(self.key.as_ref(), &self.directory, "environment.json", environment)
     }
 
     /// Appends one line. The kernel has it when this returns, so it survives the end of lasthop. The first line of a
@@ -129,7 +145,7 @@ impl Writer {
     /// Errors: [`WriteError`] when a file cannot be written.
     pub fn end(self, end: &RunEnd) -> Result<(), WriteError> {
         self.trials.sync_data().map_err(|source| WriteError { path: self.directory.join(TRIALS), source })?;
-        write_whole(&self.directory.join(END), end)
+        write_bytes(&self.directory.join(END), &whole(end))
     }
 }
 
@@ -144,17 +160,24 @@ fn appending(path: &Path) -> Result<File, WriteError> {
     opened.map_err(|source| WriteError { path: path.to_owned(), source })
 }
 
-/// Opens a file, and creates it for its owner alone if it does not exist. Does not block on a pipe.
-fn private() -> OpenOptions {
+/// Opens a file, and creates it for its owner alone if it does not exist. Follows no link and does not block on a pipe.
+pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.create(true).mode(0o600).custom_flags(libc::O_NONBLOCK);
+    options.create(true).mode(0o600).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
     options
 }
 
-fn write_whole(path: &Path, value: &impl Serialize) -> Result<(), WriteError> {
+fn whole(value: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).expect("records hold no maps with keys other than text");
     text.push(b'\n');
-    write_bytes(path, &text)
+    text
+}
+
+fn write_sealed(key: Option<&Key>, record: &Path, file: &str, value: &impl Serialize) -> Result<(), WriteError> {
+    let (path, text) = (record.join(file), whole(value));
+    let sealed = key.map_or(Ok(()), |key| seal::write(key, record, file, &text));
+    sealed.map_err(|source| WriteError { path: path.clone(), source })?;
+    write_bytes(&path, &text)
 }
 
 /// Writes to a temporary file and renames it, so that a reader never sees an incomplete file. It is on disk when this

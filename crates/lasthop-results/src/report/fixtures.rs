@@ -228,6 +228,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         complete: true,
         running: false,
         folder: PathBuf::new(),
+        word: "sockets-20260801-120000".into(),
         resumed: vec![],
         aa: false,
         settings: SettingsSummary {

@@ -18,6 +18,8 @@ pub struct RunEntry {
     /// When it began, ready to print.
     pub when: String,
     pub state: RunState,
+    /// Whether it is proven to be made with this data folder; if not, it is foreign.
+    pub is_own: bool,
     /// The result, from [`headline`](super::headline); empty if unknown.
     pub headline: String,
 }
@@ -61,7 +63,8 @@ pub fn runs_table(runs: &[RunEntry], options: &Options) -> Vec<u8> {
             .plain("  ")
             .and(Tone::Dim, &entry.when)
             .plain("  ")
-            .and(tone, word);
+            .and(tone, word)
+            .and(Tone::Warning, if entry.is_own { "" } else { ", foreign" });
         page.wrapped(&head, 0, 4);
         if let RunState::Unreadable(reason) = &entry.state {
             page.wrapped(&Text::from(reason), 4, 4);

@@ -48,9 +48,9 @@ pub fn render(summary: &Summary, plots: &[CasePlots], options: &Options) -> Vec<
     page.blank();
     let hidden = |section: &Section| !page.shows(section);
     let more = if document.sections.iter().any(hidden) && !options.verbose {
-        format!("lasthop report {} --verbose, or --format html for a page with plots", summary.run)
+        format!("lasthop report {} --verbose, or --format html for a page with plots", summary.word)
     } else {
-        format!("lasthop report {} --format html, a page with plots", summary.run)
+        format!("lasthop report {} --format html, a page with plots", summary.word)
     };
     page.wrapped(&Text::of(Tone::Dim, "More: ").and(Tone::Dim, more), 0, INDENT);
     page.finish()

@@ -298,6 +298,7 @@ fn lists() {
         experiment: "sockets".into(),
         when: "2026-08-01 12:00".into(),
         state,
+        is_own: run != "sockets-20260801-130000",
         headline: headline.into(),
     };
     let runs = [

@@ -1,0 +1,458 @@
+//! Records that somebody else made, or changed, or that only look like one's own: they are shown, and nothing of them is
+//! executed, followed or trusted unless the user says so.
+
+use crate::common;
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    thread::JoinHandle,
+};
+
+use common::{Lasthop, Ran, signal};
+use lasthop_fleet::wire::Sender;
+use lasthop_load::{
+    serve::{Pattern, ServeSpec, Server, Stopper},
+    spec::Address,
+};
+use lasthop_plan::plan::Plan;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Two echo servers in this process, which lasthop compares.
+struct Echoes {
+    folder: TempDir,
+    servers: Vec<(Stopper, Option<JoinHandle<()>>)>,
+}
+
+impl Echoes {
+    fn start() -> Self {
+        let folder = tempfile::Builder::new().prefix("lhf").tempdir_in("/tmp").unwrap();
+        let start = |name: &str| {
+            let spec =
+                ServeSpec { backlog: 64, ..ServeSpec::new(Pattern::Echo, Address::Unix(folder.path().join(name))) };
+            let server = Server::bind(&spec).unwrap();
+            (server.stopper().unwrap(), Some(std::thread::spawn(move || server.run().unwrap())))
+        };
+        let servers = ["a", "b", "c"].map(start).into();
+        Self { folder, servers }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn url(&self, name: &str) -> String {
+        format!("echo+unix:{}", self.path(name))
+    }
+}
+
+impl Drop for Echoes {
+    fn drop(&mut self) {
+        for (stopper, thread) in &mut self.servers {
+            stopper.stop();
+            thread.take().unwrap().join().unwrap();
+        }
+    }
+}
+
+/// A comparison that was interrupted: its record.
+fn interrupted(lasthop: &Lasthop, echoes: &Echoes) -> PathBuf {
+    let (a, b) = (echoes.url("a"), echoes.url("b"));
+    let mut child = lasthop.start(["compare", &a, &b, "--restart", "true", "--trial=20ms", "--budget=60s", "-q"]);
+    lasthop.wait_for_lines(3);
+    signal(&child, libc::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    lasthop.wait_until_gone();
+    lasthop.runs().pop().unwrap()
+}
+
+fn name(record: &Path) -> &str {
+    record.file_name().unwrap().to_str().unwrap()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    fs::set_permissions(to, fs::Permissions::from_mode(0o700)).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let into = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &into);
+        } else {
+            fs::copy(entry.path(), into).unwrap();
+        }
+    }
+}
+
+fn altered(record: &Path, file: &str, alter: impl Fn(&mut Value)) {
+    let path = record.join(file);
+    let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    alter(&mut value);
+    fs::write(&path, value.to_string()).unwrap();
+}
+
+/// What a stranger would have executed.
+fn armed(record: &Path, mark: &Path) {
+    let command = format!("touch {}", mark.display());
+    altered(record, "run.json", |header| header["given"]["restart"] = command.clone().into());
+}
+
+/// A home with a record of its own, and a place for what strangers bring.
+struct World {
+    lasthop: Lasthop,
+    echoes: Echoes,
+    own: PathBuf,
+    mark: PathBuf,
+}
+
+impl World {
+    fn new() -> Self {
+        let (lasthop, echoes) = (Lasthop::new(), Echoes::start());
+        let own = interrupted(&lasthop, &echoes);
+        let mark = lasthop.home().join("executed");
+        Self { lasthop, echoes, own, mark }
+    }
+
+    fn resume(&self, run: &str, more: &[&str]) -> Ran {
+        self.lasthop.run(["resume", run, "--budget=2s", "-q"].iter().chain(more))
+    }
+
+    /// What the record of this user becomes when somebody arms it under this name in the store.
+    fn stored(&self, name: &str) -> PathBuf {
+        let record = self.lasthop.home().join("runs").join(name);
+        copy(&self.own, &record);
+        altered(&record, "run.json", |header| header["run"] = name.into());
+        armed(&record, &self.mark);
+        record
+    }
+
+    /// Asks to resume it, and sees that it is shown and that nothing happens.
+    #[track_caller]
+    fn is_asked(&self, run: &str, because: &str) {
+        let ran = self.resume(run, &[]).fails(2, "may be somebody else's: ");
+        for said in [because, "the command touch ", "--trust-record"] {
+            assert!(ran.stderr.contains(said), "{run}: {said}: {}", ran.stderr);
+        }
+        assert!(!self.mark.exists(), "{run} was executed");
+    }
+}
+
+#[test]
+fn no_foreign_record_is_executed_unasked() {
+    let world = World::new();
+    let World { lasthop, own, mark, .. } = &world;
+    let runs = lasthop.home().join("runs");
+    let mut asked = 0;
+    let mut is_asked = |run: &str, because: &str| {
+        world.is_asked(run, because);
+        asked += 1;
+    };
+    let not_as_now = "its run.json was not written here as it is now, or not under this name";
+
+    // From a folder, with and without a name in common, and by links.
+    let folder = lasthop.home().join("given");
+    copy(own, &folder);
+    armed(&folder, mark);
+    is_asked(folder.to_str().unwrap(), "it is not in your own store");
+    is_asked("./given", "it is not in your own store");
+    symlink(&folder, runs.join("20991231T235959-link-1")).unwrap();
+    is_asked("20991231T235959-link-1", "it is not in your own store");
+    fs::remove_file(runs.join("20991231T235959-link-1")).unwrap();
+    // A folder called like a word is not what the word means.
+    let last = lasthop.home().join("last");
+    copy(&folder, &last);
+    is_asked("./last", "it is not in your own store");
+
+    // Copied into the store: with a seal for another name, without one, with one by another key, and with garbage.
+    let stored = world.stored("20261122T000000-sockets-7");
+    is_asked(name(&stored), not_as_now);
+    fs::remove_file(stored.join("seal")).unwrap();
+    is_asked(name(&stored), "it has no seal: it was copied into your store, or made by an older lasthop");
+    for garbage in ["", "\n", "zz\n", &format!("{}\n", "0".repeat(64)), &"00\n".repeat(1000)] {
+        fs::write(stored.join("seal"), garbage).unwrap();
+        is_asked(name(&stored), not_as_now);
+    }
+    fs::write(stored.join("seal"), "0".repeat(1 << 20)).unwrap();
+    is_asked(name(&stored), "its seal cannot be read: it is longer than");
+    fs::remove_dir_all(&stored).unwrap();
+    let theirs = World::new();
+    armed(&theirs.own, mark);
+    let taken = runs.join(name(&theirs.own));
+    copy(&theirs.own, &taken);
+    is_asked(name(&taken), not_as_now);
+    // A name that sorts behind all others, and one of no time, are never the last.
+    for late in ["20991231T235959-sockets-n1-7", "zzz"] {
+        is_asked(name(&world.stored(late)), not_as_now);
+    }
+
+    // A Pod's log.
+    let mut log = Vec::new();
+    let sent = lasthop.home().join("sent/20261122T000001-sockets-n1-7");
+    copy(own, &sent);
+    altered(&sent, "run.json", |header| header["run"] = name(&sent).into());
+    armed(&sent, mark);
+    fs::remove_file(sent.join("environment.json")).unwrap();
+    Sender::begin(&sent, &mut log).unwrap().end(0).unwrap();
+    fs::write(lasthop.home().join("log"), log).unwrap();
+    lasthop.run(["fleet", "collect", "log"]).ok();
+    is_asked(name(&sent), "it has no seal");
+
+    // Neither is an own record trusted that others could write, that was changed, or whose key is gone or known.
+    fs::set_permissions(own, fs::Permissions::from_mode(0o720)).unwrap();
+    let mode = |ran: Ran| assert!(ran.stderr.contains("others can write to"), "{ran:?}");
+    mode(world.resume(name(own), &[]).fails(2, "may be somebody else's: "));
+    fs::set_permissions(own, fs::Permissions::from_mode(0o700)).unwrap();
+    let [header, environment] = ["run.json", "environment.json"].map(|file| fs::read(own.join(file)).unwrap());
+    let untouched = world.resume(name(own), &[]).ok();
+    assert!(!untouched.stderr.contains("somebody else"), "{untouched:?}");
+    armed(own, mark);
+    is_asked(name(own), not_as_now);
+    fs::write(own.join("run.json"), &header).unwrap();
+    let foreign = |because: &str| drop(world.resume(name(own), &[]).fails(2, because));
+    altered(own, "environment.json", |environment| environment["kernel"] = "2.4".into());
+    foreign("its environment.json was not written here as it is now");
+    fs::write(own.join("environment.json"), &environment).unwrap();
+    let key = lasthop.home().join("key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    foreign("key cannot be used: it is not yours alone");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::rename(&key, lasthop.home().join("kept")).unwrap();
+    foreign("key cannot be used: No such file");
+    fs::rename(lasthop.home().join("kept"), &key).unwrap();
+    assert!(!mark.exists() && asked + 4 >= 20, "{asked}");
+
+    // `last` is the own one in spite of all of these, and they are listed as what they are.
+    let last = lasthop.run(["report", "last", "--format", "json"]).ok().json();
+    assert_eq!(last["run"], name(own));
+    let listed = lasthop.run(["runs"]).ok().stdout;
+    let lines = |run: &str| listed.lines().filter(|line| line.contains(run)).collect::<String>();
+    assert!(lines(name(&sent)).contains("foreign"), "{listed}");
+    assert!(!lines(name(own)).contains("foreign"), "{listed}");
+    fs::remove_dir_all(own).unwrap();
+    lasthop.run(["resume"]).fails(2, "no run in ");
+    lasthop.assert_nothing_left();
+}
+
+/// The user's word is still worth something.
+#[test]
+fn a_record_that_is_trusted_is_executed_and_stays_foreign() {
+    let world = World::new();
+    let stored = world.stored("20261122T000000-sockets-7");
+    world.resume(name(&stored), &["--trust-record"]).ok();
+    assert!(world.mark.exists(), "the command is what was shown");
+    fs::remove_file(&world.mark).unwrap();
+    world.is_asked(name(&stored), "its run.json was not written here as it is now");
+}
+
+#[test]
+fn the_question_shows_what_is_done_and_not_what_a_record_says() {
+    let world = World::new();
+    let stored = world.stored("20261122T000000-sockets-7");
+    let told = |alter: &dyn Fn(&mut Value)| {
+        altered(&stored, "run.json", |header| {
+            let endpoints = header["given"]["endpoints"].as_object_mut().unwrap();
+            alter(endpoints.values_mut().next().unwrap());
+            // Whoever forges a record does it well.
+            let plan = Plan::of_given(serde_json::from_value(header["given"].clone()).unwrap());
+            header["cases"] = serde_json::to_value(&plan.cases).unwrap();
+            header["factors"] = serde_json::to_value(&plan.factors).unwrap();
+        });
+        let ran = world.resume(name(&stored), &[]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        ran.stderr
+    };
+    let elsewhere = json!({ "unix": world.echoes.path("c") });
+    let shown = told(&|endpoint| endpoint["spec"]["endpoint"]["address"] = elsewhere.clone());
+    assert!(shown.contains(&format!("load on unix:{}, which the record calls", world.echoes.path("c"))), "{shown}");
+    let http = |endpoint: &mut Value| {
+        endpoint["spec"]["protocol"] = json!({ "http": {
+            "path": "/containers/create?name=evil", "method": "POST", "host": "docker", "body": "{\"Privileged\":true}",
+            "headers": [["X-Evil", "1"]], "expect": { "status": 200 },
+        } });
+        endpoint["spec"]["connections"] = 77.into();
+    };
+    let shown = told(&http);
+    for part in ["/containers/create?name=evil", "\"POST\"", "docker", "Privileged", "X-Evil", "connections 77"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let postgres = |endpoint: &mut Value| {
+        endpoint["url"] = "postgres://me@127.0.0.1/db".into();
+        endpoint["secret"] = false.into();
+        endpoint["spec"]["protocol"] = json!({ "postgres": {
+            "user": "evil", "database": "theirs", "query": "select pg_read_file('/etc/passwd')",
+        } });
+        endpoint["spec"]["endpoint"]["tls"] = json!({ "server_name": "their.host", "authority": "/etc/shadow" });
+    };
+    let shown = told(&postgres);
+    for part in ["evil", "theirs", "pg_read_file", "their.host", "/etc/shadow"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // Another machine is asked for apart, as `compare` does, also where the record is trusted.
+    told(&|endpoint| endpoint["spec"]["endpoint"] = json!({ "address": { "tcp": "192.0.2.1:80" } }));
+    world.resume(name(&stored), &["--trust-record"]).fails(2, "192.0.2.1 is not an address of this machine");
+    let shown = world.resume(name(&stored), &["--remote"]).fails(2, "may be somebody else's").stderr;
+    assert!(shown.contains("load on 192.0.2.1:80"), "{shown}");
+    assert!(!world.mark.exists());
+}
+
+#[test]
+fn a_name_that_is_none_goes_nowhere() {
+    let world = World::new();
+    let World { lasthop, own, .. } = &world;
+    let before = fs::read(own.join("environment.json")).unwrap();
+    let evil = lasthop.home().join("evil");
+    let hostile = [
+        "99991231T000000-$(touch${IFS}tmp-PWNED)",
+        "20991231T235959-sockets-n1-7",
+        "a/b",
+        "..",
+        "-rf",
+        ".hidden",
+        "a b",
+        "a\u{1b}[2J",
+        "é",
+        &format!("{}/environment.json", name(own)),
+        &"x".repeat(250),
+    ];
+    for bad in hostile {
+        let begin = json!({ "lasthop": 0, "begin": { "run": bad } });
+        fs::write(lasthop.home().join("log"), format!("{begin}\n")).unwrap();
+        lasthop.run(["fleet", "collect", "log"]).fails(1, "cannot be the name of a run");
+        if bad != "20991231T235959-sockets-n1-7" {
+            copy(own, &evil);
+            altered(&evil, "run.json", |header| header["run"] = bad.into());
+            lasthop.run(["report", "./evil"]).fails(1, "is not the name of a run");
+        }
+        if !bad.contains('/') && bad != ".." {
+            let stored = lasthop.home().join("runs").join(bad);
+            copy(own, &stored);
+        }
+    }
+    assert_eq!(fs::read(own.join("environment.json")).unwrap(), before);
+    let listed = lasthop.run(["runs"]).ok().stdout;
+    for bad in ["PWNED", "-rf", ".hidden", "a b", "é"] {
+        assert!(!listed.contains(bad), "{bad}: {listed}");
+    }
+    assert_eq!(lasthop.run(["report", "last", "--format", "json"]).ok().json()["run"], name(own));
+    // A record elsewhere is named by its folder: the store may have another one of its name.
+    let elsewhere = lasthop.home().join("it's mine");
+    copy(own, &elsewhere);
+    let text = lasthop.run(["report", "./it's mine"]).ok().stdout;
+    assert!(text.contains("lasthop report \"/") && text.contains("it's mine\" "), "{text}");
+}
+
+/// The record of a run whose services left files.
+fn with_files(lasthop: &Lasthop) -> PathBuf {
+    lasthop.run(["new", "mine"]).ok();
+    lasthop.run(["run", "./mine", "--rounds=1", "--blocks=4", "--trial=20ms", "--budget=30s", "-q"]);
+    let run = lasthop.runs().pop().unwrap();
+    let folder = lasthop.home().join("given");
+    copy(&run, &folder);
+    folder
+}
+
+#[test]
+fn no_link_or_pipe_of_a_record_is_followed_or_waited_for() {
+    if !common::have("python3") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let record = with_files(&lasthop);
+    let secret = lasthop.home().join("secret");
+    fs::write(&secret, "root:*:SECRET").unwrap();
+    let case = lasthop.run(["report", "./given", "--format", "json"]).ok().json()["cases"][0]["case"].clone();
+    let case = case.as_str().unwrap().to_owned();
+    let service = record.join("services/0/0");
+    let service = fs::read_dir(service).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    altered(&service, "place.json", |place| {
+        place["files"] = json!(["evil.conf", "folder/secret"]);
+        place["export"] = json!({});
+    });
+    let outputs = || {
+        let page = lasthop.run(["report", "./given", "--format", "html"]).ok().stdout;
+        let exported = lasthop.run(["export", "./given", "--case", &case]);
+        (exported.stderr.clone(), [page, exported.stdout, exported.stderr].concat())
+    };
+    let evil = service.join("evil.conf");
+    fs::write(&evil, "harmless").unwrap();
+    fs::create_dir(service.join("folder")).unwrap();
+    fs::write(service.join("folder/secret"), "harmless, too").unwrap();
+    assert!(outputs().1.contains("harmless, too"), "regular files are exported");
+
+    let make_pipe = |path: &Path| {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    for target in [secret.to_str().unwrap(), "/dev/zero", "../../../../run.json", "/proc/self/environ", "evil"] {
+        fs::remove_file(&evil).unwrap();
+        symlink(target, &evil).unwrap();
+        let (error, all) = outputs();
+        assert!(
+            error.contains("evil.conf is missing or cannot be read (a part of its path is a link"),
+            "{target}: {error}"
+        );
+        assert!(!all.contains("SECRET") && !all.contains("LASTHOP_HOME="), "{target}");
+    }
+    fs::remove_file(&evil).unwrap();
+    make_pipe(&evil);
+    assert!(outputs().0.contains("it is not a regular file"));
+    fs::remove_file(&evil).unwrap();
+    fs::write(&evil, "a").unwrap();
+    fs::File::options().write(true).open(&evil).unwrap().set_len(8 << 40).unwrap();
+    assert!(outputs().0.contains("it is longer than 1 MiB"));
+    fs::write(&evil, "harmless").unwrap();
+    fs::remove_dir_all(service.join("folder")).unwrap();
+    symlink(lasthop.home(), service.join("folder")).unwrap();
+    let (error, all) = outputs();
+    assert!(error.contains("a part of its path is a link") && !all.contains("SECRET"), "{error}");
+
+    // The files of the record itself.
+    for file in ["run.json", "environment.json", "trials.jsonl", "end.json", "headline.txt", "seal", "lock"] {
+        let path = record.join(file);
+        let kept = fs::read(&path).unwrap();
+        for kind in ["link", "pipe"] {
+            fs::remove_file(&path).unwrap();
+            if kind == "link" {
+                symlink("/dev/zero", &path).unwrap()
+            } else {
+                make_pipe(&path)
+            }
+            let report = lasthop.run(["report", "./given"]);
+            let read = !["headline.txt", "seal", "lock"].contains(&file);
+            assert_eq!(report.code == Some(0), !read, "{file} is a {kind}: {report:?}");
+        }
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, kept).unwrap();
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn what_cannot_be_written_or_shown_is_said() {
+    let world = World::new();
+    let World { lasthop, own, .. } = &world;
+    let mut shell = lasthop.command(["report", "last"]);
+    shell = {
+        let mut closed = std::process::Command::new("/bin/sh");
+        closed.args(["-c", "exec \"$0\" report last >&-"]).arg(shell.get_program());
+        closed.envs(shell.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(lasthop.home());
+        closed
+    };
+    Ran::from(shell.output().unwrap()).fails(1, "cannot write the result: standard output is closed");
+
+    // A round that no run reaches would begin again at 0.
+    fs::create_dir_all(own.join("services/4294967295")).unwrap();
+    world.resume(name(own), &[]).fails(2, "has a round number 4294967295, which no run reaches");
+    fs::remove_dir(own.join("services/4294967295")).unwrap();
+
+    // A command of a stranger is quoted where it is shown to be copied.
+    let stored = world.stored("20261122T000000-sockets-7");
+    altered(&stored, "run.json", |header| {
+        header["command"] = json!(["lasthop", "compare", "a; touch x", "$(y)\nerror: z"]);
+    });
+    altered(&stored, "environment.json", |environment| environment["kernel"] = "2.4".into());
+    let refused = world.resume(name(&stored), &["--trust-record"]).fails(2, "Start a new run instead").stderr;
+    assert!(refused.contains("Start a new run instead: `lasthop compare 'a; touch x' "), "{refused}");
+    assert!(!refused.lines().skip(1).any(|line| line.starts_with("error:")), "{refused}");
+}
