@@ -13,9 +13,10 @@ use clap_complete::{
     engine::{CompletionCandidate, PathCompleter, ValueCompleter, complete},
     env::{Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh},
 };
-use lasthop_model::level::Level;
+use lasthop_model::{level::Level, run_name};
 use lasthop_plan::model::{Experiment, Factor};
 use lasthop_results::record::Store;
+use lasthop_system::clock;
 
 use super::{
     args::Cli,
@@ -43,8 +44,7 @@ pub fn script(shell: Shell) -> Result<Vec<u8>, Error> {
 struct Bash;
 
 const BASH: &str = r#"_lasthop() {
-    local IFS=$'\n'
-    COMPREPLY=($(LASTHOP_COMPLETE=bash command lasthop -- "${COMP_LINE:0:COMP_POINT}" "$2" 2>/dev/null))
+    mapfile -t COMPREPLY < <(LASTHOP_COMPLETE=bash command lasthop -- "${COMP_LINE:0:COMP_POINT}" "$2" 2>/dev/null)
     [[ ${COMPREPLY-} != *[=/] ]] || compopt -o nospace 2>/dev/null
 }
 complete -o bashdefault -o nosort -F _lasthop lasthop 2>/dev/null || complete -o bashdefault -F _lasthop lasthop
@@ -86,10 +86,22 @@ impl EnvCompleter for Bash {
         let at = typed.len() - 1;
         for candidate in complete(command, typed, at, folder)? {
             let value = candidate.get_value().to_string_lossy();
-            writeln!(answer, "{}", value.strip_prefix(kept).unwrap_or(&value))?;
+            writeln!(answer, "{}", quoted(value.strip_prefix(kept).unwrap_or(&value)))?;
         }
         Ok(())
     }
+}
+
+/// As a word of a shell: names of folders and levels come from anywhere. The user's own `~/` is left to the shell.
+fn quoted(word: &str) -> String {
+    let (home, rest) = word.split_at(if word.starts_with("~/") { 2 } else { 0 });
+    let quoted = || shlex::try_quote(rest).map(|rest| format!("{home}{rest}")).unwrap_or_default();
+    if is_plain(rest) { word.to_owned() } else { quoted() }
+}
+
+/// Whether no shell sees anything but letters in it.
+fn is_plain(word: &str) -> bool {
+    word.chars().all(|letter| letter.is_alphanumeric() || "-_./,=:@%+".contains(letter))
 }
 
 /// The command line as far as it is typed.
@@ -109,7 +121,14 @@ fn experiment() -> Option<Experiment> {
 
 fn beginning(current: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
-    names.into_iter().filter(|name| name.starts_with(&*current)).map(CompletionCandidate::new).collect()
+    // PowerShell takes a candidate as it is. The others quote it, or `Bash` does.
+    let raw = std::env::var_os(VARIABLE).is_some_and(|shell| shell == "powershell");
+    let is_safe = |name: &String| !name.contains(char::is_control) && (!raw || is_plain(name));
+    names
+        .into_iter()
+        .filter(|name| name.starts_with(&*current) && is_safe(name))
+        .map(CompletionCandidate::new)
+        .collect()
 }
 
 /// Names of experiments, or folders.
@@ -124,7 +143,9 @@ pub fn experiments(current: &OsStr) -> Vec<CompletionCandidate> {
 /// Names of runs, the newest first, and `last`.
 pub fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
     let runs = home().ok().and_then(|home| Store::new(home.path()).list().ok()).unwrap_or_default();
+    let now = clock::now();
     let names = runs.iter().rev().filter_map(|run| Some(run.file_name()?.to_str()?.to_owned()));
+    let names = names.filter(|name| !run_name::is_of_the_future(name, now));
     beginning(current, std::iter::once("last".to_owned()).chain(names))
 }
 

@@ -85,3 +85,35 @@ fn bash_completes_experiments_factors_levels_and_runs() {
     typed.becomes("lasthop export las\t", "export last");
     typed.becomes("lasthop repro dr-knz-2020-po\t", "repro dr-knz-2020-postgres");
 }
+
+/// Names of levels, folders and runs may be a stranger's, and what TAB inserts is executed with the next key.
+#[test]
+fn bash_quotes_what_it_completes() {
+    if !have("script") || !have("bash") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    let definition = lasthop.home().join("mine/experiment.toml");
+    let text = fs::read_to_string(&definition).unwrap();
+    let factor =
+        "[factors.word]\nhelp = \"x\"\nlevels = [\"plain\", \"$(touch PWNED)\", \"it's; touch PWNED\"]\n\n[services";
+    let used = "[load.http]\nheaders = { X-Word = \"{{ word }}\" }";
+    fs::write(&definition, text.replacen("[services", factor, 1).replacen("[load.http]", used, 1)).unwrap();
+    fs::create_dir_all(lasthop.home().join("runs")).unwrap();
+    for name in ["9$(touch${IFS}PWNED)", "8`touch PWNED`", "7;touch PWNED", "6 6"] {
+        let run = lasthop.home().join("runs").join(name);
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join("run.json"), "{}").unwrap();
+    }
+    fs::create_dir(lasthop.home().join("odd $(touch PWNED)")).unwrap();
+    let mut typed = Typed::new(&lasthop);
+    typed.becomes("lasthop run ./mine --only word=$\t", "run ./mine --only word=$(touch PWNED)");
+    typed.becomes("lasthop run ./mine --only word=i\t", "run ./mine --only word=it's; touch PWNED");
+    typed.becomes("lasthop run ./mine --only word=p\t", "run ./mine --only word=plain");
+    typed.becomes("lasthop run ./odd\t", "run ./odd $(touch PWNED)/");
+    for name in ["9", "8", "7", "6"] {
+        typed.becomes(&format!("lasthop report {name}\t"), &format!("report {name}"));
+    }
+    assert!(!lasthop.home().join("PWNED").exists(), "what was completed was executed");
+}
