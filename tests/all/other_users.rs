@@ -6,17 +6,18 @@ use crate::common;
 use std::{
     collections::BTreeSet,
     fs,
+    io::Read as _,
     os::unix::{
         fs::{MetadataExt, PermissionsExt},
         process::CommandExt,
     },
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python, race::Race, signal, skip};
+use common::{Lasthop, Ran, have, have_python, race::Race, signal, skip};
 use lasthop_system::process;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -296,6 +297,97 @@ fn no_other_user_reaches_a_unix_socket() {
     assert!(said.contains("Permission denied"), "{said}");
     let said = stranger("/bin/ls", &[Path::new(&socket).parent().unwrap().to_str().unwrap()], &[]);
     assert!(said.contains("Permission denied"), "{said}");
+}
+
+/// Binds every abstract name that lasthop holds spans of ports by, and says so.
+const HOLD_NAMES: &str = r#"
+import os, resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
+os.setgid(65533)
+os.setuid(65533)
+held = []
+for first in range(0, 65536, 16):
+    held.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    held[-1].bind(f"\0lasthop-ports-{first}")
+print("held", flush=True)
+sys.stdin.read()
+"#;
+
+/// Locks every span, as runs of the same user would.
+const HOLD_LOCKS: &str = r#"
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("held", flush=True)
+sys.stdin.read()
+"#;
+
+/// A script of Python that holds something until this is dropped, in a network namespace that it shares with others.
+struct Holder {
+    child: Child,
+}
+
+impl Holder {
+    fn start(mut command: Command, script: &str, arguments: &[&Path]) -> Self {
+        command.args(["/usr/bin/python3", "-c", script]).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 4];
+        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        Self { child }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Anybody may bind abstract names. Who is in the way among the user's own processes is said.
+#[test]
+fn another_user_who_holds_all_names_of_ports_stops_no_run() {
+    if !have("unshare") || !have("nsenter") || !have("python3") || !can_be_somebody_else() {
+        return;
+    }
+    let mut apart = Command::new("unshare");
+    apart.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]);
+    let names = Holder::start(apart, HOLD_NAMES, &[]);
+    let inside = || {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", names.child.id()));
+        command
+    };
+    let lasthop = Lasthop::new();
+    let run = || {
+        let own = lasthop.command([
+            "run",
+            "sockets",
+            "--only=pattern=echo",
+            "--only=transport=tcp,unix",
+            "--trial=10ms",
+            "--blocks=1",
+            "--rounds=1",
+            "--budget=30s",
+            "--no-headroom",
+            "-q",
+        ]);
+        let mut command = inside();
+        command.arg(own.get_program()).args(own.get_args()).current_dir("/");
+        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    };
+    // Nor do runs of one user give out the same ports then.
+    let both = [(); 2].map(|()| run().stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    for ran in both.map(|child| Ran::from(child.wait_with_output().unwrap())) {
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    }
+    let locks = Holder::start(inside(), HOLD_LOCKS, &[&lasthop.home().join("ports")]);
+    let ran = Ran::from(run().output().unwrap());
+    let holder = format!("your other runs of lasthop hold them all, such as process {} (python3)", locks.child.id());
+    ran.fails(1, &holder);
+    drop(locks);
+    lasthop.wait_until_gone();
 }
 
 /// Experiments with few cases, whose servers have files, keys, data and caches.

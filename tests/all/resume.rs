@@ -318,3 +318,18 @@ fn a_record_without_its_environment_or_with_links_is_refused() {
     assert_eq!(fs::read_to_string(&elsewhere).unwrap(), before);
     lasthop.assert_nothing_left();
 }
+
+/// The number after the highest would be 0 again, whose folder may be a link.
+#[test]
+fn a_round_number_that_no_run_reaches_is_refused() {
+    let (lasthop, outside) = (Lasthop::new(), tempfile::TempDir::new().unwrap());
+    let run = interrupted(&lasthop);
+    let services = run.join("services");
+    let _ = fs::remove_dir_all(services.join("0"));
+    fs::create_dir_all(services.join(u32::MAX.to_string())).unwrap();
+    std::os::unix::fs::symlink(outside.path(), services.join("0")).unwrap();
+    lasthop.run(["resume", "last", "--budget=2s"]).fails(2, "has a round number 4294967295, which no run reaches");
+    fs::remove_dir(services.join(u32::MAX.to_string())).unwrap();
+    lasthop.run(["resume", "last", "--budget=2s"]).ok();
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}

@@ -54,6 +54,7 @@ impl Arena {
         let made = world.inside("sh").args(["-c", PRIVATE, "private"]).args(folders).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         fs::create_dir(world.lasthop.home().join("runs")).unwrap();
+        fs::write(world.lasthop.home().join("ports"), "").unwrap();
         // What an engine makes when it is asked for the first time.
         world.inventory();
         let mut arena = Self { world, patience: PATIENCE, before: Things::new() };

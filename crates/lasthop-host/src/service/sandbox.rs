@@ -1,24 +1,19 @@
 //! The private directory of a run, and the addresses in it: sockets, ports, names.
 
 mod found;
+mod ports;
 mod queues;
 
 use std::{
-    collections::{HashSet, VecDeque},
     env,
     fs::{self, DirBuilder, File},
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr},
     os::{
         fd::{AsFd, BorrowedFd},
-        linux::net::SocketAddrExt,
-        unix::{
-            fs::{DirBuilderExt, MetadataExt},
-            net::{SocketAddr as SocketName, UnixDatagram},
-        },
+        unix::fs::{DirBuilderExt, MetadataExt},
     },
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
 use indexmap::IndexMap;
@@ -26,8 +21,11 @@ use lasthop_load::spec::{Address, Transport};
 use lasthop_model::binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles};
 use rustix::fs::FlockOperation;
 
-pub use self::found::{Doubt, Doubtful};
 pub(super) use self::found::{Found, found_in, remove, remove_unfinished};
+pub use self::{
+    found::{Doubt, Doubtful},
+    ports::free_port,
+};
 use lasthop_system::{account, folder::Folder, private, random};
 
 use super::{
@@ -439,104 +437,9 @@ pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Addre
     }
 }
 
-/// Ports are given out by spans. Each is held by a name that only one process of a network namespace can have: between the
-/// look at a port and the start of its server, no other lasthop may give it out.
-const SPAN: u16 = 16;
-/// Spans that are held at a time: the servers of earlier ones listen, or have ended.
-const HELD: usize = 32;
-
-/// Ports that this process has given out.
-#[derive(Default)]
-struct Given {
-    ports: HashSet<u16>,
-    /// Of the last span.
-    left: Vec<u16>,
-    held: VecDeque<UnixDatagram>,
-}
-
-static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
-
-impl Given {
-    /// The next port to try.
-    fn next(&mut self, low: u16, high: u16) -> io::Result<u16> {
-        for _ in 0..1_000 {
-            if let Some(port) = self.left.pop() {
-                return Ok(port);
-            }
-            let first = random_port(low, high)? / SPAN * SPAN;
-            let name = SocketName::from_abstract_name(format!("lasthop-ports-{first}"))?;
-            let held = UnixDatagram::bind_addr(&name);
-            if held.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
-                continue;
-            }
-            self.held.push_back(held?);
-            self.held.drain(..self.held.len().saturating_sub(HELD));
-            self.left = (first.max(low)..=(first + (SPAN - 1)).min(high)).collect();
-        }
-        Err(io::Error::other("other runs of lasthop hold them all"))
-    }
-}
-
-/// A port that nobody listens on, outside the range from which the kernel takes ports for outgoing connections.
-/// Otherwise a client might hold it when the server starts. No port is handed out twice.
-/// Errors: the address does not exist here, or no port is free.
-pub fn free_port(address: IpAddr) -> Result<SocketAddr, SandboxError> {
-    let (low, high) = listening_ports(outgoing_ports());
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let given = given.get_or_insert_default();
-    let mut last = io::Error::other("all are given out");
-    for _ in 0..10_000 {
-        let port = given.next(low, high).map_err(|cause| SandboxError::NoPort { address, low, high, cause })?;
-        if given.ports.contains(&port) {
-            continue;
-        }
-        match TcpListener::bind((address, port)) {
-            Ok(_) => {
-                given.ports.insert(port);
-                return Ok(SocketAddr::new(address, port));
-            }
-            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && address.is_ipv6() => {
-                return Err(SandboxError::NoIpv6(error));
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(SandboxError::NoPort { address, low, high, cause: last })
-}
-
-fn random_port(low: u16, high: u16) -> io::Result<u16> {
-    let mut bytes = [0_u8; 4];
-    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
-    let span = u32::from(high - low) + 1;
-    Ok(low + (u32::from_le_bytes(bytes) % span) as u16)
-}
-
-/// First and last port for outgoing connections.
-fn outgoing_ports() -> (u16, u16) {
-    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let mut words = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
-    (words.next().unwrap_or(32768), words.next().unwrap_or(60999))
-}
-
-/// The larger range of ports above 10,000 that outgoing connections do not use, or all of them if there is none.
-fn listening_ports((first, last): (u16, u16)) -> (u16, u16) {
-    const LOWEST: u16 = 10_000;
-    let below = first.saturating_sub(LOWEST);
-    let above = u16::MAX - last.max(LOWEST);
-    match below.max(above) {
-        0..500 => (LOWEST, u16::MAX),
-        _ if below >= above => (LOWEST, first - 1),
-        _ => (last.max(LOWEST) + 1, u16::MAX),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{
-        os::unix::fs::PermissionsExt as _,
-        thread,
-        time::{Duration, Instant},
-    };
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -610,41 +513,6 @@ mod tests {
         assert!(sandbox.bind(parent.path(), 0, 0, &[wanted("app", Transport::Tcp)]).is_ok());
         assert_eq!(socket_path(PathBuf::from("x".repeat(107))).unwrap().as_os_str().len(), 107);
         assert!(socket_path(PathBuf::from("x".repeat(108))).is_err());
-    }
-
-    #[test]
-    fn ports_that_another_run_may_give_out_are_left_to_it() {
-        let (mut one, mut other) = (Given::default(), Given::default());
-        let port = one.next(9_984, 9_999).unwrap();
-        assert!((9_984..=9_999).contains(&port));
-        assert!(other.next(9_984, 9_999).is_err());
-        drop(one);
-        assert!(other.next(9_984, 9_999).is_ok());
-    }
-
-    #[test]
-    fn ports_are_free_different_and_never_those_of_outgoing_connections() {
-        let (first, last) = outgoing_ports();
-        let mut seen = HashSet::new();
-        for _ in 0..200 {
-            let address = free_port(Ipv4Addr::LOCALHOST.into()).unwrap();
-            assert!(!(first..=last).contains(&address.port()), "{address}");
-            assert!(seen.insert(address.port()));
-            // A child of another test has what was open here until it executes its program.
-            let begun = Instant::now();
-            while TcpListener::bind(address).is_err() {
-                assert!(begun.elapsed() < Duration::from_secs(10), "{address}");
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-    }
-
-    #[test]
-    fn the_larger_free_part_of_the_ports_is_taken() {
-        assert_eq!(listening_ports((32768, 60999)), (10_000, 32767));
-        assert_eq!(listening_ports((10_240, 40_000)), (40_001, 65535));
-        assert_eq!(listening_ports((1024, 65535)), (10_000, 65535));
-        assert_eq!(listening_ports((1024, 5000)), (10_001, 65535));
     }
 
     #[test]
