@@ -43,7 +43,9 @@ mod tests {
     #[test]
     fn there_is_no_null_in_toml() {
         for schema in [experiment_schema(), recipe_schema()] {
-            assert!(!schema.to_string().contains("null"), "{schema:#}");
+            // But for a key of that name.
+            let text = schema.to_string().replace("\"null\":{", "").replace("`null`", "");
+            assert!(!text.contains("null"), "{schema:#}");
         }
     }
 }

@@ -53,8 +53,13 @@ fn each_inner(schema: &mut Map<String, Value>, change: fn(&mut Map<String, Value
 
 fn or_template(schema: &mut Map<String, Value>) {
     schema.remove("default");
+    let any_text = takes_any_text(schema);
     let words = merge_choices(schema);
     each_inner(schema, or_template);
+    if any_text {
+        schema.insert("type".to_owned(), json!(["object", "string"]));
+        return;
+    }
     let kind = schema.get("type").cloned().unwrap_or_else(|| "string".into());
     if kind == "string" && words.is_empty() {
         return;
@@ -75,6 +80,13 @@ fn or_template(schema: &mut Map<String, Value>) {
         ("pattern".to_owned(), pattern.into()),
         ("x-expected".to_owned(), expected.into()),
     ]);
+}
+
+/// Whether one of its choices is any text, which a template is, too.
+fn takes_any_text(schema: &Map<String, Value>) -> bool {
+    let choices = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+    let mut tables = choices.filter_map(Value::as_object);
+    tables.any(|choice| choice.get("type") == Some(&json!("string")) && choice.keys().all(|key| key == "type"))
 }
 
 /// Makes one table of the choices of an enumeration, and yields the words that may stand in its place.
@@ -134,6 +146,8 @@ mod tests {
         assert_eq!(redis["expect"]["type"], json!(["object", "string"]));
         assert_eq!(redis["expect"]["pattern"], r"^success$|^nil$|\{\{.*\}\}");
         assert_eq!(redis["expect"]["properties"]["length"]["type"], json!(["integer", "string"]));
+        let body = &load["properties"]["http"]["properties"]["expect"]["properties"]["body"];
+        assert_eq!((&body["type"], &body["pattern"]), (&json!(["object", "string"]), &Value::Null), "{body}");
         assert_eq!(redis["password"]["type"], "string");
         assert_eq!(redis["password"]["pattern"], Value::Null);
         let mode = &load["properties"]["postgres"]["properties"]["mode"];
