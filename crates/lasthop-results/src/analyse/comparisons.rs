@@ -24,6 +24,9 @@ use super::{
     under_load::UnderLoad,
 };
 
+/// With fewer starts of the servers, nothing is known of how a ratio varies from one to the next.
+const LEAST_STARTS: usize = 2;
+
 /// What a comparison rests on.
 struct Found {
     log_ratio: Estimate,
@@ -150,9 +153,14 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, found: Found) -> Compar
     let Found { log_ratio, unweighted, weights } = found;
     let margin = trials.data.header.settings.margin;
     let Interval { estimate, low, high } = log_ratio.exponential(trials.confidence());
-    let verdict: Verdict = verdict::verdict(&Interval { estimate, low, high }, margin, better(metric)).into();
+    let one_start = trials.restarts_servers() && pairs.rounds() < LEAST_STARTS;
+    let verdict = match one_start {
+        true => Verdict::Undecided,
+        false => verdict::verdict(&Interval { estimate, low, high }, margin, better(metric)).into(),
+    };
     let more = || stopping::more_data(&log_ratio, margin, trials.confidence());
-    let more_seconds = (verdict == Verdict::Undecided).then(more).flatten().map(|more| more * trials.seconds());
+    let open = verdict == Verdict::Undecided && !one_start;
+    let more_seconds = open.then(more).flatten().map(|more| more * trials.seconds());
     let comparison = Comparison {
         case: pairs.case.case.clone(),
         reference: pairs.reference.case.clone(),
@@ -164,6 +172,7 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, found: Found) -> Compar
         lower_bound: false,
         adjusted_p: None,
         blocks: u32::try_from(pairs.blocks.len()).unwrap_or(u32::MAX),
+        one_start,
         more_seconds,
         materiality: None,
         run_delay_saved: if trials.ratios_only { None } else { run_delay::saved(trials, pairs, metric) },

@@ -167,7 +167,7 @@ pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject
 pub fn of_run(summary: &Summary) -> Vec<Subject> {
     let compared = summary.cases.iter().filter(|case| !case.reference);
     let subject = |case: &CaseSummary| {
-        let usable = |one: &&Comparison| summary.invalid(&one.case, &one.reference).is_none();
+        let usable = |one: &&Comparison| !one.one_start && summary.invalid(&one.case, &one.reference).is_none();
         let judged = summary.declared(case).filter(usable).map(|one| (one.metric, one.into()));
         Subject { case: case.case.clone(), levels: case.levels.clone(), judged }
     };
@@ -179,7 +179,7 @@ pub fn of_run(summary: &Summary) -> Vec<Subject> {
 pub fn of_diff(diff: &Diff) -> Vec<Subject> {
     let changed = |subject: Subject| {
         let mut all = diff.comparisons.iter().filter(|one| one.declared && one.case == subject.case);
-        let judged = all.find(|one| one.verdict.is_some()).map(|one| (one.metric, one.change));
+        let judged = all.find(|one| one.verdict.is_some() && !one.one_start).map(|one| (one.metric, one.change));
         Subject { judged, ..subject }
     };
     of_run(&diff.runs[1]).into_iter().map(changed).collect()

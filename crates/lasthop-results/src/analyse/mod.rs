@@ -40,7 +40,7 @@ pub use progress::{Look, ProgressLine, is_due, look};
 use self::{
     absolute::Absolute,
     pairs::Compared,
-    summary::{LinkEnds, Resumed, SCHEMA, SettingsSummary, Summary, Verdict},
+    summary::{Check, Comparison, LinkEnds, Resumed, SCHEMA, SettingsSummary, Summary, Verdict},
     trials::Trials,
 };
 use crate::record::data::RunData;
@@ -58,6 +58,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
     let cases = cases::summarise_all(trials, &Absolute::of(trials, &compared));
     let mut comparisons: Vec<_> = compared.into_iter().map(|Compared { comparison, .. }| comparison).collect();
     checks::driver::mark_lower_bounds(trials, &mut comparisons);
+    withhold_verdicts(&checks, &mut comparisons);
     let header = &data.header;
     Summary {
         schema: SCHEMA.to_owned(),
@@ -97,6 +98,14 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         overload: overload::summarise(data),
         checks,
         failures: trials.data.failures().cloned().collect(),
+    }
+}
+
+/// What must not be used gets no verdict.
+fn withhold_verdicts(checks: &[Check], comparisons: &mut [Comparison]) {
+    let forbidden = |one: &Comparison| checks.iter().any(|check| check.forbids(&one.case, &one.reference));
+    for comparison in comparisons.iter_mut().filter(|one| forbidden(one)) {
+        (comparison.verdict, comparison.more_seconds) = (Verdict::Undecided, None);
     }
 }
 

@@ -2,7 +2,12 @@
 //! between rounds, while nothing is measured.
 
 use lasthop_model::record::CasePlan;
-use lasthop_stats::{Better, Estimate, Interval, Verdict, stopping::precise_enough, totals, verdict::verdict};
+use lasthop_stats::{
+    Better, Estimate, Interval, Verdict,
+    stopping::{LEAST_ROUNDS, precise_enough},
+    totals,
+    verdict::verdict,
+};
 
 use super::{
     cases::{self, MEDIAN},
@@ -28,7 +33,7 @@ pub struct ProgressLine {
     pub blocks: usize,
     /// Whether it has the precision asked for.
     pub precise: bool,
-    /// Whether the verdict would not be `undecided`.
+    /// Whether there were rounds enough to stop, and the verdict would not be `undecided`.
     pub decided: bool,
 }
 
@@ -77,7 +82,8 @@ fn line(trials: &Trials, pairs: &Pairs, log: Option<Estimate>) -> ProgressLine {
         case: pairs.case.case.clone(),
         reference: pairs.reference.case.clone(),
         metric: Metric::primary(&pairs.case.load),
-        decided: ratio.is_some_and(|ratio| verdict(&ratio, margin, Better::More) != Verdict::Undecided),
+        decided: pairs.rounds() >= LEAST_ROUNDS
+            && ratio.is_some_and(|ratio| verdict(&ratio, margin, Better::More) != Verdict::Undecided),
         ratio,
         rounds: pairs.rounds(),
         blocks: pairs.blocks.len(),

@@ -110,9 +110,7 @@ impl Summary {
     /// The check by which a case must not be used, or by which its reference must not.
     #[must_use]
     pub fn invalid(&self, case: &str, reference: &str) -> Option<&Check> {
-        let concerns =
-            |check: &&Check| check.case.as_ref().is_none_or(|name| [case, reference].contains(&name.as_str()));
-        self.checks.iter().filter(concerns).find(|check| check.severity == Severity::Invalid)
+        self.checks.iter().find(|check| check.forbids(case, reference))
     }
 
     /// The verdict on one case against another alternative, if they were compared; undecided where it may be chance among
@@ -581,6 +579,7 @@ pub struct Comparison {
     pub ratio: f64,
     pub low: f64,
     pub high: f64,
+    /// `undecided` also where a check says that one of the two must not be used.
     pub verdict: Verdict,
     /// True if a check found that the driver or the machine hides part of the difference. The ratio is then closer to 1
     /// than the truth.
@@ -591,6 +590,10 @@ pub struct Comparison {
     pub adjusted_p: Option<f64>,
     /// Blocks that contain both cases.
     pub blocks: u32,
+    /// True if all of them are of one start of the servers: how the ratio varies from one start to the next is then unknown,
+    /// and the verdict is `undecided`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_start: bool,
     /// For `undecided`: estimate of how many more seconds of this run would decide it.
     pub more_seconds: Option<f64>,
     /// What the difference means for a request; absent for `latency_p99`.
@@ -710,6 +713,15 @@ pub struct Check {
     pub evidence: String,
     /// Its effect on the result.
     pub effect: String,
+}
+
+impl Check {
+    /// Whether a case must not be compared with its reference because of this.
+    #[must_use]
+    pub fn forbids(&self, case: &str, reference: &str) -> bool {
+        let concerns = self.case.as_ref().is_none_or(|name| [case, reference].contains(&name.as_str()));
+        concerns && self.severity == Severity::Invalid
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

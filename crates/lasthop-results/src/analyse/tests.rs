@@ -1,11 +1,15 @@
-use lasthop_load::spec::Transport;
-use lasthop_model::record::{Stopped, TrialRecord};
+use indexmap::IndexMap;
+use lasthop_load::{result::ErrorClass, spec::Transport};
+use lasthop_model::record::{Given, Stopped, TrialRecord};
 use lasthop_stats::stopping::LEAST_ROUNDS;
 
 use super::{
-    is_due, look, summarise,
+    across::diff::{Diff, diff},
+    is_due,
+    limit::{self, Standing},
+    look, summarise,
     summary::{Metric, Summary, Verdict},
-    testing::{TCP, Truth, UNIX, at_rate, comparison, counting_run, each_trial, fail, healthy, run},
+    testing::{TCP, Truth, UNIX, add_errors, at_rate, comparison, counting_run, each_trial, fail, healthy, run},
 };
 use crate::record::data::RunData;
 
@@ -235,6 +239,55 @@ fn a_precision_stop_is_paid_for() {
     assert!(stopped.1 < plain.1 && stopped.2 > plain.2);
 }
 
+#[test]
+fn one_start_of_the_servers_decides_nothing() {
+    let decided = |data: &RunData| {
+        let summary = summarise(data);
+        let unix = comparison(&summary, "unix", Metric::Throughput).unwrap();
+        let limits = ["unix faster > 1%".parse().unwrap()];
+        let standing = limit::judge(&limits, &limit::of_run(&summary)).unwrap()[0].standing;
+        assert!(unix.low > 1.01, "the interval alone would decide: {unix:?}");
+        assert_eq!(unix.one_start, unix.verdict == Verdict::Undecided);
+        (unix.verdict, standing)
+    };
+    let one = run(&[TCP, UNIX], 1, 40);
+    assert_eq!(decided(&one), (Verdict::Undecided, Standing::Undecided));
+    assert_eq!(decided(&run(&[TCP, UNIX], 4, 10)), (Verdict::Faster, Standing::Beyond));
+    // Servers that nobody starts afresh have one start however many rounds there are, and a doubt says so.
+    let mut given = one;
+    given.header.given = Some(Given { endpoints: IndexMap::new(), restart: None, pids: IndexMap::new() });
+    assert_eq!(decided(&given), (Verdict::Faster, Standing::Beyond));
+    given.header.given.as_mut().unwrap().restart = Some("true".to_owned());
+    assert_eq!(decided(&given), (Verdict::Undecided, Standing::Undecided));
+}
+
+#[test]
+fn a_change_from_one_start_to_another_is_not_decided() {
+    let of = |rounds, rate| {
+        let mut data = run(&[TCP, Truth { rate, ..UNIX }], rounds, 40 / rounds);
+        data.header.run = format!("test-{rate}-{rounds}");
+        data
+    };
+    let limits = ["unix faster > 1%".parse().unwrap()];
+    let standing = |diff: &Diff| limit::judge(&limits, &limit::of_diff(diff)).unwrap()[0].standing;
+    for (old, verdict, beyond) in [(1, Verdict::Undecided, Standing::Undecided), (4, Verdict::Faster, Standing::Beyond)]
+    {
+        let diff = diff(&of(old, 22_000.0), &of(4, 44_000.0)).unwrap();
+        assert_eq!((diff.comparisons[0].verdict, standing(&diff)), (Some(verdict), beyond));
+    }
+}
+
+#[test]
+fn what_must_not_be_used_gets_no_verdict() {
+    let mut data = healthy();
+    assert_eq!(comparison(&summarise(&data), "unix", Metric::CpuPerRequest).unwrap().verdict, Verdict::Faster);
+    add_errors(&mut data, "tcp", ErrorClass::Reset, 100);
+    let summary = summarise(&data);
+    assert!(summary.invalid("unix", "tcp").is_some());
+    let verdicts = summary.comparisons.iter().map(|one| (one.verdict, one.more_seconds));
+    assert!(verdicts.clone().all(|one| one == (Verdict::Undecided, None)), "{:?}", verdicts.collect::<Vec<_>>());
+}
+
 /// The record as it was after so many rounds.
 fn after(data: &RunData, rounds: u32) -> RunData {
     let within = |record: &&TrialRecord| match record {
@@ -251,7 +304,9 @@ fn after(data: &RunData, rounds: u32) -> RunData {
 fn the_stop_waits_for_rounds_and_for_width() {
     let mut data = run(&[TCP, UNIX], 12, 5);
     assert!(look(&data).precise);
-    assert!(!look(&after(&data, LEAST_ROUNDS as u32 - 1)).precise, "too few rounds, however narrow");
+    let early = look(&after(&data, LEAST_ROUNDS as u32 - 1));
+    assert!(!early.precise && !early.lines[0].decided, "too few rounds, however narrow");
+    assert!(look(&after(&data, LEAST_ROUNDS as u32)).lines[0].decided);
     let line = &look(&data).lines[0];
     let width = line.ratio.unwrap().log_half_width().exp_m1();
     data.header.settings.precision = width * 1.01;

@@ -115,6 +115,11 @@ impl<'a> Trials<'a> {
         Some(parts.iter().map(|part| part.numerator / part.denominator).sum()).filter(|cpu: &f64| cpu.is_finite())
     }
 
+    /// Whether each round has servers that were started for it.
+    pub fn restarts_servers(&self) -> bool {
+        self.data.header.given.as_ref().is_none_or(|given| given.restart.is_some())
+    }
+
     pub fn cases(&self) -> &'a [CasePlan] {
         &self.data.header.cases
     }

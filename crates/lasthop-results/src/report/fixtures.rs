@@ -96,6 +96,7 @@ pub fn compare(case: &str, reference: &str, ratio: [f64; 3], verdict: Verdict) -
         lower_bound: false,
         adjusted_p: None,
         blocks: 96,
+        one_start: false,
         more_seconds: (verdict == Verdict::Undecided).then_some(170.0),
         materiality: None,
         run_delay_saved: None,

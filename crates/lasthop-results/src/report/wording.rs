@@ -181,7 +181,8 @@ fn between(comparison: &Comparison, quantity: Quantity, terms: &Terms) -> String
     }
     let margin = margin(terms.margin);
     let (near, far, more) = if low >= 1.0 { (low, high, quantity.more()) } else { (high, low, quantity.less()) };
-    format!("{} to {} {more} {word}, and less than {margin} counts as none", end(near), end(far))
+    let none = if comparison.one_start { String::new() } else { format!(", and less than {margin} counts as none") };
+    format!("{} to {} {more} {word}{none}", end(near), end(far))
 }
 
 /// The effect without its interval: `1.87 times as fast`, `9 % more requests/s`, `9 % shorter median response time`.
@@ -381,6 +382,9 @@ pub fn same_twice(claim: &Claim<'_>, terms: &Terms) -> Text {
 #[must_use]
 pub fn more_time(undecided: &[&Comparison], terms: &Terms) -> String {
     const DAY: f64 = 86_400.0;
+    if undecided.iter().all(|comparison| comparison.one_start) {
+        return "one start of the servers decides nothing, so use a larger budget".to_owned();
+    }
     let known: Vec<f64> = undecided.iter().filter_map(|comparison| comparison.more_seconds).collect();
     match known.iter().copied().reduce(f64::max) {
         Some(seconds) if seconds.is_finite() && seconds < DAY => {
@@ -540,6 +544,7 @@ mod tests {
             lower_bound: false,
             adjusted_p: None,
             blocks: 40,
+            one_start: false,
             more_seconds: None,
             materiality: None,
             run_delay_saved: None,

@@ -73,6 +73,9 @@ pub struct RatioChange {
     pub adjusted_p: Option<f64>,
     /// True if one of the ratios is a lower bound, so that the change may be larger or smaller.
     pub lower_bound: bool,
+    /// True if one of the ratios is of one start of the servers, which decides nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub one_start: bool,
 }
 
 impl RatioChange {
@@ -152,6 +155,8 @@ fn ratios(old: &Analysed, new: &Analysed) -> Vec<RatioChange> {
         let (from, from_log) = old.like(to)?;
         let (change, verdict, p) = change(to.metric, from_log, to_log, confidence, margin);
         let unusable = [old, new].iter().any(|run| run.summary.invalid(&to.case, &to.reference).is_some());
+        let one_start = from.one_start || to.one_start;
+        let verdict = if one_start { Verdict::Undecided } else { verdict };
         let declared = is_declared(&new.summary, to);
         let judged = !unusable && (declared || to.metric == Metric::CpuPerRequest);
         Some(RatioChange {
@@ -165,6 +170,7 @@ fn ratios(old: &Analysed, new: &Analysed) -> Vec<RatioChange> {
             verdict: (!unusable).then_some(verdict),
             adjusted_p: judged.then_some(p),
             lower_bound: from.lower_bound || to.lower_bound,
+            one_start,
         })
     };
     let mut all: Vec<RatioChange> = new.summary.comparisons.iter().zip(&new.logs).filter_map(one).collect();

@@ -53,7 +53,7 @@ pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
         );
         let effect = match rounds {
             0 | 1 => {
-                "the interval does not include how the result varies from one start of the services to the next; use a larger budget"
+                "one start of the services decides nothing: how the result varies from one to the next is unknown; use a larger budget"
             }
             _ => "the interval rests on few restarts, so it is wide",
         };

@@ -136,6 +136,7 @@ fn comparison(case: &str, reference: &str, metric: Metric, ratio: &Ratio, verdic
         lower_bound: false,
         adjusted_p: None,
         blocks: 0,
+        one_start: false,
         more_seconds: None,
         materiality: None,
         run_delay_saved: None,

@@ -12,8 +12,8 @@
 //! | all are equivalent | `It makes no difference` |
 //! | all are worse, or equivalent | `Stay with` the reference |
 //!
-//! What rests on one round, or may be chance among so many comparisons, is said with `perhaps`; what is certain beside it is
-//! not.
+//! What rests on few rounds or on a driver near its own limit, stands beside a case that must not be used, or may be chance among
+//! so many comparisons, is said with `perhaps`; what is certain beside it is not.
 
 use indexmap::IndexMap;
 
@@ -25,10 +25,10 @@ use super::{
     verdicts::{quantity, sentence, why_none},
 };
 use crate::{
-    analyse::summary::{Comparison, Metric, Summary, Verdict},
+    analyse::summary::{Comparison, Metric, Severity, Summary, Verdict},
     report::{
         document::{Block, Depth, Section, Text, Tone},
-        groups::{Group, groups},
+        groups::{Compared, Group, groups},
         units::{NBSP, capital},
         wording::{Quantity, margin, more_time, percent},
     },
@@ -38,6 +38,8 @@ use crate::{
 const TOO_WIDE: f64 = std::f64::consts::LN_10;
 /// With fewer rounds, the luck of a start is in the answer and not in its interval.
 const LEAST_ROUNDS: u32 = 2;
+/// With less headroom, the driver has as much of a say as the servers.
+const LEAST_HEADROOM: f64 = 1.5;
 
 /// An alternative to the reference, in all settings.
 struct Rival<'a> {
@@ -171,13 +173,31 @@ fn by_certainty<'b, 'a>(summary: &Summary, found: &[&'b Found<'a>]) -> (Vec<&'b 
     found.iter().copied().partition(|one| luck(summary, std::iter::once(*one)).is_none())
 }
 
-/// Why what rests on these verdicts may be luck.
-fn luck<'b, 'a: 'b>(summary: &Summary, mut found: impl Iterator<Item = &'b Found<'a>>) -> Option<&'static str> {
-    if summary.rounds < LEAST_ROUNDS {
-        return Some("; this is one round, and the next may say otherwise");
-    }
-    let chance = found.all(|found| found.comparison().may_be_chance());
-    chance.then_some("; among this many comparisons, that may be chance (see Doubts)")
+/// Why what rests on these verdicts is no firm advice.
+fn luck<'b, 'a: 'b>(summary: &Summary, found: impl Iterator<Item = &'b Found<'a>>) -> Option<&'static str> {
+    let found: Vec<&Found<'_>> = found.collect();
+    let has_few = |found: &&Found<'_>| {
+        let mut checks = summary.checks.iter().filter(|check| check.id == "too-few-blocks");
+        checks.any(|check| check.case.as_ref() == Some(&found.compared.case.case))
+    };
+    let is_tight = |found: &&Found<'_>| {
+        let Compared { case, reference, .. } = found.compared;
+        [case, reference].iter().any(|case| case.headroom.is_some_and(|headroom| headroom < LEAST_HEADROOM))
+    };
+    let reasons = [
+        (summary.rounds < LEAST_ROUNDS, "; this is one round, and the next may say otherwise"),
+        (found.iter().any(has_few), "; it rests on few rounds (see Doubts)"),
+        (found.iter().any(is_tight), "; the driver was near its own limit (see Doubts)"),
+        (
+            summary.checks.iter().any(|check| check.severity == Severity::Invalid),
+            "; another case must not be used (see Doubts)",
+        ),
+        (
+            found.iter().all(|found| found.comparison().may_be_chance()),
+            "; among this many comparisons, that may be chance (see Doubts)",
+        ),
+    ];
+    reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
 }
 
 /// A first line that advises no change, less sure where it may be luck.
@@ -366,7 +386,10 @@ fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{analyse::summary::OneWay, report::fixtures};
+    use crate::{
+        analyse::summary::{Check, OneWay},
+        report::fixtures,
+    };
 
     fn said(summary: &Summary) -> Vec<String> {
         answer(summary).iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
@@ -570,6 +593,46 @@ mod tests {
             assert!(first.starts_with(start), "{first}");
             assert!(first.ends_with("; this is one round, and the next may say otherwise."), "{first}");
         }
+    }
+
+    #[test]
+    fn advice_is_bold_only_where_nothing_is_against_it() {
+        let bold = with(&[Verdict::Faster]);
+        assert!(said(&bold)[0].starts_with("Use the Unix socket: "), "{:?}", said(&bold));
+        let case = bold.comparisons[0].case.clone();
+        let check = |id: &str, severity, case: &str| Check {
+            id: id.to_owned(),
+            severity,
+            case: Some(case.to_owned()),
+            evidence: String::new(),
+            effect: String::new(),
+        };
+        let perhaps = |change: &dyn Fn(&mut Summary), why: &str| {
+            let mut summary = bold.clone();
+            change(&mut summary);
+            let first = said(&summary).remove(0);
+            assert!(first.starts_with("Perhaps the Unix socket: ") && first.contains(why), "{first}");
+        };
+        perhaps(&|run| run.checks.push(check("too-few-blocks", Severity::Doubt, &case)), "few rounds");
+        perhaps(&|run| run.checks.push(check("errors", Severity::Invalid, "tls/pattern=hello")), "another case");
+        perhaps(&|run| run.cases.iter_mut().for_each(|case| case.headroom = Some(1.4)), "its own limit");
+        let mut roomy = bold.clone();
+        roomy.cases.iter_mut().for_each(|case| case.headroom = Some(1.6));
+        assert!(said(&roomy)[0].starts_with("Use the Unix socket: "));
+    }
+
+    #[test]
+    fn what_is_of_one_start_says_so() {
+        let mut summary = with(&[Verdict::Faster]);
+        let one = &mut summary.comparisons[0];
+        (one.verdict, one.one_start) = (Verdict::Undecided, true);
+        assert_eq!(
+            said(&summary),
+            [
+                "Undecided: the Unix socket has between 1.20 and 1.40 times the requests/s of TCP; one start of the servers \
+              decides nothing, so use a larger budget."
+            ]
+        );
     }
 
     #[test]
