@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use std::{fs, process::Command};
+use std::{fs, net::TcpListener, path::Path, process::Command};
 
 use common::{Lasthop, have, have_python};
 
@@ -39,6 +39,7 @@ fn both_links_answer_and_are_proven() {
     let fired: Vec<&str> = summary["checks"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
     assert!(!fired.contains(&"config-differs"), "{fired:?}");
     assert!(!fired.contains(&"transport-not-as-asked") && !fired.contains(&"reuse-not-as-asked"), "{fired:?}");
+    assert!(!fired.contains(&"load-not-over-link"), "{}", summary["checks"]);
     lasthop.assert_nothing_left();
 }
 
@@ -68,6 +69,95 @@ fn a_link_is_proven_without_the_applications_help() {
     }
     assert!(!summary["checks"].to_string().contains("link-not-proven"), "{}", summary["checks"]);
     lasthop.assert_nothing_left();
+}
+
+/// A copy of the experiment in which the load of one case does not cross the link, though every probe does.
+fn planted(lasthop: &Lasthop, place: &Path, edit: impl Fn(&Path)) -> (String, String) {
+    let folder = place.join("nginx-gunicorn");
+    let copied = Command::new("cp").args(["-r", "experiments/nginx-gunicorn"]).arg(&folder).status();
+    assert!(copied.unwrap().success());
+    fs::create_dir(folder.join("services")).unwrap();
+    let copied = Command::new("cp").args(["-r", "services/gunicorn"]).arg(folder.join("services")).status();
+    assert!(copied.unwrap().success());
+    edit(&folder);
+    let shortly = ["--only", "connections=1", "--rounds", "2", "--blocks", "2", "--budget", "60s", "--no-headroom"];
+    let run = lasthop.run([&["run", folder.to_str().unwrap(), "--format", "json"], &shortly[..]].concat()).ok();
+    let summary = run.json();
+    let unix = summary["cases"].as_array().unwrap().iter().find(|case| case["transport"] == "unix").unwrap();
+    assert_eq!(unix["proof"]["link"]["family"], "unix", "the probe sees nothing: {unix}");
+    for comparison in summary["comparisons"].as_array().unwrap() {
+        assert_eq!(comparison["verdict"], "undecided", "{comparison}");
+    }
+    let checks = summary["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["id"] == "load-not-over-link");
+    let found = found.unwrap_or_else(|| panic!("{}", summary["checks"]));
+    assert_eq!((&found["severity"], &found["case"]), (&"invalid".into(), &unix["case"]), "{found}");
+    let report = lasthop.run(["report", "--format", "markdown"]).ok().stdout;
+    assert!(report.contains("**No answer**"), "{report}");
+    lasthop.assert_nothing_left();
+    (found["evidence"].as_str().unwrap().to_owned(), report)
+}
+
+/// Replaces a text that a file has once.
+fn replace(file: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    assert_eq!(text.matches(from).count(), 1, "{from} in {}", file.display());
+    fs::write(file, text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn a_cache_in_front_of_one_link_is_no_faster_link() {
+    if !ready() {
+        return;
+    }
+    let (lasthop, place) = (Lasthop::new(), tempfile::tempdir().unwrap());
+    let (evidence, report) = planted(&lasthop, place.path(), |folder| {
+        let cache = "http {\n    proxy_cache_path {{ runtime }}/cache keys_zone=all:1m;\n    proxy_cache all;";
+        replace(&folder.join("nginx.conf.j2"), "http {", cache);
+        // No Unix socket has a remote address.
+        let only_there = "headers = {} if request.environ[\"REMOTE_ADDR\"] else {\"Cache-Control\": \"max-age=600\"}";
+        let answer = format!("def hello():\n    {only_there}\n    return \"Hello there!\", 200, headers");
+        replace(&folder.join("app/application.py"), "def hello():\n    return \"Hello there!\"", &answer);
+    });
+    assert!(evidence.starts_with("for each answer gunicorn took ") && evidence.contains(", against "), "{evidence}");
+    assert!(evidence.ends_with(": most answers did not come through the link"), "{evidence}");
+    assert!(!report.contains("CPU per request than"), "0 µs in gunicorn are no reason: {report}");
+}
+
+/// In the Unix case gunicorn listens at a TCP port besides, and nginx asks it there: always, or every other time.
+fn by_another_path(upstream: &str) {
+    if !ready() {
+        return;
+    }
+    let (lasthop, place) = (Lasthop::new(), tempfile::tempdir().unwrap());
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (evidence, _) = planted(&lasthop, place.path(), |folder| {
+        let bound = "[\"--bind\", \"unix:{{ listen.path }}\"";
+        replace(&folder.join("services/gunicorn/recipe.toml"), bound, &format!("{bound}, \"--bind\", \"{port}\""));
+        let conf = folder.join("nginx.conf.j2");
+        let servers = upstream.replace("OTHER", &format!("server {port};"));
+        let group = format!(
+            "    upstream other {{\n{{% if 'unix:' in gunicorn.address %}}{servers}{{% else %}}server {{{{ gunicorn.address }}}};\
+             {{% endif %}}\n    }}\n\n    upstream application {{"
+        );
+        replace(&conf, "    upstream application {", &group);
+        replace(
+            &conf,
+            "        location / {",
+            "        location = / {\n            proxy_pass http://other;\n        }\n\n        location / {",
+        );
+    });
+    assert!(evidence.contains(&format!("at {port}, which is not the link")), "{evidence}");
+}
+
+#[test]
+fn a_load_by_another_transport_is_seen() {
+    by_another_path("OTHER");
+}
+
+#[test]
+fn half_of_a_load_by_another_transport_is_seen() {
+    by_another_path("OTHER server {{ gunicorn.address }};");
 }
 
 /// An interval at 95 % excludes the truth in one run of twenty: only a difference that is found three times is a fault.
@@ -115,7 +205,7 @@ fn a_worker_with_threads_keeps_connections_when_asked() {
         assert_eq!(link["connections"], if kept { 1 } else { 8 }, "{case}");
     }
     let checks = summary["checks"].as_array().unwrap();
-    let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
+    let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked", "load-not-over-link"];
     assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
     lasthop.assert_nothing_left();
 }

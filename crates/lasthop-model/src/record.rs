@@ -578,6 +578,9 @@ pub struct CaseProof {
     pub driver: Proof,
     /// The link behind the target, if the experiment has a way to ask.
     pub link: Option<LinkObserved>,
+    /// How else the link's server was reached while the driver warmed the case up. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<Elsewhere>,
     /// Hops from a client on this machine to the link's server, if the run has containers. Only in its first round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<String>,
@@ -612,6 +615,17 @@ pub struct LinkObserved {
     /// kernel's tables showed the connections, perhaps not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<String>,
+}
+
+/// Connections by which a server was reached at another address than the link's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Elsewhere {
+    /// Where, as the kernel's tables have it.
+    pub address: String,
+    /// How many were seen there, and at the link's address in the same time.
+    pub connections: u32,
+    pub over_link: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Finds out which process listens at an address, from the kernel's socket tables.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     io::{BufRead, BufReader},
     net::{IpAddr, SocketAddr},
@@ -111,6 +112,37 @@ fn column(line: &str, number: usize) -> Option<String> {
 /// Sockets that listen at a path, in the network namespace of a process. Unix sockets belong to a namespace too.
 pub fn unix_inodes_in(inside: i32, path: &str) -> Vec<String> {
     unix_listening(table(&format!("/proc/{inside}/net/unix")), path)
+}
+
+/// Where a server and its children listen for connections, in the network namespace of the server. Empty where lasthop may
+/// not look at its descriptors.
+pub fn listening(server: i32) -> Vec<Address> {
+    let family = std::iter::once(server).chain(process::descendants(server));
+    let held: HashSet<String> = family.flat_map(sockets).collect();
+    let tcp = tcp_tables(server).filter_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let listens = words.get(3) == Some(&"0A") && held.contains(*words.get(9)?);
+        listens.then(|| from_table(words[1]))?.map(Address::Tcp)
+    });
+    let unix = table(&format!("/proc/{server}/net/unix")).filter_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let listens = words.get(3) == Some(&"00010000") && held.contains(*words.get(6)?);
+        let name = words.get(7).filter(|_| listens)?;
+        Some(match name.strip_prefix('@') {
+            Some(name) => Address::Abstract(name.to_owned()),
+            None => Address::Unix(name.into()),
+        })
+    });
+    tcp.chain(unix).collect()
+}
+
+/// The inodes of a process's sockets.
+fn sockets(pid: i32) -> impl Iterator<Item = String> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    descriptors.filter_map(|entry| {
+        let target = fs::read_link(entry.path()).ok()?;
+        Some(target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+    })
 }
 
 /// Whether a process has one of these sockets open.
@@ -246,6 +278,19 @@ mod tests {
         for wrong in ["", "0100007F", "0100007:1F90", "0100007F:", "local_address"] {
             assert_eq!(from_table(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_process_is_asked_where_it_listens() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let _unix = UnixListener::bind(&path).unwrap();
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let found = listening(std::process::id() as i32);
+        assert!(found.contains(&Address::Unix(path)), "{found:?}");
+        assert!(found.contains(&Address::Tcp(tcp.local_addr().unwrap())), "{found:?}");
+        let client = std::net::TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+        assert!(!listening(std::process::id() as i32).contains(&Address::Tcp(client.local_addr().unwrap())));
     }
 
     #[test]

@@ -16,7 +16,11 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_host::{
-    observe::{self, link::LinkWatch, observer::Observer},
+    observe::{
+        self,
+        link::{LinkWatch, Listening},
+        observer::Observer,
+    },
     service::{
         container::site::Housing,
         guard::{Exit, GuardedChild, Input, Output, Spawn},
@@ -27,7 +31,7 @@ use lasthop_host::{
 use lasthop_load::{
     TrialResult,
     result::Proof,
-    spec::{Model, Spec},
+    spec::{Address, Model, Spec},
     wire::{self, TrialPhases},
 };
 use lasthop_model::{
@@ -42,7 +46,7 @@ use lasthop_plan::{
     render::RenderedCase,
 };
 use lasthop_stats::random;
-use lasthop_system::{executable::own_executable, folder::Folder, interrupt};
+use lasthop_system::{executable::own_executable, folder::Folder, interrupt, listener};
 use lasthop_tool::{self, Tool, drive::Foreign, tool_of};
 
 use super::{
@@ -362,7 +366,7 @@ impl Round {
     ) -> Result<CaseProof, Trouble> {
         let case = &runner.job.plan.cases[index];
         let settling = self.settling(runner, index);
-        let watch = if proof.is_none() { self.watch_link(runner, case, bindings) } else { None };
+        let watch = self.watch_link(runner, case, bindings, proof.is_some());
         let running = self.drivers.get_mut(driver).expect("it has just been started");
         let verified = running.prepare(runner.driver_place.as_ref(), &case.case, &spec).and_then(|seen| {
             // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
@@ -403,8 +407,9 @@ impl Round {
             Ok((seen, requests))
         });
         let (seen, requests) = verified.map_err(|error| self.examine_driver(runner, driver, case, &error))?;
+        let (seen_link, elsewhere) = watch.map_or((None, None), |watch| watch.saw(requests));
         let link = match proof {
-            None => watch.and_then(|watch| watch.saw(requests)),
+            None => seen_link,
             Some(wanted) => Some(probe::link(&spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
                 stage: Stage::Verify,
                 cause: format!("the application does not say which connection a request came over: {cause}"),
@@ -419,7 +424,7 @@ impl Round {
         if runner.job.plan.given.is_some() {
             spec.protocol.hide_secrets();
         }
-        Ok(CaseProof { spec, driver: seen, link, path })
+        Ok(CaseProof { spec, driver: seen, link, elsewhere, path })
     }
 
     /// How long a case loads its servers before it is measured. Those that run already need it once.
@@ -432,14 +437,23 @@ impl Round {
         if runs_already { Duration::ZERO } else { Duration::from_nanos(runner.job.settings.settle_ns) / sharing }
     }
 
-    /// Watches the link's server while the driver sends, unless the driver is the client of the link.
-    fn watch_link(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings) -> Option<LinkWatch> {
+    /// Watches the link's server while the driver sends, unless the driver is the client of the link. Where the application
+    /// tells its connections, only a server that can be reached otherwise is watched.
+    fn watch_link(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings, tells: bool) -> Option<LinkWatch> {
         let link = &runner.job.plan.experiment.link;
+        if !runner.job.plan.experiment.services.contains_key(&link.from) {
+            return None;
+        }
         let stack = &self.stacks[case.stack].as_ref()?.stack;
         let servers = bindings.services.values().filter(|server| service_of(&server.name) == link.to);
         let listening = servers.filter_map(|server| Some((stack.instance(&server.name)?.pid, server.listen.clone())));
-        let has_a_client = runner.job.plan.experiment.services.contains_key(&link.from);
-        has_a_client.then(|| LinkWatch::start(listening.collect()))
+        let listening: Vec<Listening> = listening.collect();
+        let is_known = |(_, address): &Listening| bindings.services.values().any(|one| is_at(&one.listen, address));
+        // The configuration is the same in every round, and long tables take long to read.
+        let looked_at = listening.iter().filter(|_| runner.is_first_round());
+        let all = looked_at.flat_map(|(pid, _)| listener::listening(*pid).into_iter().map(|at| (*pid, at)));
+        let others: Vec<Listening> = all.filter(|other| !is_known(other)).collect();
+        (!tells || !others.is_empty()).then(|| LinkWatch::start(listening, others))
     }
 
     /// All cases of a round get the same arrivals. Each round gets new ones.
@@ -553,6 +567,14 @@ impl Round {
     fn log_of(&self, case: &CasePlan) -> Log {
         let target = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&case.load.target));
         target.map(Instance::read_log).unwrap_or_default()
+    }
+}
+
+/// Whether a listener is at an address, whichever of a machine's addresses it listens at.
+fn is_at(address: &Address, listener: &Address) -> bool {
+    match (address, listener) {
+        (Address::Tcp(address), Address::Tcp(listener)) => address.port() == listener.port(),
+        _ => address.unix_name().is_some() && address.unix_name() == listener.unix_name(),
     }
 }
 

@@ -6,7 +6,7 @@
 //! server's network namespace.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -17,7 +17,7 @@ use std::{
 };
 
 use lasthop_load::spec::Address;
-use lasthop_model::record::LinkObserved;
+use lasthop_model::record::{Elsewhere, LinkObserved};
 
 use lasthop_system::listener;
 
@@ -28,29 +28,46 @@ const INTERVAL: Duration = Duration::from_millis(1);
 pub struct LinkWatch {
     /// Dropping it ends the looking.
     looks_on: Sender<()>,
-    looking: JoinHandle<BTreeSet<String>>,
+    looking: JoinHandle<Seen>,
     has_seen: Arc<AtomicBool>,
     family: &'static str,
 }
 
 /// A listener, and the process whose network namespace it is in.
-type Listening = (i32, Address);
+pub type Listening = (i32, Address);
+
+/// Connections, each by what no other has.
+type Connections = BTreeSet<String>;
+
+#[derive(Default)]
+struct Seen {
+    link: Connections,
+    /// By where they are.
+    elsewhere: BTreeMap<String, Connections>,
+}
 
 impl LinkWatch {
-    pub fn start(listening: Vec<Listening>) -> Self {
+    /// `others` are further listeners of the server, which are not the link's.
+    pub fn start(listening: Vec<Listening>, others: Vec<Listening>) -> Self {
         let (looks_on, until) = mpsc::channel::<()>();
         let family = listening.first().map_or("", |(_, address)| address.family());
         let has_seen = Arc::new(AtomicBool::new(false));
         let tells = Arc::clone(&has_seen);
         let looking = thread::spawn(move || {
             // What was closed before does not count.
-            let before: BTreeSet<String> = listening.iter().flat_map(closed).collect();
-            let mut seen = BTreeSet::new();
+            let before: Connections = listening.iter().chain(&others).flat_map(closed).collect();
+            let new = |listener: &Listening| -> Vec<String> {
+                connections(listener).into_iter().filter(|connection| !before.contains(connection)).collect()
+            };
+            let mut seen = Seen::default();
             loop {
                 let last = until.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Disconnected);
-                let all = listening.iter().flat_map(connections);
-                seen.extend(all.filter(|connection| !before.contains(connection)));
-                tells.store(!seen.is_empty(), Ordering::Relaxed);
+                seen.link.extend(listening.iter().flat_map(new));
+                for other in &others {
+                    seen.elsewhere.entry(other.1.to_string()).or_default().extend(new(other));
+                }
+                let any = !seen.link.is_empty() || seen.elsewhere.values().any(|seen| !seen.is_empty());
+                tells.store(any, Ordering::Relaxed);
                 if last {
                     return seen;
                 }
@@ -64,16 +81,20 @@ impl LinkWatch {
         self.has_seen.load(Ordering::Relaxed)
     }
 
-    /// The connections that were seen while `requests` were answered, if any.
-    pub fn saw(self, requests: u64) -> Option<LinkObserved> {
+    /// The connections that were seen while `requests` were answered, if any, and how else the server was reached.
+    pub fn saw(self, requests: u64) -> (Option<LinkObserved>, Option<Elsewhere>) {
         drop(self.looks_on);
-        let connections = self.looking.join().map_or(0, |seen| seen.len() as u32);
-        (connections > 0).then(|| LinkObserved {
+        let Seen { link, elsewhere } = self.looking.join().unwrap_or_default();
+        let over_link = link.len() as u32;
+        let observed = (over_link > 0).then(|| LinkObserved {
             family: self.family.to_owned(),
             requests: u32::try_from(requests).unwrap_or(u32::MAX),
-            connections,
+            connections: over_link,
             wanted: None,
-        })
+        });
+        let most = elsewhere.into_iter().max_by_key(|(_, seen)| seen.len()).filter(|(_, seen)| !seen.is_empty());
+        let elsewhere = most.map(|(address, seen)| Elsewhere { address, connections: seen.len() as u32, over_link });
+        (observed, elsewhere)
     }
 }
 
@@ -111,7 +132,7 @@ mod tests {
         // The server closes first, so its side waits.
         drop(server);
         drop(client);
-        let watch = LinkWatch::start(vec![(own, Address::Tcp(address))]);
+        let watch = LinkWatch::start(vec![(own, Address::Tcp(address))], vec![]);
         let kept = [connect(), connect()];
         // From then on it knows what was closed before.
         let begun = Instant::now();
@@ -122,18 +143,29 @@ mod tests {
         let (client, (server, _)) = connect();
         drop(client);
         drop(server);
-        let seen = watch.saw(9).unwrap();
+        let (seen, elsewhere) = watch.saw(9);
+        let seen = seen.unwrap();
+        assert_eq!(elsewhere, None);
         assert_eq!((seen.family.as_str(), seen.connections, seen.requests), ("inet", 3, 9));
         drop(kept);
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let watch = LinkWatch::start(vec![(own, Address::Unix(path.clone()))]);
+        let watch = LinkWatch::start(vec![(own, Address::Unix(path.clone()))], vec![]);
         let kept = [0; 3].map(|_| (UnixStream::connect(&path).unwrap(), listener.accept().unwrap()));
-        let seen = watch.saw(9).unwrap();
+        let seen = watch.saw(9).0.unwrap();
         assert_eq!((seen.family.as_str(), seen.connections), ("unix", 3));
         drop(kept);
-        assert_eq!(LinkWatch::start(vec![(own, Address::Unix(path))]).saw(1), None);
+        assert_eq!(LinkWatch::start(vec![(own, Address::Unix(path.clone()))], vec![]).saw(1), (None, None));
+
+        // The same server by another of its addresses.
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(tcp.local_addr().unwrap());
+        let watch = LinkWatch::start(vec![(own, Address::Unix(path.clone()))], vec![(own, address.clone())]);
+        let kept = (UnixStream::connect(&path).unwrap(), TcpStream::connect(tcp.local_addr().unwrap()).unwrap());
+        let elsewhere = Elsewhere { address: address.to_string(), connections: 1, over_link: 1 };
+        assert_eq!(watch.saw(1).1, Some(elsewhere));
+        drop(kept);
     }
 }

@@ -263,7 +263,7 @@ fn proof(transport: Transport) -> CaseProof {
         send_buffer: None,
         receive_buffer: None,
     };
-    CaseProof { spec, driver, link: None, path: Vec::new() }
+    CaseProof { spec, driver, link: None, elsewhere: None, path: Vec::new() }
 }
 
 /// 300 latencies about the mean time of a request on one connection.

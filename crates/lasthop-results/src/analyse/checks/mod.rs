@@ -6,6 +6,7 @@
 mod configuration;
 mod containers;
 mod cross_check;
+mod crossing;
 mod design;
 pub mod driver;
 mod errors;
@@ -36,6 +37,7 @@ const CHECKS: &[(CheckFunction, &[&str])] = &[
     (errors::failed_trials, &["failed-trials"]),
     (one_way::lost, &["lost"]),
     (link::transport_not_as_asked, &["transport-not-as-asked"]),
+    (crossing::load_not_over_link, &[crossing::ID]),
     (link::reuse_not_as_asked, &["reuse-not-as-asked"]),
     (link::link_not_proven, &["link-not-proven"]),
     (link::tls_differs, &["tls-differs"]),

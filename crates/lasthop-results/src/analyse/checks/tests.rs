@@ -14,9 +14,10 @@ use lasthop_load::{
 };
 use lasthop_model::{
     level::Level,
-    observation::HeldPorts,
+    observation::{HeldPorts, RoleUsage},
     record::{
-        Difference, Given, GivenEndpoint, LinkObserved, Placement, ProgramVersion, Resumption, Stopped, TrialRecord,
+        Difference, Elsewhere, Given, GivenEndpoint, LinkObserved, Placement, ProgramVersion, Resumption, Stopped,
+        TrialRecord,
     },
     selection::DRIVER,
 };
@@ -260,6 +261,126 @@ fn another_transport_than_asked_is_invalid() {
     let check = finding(&data, "transport-not-as-asked");
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Invalid, Some("unix")));
     assert!(check.evidence.contains("inet, not unix"), "{}", check.evidence);
+}
+
+/// Two services, one behind the other: what the second does for an answer, by case, in nanoseconds of CPU time and switches.
+fn with_work(work: &[(&str, u64, f64)]) -> RunData {
+    let mut data = healthy();
+    let experiment = &mut data.header.experiment;
+    (experiment.from, experiment.to) = ("proxy".to_owned(), "server".to_owned());
+    experiment.services = ["proxy", "server", "other"].map(|name| (name.to_owned(), name.to_owned())).into();
+    data.header.cases.iter_mut().for_each(|plan| plan.load.target = "proxy".to_owned());
+    for (case, cpu_ns, switches) in work {
+        each_trial(&mut data, case, |trial| {
+            let answers = trial.result.requests_total;
+            let server = trial.observations.roles.get_mut("server").unwrap();
+            (server.cpu_ns, server.voluntary_switches) = (answers * cpu_ns, (answers as f64 * switches) as u64);
+        });
+    }
+    data
+}
+
+const LOAD: &str = "load-not-over-link";
+
+#[test]
+fn a_server_that_does_nothing_for_an_answer_did_not_answer() {
+    assert_eq!(findings(&with_work(&[("unix", 600, 0.0), ("tcp", 600, 0.0)]), LOAD), [], "it is quick");
+    let data = with_work(&[("unix", 10, 0.02), ("tcp", 136_000, 2.5)]);
+    let check = finding(&data, LOAD);
+    assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Invalid));
+    assert_eq!(
+        check.evidence,
+        "for each answer server took 0.0 µs of CPU time and 0.0 context switches, against 136 µs of CPU time and 2.5 \
+         context switches with tcp: most answers did not come through the link"
+    );
+    let summary = summarise(&data);
+    assert!(summary.comparisons.iter().all(|one| one.verdict == Verdict::Undecided));
+    // Of both at once, neither is like the other.
+    assert_eq!(findings(&with_work(&[("unix", 10, 0.0), ("tcp", 10, 0.0)]), LOAD).len(), 2);
+    // The driver sees its own link.
+    let mut direct = data;
+    direct.header.experiment.from = "driver".to_owned();
+    assert_eq!(findings(&direct, LOAD), []);
+}
+
+#[test]
+fn the_same_work_takes_about_as_much_over_each_transport() {
+    let of = |cpu_ns, switches| findings(&with_work(&[("unix", 20_000, 1.0), ("tcp", cpu_ns, switches)]), LOAD);
+    assert_eq!(of(30_000, 3.0), [], "another transport");
+    assert_eq!(of(300_000, 1.5), [], "as TLS may take");
+    assert_eq!(of(19_000, 0.01), [], "as where requests queue");
+    let found = of(90_000, 3.0);
+    assert_eq!((found.len(), found[0].case.as_deref()), (1, Some("unix")));
+}
+
+#[test]
+fn a_service_that_works_in_one_case_only_took_the_load() {
+    let with = |role: &str, cpu_ns: u64| {
+        let mut data = with_work(&[("unix", 20_000, 1.0), ("tcp", 30_000, 1.0)]);
+        for (case, cpu_ns) in [("unix", cpu_ns), ("tcp", 100)] {
+            each_trial(&mut data, case, |trial| {
+                let answers = trial.result.requests_total;
+                let (cpu_ns, voluntary_switches) = (answers * cpu_ns, cpu_ns * answers / 20_000);
+                let usage = RoleUsage { cpu_ns, voluntary_switches, processes: 1, ..RoleUsage::default() };
+                trial.observations.roles.insert(role.to_owned(), usage);
+            });
+        }
+        findings(&data, LOAD)
+    };
+    let found = with("other", 20_000);
+    assert_eq!((found.len(), found[0].case.as_deref()), (1, Some("unix")));
+    assert!(found[0].evidence.ends_with("proxy asked it instead of server"), "{}", found[0].evidence);
+    assert_eq!(with("other", 300), []);
+    assert_eq!(with("proxy", 20_000), [], "what it spares on the link, the proxy may");
+    assert_eq!(with("docker-proxy", 20_000), [], "a hop of one path");
+}
+
+#[test]
+fn each_answer_that_should_have_a_connection_had_one() {
+    let opened = |share: f64, wanted: &str, case: &str| {
+        let mut data = with_work(&[]);
+        for case in ["unix", "tcp"] {
+            let wanted = Some(wanted.to_owned());
+            let link = LinkObserved { family: family(case).to_owned(), requests: 8, connections: 8, wanted };
+            each_proof(&mut data, case, |seen| seen.link = Some(link.clone()));
+        }
+        each_trial(&mut data, case, |trial| {
+            trial.observations.network.tcp_opened = (trial.result.requests_total as f64 * share) as u64;
+        });
+        findings(&data, LOAD).len()
+    };
+    assert_eq!(opened(0.5, "per-request", "tcp"), 1);
+    for (share, wanted, case) in [
+        (1.0, "per-request", "tcp"),
+        (3.0, "per-request", "tcp"),
+        (0.0, "per-request", "tcp"),
+        (0.5, "keep-alive", "tcp"),
+        (0.5, "per-request", "unix"),
+    ] {
+        assert_eq!(opened(share, wanted, case), 0, "{share} {wanted} {case}");
+    }
+}
+
+fn family(case: &str) -> &'static str {
+    if case == "unix" { "unix" } else { "inet" }
+}
+
+#[test]
+fn a_server_that_is_reached_by_another_address_invalidates() {
+    let seen = |connections, over_link| {
+        let mut data = with_work(&[]);
+        let elsewhere = Elsewhere { address: "127.0.0.1:8001".to_owned(), connections, over_link };
+        each_proof(&mut data, "unix", |seen| seen.elsewhere = Some(elsewhere.clone()));
+        findings(&data, LOAD)
+    };
+    assert_eq!(seen(1, 40), []);
+    let found = seen(20, 20);
+    assert_eq!((found.len(), found[0].severity), (1, Severity::Invalid));
+    assert_eq!(
+        found[0].evidence,
+        "while the driver sent, server was reached over 20 connections at 127.0.0.1:8001, which is not the link; 20 were \
+         seen on the link"
+    );
 }
 
 #[test]
