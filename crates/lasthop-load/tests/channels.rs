@@ -3,7 +3,8 @@
 mod common;
 
 use std::{
-    os::fd::OwnedFd,
+    io::Read as _,
+    os::fd::{AsFd, OwnedFd},
     path::Path,
     sync::mpsc::{Sender, channel},
     thread::{self, JoinHandle},
@@ -151,7 +152,56 @@ fn another_kind_than_the_one_asked_for_is_refused() {
         let endpoint = Endpoint { address: Address::Channel(wanted, path), tls: None };
         let error = Case::prepare(&hasty(&endpoint)).map(drop).unwrap_err();
         assert_eq!(error.stage, Stage::Connect, "{offered:?} for {wanted:?}: {error}");
+        // Advice on certificates would lead nowhere.
+        assert_eq!(error.class, Some(ErrorClass::Protocol), "{offered:?} for {wanted:?}: {error}");
     }
+}
+
+/// A server that hands over these descriptors, whatever they are, to each client.
+fn handing(given: impl Fn() -> Vec<OwnedFd> + Send + 'static) -> (Endpoint, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let listener = listening(&path);
+    thread::spawn(move || {
+        while let Ok((client, _)) = listener.accept() {
+            let (given, mut space) = (given(), [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))]);
+            let given: Vec<_> = given.iter().map(AsFd::as_fd).collect();
+            let mut rights = rustix::net::SendAncillaryBuffer::new(&mut space);
+            rights.push(rustix::net::SendAncillaryMessage::ScmRights(&given));
+            let flags = rustix::net::SendFlags::empty();
+            rustix::net::sendmsg(&client, &[std::io::IoSlice::new(&[0])], &mut rights, flags).unwrap();
+            // The client's wait ends by its own watch.
+            let _ = (&client).read(&mut [0]);
+        }
+    });
+    (Endpoint { address: Address::Channel(Channel::Pipe, path), tls: None }, folder)
+}
+
+#[test]
+fn what_is_no_pipe_is_not_taken_for_one() {
+    let (endpoint, _folder) = handing(|| {
+        let null = || std::fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        vec![null().into(), null().into()]
+    });
+    let error = Case::prepare(&hasty(&endpoint)).map(drop).unwrap_err();
+    assert_eq!(error.cause, "what the server hands over is no pipe");
+}
+
+/// A named pipe that the server may only read from. The client may write there, and must not.
+#[test]
+fn a_pipe_of_others_is_not_written_to() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("theirs");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o644.into()).unwrap();
+    // It holds the pipe open, so that the others do not wait.
+    let theirs = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    let (read, (_reader, write)) = (std::fs::File::open(&path).unwrap(), rustix::pipe::pipe().unwrap());
+    let (endpoint, _folder) = handing(move || vec![read.try_clone().unwrap().into(), write.try_clone().unwrap()]);
+    let error = Case::prepare(&hasty(&endpoint)).map(drop).unwrap_err();
+    assert_eq!((error.stage, error.class), (Stage::Verify, Some(ErrorClass::Timeout)), "{error}");
+    rustix::fs::fcntl_setfl(&theirs, rustix::fs::OFlags::NONBLOCK).unwrap();
+    let nothing = (&theirs).read(&mut [0; 8]).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock, "nothing was written");
 }
 
 #[test]

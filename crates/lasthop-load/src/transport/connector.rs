@@ -140,9 +140,11 @@ impl Connector {
             false => Failure::connect(&error),
         })?;
         if let Some(channel) = self.channel {
-            let taken = channel::take(channel, socket).map_err(|error| match watch.is_overdue() {
-                true => Failure::timeout("connect"),
-                false => Failure::connect(&error),
+            let name = channel.name();
+            let taken = channel::take(channel, socket).map_err(|error| match error.kind() {
+                _ if watch.is_overdue() => Failure::timeout("connect"),
+                io::ErrorKind::InvalidData => Failure::protocol(format!("what the server hands over is no {name}")),
+                _ => Failure::connect(&error),
             })?;
             return Ok(self.opened(taken.into(), clock::now() - begin, None, watch));
         }

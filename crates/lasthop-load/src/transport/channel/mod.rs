@@ -4,15 +4,13 @@
 
 mod memory;
 mod queue;
+mod reader;
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, IoSlice, IoSliceMut, Write as _},
+    fs,
+    io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::{
-        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
-        unix::fs::OpenOptionsExt as _,
-    },
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
     path::Path,
     sync::Arc,
     thread,
@@ -28,7 +26,7 @@ use rustix::{
 };
 
 pub use self::queue::forget as forget_queue;
-use self::{memory::Memory, queue::Queues};
+use self::{memory::Memory, queue::Queues, reader::Reader};
 use super::{
     socket::{Ready, Socket, Wait, through_signals},
     watch::{Awaited, Interrupt},
@@ -38,7 +36,7 @@ use crate::address::Channel;
 /// What carries the bytes of one connection, seen from one side.
 #[derive(Debug)]
 enum Medium {
-    Pipe { read: OwnedFd, write: OwnedFd },
+    Pipe { read: OwnedFd, write: OwnedFd, reader: Reader },
     Queues(Queues),
     Memory(Memory),
 }
@@ -70,7 +68,7 @@ pub fn offer(channel: Channel, path: &Path, control: Socket) -> io::Result<Hande
         }
         Channel::Pipe => {
             let ((read, their_write), (their_read, write)) = (pipe()?, pipe()?);
-            (Medium::Pipe { read, write }, vec![their_read, their_write])
+            (Medium::Pipe { read, write, reader: Reader::default() }, vec![their_read, their_write])
         }
         Channel::Mqueue => {
             let (own, theirs) = Queues::create(path)?;
@@ -92,7 +90,8 @@ pub fn take(channel: Channel, control: Socket) -> io::Result<Handed> {
     let given = taken(&control)?;
     let medium = match (channel, <[OwnedFd; 2]>::try_from(given)) {
         (Channel::Socketpair, Err(given)) => {
-            let socket = given.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
+            let socket = given.into_iter().next().filter(|fd| is(fd, FileType::Socket));
+            let socket = socket.ok_or(io::ErrorKind::InvalidData)?;
             let (calls, watch) = (control.calls().clone(), control.watch());
             // Before the new socket is watched, because the end of the old one ends its watch.
             drop(control);
@@ -101,12 +100,18 @@ pub fn take(channel: Channel, control: Socket) -> io::Result<Handed> {
                 None => Socket::new(socket, calls),
             }));
         }
-        (Channel::Pipe, Ok([read, write])) => {
+        (Channel::Pipe, Ok([read, write])) if is(&read, FileType::Fifo) && is(&write, FileType::Fifo) => {
             // So that a reply can be read while a long request is written.
             fcntl_setfl(&write, OFlags::NONBLOCK)?;
-            Medium::Pipe { read, write }
+            Medium::Pipe { read, write, reader: Reader::default() }
         }
-        (Channel::Mqueue, Ok(given)) => Medium::Queues(Queues::open(given)?),
+        (Channel::Mqueue, Ok(given)) => {
+            Medium::Queues(Queues::open(given).map_err(|error| match error.raw_os_error() {
+                // What a queue's calls say of anything else.
+                Some(libc::EBADF) => io::ErrorKind::InvalidData.into(),
+                _ => error,
+            })?)
+        }
         (Channel::Shm | Channel::ShmSpin, Err(given)) => {
             let file = given.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
             Medium::Memory(Memory::open(file, channel == Channel::ShmSpin)?)
@@ -114,6 +119,11 @@ pub fn take(channel: Channel, control: Socket) -> io::Result<Handed> {
         _ => return Err(io::ErrorKind::InvalidData.into()),
     };
     Ok(Passed::through(medium, control))
+}
+
+/// Whether what was handed over is of this kind: a server may hand over anything that it can open.
+fn is(fd: &OwnedFd, kind: FileType) -> bool {
+    fstat(fd).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == kind)
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -191,7 +201,7 @@ impl Passed {
             return Ok(self.take_rest(buffer));
         }
         match &*self.medium {
-            Medium::Pipe { read, .. } => through_signals(|| rustix::io::read(read, &mut *buffer)),
+            Medium::Pipe { read, reader, .. } => reader.read(read, buffer, || self.control.is_overdue()),
             Medium::Memory(memory) => memory.receive(buffer),
             Medium::Queues(queues) if buffer.len() >= queues.message_size() => queues.receive(buffer),
             Medium::Queues(queues) => {
@@ -227,7 +237,7 @@ impl Passed {
         self.control.calls().add(1);
         let (read, write) = match &*self.medium {
             Medium::Memory(memory) => return memory.wait(what),
-            Medium::Pipe { read, write } => (read.as_raw_fd(), write.as_raw_fd()),
+            Medium::Pipe { read, write, .. } => (read.as_raw_fd(), write.as_raw_fd()),
             Medium::Queues(queues) => queues.descriptors(),
         };
         let reads = if what == Wait::ReadOrWrite { libc::POLLIN } else { 0 };
@@ -318,7 +328,7 @@ impl Medium {
 impl Interrupt for Medium {
     fn hang_up(&self) {
         match self {
-            Self::Pipe { read, .. } => wake_reader(read),
+            Self::Pipe { reader, .. } => reader.wake(),
             Self::Queues(queues) => queues.hang_up(),
             Self::Memory(memory) => memory.hang_up(),
         }
@@ -332,13 +342,6 @@ impl Interrupt for Medium {
 
 fn is_readable(fd: RawFd) -> io::Result<bool> {
     Ok(polled([(fd, libc::POLLIN)], 0)?[0] != 0)
-}
-
-/// A reader that waits for a pipe can only be woken by a byte, which the watch makes worthless.
-fn wake_reader(read: &OwnedFd) {
-    let path = format!("/proc/self/fd/{}", read.as_raw_fd());
-    let other_end = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let _ = other_end.and_then(|mut pipe| pipe.write(&[0]));
 }
 
 /// What happened on each descriptor, once something did on one or the time is over (in ms; -1: never).
