@@ -13,6 +13,7 @@ use lasthop_load::{
     result::ErrorClass,
     sample,
     spec::{Address, Spec, SpecError},
+    url::{UrlOptions, parse},
 };
 use lasthop_model::record::{Given, GivenEndpoint};
 use lasthop_plan::given;
@@ -131,7 +132,7 @@ pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: b
         if let Err(cause) = spec.validate() {
             return Err(CompareError::Spec { url, cause });
         }
-        if let Some(ip) = foreign(&spec.endpoint.address).filter(|_| !remote) {
+        if let Some(ip) = addresses(spec).iter().find_map(foreign).filter(|_| !remote) {
             return Err(CompareError::Remote { url, ip });
         }
     }
@@ -196,6 +197,12 @@ fn difference(name: &str, one: &[u8], other: &[u8]) -> Difference {
     (format!("{name}, from byte {at} on"), shown)
 }
 
+/// Every address that the load asks: the endpoint, and the page that counts what it received.
+fn addresses(spec: &Spec) -> Vec<Address> {
+    let counter = spec.protocol.receipt().and_then(|receipt| parse(&receipt.url, &UrlOptions::default()).ok());
+    [Some(spec.endpoint.address.clone()), counter.map(|(page, _)| page.address)].into_iter().flatten().collect()
+}
+
 /// The address of another machine. One of this machine's can be bound.
 fn foreign(address: &Address) -> Option<IpAddr> {
     address.ip().filter(|ip| !ip.is_loopback() && UdpSocket::bind((*ip, 0)).is_err())
@@ -210,6 +217,17 @@ mod tests {
         let of = |text: &str| foreign(&text.parse().unwrap());
         assert_eq!(of("192.0.2.1:80"), Some([192, 0, 2, 1].into()));
         assert_eq!((of("127.0.0.1:80"), of("[::1]:80"), of("unix:/s")), (None, None, None));
+    }
+
+    #[test]
+    fn a_counter_elsewhere_is_foreign_too() {
+        let foreign_at = |counter: &str| {
+            let url = format!("statsd+udp://127.0.0.1:9?counts=n&counter=http://{counter}/metrics");
+            let (endpoint, protocol) = parse(&url, &UrlOptions::default()).unwrap();
+            addresses(&Spec::new(endpoint, protocol)).iter().find_map(foreign)
+        };
+        assert_eq!(foreign_at("127.0.0.1:80"), None);
+        assert_eq!(foreign_at("192.0.2.1"), Some([192, 0, 2, 1].into()));
     }
 
     #[test]
