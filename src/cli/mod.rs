@@ -50,6 +50,7 @@ use lasthop_model::{engine::EngineKind, observation};
 use lasthop_plan::diagnostics::closest;
 use lasthop_results::text;
 use lasthop_system::namespace;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use self::{args::Cli, output::OUTPUT_IS_CLOSED};
 use self::{
@@ -60,6 +61,10 @@ use self::{
 
 /// Parses the command line, runs the command, and returns the exit code. For a shell that asks, completes instead.
 pub fn main() -> ExitCode {
+    if let Err(error) = enough_stack() {
+        talk(&format!("error: {error}"));
+        return ExitCode::from(FAILED);
+    }
     complete::answer();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -72,6 +77,23 @@ pub fn main() -> ExitCode {
             ExitCode::from(error.code)
         }
     }
+}
+
+/// Bytes of stack without which the main thread would overflow it.
+const STACK_LEAST: u64 = 1 << 20;
+
+/// Raises a stack limit that is too low, which counts from now on.
+/// Errors: the hard limit is too low, too, and may not be raised.
+fn enough_stack() -> Result<(), String> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Stack);
+    if current.is_none_or(|current| current >= STACK_LEAST) {
+        return Ok(());
+    }
+    let maximum = maximum.map(|maximum| maximum.max(STACK_LEAST));
+    setrlimit(Resource::Stack, Rlimit { current: Some(STACK_LEAST), maximum }).map_err(|error| {
+        let kib = STACK_LEAST >> 10;
+        format!("the stack limit is below {kib} KiB and cannot be raised ({error}); set it with `ulimit -s {kib}`")
+    })
 }
 
 /// A wrong command gets the command or experiment that was probably meant, where clap would offer hidden ones.
