@@ -7,7 +7,7 @@ use lasthop_core::{
     run::Job,
 };
 use lasthop_host::service::locate::Locator;
-use lasthop_load::url::redacted;
+use lasthop_load::{location::HIDDEN, url::redacted};
 use lasthop_model::{
     record::{Given, Origin},
     selection::Selection,
@@ -58,16 +58,21 @@ pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
     carry_out(&job, None, &arguments.talk, &arguments.output)
 }
 
-/// The command line for the record, without passwords and headers.
+/// The command line for the record, without passwords, headers, body and the command that restarts the servers.
 fn command(arguments: &args::Compare) -> Vec<String> {
-    let hide = |word: String| match arguments.urls.contains(&word) {
-        true => redacted(&word),
-        false => arguments
-            .requests
-            .header_values()
-            .filter(|value| !value.is_empty())
-            .fold(word, |word, value| word.replace(value, "***")),
-    };
+    let whole = [("--body", arguments.requests.body()), ("--restart", arguments.restart.as_deref())];
+    let is = |word: &str, option: &str, value: &str| word == value || word == format!("{option}={value}");
+    let hide =
+        |word: String| match whole.iter().find(|(option, value)| value.is_some_and(|value| is(&word, option, value))) {
+            Some((option, _)) if word.starts_with(option) => format!("{option}={HIDDEN}"),
+            Some(_) => HIDDEN.to_owned(),
+            None if arguments.urls.contains(&word) => redacted(&word),
+            None => arguments
+                .requests
+                .header_values()
+                .filter(|value| !value.is_empty())
+                .fold(word, |word, value| word.replace(value, HIDDEN)),
+        };
     command_line().into_iter().map(hide).collect()
 }
 
@@ -102,7 +107,7 @@ pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
                 || "start a new comparison".to_owned(),
                 |variable| format!("put it in {variable}, or start a new comparison"),
             );
-            return Err(CliError::usage(format!("{}: the record does not keep its password; {advice}", endpoint.url)));
+            return Err(CliError::usage(format!("{}: the record does not keep its secrets; {advice}", endpoint.url)));
         }
     }
     Ok(Plan::of_given(given))

@@ -171,8 +171,8 @@ struct HttpArgs {
     /// Request method
     #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
-    /// Header to add, `Name: value`. `@FILE` reads headers from a file, one per line, so that no other user can see them;
-    /// `@-` reads them from standard input
+    /// Header to add, `Name: value`. `@FILE` reads headers from a file, one per line, so that no other user can see them
+    /// and no record keeps them; `@-` reads them from standard input
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE", value_parser = headers)]
     headers: Vec<Headers>,
     /// Body of the request. `@FILE` reads it from a file, `@-` from standard input
@@ -259,11 +259,16 @@ fn words(text: &str) -> Result<Words, String> {
 
 /// The headers of one option; a type of its own, so that clap takes them as one value.
 #[derive(Clone, Debug)]
-struct Headers(Vec<(String, String)>);
+struct Headers {
+    headers: Vec<(String, String)>,
+    /// They came from a file, so that nobody sees them.
+    are_hidden: bool,
+}
 
 fn headers(text: &str) -> Result<Headers, String> {
     let Some(name) = text.strip_prefix('@') else {
-        return header(text).map(|one| Headers(vec![one])).ok_or_else(|| "expected `Name: value`".to_owned());
+        let one = header(text).ok_or_else(|| "expected `Name: value`".to_owned())?;
+        return Ok(Headers { headers: vec![one], are_hidden: false });
     };
     let text = file_or_input(name).map_err(|error| format!("cannot read the headers: {error}"))?;
     let mut all = Vec::new();
@@ -271,7 +276,7 @@ fn headers(text: &str) -> Result<Headers, String> {
         // What a line holds may be a secret.
         all.push(header(line).ok_or_else(|| format!("line {number} of the file: expected `Name: value`"))?);
     }
-    Ok(Headers(all))
+    Ok(Headers { headers: all, are_hidden: true })
 }
 
 /// A file's text; that of `-` is standard input.
@@ -369,15 +374,18 @@ impl Progress {
 }
 
 fn failed(url: &str, error: &CaseError) -> CliError {
-    match error.class.and_then(advice) {
+    match error.class.and_then(|class| advice(class, &error.cause)) {
         Some(advice) => CliError::failed(format!("{url}: {error}\n  {advice}")),
         None => CliError::failed(format!("{url}: {error}")),
     }
 }
 
 /// Advice on an error before the load began, if it has one likely cause.
-fn advice(class: ErrorClass) -> Option<&'static str> {
+fn advice(class: ErrorClass, cause: &str) -> Option<&'static str> {
     match class {
+        ErrorClass::Tls if cause.contains("does not offer TLS") => {
+            Some("turn TLS on in the server, or ask for a connection without it")
+        }
         ErrorClass::Refused => Some("nothing listens there: start the server or correct the address"),
         ErrorClass::BacklogFull => Some("its accept queue is full: give it a longer backlog or use fewer connections"),
         ErrorClass::NoPort => Some("all local ports are in use: wait a minute or widen `net.ipv4.ip_local_port_range`"),
@@ -471,7 +479,12 @@ impl RequestArgs {
 
     /// Values of headers, which may be secret.
     pub fn header_values(&self) -> impl Iterator<Item = &str> {
-        self.http.headers.iter().flat_map(|Headers(headers)| headers).map(|(_, value)| value.as_str())
+        self.http.headers.iter().flat_map(|given| &given.headers).map(|(_, value)| value.as_str())
+    }
+
+    /// The body of the request.
+    pub fn body(&self) -> Option<&str> {
+        self.http.body.as_deref()
     }
 }
 
@@ -495,10 +508,12 @@ impl RequestArgs {
     /// The options that only some protocols understand.
     fn protocol_options(&self) -> LoadOptions {
         let (http, database, own) = (&self.http, &self.database, &self.own);
+        let hidden = http.headers.iter().filter(|given| given.are_hidden).flat_map(|given| &given.headers);
         let modes = [("simple", database.simple), ("extended", database.extended), ("prepared", database.prepared)];
         LoadOptions {
             method: http.method.clone(),
-            headers: http.headers.iter().flat_map(|Headers(headers)| headers.clone()).collect(),
+            headers: http.headers.iter().flat_map(|given| given.headers.clone()).collect(),
+            hidden: hidden.map(|(name, _)| name.clone()).collect(),
             body: http.body.clone(),
             expect_status: http.expect_status,
             http10: http.http10,

@@ -108,12 +108,11 @@ impl Progress {
                 self.awaited.set(format!("{} to finish starting", members(*services)));
                 self.bar.set_message(line(&what, self.elapsed, self.budget, &self.so_far));
             }
-            Event::Restarting { command, patience } => {
-                self.awaited.set(format!("`{}` to restart the servers", text::line(command)));
+            Event::Restarting { patience } => {
+                self.awaited.set("the restart command to end".to_owned());
                 self.bar.set_message(line("restarting the servers", self.elapsed, self.budget, &self.so_far));
                 if !std::mem::replace(&mut self.restarts, true) {
-                    let command = text::line(command);
-                    self.say(&format!("restarting the servers by `{command}`, for at most {}", seconds(*patience)));
+                    self.say(&format!("restarting the servers, for at most {}", seconds(*patience)));
                 }
             }
             Event::Stopping { services } => self.awaited.set(format!("{} to stop", members(*services))),

@@ -277,7 +277,7 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
     };
     lasthop.run(["compare", &tcp, &unix]).fails(1, "NOAUTH");
     let mark = folder.path().join("restarted").display().to_string();
-    let restart = format!("echo again >> {mark}");
+    let restart = format!(": t0ken; echo again >> {mark}");
     let arguments = ["compare", &tcp, &unix, "--restart", &restart, "--blocks", "2"];
     let arguments: Vec<&str> = arguments.into_iter().chain(SHORT).collect();
     let summary = with_password(&arguments).ok().json();
@@ -288,6 +288,10 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
     let record = lasthop.runs().pop().unwrap();
     for file in ["run.json", "trials.jsonl"] {
         assert!(!fs::read_to_string(record.join(file)).unwrap().contains("s3cret"), "{file}");
+    }
+    for format in ["terminal", "markdown", "json", "csv", "html"] {
+        let report = lasthop.run(["report", "last", "--format", format]).ok().stdout;
+        assert!(!report.contains("t0ken"), "the command that restarts is in a report: {format}");
     }
     lasthop.run(["resume", "last", "--budget", "2s"]).fails(2, "put it in REDISCLI_AUTH");
     let again = with_password(&["resume", "last", "--budget", "2s", "--format", "json"]).ok().json();
@@ -367,9 +371,35 @@ fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
     let hanging =
         ["compare", &tcp, &unix, "--restart", "sleep 1000", "--blocks", "2", "--budget", "2s", "--trial", "20ms"];
     let said = lasthop.run(hanging).stderr;
-    assert!(said.contains("restarting the servers by `sleep 1000`, for at most 5 s"), "{said}");
-    assert!(said.contains("`sleep 1000` did not end within 5 s and was killed"), "{said}");
+    assert!(said.contains("restarting the servers, for at most 5 s"), "{said}");
+    assert!(said.contains("the restart command did not end within 5 s and was killed"), "{said}");
     lasthop.assert_nothing_left();
+}
+
+/// A resumed comparison needs the body, so the record has it; reports do not.
+#[test]
+fn what_may_be_secret_is_not_passed_on() {
+    if !have("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let lasthop = Lasthop::new();
+    let headers = nginx.folder.path().join("headers");
+    fs::write(&headers, "X-Mine: s3cret\nX-Other: s3cret\n").unwrap();
+    let uri = "/?page=2&X-Amz-Signature=s3cret&x=hidden";
+    let (tcp, unix, headers) = (nginx.tcp(uri), nginx.unix(uri), format!("@{}", headers.display()));
+    let asked = ["compare", &tcp, &unix, "-X", "POST", "-H", &headers, "--body", "b0dy"];
+    let ran = lasthop.run(asked.iter().chain(&SHORT)).ok();
+    assert!(ran.stdout.contains("page=2&X-Amz-Signature=***&x=***"), "{}", ran.stdout);
+    let record = lasthop.runs().pop().unwrap();
+    for file in ["run.json", "trials.jsonl"] {
+        let text = fs::read_to_string(record.join(file)).unwrap();
+        assert!(!text.contains("s3cret") && text.contains("X-Mine"), "{file}: {text}");
+    }
+    for format in ["terminal", "markdown", "json", "csv", "html"] {
+        let report = lasthop.run(["report", "last", "--format", format]).ok().stdout;
+        assert!(!report.contains("b0dy") && !report.contains("x=hidden"), "{format}: {report}");
+    }
 }
 
 #[test]

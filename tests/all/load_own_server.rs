@@ -382,6 +382,38 @@ fn wrong_use_says_what_is_right() {
 
 /// Every server of HTTP/1.0 does this.
 #[test]
+fn a_server_without_tls_brings_no_advice_on_certificates() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut peer in listener.incoming().flatten() {
+            // PostgreSQL's word for a server without TLS.
+            let _ = peer.read_exact(&mut [0; 8]).and_then(|()| peer.write_all(b"N"));
+        }
+    });
+    let url = format!("postgres://me@127.0.0.1:{port}/db?sslmode=require");
+    let ran = Lasthop::new().run(["load", &url]).fails(1, "the server does not offer TLS on this socket");
+    assert!(ran.stderr.contains("turn TLS on in the server") && !ran.stderr.contains("--authority"), "{}", ran.stderr);
+}
+
+/// Where the limit cannot be raised, that is said.
+#[test]
+fn a_stack_limit_that_is_too_low_is_raised_or_told() {
+    let lasthop = Lasthop::new();
+    let program = lasthop.command(["list"]).get_program().to_owned();
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -s 128 && exec \"$@\"", "sh"]).arg(program).arg("list");
+    limited.env("LASTHOP_HOME", lasthop.home());
+    let output = limited.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        Some(0) => assert!(rustix::process::geteuid().is_root(), "{said}"),
+        Some(1) => assert!(said.contains("set it with `ulimit -s 1024`"), "{said}"),
+        _ => panic!("{:?}: {said}", output.status),
+    }
+}
+
+#[test]
 fn a_server_that_closes_connections_is_not_said_to_keep_them() {
     let lasthop = Lasthop::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

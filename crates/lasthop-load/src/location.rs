@@ -233,21 +233,67 @@ pub fn decode(text: &str) -> Result<String, UrlError> {
     String::from_utf8(bytes).map_err(|_| broken())
 }
 
-/// A URL or a request's target with [`HIDDEN`] in the place of parameters that are likely to be secret.
+/// A URL or a request's target with [`HIDDEN`] in the place of parameters that are likely to be secret: for records, from
+/// which the rest is asked for again.
 #[must_use]
 pub fn without_secrets(url: &str) -> String {
-    let Some((location, parameters)) = url.split_once('?') else { return url.to_owned() };
-    let parameters: Vec<String> = parameters.split('&').map(redacted_parameter).collect();
-    format!("{location}?{}", parameters.join("&"))
+    with_parameters(url, |key, value| if is_secret(key) { HIDDEN.to_owned() } else { value.to_owned() })
 }
 
-fn redacted_parameter(parameter: &str) -> String {
-    let is_secret = |key: &str| {
-        let key = key.to_ascii_lowercase();
-        ["pass", "pwd", "secret", "token"].iter().any(|word| key.contains(word))
+/// The same for everybody's eyes: only parameters that are known to be harmless are shown.
+#[must_use]
+pub fn with_harmless(url: &str) -> String {
+    let (url, fragment) = url.split_once('#').map_or((url, ""), |(url, _)| (url, "#***"));
+    with_parameters(url, |key, value| match key {
+        "counter" => with_parameters(&decode(value).unwrap_or_default(), harmless),
+        _ => harmless(key, value),
+    }) + fragment
+}
+
+/// Names of parameters whose values may be shown, of databases, counters and pages.
+const HARMLESS: [&str; 20] = [
+    "bytes",
+    "channel_binding",
+    "count",
+    "counts",
+    "db",
+    "format",
+    "host",
+    "lang",
+    "limit",
+    "metrics",
+    "n",
+    "offset",
+    "order",
+    "page",
+    "per_page",
+    "port",
+    "size",
+    "sort",
+    "sslmode",
+    "user",
+];
+
+fn harmless(key: &str, value: &str) -> String {
+    if HARMLESS.contains(&key) { value.to_owned() } else { HIDDEN.to_owned() }
+}
+
+/// Whether a parameter or a header of this name is likely to be for one person only.
+pub fn is_secret(name: &str) -> bool {
+    const WORDS: [&str; 11] =
+        ["auth", "cookie", "credential", "jwt", "key", "pass", "pwd", "secret", "session", "signature", "token"];
+    let name = name.to_ascii_lowercase();
+    WORDS.iter().any(|word| name.contains(word)) || ["code", "hmac", "mac", "sid", "sig"].contains(&name.as_str())
+}
+
+/// The URL with what `shown` makes of the values of its parameters. What is no pair has no name to know it by.
+fn with_parameters(url: &str, shown: impl Fn(&str, &str) -> String) -> String {
+    let Some((location, parameters)) = url.split_once('?') else { return url.to_owned() };
+    let one = |parameter: &str| match parameter.split_once('=') {
+        Some((key, value)) if !value.trim_matches('=').is_empty() => format!("{key}={}", shown(key, value)),
+        _ if parameter.is_empty() => String::new(),
+        _ => shown("", parameter),
     };
-    match parameter.split_once('=') {
-        Some((key, _)) if is_secret(key) => format!("{key}={HIDDEN}"),
-        _ => parameter.to_owned(),
-    }
+    let parameters: Vec<String> = parameters.split('&').map(one).collect();
+    format!("{location}?{}", parameters.join("&"))
 }

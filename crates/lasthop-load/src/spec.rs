@@ -242,6 +242,7 @@ mod tests {
                 path: "/".into(),
                 host: "h".into(),
                 headers: vec![("A".into(), value.into())],
+                hidden: vec![],
                 body: String::new(),
                 version: HttpVersion::V11,
                 expect: HttpExpect { status: 200, ..HttpExpect::default() },

@@ -13,11 +13,12 @@
 pub use crate::location::{UrlError, UrlOptions};
 use crate::{
     address::{Endpoint, Transport},
-    location::{HIDDEN, Location, without_secrets},
+    location::{HIDDEN, Location, with_harmless},
     protocol::{PROTOCOLS, Protocol},
 };
 
-/// The URL as it may be shown and kept, with `***` in the place of each password. It need not be one that is understood.
+/// The URL as it may be shown and kept, with `***` in the place of passwords and of parameters that are not known to be
+/// harmless. It need not be one that is understood.
 pub fn redacted(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = url.split_at(start);
@@ -32,7 +33,7 @@ pub fn redacted(url: &str) -> String {
         Some((colon, at)) => format!("{scheme}{}:{HIDDEN}{}", &rest[..colon], &rest[at..]),
         None => url.to_owned(),
     };
-    without_secrets(&shown)
+    with_harmless(&shown)
 }
 
 /// Reads a URL. Host names are looked up; the first address counts.
@@ -193,7 +194,11 @@ mod tests {
             ("mysql://127.0.0.1/db", "the user is missing"),
             ("mysql+unix:/s", "the user is missing"),
             ("mysql://u@/db", "needs a host and a port"),
-            ("mysql://u@127.0.0.1/db?sslmode=require", "unknown parameter `sslmode` (known: user, password, db)"),
+            (
+                "mysql://u@127.0.0.1/db?sslmode=require",
+                "unknown parameter `sslmode` (known: user, password, db, cleartext)",
+            ),
+            ("mysql+unix:/s?user=u&cleartext=1", "cleartext `1` is neither"),
             ("redis://127.0.0.1/x", "not the number of a Redis database"),
             ("redis+unix:/s?db=x", "not the number of a Redis database"),
             ("redis+unix:/s?host=x", "unknown parameter `host` (known: user, password, db)"),
@@ -216,6 +221,13 @@ mod tests {
             ("http://me:s3cret@h/x", "http://me:***@h/x"),
             ("http://h:80/a:b@c?access_token=s3cret", "http://h:80/a:b@c?access_token=***"),
             ("me:s3cret@h", "me:***@h"),
+            ("http://h/a?page=2&X-Amz-Signature=s3cret&s3cret", "http://h/a?page=2&X-Amz-Signature=***&***"),
+            ("http://h/a?czNjcmV0==&code=s3cret#token=s3cret", "http://h/a?***&code=***#***"),
+            (
+                "statsd+udp://h?counter=http://h/m?token=s3cret&counts=n",
+                "statsd+udp://h?counter=http://h/m?token=***&counts=n",
+            ),
+            ("statsd+udp://h?counter=http%3A%2F%2Fh%2Fm%3Fk%3Ds3cret", "statsd+udp://h?counter=http://h/m?k=***"),
             ("http+unix:/run/app.sock:/@x", "http+unix:/run/app.sock:/@x"),
         ] {
             assert_eq!(redacted(url), shown);

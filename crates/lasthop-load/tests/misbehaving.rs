@@ -114,6 +114,7 @@ fn http() -> Protocol {
         path: "/".into(),
         host: "localhost".into(),
         headers: vec![],
+        hidden: vec![],
         body: String::new(),
         version: HttpVersion::V11,
         expect: HttpExpect { status: 200, body: Some("Hello".into()), ..HttpExpect::default() },

@@ -233,6 +233,7 @@ fn mysql() -> (Protocol, Lines) {
         user: "u".into(),
         database: String::new(),
         password: None,
+        cleartext: false,
         query: "select 1".into(),
         mode: MysqlMode::Simple,
         parameters: vec![],

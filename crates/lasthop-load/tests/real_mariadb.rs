@@ -163,6 +163,7 @@ fn query(user: &str, query: &str, mode: MysqlMode) -> Mysql {
         user: user.into(),
         database: String::new(),
         password: (user != "open").then(|| PASSWORD.to_owned()),
+        cleartext: false,
         query: query.into(),
         mode,
         parameters: vec![],

@@ -705,6 +705,7 @@ fn http(path: &str, version: HttpVersion, expect: HttpExpect) -> Http {
         path: path.into(),
         host: "lasthop.test".into(),
         headers: vec![],
+        hidden: vec![],
         body: String::new(),
         version,
         expect,

@@ -200,6 +200,7 @@ pub mod testing {
             path: "/x".into(),
             host: "localhost".into(),
             headers: vec![],
+            hidden: vec![],
             body: String::new(),
             version: HttpVersion::V11,
             expect: HttpExpect { status: 200, ..HttpExpect::default() },

@@ -142,6 +142,7 @@ mod tests {
                 user: "foo".into(),
                 database: "bar".into(),
                 password: Some("a'b".into()),
+                cleartext: false,
                 query,
                 mode,
                 parameters: vec![],

@@ -22,7 +22,7 @@ pub enum Event<'a> {
     Starting { round: u32, services: usize },
     /// The user's command restarts servers that lasthop did not start, for at most `patience`, and as long again until they
     /// answer.
-    Restarting { command: &'a str, patience: Duration },
+    Restarting { patience: Duration },
     /// The next trial begins.
     Trial { round: u32, block: u32, case: &'a str, elapsed: Duration },
     /// The trial that has just ended was interrupted by a pause and is discarded.

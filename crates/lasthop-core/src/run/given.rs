@@ -69,21 +69,21 @@ pub fn restart(
     shell.args(["-c", restart]);
     let ended = command::run_and_leave(shell, patience).map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut => format!(
-            "`{restart}` did not end within {:.0} s and was killed; the servers may be down. It must end, and start \
+            "the restart command did not end within {:.0} s and was killed; the servers may be down. It must end, and start \
              servers in the background; --budget must have room for it",
             patience.as_secs_f64()
         ),
-        _ => format!("`{restart}`: {error}"),
+        _ => format!("the restart command: {error}"),
     })?;
     if !ended.status.success() {
-        return Err(format!("`{restart}` ended with {}: {}", ended.status, ended.text.trim()));
+        return Err(format!("the restart command ended with {}: {}", ended.status, ended.text.trim()));
     }
     let begun = Instant::now();
     for endpoint in given.endpoints.values() {
         while let Err(failure) = sample::take(&endpoint.spec, &go_on) {
             if begun.elapsed() > patience || !interrupt::pause(Duration::from_millis(50)) {
                 let address = &endpoint.spec.endpoint.address;
-                return Err(format!("after `{restart}`, {address} does not answer: {}", failure.message));
+                return Err(format!("after the restart, {address} does not answer: {}", failure.message));
             }
         }
     }

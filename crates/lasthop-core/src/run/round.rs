@@ -185,7 +185,7 @@ fn restart_given(runner: &mut Runner<'_>, number: u32) -> Result<Vec<String>, St
     let Some(command) = &given.restart else { return Ok(Vec::new()) };
     let budget = Duration::from_nanos(runner.job.settings.budget_ns);
     let patience = given::patience(budget.saturating_sub(runner.elapsed()));
-    (runner.tell)(&Event::Restarting { command, patience });
+    (runner.tell)(&Event::Restarting { patience });
     given::restart(given, command, patience, || !runner.is_cut_short())
 }
 

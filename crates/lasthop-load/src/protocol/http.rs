@@ -20,7 +20,7 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{HIDDEN, Location, UrlError, split_port, without_secrets},
+    location::{HIDDEN, Location, UrlError, is_secret, split_port, without_secrets},
     options::{Reuse, SpecError},
     result::ErrorClass,
 };
@@ -64,6 +64,7 @@ fn asking_for(path: &str, host: &str) -> Protocol {
         path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
         host: host.to_owned(),
         headers: Vec::new(),
+        hidden: Vec::new(),
         body: String::new(),
         version: HttpVersion::V11,
         expect: HttpExpect { status: 200, ..HttpExpect::default() },
@@ -87,6 +88,9 @@ pub struct Http {
     #[serde(default, deserialize_with = "headers")]
     #[schemars(with = "std::collections::BTreeMap<String, String>")]
     pub headers: Vec<(String, String)>,
+    /// Names of those headers that no record keeps, besides those that sound like secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
     /// Body of the request.
     #[serde(default)]
     pub body: String,
@@ -233,6 +237,7 @@ impl ProtocolSpec for Http {
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
         self.method = options.method.take().unwrap_or_else(get);
         self.headers = mem::take(&mut options.headers);
+        self.hidden = mem::take(&mut options.hidden);
         if let Some(at) = self.headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("host")) {
             self.host = self.headers.remove(at).1;
         }
@@ -245,7 +250,8 @@ impl ProtocolSpec for Http {
 
     fn hide_secrets(&mut self) -> bool {
         let mut found = false;
-        for (_, value) in self.headers.iter_mut().filter(|(name, _)| is_secret(name)) {
+        let hidden = &self.hidden;
+        for (_, value) in self.headers.iter_mut().filter(|(name, _)| is_secret(name) || hidden.contains(name)) {
             found = true;
             HIDDEN.clone_into(value);
         }
@@ -361,12 +367,6 @@ fn value_of(headers: &[httparse::Header<'_>], name: &str) -> String {
 
 fn or_none(value: String) -> Vec<u8> {
     if value.is_empty() { b"none".to_vec() } else { value.into_bytes() }
-}
-
-/// Whether a header of this name is likely to be for one person only.
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["authorization", "cookie", "token", "secret", "pass", "key"].iter().any(|word| name.contains(word))
 }
 
 /// The content of a body, without its chunks.
@@ -866,6 +866,7 @@ mod tests {
             path: "/".into(),
             host: "localhost".into(),
             headers: vec![],
+            hidden: vec![],
             body: String::new(),
             version: HttpVersion::V11,
             expect,
@@ -889,6 +890,22 @@ mod tests {
         result
             .map(|(payload, keep, fault)| (payload, keep, fault.map(|fault| fault.class)))
             .map_err(|error| error.class)
+    }
+
+    #[test]
+    fn headers_that_sound_secret_or_are_named_so_are_hidden() {
+        let headers = ["X-Auth", "X-Session", "X-Signature", "X-Credential", "X-Mine", "Accept"];
+        let headers = headers.map(|name| (name.to_owned(), "s3cret".to_owned())).to_vec();
+        let mut http = Http {
+            headers,
+            hidden: vec!["X-Mine".into()],
+            path: "/?a=b&sig=s3cret".into(),
+            ..get(HttpExpect::default())
+        };
+        assert!(http.hide_secrets());
+        let kept: Vec<&str> =
+            http.headers.iter().filter(|(_, value)| value == "s3cret").map(|(name, _)| name.as_str()).collect();
+        assert_eq!((kept, http.path.as_str()), (vec!["Accept"], "/?a=b&sig=***"));
     }
 
     #[test]

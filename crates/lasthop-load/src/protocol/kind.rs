@@ -99,6 +99,8 @@ impl Usage {
 pub struct LoadOptions {
     pub method: Option<String>,
     pub headers: Vec<(String, String)>,
+    /// Names of those that are not to be recorded.
+    pub hidden: Vec<String>,
     pub body: Option<String>,
     pub expect_status: Option<u16>,
     pub http10: bool,

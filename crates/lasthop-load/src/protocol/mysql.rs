@@ -54,12 +54,17 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
         return Err(UrlError::Unencoded);
     }
     let mut database = decode(name.trim_start_matches('/'))?;
+    let mut cleartext = false;
     for (key, value) in pairs(parameters)? {
         match key {
             "user" => user = Some(value),
             "password" => password = Some(value),
             "db" => database = value,
-            _ => return Err(UrlError::Parameter { given: key.to_owned(), known: "user, password, db" }),
+            "cleartext" if matches!(value.as_str(), "true" | "false") => cleartext = value == "true",
+            "cleartext" => {
+                return Err(UrlError::Protocol(format!("cleartext `{value}` is neither `true` nor `false`")));
+            }
+            _ => return Err(UrlError::Parameter { given: key.to_owned(), known: "user, password, db, cleartext" }),
         }
     }
     let missing = || UrlError::Protocol("the user is missing (write `mysql://user@…` or `?user=…`)".to_owned());
@@ -67,6 +72,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
         user: user.ok_or_else(missing)?,
         database,
         password,
+        cleartext,
         query: "select 1".to_owned(),
         mode: MysqlMode::Simple,
         parameters: Vec::new(),
@@ -87,10 +93,14 @@ pub struct Mysql {
     #[serde(default)]
     pub database: String,
     /// `mysql_native_password`, `caching_sha2_password` (the password itself only over TLS or a Unix socket), `client_ed25519` (passwords
-    /// of 32 bytes), `mysql_clear_password` (over TLS or a Unix socket), `unix_socket` and `auth_socket` are understood, as the server
+    /// of 32 bytes), `mysql_clear_password` (over TLS, or with `cleartext` over a Unix socket), `unix_socket` and `auth_socket` are understood, as the server
     /// asks for them.
     #[serde(default)]
     pub password: Option<String>,
+    /// Say the password itself to a server on a Unix socket that asks for it with `mysql_clear_password`: whoever listens
+    /// there gets it. MySQL's own clients want `--enable-cleartext-plugin` for that.
+    #[serde(default, skip_serializing_if = "kind::is_false")]
+    pub cleartext: bool,
     /// One statement.
     pub query: String,
     /// How it is sent; `simple` where it is missing.
@@ -410,7 +420,11 @@ impl MysqlExchange {
 
     fn client(&self) -> Client<'_> {
         let Common { spec, usage, .. } = &*self.common;
-        Client { password: spec.password.as_deref().unwrap_or_default(), is_private: usage.encrypted || usage.is_local }
+        Client {
+            password: spec.password.as_deref().unwrap_or_default(),
+            is_private: usage.encrypted || usage.is_local,
+            says_clear: usage.encrypted || (usage.is_local && spec.cleartext),
+        }
     }
 
     /// Answers the handshake.
@@ -623,6 +637,7 @@ mod tests {
             user: "u".into(),
             database: "d".into(),
             password: Some("secret".into()),
+            cleartext: false,
             query: "select 1".into(),
             mode,
             parameters: vec![],

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{Location, UrlError, pairs},
+    location::{Location, UrlError, pairs, without_secrets},
     options::{Reuse, SpecError, within},
     result::ErrorClass,
 };
@@ -110,6 +110,13 @@ impl ProtocolSpec for Statsd {
         format!("what the server counts as received ({})", self.counts)
     }
 
+    fn hide_secrets(&mut self) -> bool {
+        let counter = without_secrets(&self.counter);
+        let found = counter != self.counter;
+        self.counter = counter;
+        found
+    }
+
     fn fits_packets(&self) -> bool {
         true
     }
@@ -179,6 +186,17 @@ mod tests {
         ] {
             assert_eq!(read(url).map(drop).unwrap_err().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_counter_with_a_secret_is_neither_kept_nor_shown() {
+        let url = "statsd+udp://127.0.0.1:9?counts=n&counter=http://127.0.0.1:1/m?token=s3cret";
+        let (endpoint, mut protocol) = read(url).unwrap();
+        let receipt = Receipt { url: "ftp://127.0.0.1:1/m?token=s3cret".to_owned(), ..protocol.receipt().unwrap() };
+        let error = crate::receipt::Receipts::new(&receipt, &endpoint.address, Default::default()).map(drop);
+        assert!(!error.clone().unwrap_err().contains("s3cret"), "{error:?}");
+        assert!(protocol.hide_secrets());
+        assert!(!format!("{protocol:?}").contains("s3cret"), "{protocol:?}");
     }
 
     #[test]

@@ -132,6 +132,8 @@ pub struct Client<'a> {
     pub password: &'a str,
     /// Nobody can listen: TLS, or a Unix socket.
     pub is_private: bool,
+    /// The password may be said to a server that asks for nothing else: TLS has shown whose it is, or the user trusts it.
+    pub says_clear: bool,
 }
 
 /// What a method wants to hear first.
@@ -141,7 +143,7 @@ const METHODS: &[(&str, Answer)] = &[
     ("mysql_native_password", |client, nonce| Ok(native(client.password, nonce))),
     ("caching_sha2_password", |client, nonce| Ok(caching_sha2(client.password, nonce))),
     ("client_ed25519", |client, nonce| ed25519(client.password, nonce)),
-    ("mysql_clear_password", |client, _| clear(client)),
+    ("mysql_clear_password", |client, _| cleartext(client)),
     // The kernel tells the server who we are.
     ("unix_socket", |_, _| Ok(Vec::new())),
     ("auth_socket", |_, _| Ok(Vec::new())),
@@ -192,6 +194,17 @@ fn clear(client: &Client<'_>) -> Result<Vec<u8>, Failure> {
         "the server wants the password itself, which lasthop does not send in plain and cannot encrypt with the server's \
          RSA key: use TLS or a Unix socket, or log in by one of them first, so that the server has the password in its cache",
     ))
+}
+
+/// The same where the server begins with it. Over a Unix socket only the path says who that is.
+fn cleartext(client: &Client<'_>) -> Result<Vec<u8>, Failure> {
+    if client.is_private && !client.says_clear {
+        return Err(refused(
+            "the server asks for the password itself (mysql_clear_password), which whoever listens at this socket would get: \
+             use TLS, or say that you trust it with `?cleartext=true`",
+        ));
+    }
+    clear(client)
 }
 
 fn hash(algorithm: &'static Algorithm, parts: &[&[u8]]) -> Vec<u8> {
@@ -298,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_password_is_said_only_where_nobody_listens() {
-        let client = |is_private| Client { password: "secret", is_private };
+        let client = |is_private| Client { password: "secret", is_private, says_clear: is_private };
         for method in ["mysql_clear_password", "caching_sha2_password"] {
             let say = |is_private| match method {
                 "caching_sha2_password" => match go_on(method, &client(is_private), &[4])? {
@@ -311,6 +324,9 @@ mod tests {
             let refused = say(false).unwrap_err().message;
             assert!(refused.contains("use TLS or a Unix socket"), "{refused}");
         }
+        let unasked = Client { says_clear: false, ..client(true) };
+        let refused = answer("mysql_clear_password", &unasked, &[]).unwrap_err().message;
+        assert!(refused.contains("`?cleartext=true`"), "{refused}");
         assert!(matches!(go_on("caching_sha2_password", &client(false), &[3]), Ok(More::Wait)));
         assert_eq!(answer("unix_socket", &client(false), &[]), Ok(vec![]));
         let unknown = answer("dialog", &client(true), &[]).unwrap_err().message;
