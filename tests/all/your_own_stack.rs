@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use std::{fs, path::Path, process::Command};
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt as _, path::Path, process::Command};
 
 use common::{Lasthop, have};
 use regex::Regex;
@@ -140,4 +140,19 @@ fn shapes_differ_where_more_than_figures_does() {
     );
     assert!(is_like(&lines("a\nb\nc\nd"), &lines("a\n…\nd")) && is_like(&lines("a"), &lines("a\n…")));
     assert!(!is_like(&lines("a\nb"), &lines("a")) && !is_like(&lines("a"), &lines("…\nb")));
+}
+
+/// An application may have hundreds of megabytes of libraries.
+#[test]
+fn a_record_has_an_application_once() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "mine"]).ok();
+    fs::write(lasthop.home().join("mine/app/library"), "library").unwrap();
+    lasthop.run(["run", "./mine", "--rounds=2", "--blocks=2", "--trial=20ms", "--budget=60s", "-q"]).ok();
+    let services = lasthop.runs().pop().unwrap().join("services");
+    let copy = |place: &str| services.join(place).join("app/app/library").metadata().unwrap();
+    let copies = ["0/0", "0/1", "1/0", "1/1"].map(copy);
+    assert_eq!(copies.iter().map(|copy| copy.ino()).collect::<BTreeSet<_>>().len(), 1);
+    assert_eq!(copies[0].nlink(), 4, "no running server had one of them");
+    lasthop.assert_nothing_left();
 }

@@ -15,6 +15,7 @@ pub mod event;
 mod given;
 mod hint;
 mod job;
+mod kept;
 mod lengths;
 mod pace;
 mod pause;
@@ -65,6 +66,7 @@ use self::{
     driver_place::DriverPlace,
     event::Event,
     job::nanoseconds,
+    kept::Kept,
     lengths::Lengths,
     pace::Pace,
     programs::Programs,
@@ -156,6 +158,7 @@ fn measure(
         comparisons,
         pace: Pace::default(),
         leaving: None,
+        kept: Kept::default(),
         site,
         tell,
     };
@@ -268,6 +271,7 @@ struct Runner<'a> {
     lengths: Lengths,
     /// The round before, while it ends.
     leaving: Option<Leaving>,
+    kept: Kept,
     /// Engine, image and network, if the plan has containers.
     site: Option<Result<Site, SiteError>>,
     tell: &'a mut dyn FnMut(&Event<'_>),

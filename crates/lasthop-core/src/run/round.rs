@@ -56,7 +56,7 @@ use super::{
     event::Event,
     given,
     job::{RunError, nanoseconds},
-    pace, probe, site,
+    kept, pace, probe, site,
 };
 
 /// Name of lasthop's own driver among the others.
@@ -601,6 +601,11 @@ impl Leaving {
             {
                 runner.fail_stack(self.round, number, &Trouble::from(&error))?;
             }
+        }
+        let folder = runner.writer.directory().join("services").join(self.round.to_string());
+        for (first, copy) in runner.kept.copies(&folder) {
+            // What cannot be shared stays a copy.
+            let _ = kept::share(&first, &copy);
         }
         Ok(())
     }

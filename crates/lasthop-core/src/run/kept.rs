@@ -1,0 +1,122 @@
+//! What all servers of a service were given alike is on disk once. Each server gets a folder of its own, which may hold
+//! hundreds of megabytes of libraries; when it has ended, what it has not changed there becomes a link to the first copy.
+//!
+//! While servers run, nothing is shared between them: one that writes to its files would write to those of all.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirEntry, File},
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use lasthop_load::regular;
+use lasthop_model::binding::service_of;
+
+/// Folder of an application in that of its server.
+const APP: &str = "app";
+/// What a link is called until it takes the place of the file.
+const NEW: &str = ".lasthop-link";
+
+/// The first copy of each service's application in this run.
+#[derive(Debug, Default)]
+pub struct Kept(BTreeMap<String, PathBuf>);
+
+impl Kept {
+    /// The applications in the folder of a round, whose servers have ended, each after the first copy of its service.
+    pub fn copies(&mut self, round: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let mut copies = Vec::new();
+        for server in folders(round).iter().flat_map(|stack| folders(stack)) {
+            let app = server.join(APP);
+            let name = server.file_name().unwrap_or_default().to_string_lossy();
+            if app.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                let first = self.0.entry(service_of(&name).to_owned()).or_insert_with(|| app.clone());
+                copies.push((first.clone(), app));
+            }
+        }
+        copies
+    }
+}
+
+fn entries(folder: &Path) -> Vec<DirEntry> {
+    let mut entries: Vec<DirEntry> = fs::read_dir(folder).into_iter().flatten().flatten().collect();
+    entries.sort_by_key(DirEntry::file_name);
+    entries
+}
+
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let is_folder = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    entries(folder).into_iter().filter(is_folder).map(|entry| entry.path()).collect()
+}
+
+/// Makes links of the files below `copy` that are as those below `first`. Nobody may write to either any more.
+/// Errors: the file system has no such links, or a folder cannot be changed; what is not a link then is still a copy.
+pub fn share(first: &Path, copy: &Path) -> io::Result<()> {
+    for entry in entries(copy) {
+        let (first, path) = (first.join(entry.file_name()), entry.path());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            share(&first, &path)?;
+        } else if kind.is_file() && are_alike(&first, &path).unwrap_or(false) {
+            let new = copy.join(NEW);
+            fs::hard_link(&first, &new)?;
+            fs::rename(&new, &path).inspect_err(|_| drop(fs::remove_file(&new)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether two files have the same content, owner and mode, and are not one.
+fn are_alike(one: &Path, other: &Path) -> io::Result<bool> {
+    let [one, other] = [regular::open(one)?, regular::open(other)?];
+    let [its, theirs] = [one.metadata()?, other.metadata()?];
+    let facts = |found: &fs::Metadata| (found.len(), found.mode(), found.uid(), found.gid(), found.dev());
+    Ok(its.ino() != theirs.ino() && facts(&its) == facts(&theirs) && have_same_content(one, other)?)
+}
+
+fn have_same_content(one: File, other: File) -> io::Result<bool> {
+    const PIECE: u64 = 1 << 16;
+    loop {
+        let [mut its, mut theirs] = [Vec::new(), Vec::new()];
+        (&one).take(PIECE).read_to_end(&mut its)?;
+        (&other).take(PIECE).read_to_end(&mut theirs)?;
+        if its.is_empty() || its != theirs {
+            return Ok(its == theirs);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_is_unchanged_is_on_disk_once_and_what_a_server_changed_stays_its_own() {
+        let services = tempfile::tempdir().unwrap();
+        let app = |place: &str| services.path().join(place).join("app");
+        for place in ["0/0/web-1", "0/1/web-1", "1/0/web-2", "1/0/other"] {
+            fs::create_dir_all(app(place).join("libraries")).unwrap();
+            fs::write(app(place).join("libraries/big"), "same").unwrap();
+            fs::write(app(place).join("counter"), "0").unwrap();
+        }
+        fs::write(app("0/1/web-1").join("counter"), "1").unwrap();
+        fs::write(app("0/1/web-1").join("new"), "its own").unwrap();
+        symlink("/etc/passwd", app("1/0/web-2").join("link")).unwrap();
+        let mut kept = Kept::default();
+        for round in ["0", "1"] {
+            for (first, copy) in kept.copies(&services.path().join(round)) {
+                share(&first, &copy).unwrap();
+            }
+        }
+        let inode = |place: &str, file: &str| app(place).join(file).metadata().unwrap().ino();
+        let big = ["0/0/web-1", "0/1/web-1", "1/0/web-2", "1/0/other"].map(|place| inode(place, "libraries/big"));
+        assert!(big[0] == big[1] && big[0] == big[2] && big[0] != big[3], "{big:?}");
+        assert_ne!(inode("0/0/web-1", "counter"), inode("0/1/web-1", "counter"));
+        assert_eq!(fs::read_to_string(app("0/1/web-1").join("counter")).unwrap(), "1");
+        assert_eq!(fs::read_to_string(app("0/1/web-1").join("new")).unwrap(), "its own");
+        assert!(app("1/0/web-2").join("link").is_symlink());
+    }
+}
