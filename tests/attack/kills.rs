@@ -89,7 +89,7 @@ struct Deed {
 }
 
 /// Longer than any end may take on a busy machine.
-pub const BOUND: Duration = Duration::from_secs(180);
+const BOUND: Duration = Duration::from_secs(180);
 
 /// How long each subject takes from its begin to its end, by its place in the table.
 #[derive(Default)]

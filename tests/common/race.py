@@ -22,9 +22,17 @@ def can(call, *paths):
 def remove(path):
     if can(os.unlink, path):
         return
-    for name in os.listdir(path) if can(os.listdir, path) else []:
+    for name in listed(path):
         remove(os.path.join(path, name))
     can(os.rmdir, path)
+
+
+# Another racer, or the end of the run, may have been here.
+def listed(path):
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
 
 
 def plant(own, name):
@@ -39,8 +47,7 @@ def exchange(own, what):
     path, aside = os.path.join(own, what), os.path.join(own, ".aside")
     if not can(os.rename, path, aside):
         return
-    if can(os.listdir, aside):
-        names.update(os.listdir(aside))
+    names.update(listed(aside))
     if random.random() < 0.5:
         can(os.symlink, folder, path)
     elif can(os.mkdir, path):
