@@ -9,13 +9,11 @@ use lasthop_model::{
     record::CasePlan,
 };
 use lasthop_stats::Better;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::{
     across::{Ratio, diff::Diff},
     comparisons::better,
-    summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
+    summary::{CaseSummary, Comparison, Metric, Standing, Summary, Verdict},
 };
 
 /// The words between cases and share.
@@ -76,31 +74,6 @@ pub struct Subject {
     pub levels: IndexMap<String, String>,
     /// What is judged; `None` if there is no ratio that may be used.
     pub judged: Option<(Metric, Ratio)>,
-}
-
-/// How a subject stands to a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Standing {
-    /// All of the interval is beyond it.
-    #[serde(rename = "exceeded")]
-    Beyond,
-    /// A part of the interval is beyond it, or there is none.
-    #[serde(rename = "undecided")]
-    Undecided,
-    /// Nothing of the interval is.
-    #[serde(rename = "kept")]
-    Within,
-}
-
-/// How a case stands to a limit, for reports.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Held {
-    /// As typed: `unix slower > 5%`
-    pub limit: String,
-    pub case: String,
-    pub standing: Standing,
-    /// Both in a sentence, with the figures.
-    pub text: String,
 }
 
 /// A limit and a subject that it names.

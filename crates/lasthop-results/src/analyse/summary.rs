@@ -10,8 +10,6 @@ use lasthop_model::record::{AnswerPlan, Environment, Failure, LinkObserved, Load
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::limit::Held;
-
 pub const SCHEMA: &str = "lasthop/1";
 
 /// The result of one run.
@@ -134,6 +132,31 @@ impl Summary {
     pub fn declared(&self, case: &CaseSummary) -> Option<&Comparison> {
         self.comparison(case, Metric::primary(&case.load))
     }
+}
+
+/// How a subject stands to a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Standing {
+    /// All of the interval is beyond it.
+    #[serde(rename = "exceeded")]
+    Beyond,
+    /// A part of the interval is beyond it, or there is none.
+    #[serde(rename = "undecided")]
+    Undecided,
+    /// Nothing of the interval is.
+    #[serde(rename = "kept")]
+    Within,
+}
+
+/// How a case stands to a limit, for reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Held {
+    /// As typed: `unix slower > 5%`
+    pub limit: String,
+    pub case: String,
+    pub standing: Standing,
+    /// Both in a sentence, with the figures.
+    pub text: String,
 }
 
 /// What a run with overload found.

@@ -5,10 +5,8 @@ use lasthop_stats::stopping::LEAST_ROUNDS;
 
 use super::{
     across::diff::{Diff, diff},
-    is_due,
-    limit::{self, Standing},
-    look, summarise,
-    summary::{Metric, Summary, Verdict},
+    is_due, limit, look, summarise,
+    summary::{Metric, Standing, Summary, Verdict},
     testing::{TCP, Truth, UNIX, add_errors, at_rate, comparison, counting_run, each_trial, fail, healthy, run},
 };
 use crate::record::data::RunData;

@@ -12,10 +12,7 @@ use super::{
     is_declared, is_like,
 };
 use crate::{
-    analyse::{
-        limit::Held,
-        summary::{Comparison, Metric, Summary, Verdict},
-    },
+    analyse::summary::{Comparison, Held, Metric, Summary, Verdict},
     record::data::RunData,
 };
 

@@ -12,8 +12,7 @@ use super::{
 use crate::{
     analyse::{
         cases::Known,
-        limit::Held,
-        summary::{Comparison, Measured, Metric, Summary, Verdict},
+        summary::{Comparison, Held, Measured, Metric, Summary, Verdict},
     },
     record::data::RunData,
 };

@@ -17,8 +17,7 @@ use super::{
 use crate::{
     analyse::{
         comparisons::better,
-        limit::Held,
-        summary::{Comparison, Metric, Summary, Verdict},
+        summary::{Comparison, Held, Metric, Summary, Verdict},
         trials::Trials,
     },
     record::data::RunData,

@@ -7,9 +7,8 @@ use crate::{
             Ratio, Side,
             beside::{Beside, Spread},
         },
-        limit::Held,
         name_of,
-        summary::{Summary, Verdict},
+        summary::{Held, Summary, Verdict},
     },
     report::{
         content::{case_title, section, title},

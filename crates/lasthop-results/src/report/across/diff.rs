@@ -16,9 +16,8 @@ use crate::{
             Ratio,
             diff::{CaseChange, Diff, RatioChange},
         },
-        limit::Held,
         name_of,
-        summary::{CaseSummary, Comparison, Measured, Metric, Verdict},
+        summary::{CaseSummary, Comparison, Held, Measured, Metric, Verdict},
     },
     report::{
         content::{case_title, section, the, title},

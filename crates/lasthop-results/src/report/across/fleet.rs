@@ -9,9 +9,8 @@ use crate::{
             Ratio,
             fleet::{ByKind, Fleet, Judged, Kind, Machine, Spread, Together},
         },
-        limit::Held,
         name_of,
-        summary::{CaseSummary, Verdict},
+        summary::{CaseSummary, Held, Verdict},
     },
     report::{
         content::{case_title, full_name, section, the, title},

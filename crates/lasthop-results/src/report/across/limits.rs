@@ -3,12 +3,10 @@
 use super::comparison;
 use crate::{
     analyse::{
-        limit::{Finding, Held, Standing},
-        summary::{Metric, Verdict},
+        limit::Finding,
+        summary::{Held, Metric, Standing, Verdict},
     },
     report::{
-        content::section,
-        document::{Block, Depth, Section, Text, Tone},
         units::NBSP,
         wording::{Quantity, change},
     },
@@ -24,20 +22,6 @@ pub fn held(findings: &[Finding<'_>], confidence: f64) -> Vec<Held> {
         text: line(finding, confidence),
     };
     findings.iter().map(one).collect()
-}
-
-/// How cases stand to the user's limits; `None` without any.
-#[must_use]
-pub fn limits(held: &[Held]) -> Option<Section> {
-    let item = |one: &Held| {
-        let tone = match one.standing {
-            Standing::Beyond => Tone::Bad,
-            Standing::Undecided => Tone::Warning,
-            Standing::Within => Tone::Good,
-        };
-        Block::Item(Text::of(tone, &one.text))
-    };
-    section("Limits", Depth::Open, held.iter().map(item).collect())
 }
 
 /// `unix slower > 5%: exceeded by unix/pattern=echo: −12 %, 95 % interval −15 % to −9 % requests/s`

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     Format, Options,
-    content::{quantity, section, table_under_settings},
+    content::{limits as of_limits, quantity, section, table_under_settings},
     document::{Block, Columns, Depth, Document, Section, Table, Text, Tone},
     document_markdown, document_terminal,
     forest::{Panel, Part, Picture, Row, directed},
@@ -28,13 +28,12 @@ use crate::{
             Ratio, Side,
             facts::{Differing, Kind},
         },
-        limit::Held,
-        summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
+        summary::{CaseSummary, Comparison, Held, Metric, Summary, Verdict},
     },
     text,
 };
 
-pub use limits::{held, limits};
+pub use limits::held;
 
 /// A longer list of what differs is folded.
 const MANY: usize = 12;
@@ -75,7 +74,7 @@ pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> 
 /// With the limits below the answer.
 fn document(result: &impl Told) -> Document {
     let mut document = result.document();
-    document.sections.splice(1..1, limits(result.limits()));
+    document.sections.splice(1..1, of_limits(result.limits()));
     document
 }
 

@@ -7,6 +7,7 @@ mod environment;
 mod failures;
 mod figures;
 mod found;
+mod limits;
 mod matter;
 mod overload;
 mod parts;
@@ -21,11 +22,11 @@ pub use answer::the;
 pub use found::ends;
 use lasthop_load::spec::Arrivals;
 use lasthop_model::quantity::rate_text;
+pub use limits::limits;
 pub use parts::{case_title, full_name, section, table_under_settings};
 pub use verdicts::quantity;
 
 use super::{
-    across::limits,
     document::{Block, Depth, Document, Section, Text, Tone},
     groups::{Group, constants, groups},
     units::{NBSP, Seconds, plural},
