@@ -248,9 +248,9 @@ fn one_start_of_the_servers_decides_nothing() {
         assert_eq!(unix.one_start, unix.verdict == Verdict::Undecided);
         (unix.verdict, standing)
     };
-    let one = run(&[TCP, UNIX], 1, 40);
+    let one = counting_run(&[TCP, UNIX], 1, 40, 7);
     assert_eq!(decided(&one), (Verdict::Undecided, Standing::Undecided));
-    assert_eq!(decided(&run(&[TCP, UNIX], 4, 10)), (Verdict::Faster, Standing::Beyond));
+    assert_eq!(decided(&counting_run(&[TCP, UNIX], 4, 10, 7)), (Verdict::Faster, Standing::Beyond));
     // Servers that nobody starts afresh have one start however many rounds there are, and a doubt says so.
     let mut given = one;
     given.header.given = Some(Given { endpoints: IndexMap::new(), restart: None, pids: IndexMap::new() });
@@ -262,7 +262,7 @@ fn one_start_of_the_servers_decides_nothing() {
 #[test]
 fn a_change_from_one_start_to_another_is_not_decided() {
     let of = |rounds, rate| {
-        let mut data = run(&[TCP, Truth { rate, ..UNIX }], rounds, 40 / rounds);
+        let mut data = counting_run(&[TCP, Truth { rate, ..UNIX }], rounds, 40 / rounds, 7);
         data.header.run = format!("test-{rate}-{rounds}");
         data
     };
