@@ -498,7 +498,7 @@ mod tests {
         assert!(altered("\"length\":8,", "\"length\":7,").contains("log of the record differs"));
         assert!(altered("\"data\":\"", "\"data\":\"////").contains("is not one that lasthop writes"));
         assert!(altered("trials.jsonl", "../trials.jsonl").contains("is not one that lasthop writes"));
-        assert!(altered("20261122T140000-x-1", "..").contains("is not one that lasthop writes"));
+        assert!(altered("20261122T140000-x-1", "..").contains("cannot be the name of a run"));
         let twice = TempDir::new().unwrap();
         Receiver::new(twice.path()).line(lines[0].as_bytes()).unwrap();
         let again = Receiver::new(twice.path()).line(lines[0].as_bytes()).unwrap_err();

@@ -163,9 +163,10 @@ mod tests {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp(tcp.local_addr().unwrap());
         let watch = LinkWatch::start(vec![(own, Address::Unix(path.clone()))], vec![(own, address.clone())]);
-        let kept = (UnixStream::connect(&path).unwrap(), TcpStream::connect(tcp.local_addr().unwrap()).unwrap());
+        let kept = (UnixStream::connect(&path).unwrap(), listener.accept().unwrap());
+        let stray = (TcpStream::connect(tcp.local_addr().unwrap()).unwrap(), tcp.accept().unwrap());
         let elsewhere = Elsewhere { address: address.to_string(), connections: 1, over_link: 1 };
         assert_eq!(watch.saw(1).1, Some(elsewhere));
-        drop(kept);
+        drop((kept, stray));
     }
 }

@@ -212,7 +212,8 @@ fn records_with_next_to_nothing_have_a_summary() {
         assert_eq!(summary.comparisons.is_empty(), length < 5, "{length}");
         let text = serde_json::to_string(&summary).unwrap();
         assert!(!text.contains(":null,\"low\""), "numbers are finite: {text}");
-        assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary);
+        let read: Summary = serde_json::from_str(&text).unwrap();
+        assert_eq!(Summary { word: summary.word.clone(), ..read }, summary);
     }
 }
 

@@ -5,7 +5,7 @@ use lasthop_model::record::CasePlan;
 
 use super::finding::{Evidence, counted, of_case, percent};
 use crate::analyse::{
-    self,
+    cases as case_figures,
     summary::{Check, Severity},
 };
 
@@ -15,7 +15,7 @@ const SHORTEST_MEDIAN_NS: u64 = 1_000;
 
 /// All latencies of a case; `None` if the driver has none.
 fn merged(evidence: &Evidence, case: &str) -> Option<Histogram> {
-    analyse::cases::merged(evidence.trials, case, TrialResult::latency)
+    case_figures::merged(evidence.trials, case, TrialResult::latency)
 }
 
 fn count(histogram: &Histogram, from_ns: u64, to_ns: u64) -> u64 {
