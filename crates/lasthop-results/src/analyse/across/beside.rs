@@ -37,7 +37,7 @@ pub struct Beside {
     /// What differs between the runs, as far as the records keep it.
     pub differences: Vec<Differing>,
     /// How cases stand to the limits of `--fail-if`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Held>,
     #[serde(skip)]
     pub summaries: Vec<Summary>,

@@ -44,7 +44,7 @@ pub struct Diff {
     /// What else differs, as far as the records keep it; values are those of the old and of the new run.
     pub differences: Vec<Differing>,
     /// How cases stand to the limits of `--fail-if`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Held>,
     /// The runs, old and new.
     #[serde(skip)]
@@ -73,7 +73,7 @@ pub struct RatioChange {
     /// True if one of the ratios is a lower bound, so that the change may be larger or smaller.
     pub lower_bound: bool,
     /// True if one of the ratios is of one start of the servers, which decides nothing.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_start: bool,
 }
 

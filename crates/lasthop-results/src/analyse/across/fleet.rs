@@ -52,7 +52,7 @@ pub struct Fleet {
     /// What differs between the runs, as far as the records keep it; values are by machine.
     pub differences: Vec<Differing>,
     /// How cases stand to the limits of `--fail-if`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Held>,
     /// The run that names the cases: one that has most of them.
     #[serde(skip)]
