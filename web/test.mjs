@@ -46,7 +46,7 @@ async function drawn(page) {
 }
 
 async function forest(page) {
-  const [title, text, marks] = await page.$eval("svg.forest", (svg) => [svg.querySelector("title").textContent, svg.querySelector("desc").textContent, svg.querySelectorAll("circle").length]);
+  const [title, text, marks] = await page.$eval("svg.forest", (svg) => [svg.querySelector("title").textContent, svg.querySelector("desc").textContent, svg.querySelectorAll(".mark").length]);
   assert.ok(title && text && marks > 0, `the forest plot: ${[title, text, marks]}`);
 }
 

@@ -183,8 +183,9 @@ fn what_a_server_says_to_a_run_is_text_in_every_report() {
     record["experiment"]["name"] = HOSTILE.into();
     record["command"][0] = HOSTILE.into();
     fs::write(&header, record.to_string()).unwrap();
+    let folder = header.parent().unwrap().to_str().unwrap();
     for format in ["terminal", "markdown", "csv", "json"] {
-        let ran = lasthop.run(["report", "last", "--format", format]).ok();
+        let ran = lasthop.run(["report", folder, "--format", format]).ok();
         assert_shown(&ran);
         assert!(
             format != "csv" || ran.stdout.contains("\n'=PWNED") || ran.stdout.contains("\n\"'=PWNED"),
@@ -195,7 +196,7 @@ fn what_a_server_says_to_a_run_is_text_in_every_report() {
     assert_shown(&lasthop.run(["runs"]).ok());
     record[HOSTILE] = 1.into();
     fs::write(&header, record.to_string()).unwrap();
-    for words in [vec!["runs"], vec!["report", "last"], vec!["export", "last"]] {
+    for words in [vec!["runs"], vec!["report", folder], vec!["export", folder]] {
         assert_harmless(&lasthop.run(words));
     }
     lasthop.assert_nothing_left();

@@ -70,6 +70,18 @@ def attack(own):
             can(os.unlink, link)
 
 
+def yield_cpus():
+    """Lets whatever else runs on this machine go first: a race is won between two calls, not by more CPU time."""
+    os.nice(19)
+    can(os.setsid)
+    try:
+        with open("/proc/self/autogroup", "w") as group:
+            group.write("19")
+    except OSError:
+        pass
+
+
+yield_cpus()
 os.set_blocking(0, False)
 places, newest, told = set(), 0, b""
 while True:
