@@ -321,6 +321,7 @@ fn a_password_in_a_url_is_not_shown() {
         }
     }
     // Records keep the command line.
+    fs::create_dir(lasthop.home().join("postgres:")).unwrap();
     let output = format!("--output={}/postgres://me:{SECRET}@x", lasthop.home().display());
     lasthop.run(["run", "sockets", "--only=pattern=echo", "--budget=1s", "--rounds=1", "-q", &output]);
     let record = fs::read_to_string(lasthop.runs()[0].join("run.json")).unwrap();
