@@ -27,12 +27,16 @@ pub struct TooShort {
     pub trial_ns: u64,
 }
 
-/// Whether the slow replies of a case take longer than a third of its trials.
+/// Whether the slow replies of a case take longer than a third of its trials; `None` also where nothing replies: a send
+/// waits for the receiver, and is not cut off.
 pub fn too_short(trials: &Trials, plan: &CasePlan) -> Option<TooShort> {
     let service = |result: &TrialResult| result.service_time.as_ref().map_or(0, Histogram::max);
     let trial_ns = trials.of(&plan.case).last()?.asked_ns(&trials.data.header.settings);
     let is_slow = |nanoseconds: u64| nanoseconds.saturating_mul(LEAST_TRIALS) > trial_ns;
-    if !plan.load.is_own() || !trials.of(&plan.case).any(|trial| is_slow(service(&trial.result))) {
+    if !plan.load.is_own()
+        || is_one_way(trials, plan)
+        || !trials.of(&plan.case).any(|trial| is_slow(service(&trial.result)))
+    {
         return None;
     }
     let mut slow = Slow::default();
@@ -42,6 +46,10 @@ pub fn too_short(trials: &Trials, plan: &CasePlan) -> Option<TooShort> {
         trial.result.service_time.iter().for_each(|times| slow.see(times));
     }
     is_slow(slow.ns()).then_some(TooShort { slow_ns: slow.ns(), trial_ns })
+}
+
+fn is_one_way(trials: &Trials, plan: &CasePlan) -> bool {
+    trials.proofs(&plan.case).any(|proof| proof.spec.protocol.receipt().is_some())
 }
 
 /// Whether the latencies of a case may be shown.
