@@ -207,7 +207,10 @@ fn a_server_that_makes_pipes_and_links_to_devices_is_not_waited_for() {
     let mut run = Heard::start(lasthop.command(["run", "./mine", "--rounds=1", "--blocks=2", "--trial=20ms", "-q"]));
     eventually("the end of the run", || run.has_ended());
     let (_, said) = run.ends();
-    assert!(said.contains("ca.pem`: it is not a regular file") && !said.contains("unix"), "{said}");
+    assert!(
+        said.contains("ca.pem, which") && said.contains("it is not a regular file") && !said.contains("unix"),
+        "{said}"
+    );
     let report = lasthop.run(["report", "last", "--format=json"]).ok().json();
     assert!(report["cases"].as_array().unwrap().iter().filter(|case| case["requests"].as_u64() > Some(0)).count() == 2);
     lasthop.assert_nothing_left();
