@@ -45,6 +45,7 @@ fn exports(world: &World, summary: &Value) {
         assert_eq!(over.iter().find(|private| text.contains(**private)), None, "{case}: {text}");
         let condition = match case.split('/').next().unwrap() {
             "bridge" | "published-host" => "stands for the address at which nginx reaches its container",
+            "combined-tcp" => "run in one container",
             "published-port" => "publishes its port on the host's loopback interface",
             case if case.contains("tcp") || case == "host-network" => "share the loopback interface",
             _ => continue,

@@ -61,7 +61,7 @@ fn the_pages_of_real_runs_work() {
     }
     let lasthop = Lasthop::new();
     // A busy machine needs the budget for two blocks; the precision ends it earlier on others.
-    let short = ["--budget", "60s", "--precision", "40%", "--trial", "20ms"];
+    let short = ["--budget", "60s", "--precision", "40%", "--trial", "200ms"];
     let sockets = page(&lasthop, "sockets", &[&["sockets"], &short[..]].concat());
     let query = ["postgres", "--only", "work=query"];
     let postgres = page(&lasthop, "postgres", &[&query, &short[..]].concat());

@@ -55,6 +55,11 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
     found
 }
 
+/// Whether a service ran in a container with others.
+fn in_shared(one: Option<&Served>) -> bool {
+    one.and_then(|one| one.place.container.as_ref()).is_some_and(|container| container.shared)
+}
+
 fn address(plan: &CasePlan, link: &Served, from: &str, client: Option<&Served>) -> Vec<String> {
     let to = &link.name;
     let of_their_own = |one: &Served| one.place.container.as_ref().is_some_and(|container| !container.host_network);
@@ -86,6 +91,11 @@ fn address(plan: &CasePlan, link: &Served, from: &str, client: Option<&Served>) 
              the buffer that a server may ask for"
                 .to_owned(),
         ],
+        (Address::Tcp(address), _)
+            if !address.ip().is_loopback() && [Some(link), client].into_iter().all(in_shared) =>
+        {
+            vec![format!("{from} and {to} run in one container, whose own address `{to}` stands for"), ports]
+        }
         (Address::Tcp(address), _) if !address.ip().is_loopback() => {
             let reached = match link.place.container {
                 Some(_) => {
