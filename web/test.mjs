@@ -37,7 +37,9 @@ async function drawn(page) {
   const groups = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).groups.length);
   for (const id of PLOTS) {
     const svgs = await page.$$eval(`#${id} figure svg`, (all) => all.map((svg) => [svg.getAttribute("role"), svg.getAttribute("aria-label"), svg.querySelectorAll("path, rect, circle").length]));
-    assert.equal(svgs.length, groups, `plots of ${id}`);
+    // Latencies that a busy machine made contradict their throughput are left out.
+    const needed = ["percentiles", "distribution"].includes(id) ? 1 : groups;
+    assert.ok(svgs.length >= needed && svgs.length <= groups, `plots of ${id}: ${svgs.length}`);
     for (const [role, label, marks] of svgs) assert.ok(role === "img" && label && marks > 2, `a plot of ${id}: ${[role, label, marks]}`);
   }
   const text = await page.locator("main").innerText();

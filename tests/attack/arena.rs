@@ -127,7 +127,8 @@ impl Arena {
             ("network namespaces", names(&self.at("/run/netns"))),
             ("temporary files", names(&self.at("/tmp"))),
             ("sandboxes", names(self.world.lasthop.sandboxes())),
-            ("home", names(home)),
+            // The key of a data folder stays with it, and resuming needs it.
+            ("home", names(home).into_iter().filter(|name| name != "key").collect()),
         ]);
         if engine {
             let inventory = self.world.inventory();

@@ -127,7 +127,7 @@ const SCRIPT: &str = r#"
 lasthop=$1
 say() { echo "$1 $2"; echo "--- $1"; tail -c 600 "$SAID.err"; echo "---"; }
 BEFORE
-PREFIX RUN >"$SAID.out" 2>"$SAID.err"; say run $?
+PREFIX COMMAND >"$SAID.out" 2>"$SAID.err"; say run $?
 { :; AFTER
 } >/dev/null 2>&1
 for begun in "$LASTHOP_HOME"/runs/*/trials.jsonl; do [ -e "$begun" ] || exit 0; done
@@ -154,7 +154,7 @@ fn put_at(arena: &mut Arena, place: &Place, number: u32, subject: &Subject) -> T
     let text = SCRIPT
         .replace("BEFORE", place.before)
         .replace("PREFIX", place.prefix)
-        .replace("RUN", &run)
+        .replace("COMMAND", &run)
         .replace("AFTER", place.after);
     let mut command = arena.script("unshare --mount sh -c \"$2\" place \"$1\"");
     command.arg(text).env("N", number.to_string()).env("SAID", &said);

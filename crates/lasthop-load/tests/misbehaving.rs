@@ -325,7 +325,9 @@ fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
             // Every answer is counted, those of units that broke off as well; their times are not.
             assert_eq!(8 + result.requests_total, server.requests.load(SeqCst));
             let times = result.service_time.as_ref().unwrap();
-            assert_eq!(4 * times.count(), result.requests);
+            // Units at the edges of the window are either counted or timed.
+            let edges = 4 * u64::from(connections);
+            assert!((4 * times.count()).abs_diff(result.requests) <= edges, "{} {}", times.count(), result.requests);
             if let Some(error) = result.errors.get(&ErrorClass::Reset) {
                 assert!(error.first.contains("requests before the last of 4"), "{error:?}");
             }

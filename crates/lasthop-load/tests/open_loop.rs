@@ -73,7 +73,10 @@ fn a_pipeline_counts_every_reply() {
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
             assert_eq!(result.requests_total % u64::from(pipeline), 0);
             assert_eq!(result.bytes_received, result.requests * u64::from(size));
-            assert_eq!(result.service_time.unwrap().count(), result.requests);
+            // Requests at the edges of the window are either counted or timed.
+            let edges = u64::from(pipeline) * u64::from(connections);
+            let timed = result.service_time.unwrap().count();
+            assert!(timed.abs_diff(result.requests) <= edges, "{timed} times of {} requests", result.requests);
         }
     }
 }
