@@ -134,7 +134,7 @@ fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
     let shown = lasthop.run(["show", "./mine"]).ok().stdout;
     let words: Vec<&str> = shown.split_whitespace().collect();
     assert!(words.join(" ").contains("against tcp/rate=500, at 500 requests/s"), "{shown}");
-    let short = ["run", "./mine", "--trial=300ms", "--blocks=2", "--budget=20s", "-q", "--format=json"];
+    let short = ["run", "./mine", "--trial=300ms", "--blocks=2", "--budget=8s", "-q", "--format=json"];
     let first = lasthop.run(short).ok().json();
     let rates = |summary: &Value| -> Vec<(String, f64)> {
         let cases = summary["cases"].as_array().unwrap().iter();

@@ -12,8 +12,7 @@ fn every_case_is_what_it_is_called(name: &str, selected: &[&str], expected: usiz
         return;
     }
     let lasthop = Lasthop::new();
-    let shortly = ["--budget", "6s", "--trial", "20ms", "--blocks", "2", "--no-headroom", "--format", "json"];
-    let summary = lasthop.run([&["run", name][..], selected, &shortly].concat()).ok().json();
+    let summary = lasthop.brief(name, &[selected, &["--no-headroom"]].concat());
     assert_eq!(summary["failures"], serde_json::json!([]));
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), expected, "{cases:?}");

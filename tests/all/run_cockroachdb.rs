@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{fs, path::Path};
 
-use common::{Lasthop, have};
+use common::{BRIEF, Lasthop, have};
 use lasthop_host::service::sandbox::{Sandbox, Wanted};
 use lasthop_model::{
     selection::{Choice, Selection},
@@ -113,7 +113,7 @@ fn postgresql_takes_the_rules() {
     }
     fs::write(recipe.join("pg_hba.conf.j2"), rules(&service)).unwrap();
     let mut arguments = vec!["run", "./rules", "--only", "work=connect", "--only", "auth=password-scram"];
-    arguments.extend(["--budget", "8s", "--trial", "30ms", "--blocks", "2", "--format", "json"]);
+    arguments.extend(BRIEF);
     let summary = lasthop.run(arguments).ok().json();
     assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
     assert_eq!(summary["cases"].as_array().unwrap().len(), 3);
@@ -176,7 +176,7 @@ fn postgresql_takes_the_statements() {
     let run = |place: &str| {
         let mut arguments = vec!["run", place, "--only", "transport=unix", "--set", "auth=trust"];
         arguments.extend(["--set", "rows=50,100", "--set", "queries=5,10"]);
-        arguments.extend(["--budget", "6s", "--trial", "20ms", "--blocks", "1", "--format", "json"]);
+        arguments.extend(BRIEF);
         let summary = lasthop.run(arguments).ok().json();
         assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
     };
@@ -198,7 +198,7 @@ fn postgresql_takes_the_statements() {
         let changed = ours.replace(&query, &format!("query = {text}")).replace(&expect, "");
         fs::write(folder.join("experiment.toml"), changed).unwrap();
         let mut arguments = vec!["run", "./statements", "--only", "transport=unix", "--only", "work=query"];
-        arguments.extend(["--budget", "4s", "--trial", "20ms", "--blocks", "1", "--format", "json"]);
+        arguments.extend(BRIEF);
         lasthop.run(arguments).json()["failures"].clone()
     };
     let none = failures(&script);

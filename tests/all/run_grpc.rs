@@ -30,7 +30,7 @@ fn every_transport_answers_with_one_stream_and_with_many() {
     }
     go_is_warm("grpc-go");
     let lasthop = Lasthop::new();
-    let summary = lasthop.brief("grpc", &["--set", "bytes=64", "--set", "connections=2"], "12s");
+    let summary = lasthop.brief("grpc", &["--set", "bytes=64", "--set", "connections=2"]);
     is_right(&summary, 12);
     for case in summary["cases"].as_array().unwrap() {
         let tls = case["transport"] == "tls";
@@ -48,7 +48,7 @@ fn connections_for_one_call_and_messages_beyond_a_window() {
     }
     let lasthop = Lasthop::new();
     let python = ["--only", "language=python", "--set", "bytes=300000", "--set", "reuse=per-request,keep-alive"];
-    let summary = lasthop.brief("grpc", &python, "10s");
+    let summary = lasthop.brief("grpc", &python);
     is_right(&summary, 9);
     for case in summary["cases"].as_array().unwrap() {
         assert_eq!(case["proof"]["reused"], case["levels"]["reuse"] != "per-request", "{case}");
@@ -154,7 +154,7 @@ fn nginx_reaches_the_server_over_what_the_case_is_called() {
     }
     go_is_warm("grpc-go");
     let lasthop = Lasthop::new();
-    let summary = lasthop.brief("nginx-grpc", &["--set", "reuse=keep-alive,per-request"], "20s");
+    let summary = lasthop.brief("nginx-grpc", &["--set", "reuse=keep-alive,per-request"]);
     is_right(&summary, 16);
     for case in summary["cases"].as_array().unwrap() {
         let link = &case["proof"]["link"];

@@ -7,11 +7,8 @@ use std::{collections::BTreeSet, fs};
 use common::{Lasthop, signal};
 use serde_json::Value;
 
-const SHORT: [&str; 8] = ["--budget", "4s", "--trial", "10ms", "--blocks", "2", "--format", "json"];
-
 fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
-    let all = ["run", "ipc"].iter().chain(arguments).chain(&SHORT);
-    lasthop.run(all).ok().json()
+    lasthop.brief("ipc", arguments)
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, NOBODY, have, is_right};
+use common::{BRIEF, Lasthop, NOBODY, have, is_right};
 use rustix::process::geteuid;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -33,7 +33,7 @@ fn queries_connections_and_rows_over_every_transport() {
         "--set",
         "mode=as-text,prepared-once",
     ];
-    let summary = lasthop.brief("mariadb", &set, "15s");
+    let summary = lasthop.brief("mariadb", &set);
     is_right(&summary, 21);
     for case in summary["cases"].as_array().unwrap() {
         let tls = case["transport"] == "tls";
@@ -52,7 +52,7 @@ fn every_way_to_authenticate() {
     }
     let lasthop = Lasthop::new();
     let all = ["--only", "work=connect", "--only", "auth=none,native-password,ed25519"];
-    let summary = lasthop.brief("mariadb", &all, "15s");
+    let summary = lasthop.brief("mariadb", &all);
     is_right(&summary, 9);
     let derived = summary["derived"].as_array().unwrap();
     let authentication = derived.iter().filter(|derived| derived["quantity"] == "authentication").count();
@@ -78,9 +78,8 @@ fn a_wrong_password_fails_and_the_rest_goes_on() {
     assert!(text.contains(old));
     fs::create_dir(&copy).unwrap();
     fs::write(copy.join("experiment.toml"), text.replace(old, "else 'wrong' }}")).unwrap();
-    let mut arguments = vec!["run", "./changed", "--only", "work=connect", "--only", "transport=unix,tcp"];
-    arguments.extend(["--budget", "8s", "--trial", "30ms", "--blocks", "2", "--format", "json"]);
-    let summary = lasthop.run(arguments).json();
+    let choices = ["run", "./changed", "--only", "work=connect", "--only", "transport=unix,tcp"];
+    let summary = lasthop.run(choices.iter().chain(&BRIEF)).json();
     let failures = summary["failures"].as_array().unwrap();
     assert!(!failures.is_empty());
     for failure in failures {

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lasthop, every_transport_answers, have};
+use common::{BRIEF, Lasthop, every_transport_answers, have};
 
 #[test]
 fn every_transport_answers_with_and_without_a_pipeline() {
@@ -27,8 +27,8 @@ fn a_value_that_is_too_large_is_a_failure() {
     let small = small.replace("'x' * bytes", "'x' * (2000000 + bytes)");
     assert!(small.contains("2000000") && small.contains("1m"));
     std::fs::write(copy.join("experiment.toml"), small).unwrap();
-    let mut arguments = vec!["run", "./small", "--only", "command=get", "--only", "pipeline=1", "--budget", "4s"];
-    arguments.extend(["--format", "json"]);
+    let mut arguments = vec!["run", "./small", "--only", "command=get", "--only", "pipeline=1"];
+    arguments.extend(BRIEF);
     let run = lasthop.run(arguments);
     let said = format!("{}{}", run.stdout, run.stderr);
     assert!(said.contains("SERVER_ERROR object too large for cache"), "{said}");

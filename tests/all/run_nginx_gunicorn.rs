@@ -16,10 +16,7 @@ fn both_links_answer_and_are_proven() {
         return;
     }
     let lasthop = Lasthop::new();
-    let summary = lasthop
-        .run(["run", "nginx-gunicorn", "--budget", "8s", "--trial", "50ms", "--blocks", "2", "--format", "json"])
-        .ok()
-        .json();
+    let summary = lasthop.brief("nginx-gunicorn", &[]);
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 4, "{cases:?}");
     for case in cases {
@@ -60,8 +57,7 @@ fn a_link_is_proven_without_the_applications_help() {
     assert!(silent.len() < text.len());
     fs::write(&file, silent).unwrap();
     let lasthop = Lasthop::new();
-    let shortly = ["--budget", "6s", "--trial", "50ms", "--blocks", "1", "--no-headroom", "--format", "json"];
-    let summary = lasthop.run([&["run", folder.to_str().unwrap()], &shortly[..]].concat()).ok().json();
+    let summary = lasthop.brief(folder.to_str().unwrap(), &["--no-headroom"]);
     for case in summary["cases"].as_array().unwrap() {
         let link = &case["proof"]["link"];
         assert_eq!(link["family"], if case["transport"] == "unix" { "unix" } else { "inet" }, "{case}");
@@ -193,10 +189,8 @@ fn a_worker_with_threads_keeps_connections_when_asked() {
         return;
     }
     let lasthop = Lasthop::new();
-    let mut arguments = vec!["run", "nginx-gunicorn", "--only", "worker=gthread", "--only", "connections=10"];
-    arguments.extend(["--only", "reuse=per-request,keep-alive"]);
-    arguments.extend(["--budget", "8s", "--trial", "50ms", "--blocks", "2", "--format", "json"]);
-    let summary = lasthop.run(arguments).ok().json();
+    let choices = ["worker=gthread", "connections=10", "reuse=per-request,keep-alive"].map(|only| ["--only", only]);
+    let summary = lasthop.brief("nginx-gunicorn", &choices.concat());
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 4, "{cases:?}");
     for case in cases {

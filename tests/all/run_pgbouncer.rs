@@ -10,9 +10,7 @@ fn both_of_its_links_are_what_the_case_says() {
         return;
     }
     let lasthop = Lasthop::new();
-    let arguments = ["run", "pgbouncer", "--only", "auth=password-scram", "--no-headroom"];
-    let shortly = ["--budget", "8s", "--trial", "20ms", "--blocks", "2", "--format", "json"];
-    let summary = lasthop.run([&arguments[..], &shortly[..]].concat()).ok().json();
+    let summary = lasthop.brief("pgbouncer", &["--only", "auth=password-scram", "--no-headroom"]);
     assert_eq!(summary["failures"], serde_json::json!([]));
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 12, "{cases:?}");

@@ -10,9 +10,8 @@ fn both_links_answer_are_proven_and_keep_connections_if_asked() {
         return;
     }
     let lasthop = Lasthop::new();
-    let arguments = ["run", "php-fpm", "--set", "reuse=per-request,keep-alive", "--set", "workers=10", "--no-headroom"];
-    let shortly = ["--budget", "10s", "--trial", "50ms", "--blocks", "2", "--format", "json"];
-    let summary = lasthop.run([&arguments[..], &shortly[..]].concat()).ok().json();
+    let choices = ["--set", "reuse=per-request,keep-alive", "--set", "workers=10", "--no-headroom"];
+    let summary = lasthop.brief("php-fpm", &choices);
     assert_eq!(summary["failures"], serde_json::json!([]));
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 8, "{cases:?}");

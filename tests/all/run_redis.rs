@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lasthop, every_transport_answers, have};
+use common::{BRIEF, Lasthop, every_transport_answers, have};
 
 #[test]
 fn every_transport_answers_with_and_without_a_pipeline() {
@@ -26,8 +26,8 @@ fn a_wrong_value_is_a_failure() {
     let wrong = text.replace("{'bulk': 'x' * bytes}", "{'bulk': 'y' * bytes}");
     assert_ne!(text, wrong);
     std::fs::write(copy.join("experiment.toml"), wrong).unwrap();
-    let mut arguments = vec!["run", "./wrong", "--only", "command=GET", "--only", "pipeline=1", "--budget", "4s"];
-    arguments.extend(["--format", "json"]);
+    let mut arguments = vec!["run", "./wrong", "--only", "command=GET", "--only", "pipeline=1"];
+    arguments.extend(BRIEF);
     let run = lasthop.run(arguments);
     assert!(run.code != Some(0) || !run.json()["failures"].as_array().unwrap().is_empty(), "{}", run.stdout);
     lasthop.assert_nothing_left();

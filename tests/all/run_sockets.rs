@@ -5,12 +5,8 @@ use crate::common;
 use common::Lasthop;
 use serde_json::Value;
 
-/// Options that make a run short. Too short for a verdict, long enough for every trial to count real answers.
-const SHORT: [&str; 8] = ["--budget", "4s", "--trial", "10ms", "--blocks", "2", "--format", "json"];
-
 fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
-    let all = ["run", "sockets"].iter().chain(arguments).chain(&SHORT);
-    lasthop.run(all).ok().json()
+    lasthop.brief("sockets", arguments)
 }
 
 fn cases(summary: &Value) -> Vec<&str> {

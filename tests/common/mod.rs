@@ -19,6 +19,10 @@ use std::{
 
 use tempfile::TempDir;
 
+/// Makes a run short: too short for a verdict, long enough for every trial to count real answers. The budget never ends it.
+pub const BRIEF: [&str; 10] =
+    ["--rounds", "1", "--blocks", "2", "--trial", "30ms", "--budget", "120s", "--format", "json"];
+
 /// lasthop with a data folder and a sandbox parent of its own, both gone afterwards.
 pub struct Lasthop {
     home: TempDir,
@@ -28,12 +32,9 @@ pub struct Lasthop {
 }
 
 impl Lasthop {
-    /// A short run of an experiment: its report.
-    pub fn brief(&self, experiment: &str, choices: &[&str], budget: &str) -> serde_json::Value {
-        let mut arguments = vec!["run", experiment, "--budget", budget, "--trial", "30ms", "--blocks", "2"];
-        arguments.extend(["--format", "json"]);
-        arguments.extend_from_slice(choices);
-        self.run(arguments).ok().json()
+    /// One round of an experiment, of two blocks: its report.
+    pub fn brief(&self, experiment: &str, choices: &[&str]) -> serde_json::Value {
+        self.run([&["run", experiment], &BRIEF[..], choices].concat()).ok().json()
     }
 
     /// With the environments that `lasthop setup` installed for this user.
@@ -313,20 +314,13 @@ pub fn skip(reason: &str) -> bool {
 /// Runs the experiment of a store in memory: two commands by Unix socket, TCP and TLS, with and without a pipeline.
 pub fn every_transport_answers(name: &str) {
     let lasthop = Lasthop::new();
-    let mut arguments = vec!["run", name, "--set", "connections=4", "--budget", "6s", "--trial", "20ms"];
-    arguments.extend(["--blocks", "2", "--format", "json"]);
-    let summary = lasthop.run(arguments).ok().json();
-    let cases = summary["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 12, "{cases:?}");
-    for case in cases {
+    let summary = lasthop.brief(name, &["--set", "connections=4"]);
+    is_right(&summary, 12);
+    for case in summary["cases"].as_array().unwrap() {
         let tls = case["transport"] == "tls";
         assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
         assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
         assert!(case["metrics"]["cpu_per_request"]["roles"][name].as_f64().unwrap() > 0.0, "{case}");
     }
-    let checks = summary["checks"].as_array().unwrap();
-    let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
-    assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
-    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
     lasthop.assert_nothing_left();
 }
