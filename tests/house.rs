@@ -9,9 +9,9 @@ use std::{
     path::Path,
 };
 
-use lasthop_load::{protocol::PROTOCOLS, spec::Transport};
 use lasthop_model::level::Level;
 use lasthop_plan::catalog::Catalog;
+use lasthop_protocol::{protocol::PROTOCOLS, spec::Transport};
 use lasthop_repro::study::{self, model::Base};
 use syn::{
     Attribute, Item, ItemMod, Lit, LitStr, Macro, UseTree,

@@ -12,10 +12,6 @@ use std::{
 
 use lasthop::cli::Cli;
 use lasthop_host::service::guard::message;
-use lasthop_load::{
-    spec::Spec,
-    url::{UrlOptions, parse},
-};
 use lasthop_model::{
     driver::DriverAt,
     quantity,
@@ -23,6 +19,10 @@ use lasthop_model::{
     selection::{Choice, Selection},
 };
 use lasthop_plan::{catalog::Catalog, model::Source, plan::Plan, template};
+use lasthop_protocol::{
+    spec::Spec,
+    url::{UrlOptions, parse},
+};
 use lasthop_repro::study::{catalog, model::number};
 use lasthop_results::{
     analyse,

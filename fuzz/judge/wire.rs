@@ -2,7 +2,8 @@
 //! an earlier reply is remembered. Used by the fuzz targets, and by `tests/corpus.rs`, which replays their corpus.
 #![allow(dead_code, reason = "each fuzz target uses its own part")]
 
-use lasthop_load::{
+use lasthop_load::receipt::total;
+use lasthop_protocol::{
     Histogram,
     protocol::{
         Exchange, Factory, Greeting, Progress, Protocol,
@@ -16,7 +17,6 @@ use lasthop_load::{
         redis::{Redis, RedisExpect},
         stream::{Stream, pattern},
     },
-    receipt::total,
     result::ErrorClass,
     spec::{Address, Endpoint, Spec, Tls},
     url::{UrlOptions, parse},

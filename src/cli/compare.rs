@@ -7,7 +7,6 @@ use lasthop_core::{
     run::Job,
 };
 use lasthop_host::service::locate::Locator;
-use lasthop_load::{location::HIDDEN, url::redacted};
 use lasthop_model::{
     record::{Given, Origin},
     selection::Selection,
@@ -17,6 +16,7 @@ use lasthop_plan::{
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
+use lasthop_protocol::{location::HIDDEN, url::redacted};
 
 use super::{
     args,

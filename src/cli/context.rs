@@ -8,11 +8,11 @@ use std::{
 };
 
 use lasthop_host::service::{home::Home, locate::Locator};
-use lasthop_load::url::redacted;
 use lasthop_plan::{
     catalog::Catalog,
     model::{Experiment, Source},
 };
+use lasthop_protocol::url::redacted;
 use lasthop_results::{
     analyse::{self, plots::plots, rows::rows, summary::Summary},
     export,

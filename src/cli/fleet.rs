@@ -222,7 +222,7 @@ mod cluster {
     use std::path::PathBuf;
 
     use lasthop_fleet::client::{self, Event, Nodes, Outcome, Where};
-    use lasthop_load::limits::lift_descriptors;
+    use lasthop_kernel::limits::lift_descriptors;
     use lasthop_system::interrupt;
 
     use super::{

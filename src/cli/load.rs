@@ -17,13 +17,15 @@ use lasthop_host::service::null::LISTENING;
 use lasthop_load::{
     engine::CaseError,
     null::{NullServer, NullSpec},
+};
+use lasthop_model::quantity::{duration, duration_or_none};
+use lasthop_protocol::{
     protocol::{LoadOptions, PROTOCOLS, Protocol},
     result::ErrorClass,
     spec::{Endpoint, Engine, Model, OpenLoop, Reuse, SocketOptions, Spec, Timeouts},
     url::{self, UrlOptions},
     wire::{Stage, TrialPhases},
 };
-use lasthop_model::quantity::{duration, duration_or_none};
 use lasthop_results::report;
 
 use super::{

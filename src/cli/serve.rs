@@ -3,12 +3,12 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args, ValueEnum};
-use lasthop_load::{
+use lasthop_load::serve::{self, Pattern, ServeSpec, ServeTls};
+use lasthop_model::quantity::duration_or_none;
+use lasthop_protocol::{
     address::Packets,
-    serve::{self, Pattern, ServeSpec, ServeTls},
     spec::{Address, Channel},
 };
-use lasthop_model::quantity::duration_or_none;
 
 use super::output::CliError;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use lasthop_load::{
+use lasthop_protocol::{
     spec::{Address, Arrivals},
     url::{self, UrlOptions},
 };

@@ -12,11 +12,9 @@ use std::{
 
 use common::{Lasthop, Ran, signal};
 use lasthop_fleet::wire::Sender;
-use lasthop_load::{
-    serve::{Pattern, ServeSpec, Server, Stopper},
-    spec::Address,
-};
+use lasthop_load::serve::{Pattern, ServeSpec, Server, Stopper};
 use lasthop_plan::plan::Plan;
+use lasthop_protocol::spec::Address;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -22,8 +22,8 @@ use common::Lasthop;
 use lasthop_load::{
     null::{NullServer, NullSpec, NullStopper, Script, Step},
     serve::{Pattern, ServeSpec, Server, Stopper},
-    spec::Address,
 };
+use lasthop_protocol::spec::Address;
 
 /// An echo server in this process.
 struct Echo {

@@ -263,7 +263,7 @@ fn what_a_driver_and_a_host_say_is_text() {
         .unwrap()
         .replace("[load]\n", &format!("[load]\ndriver = [\"python3\", {:?}]\n", driver.display().to_string()));
     fs::write(&toml, own).unwrap();
-    for protocol in [lasthop_load::wire::VERSION, 99] {
+    for protocol in [lasthop_protocol::wire::VERSION, 99] {
         fs::write(&driver, text.replace("PROTOCOL", &protocol.to_string())).unwrap();
         let ran = lasthop.run(SHORT);
         assert_eq!(ran.code, Some(1), "{ran:?}");

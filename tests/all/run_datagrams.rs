@@ -12,10 +12,9 @@ use std::{
 };
 
 use common::{Lasthop, have, is_right};
-use lasthop_load::{
-    engine::Case,
+use lasthop_load::{engine::Case, receipt::total};
+use lasthop_protocol::{
     protocol::statsd::Statsd,
-    receipt::total,
     spec::{Endpoint, Spec, Transport},
     wire::TrialPhases,
 };

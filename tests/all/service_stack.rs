@@ -20,7 +20,6 @@ use lasthop_host::service::{
     sandbox::{SOCKET_PATH_LIMIT, Sandbox, Wanted},
     stack::{Stack, StackPlan, StartError},
 };
-use lasthop_load::spec::{Address, Transport};
 use lasthop_model::{
     binding::{Bindings, ServiceBinding},
     container::{Network, RenderedContainer},
@@ -28,6 +27,7 @@ use lasthop_model::{
     record::Stage,
     service::{Export, Ready, ReadyCheck, RenderedService, Stop},
 };
+use lasthop_protocol::spec::{Address, Transport};
 use lasthop_system::process::{self, Stat};
 
 struct Run {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::spec::Address;
+use lasthop_protocol::spec::Address;
 use lasthop_stats::random::Draws;
 use serde_json::Value;
 use socket2::Socket;

@@ -7,16 +7,18 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_load::{
-    failure::Failure,
-    protocol::{Trait, contrast},
     reference::{self, Reference},
-    result::ErrorClass,
     sample,
-    spec::{Address, Spec, SpecError},
-    url::{UrlOptions, parse},
 };
 use lasthop_model::record::{Given, GivenEndpoint};
 use lasthop_plan::given;
+use lasthop_protocol::{
+    failure::Failure,
+    protocol::{Trait, contrast},
+    result::ErrorClass,
+    spec::{Address, Spec, SpecError},
+    url::{UrlOptions, parse},
+};
 use lasthop_system::{
     interrupt,
     listener::{self, Owner},

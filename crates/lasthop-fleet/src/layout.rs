@@ -12,7 +12,6 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Transport};
 use lasthop_model::{
     binding::{Account, Bindings, SOCKET, ServiceBinding},
     program::ProgramKind,
@@ -23,6 +22,7 @@ use lasthop_plan::{
     plan::{Plan, Stack},
     render::RenderError,
 };
+use lasthop_protocol::spec::{Address, Transport};
 use lasthop_system::random;
 use serde_json::{Value, json};
 

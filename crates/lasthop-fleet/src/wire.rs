@@ -15,7 +15,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
-use lasthop_load::regular;
+use lasthop_kernel::regular;
 use lasthop_model::{record::SEAL, run_name};
 use lasthop_system::{clock, digest};
 use serde::{Deserialize, Serialize};

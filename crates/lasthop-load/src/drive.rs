@@ -5,12 +5,16 @@ use std::{
     io::{BufRead, Write},
 };
 
-use crate::{
+use lasthop_protocol::{
     TrialResult,
-    engine::{Case, CaseError},
-    speed::{Speed, Speedometer},
+    result::Speed,
     stages::Stage as LoadStage,
     wire::{self, Reply, Request, Stage, TrialPhases, WireError},
+};
+
+use crate::{
+    engine::{Case, CaseError},
+    speed::Speedometer,
 };
 
 /// Serves until the input ends.

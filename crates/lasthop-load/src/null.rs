@@ -11,6 +11,15 @@ use std::{
     sync::Arc,
 };
 
+use lasthop_kernel::limits;
+use lasthop_protocol::{
+    address::AddressError,
+    failure::Failure,
+    protocol::{Exchange, Greeting},
+    result::ErrorClass,
+    spec::{Address, Spec},
+    tls_request::TlsRequest,
+};
 use rustix::{
     buffer::spare_capacity,
     event::epoll::{self, CreateFlags, Event, EventData, EventFlags},
@@ -21,14 +30,7 @@ use serde::{Deserialize, Serialize};
 use socket2::{Domain, Type};
 
 use crate::{
-    address::AddressError,
-    failure::Failure,
-    limits,
-    protocol::{Exchange, Greeting},
-    result::ErrorClass,
     sample::Sample,
-    spec::{Address, Spec},
-    tls_request::TlsRequest,
     transport::{Handshake, Socket, Stream, TlsError, TlsStream, server_config},
 };
 

@@ -1,6 +1,6 @@
 //! When the requests of an open loop are due: pure arithmetic, without a clock.
 
-use crate::{
+use lasthop_protocol::{
     spec::{Arrivals, OpenLoop},
     stages::Stage,
 };

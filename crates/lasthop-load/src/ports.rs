@@ -5,7 +5,8 @@
 
 use std::{fs, net::SocketAddr, time::Duration};
 
-use crate::{clock, result::PortUse};
+use lasthop_kernel::clock;
+use lasthop_protocol::result::PortUse;
 
 /// `TIME_WAIT` lasts 60 s on Linux; nothing is left of it after this.
 const WAIT_MAX_NS: u64 = 65_000_000_000;

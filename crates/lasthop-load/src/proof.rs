@@ -2,15 +2,15 @@
 
 use std::io;
 
-use rustls::ProtocolVersion;
-use socket2::{SockAddr, Type};
-
-use crate::{
+use lasthop_protocol::{
     address,
     result::Proof,
     spec::{Channel, SocketOptions},
-    transport::{self, Stream},
 };
+use rustls::ProtocolVersion;
+use socket2::{SockAddr, Type};
+
+use crate::transport::{self, Stream};
 
 /// Reads the proof from a connected stream; the sizes of its buffers only where `asked` has them. `reused` is false: that
 /// takes two requests to know; what the server wanted to know is told by the protocol.

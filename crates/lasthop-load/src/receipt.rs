@@ -1,18 +1,18 @@
 //! What a server says that it has received, where nothing comes back to the sender: the value of a counter on a page in
 //! the text format of Prometheus.
 
-use crate::{
-    clock,
+use lasthop_kernel::{clock, udp};
+use lasthop_protocol::{
     failure::Failure,
     protocol::{
         Receipt,
         http::{Http, HttpVersion},
     },
-    sample,
     spec::{Address, Reuse, Spec, Timeouts},
-    udp,
     url::{self, UrlOptions},
 };
+
+use crate::sample;
 
 /// How long a server that takes no more may leave requests unaccounted for before they count as lost.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -136,9 +136,13 @@ mod tests {
 
     #[test]
     fn a_page_of_another_protocol_is_refused() {
-        let receipt = Receipt { url: "redis://127.0.0.1".into(), counter: "x".into(), each: 1 };
         let server = Address::Udp("127.0.0.1:9".parse().unwrap());
-        let error = Receipts::new(&receipt, &server, Timeouts::default()).map(drop).unwrap_err();
-        assert_eq!(error, "the counter `redis://127.0.0.1`: it must be a URL of HTTP");
+        let refused = |url: &str| {
+            let receipt = Receipt { url: url.to_owned(), counter: "x".into(), each: 1 };
+            Receipts::new(&receipt, &server, Timeouts::default()).map(drop).unwrap_err()
+        };
+        assert_eq!(refused("redis://127.0.0.1"), "the counter `redis://127.0.0.1`: it must be a URL of HTTP");
+        let error = refused("ftp://127.0.0.1:1/m?token=s3cret");
+        assert!(!error.contains("s3cret"), "{error}");
     }
 }

@@ -5,16 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    cost::{CostMeter, CostSnapshot},
+use lasthop_protocol::{
     failure::Failure,
     histogram::Histogram,
     result::{DriverCost, ErrorClass, ErrorCount, FirstHalf, Offered, Phases, TlsHandshakes, TrialResult},
     spec::{Engine, Model},
-    stages::{self, Stage, StageRecorder, StageResult},
+    stages::{Stage, StageResult},
+    wire::TrialPhases,
+};
+
+use crate::{
+    cost::{CostMeter, CostSnapshot},
+    stages::{self, StageRecorder},
     tally::Tally,
     transport::Calls,
-    wire::TrialPhases,
 };
 
 /// Where a trial stands. The window runs from one completed request to another, so that it holds whole requests only.

@@ -1,12 +1,9 @@
 //! Where nobody says what a right reply is, the first one is: two samples are taken, and what they have in common is
 //! expected of every reply.
 
-use crate::{
-    failure::Failure,
-    protocol::Protocol,
-    sample::{self, Sample},
-    spec::Spec,
-};
+use lasthop_protocol::{failure::Failure, protocol::Protocol, spec::Spec};
+
+use crate::sample::{self, Sample};
 
 /// What two samples teach.
 #[derive(Clone, Debug)]

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::{
-    clock,
+use lasthop_kernel::clock;
+use lasthop_protocol::{
     failure::Failure,
     protocol::{Exchange, Greeting, Progress},
     result::ErrorClass,
     spec::Spec,
+};
+
+use crate::{
     supervisor::supervised,
     transport::{Calls, Connector, Stream, Watch},
 };

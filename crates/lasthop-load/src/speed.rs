@@ -3,23 +3,12 @@
 
 use std::hint::black_box;
 
-use serde::{Deserialize, Serialize};
-
-use crate::clock;
+use lasthop_kernel::clock;
 
 /// Steps of one reading: about half a millisecond.
 const STEPS: u32 = 300_000;
 /// A reading this young is used again, in nanoseconds: that after a trial is also that before the next.
 const YOUNG: u64 = 5_000_000;
-
-/// Steps of a chain of dependent shifts and multiplications per microsecond, right before and right after a trial,
-/// while the driver does nothing else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Speed {
-    pub before: f64,
-    pub after: f64,
-}
 
 /// Reads the speed, and keeps the last reading.
 #[derive(Debug, Default)]

@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{failure::Failure, result::ErrorClass, spec::Timeouts, transport::Watch};
+use lasthop_protocol::{failure::Failure, result::ErrorClass, spec::Timeouts};
+
+use crate::transport::Watch;
 
 /// An early end is noticed at most this late, and a timeout at most a tenth of itself too late.
 const TICK_MAX_NS: u64 = 50_000_000;

@@ -14,10 +14,12 @@ use std::{
 use common::{Running, echo, run, spec};
 use lasthop_load::{
     engine::Case,
-    result::ErrorClass,
     serve::Pattern,
-    spec::{Address, Channel, Endpoint, Spec, Timeouts},
     transport::{Socket, Stream, offer},
+};
+use lasthop_protocol::{
+    result::ErrorClass,
+    spec::{Address, Channel, Endpoint, Spec, Timeouts},
     wire::{Stage, TrialPhases},
 };
 use socket2::{Domain, SockAddr, Type};

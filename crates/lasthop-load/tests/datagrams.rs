@@ -6,11 +6,13 @@ use std::{net::UdpSocket, os::unix::net::UnixDatagram, thread};
 
 use common::{Running, SHORT, echo, run, spec};
 use lasthop_load::{
-    TrialResult,
     engine::Case,
+    serve::{Pattern, RECEIVED, ServeSpec, Server},
+};
+use lasthop_protocol::{
+    TrialResult,
     protocol::{Protocol, statsd::Statsd},
     result::{ErrorClass, OneWay},
-    serve::{Pattern, RECEIVED, ServeSpec, Server},
     spec::{Address, Endpoint, Engine, Spec, Timeouts, Transport},
     wire::{Stage, TrialPhases},
 };
@@ -128,7 +130,7 @@ fn a_server_that_does_not_count_what_it_gets_is_found_before_the_load() {
     let path = folder.path().join("s");
     let _deaf = UnixDatagram::bind(&path).unwrap();
     let counting = Running::start(Pattern::Statsd, Transport::Udp);
-    let deaf = Endpoint { address: Address::Packets(lasthop_load::address::Packets::Unixgram, path), tls: None };
+    let deaf = Endpoint { address: Address::Packets(lasthop_protocol::address::Packets::Unixgram, path), tls: None };
     let hasty = Timeouts { request_ns: 200_000_000, ..Timeouts::default() };
     let error = Case::prepare(&Spec { timeouts: hasty, ..spec(&deaf, statsd(&counting, 1)) }).map(drop).unwrap_err();
     assert_eq!((error.stage, error.class), (Stage::Verify, Some(ErrorClass::WrongContent)), "{error}");

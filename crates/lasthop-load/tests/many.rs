@@ -13,6 +13,8 @@ use common::{SHORT, echo, run, spec};
 use lasthop_load::{
     engine::Case,
     serve::{Pattern, ServeSpec, Server},
+};
+use lasthop_protocol::{
     spec::{Address, Endpoint, Reuse, Spec, Transport},
     wire::TrialPhases,
 };

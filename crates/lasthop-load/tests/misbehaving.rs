@@ -18,6 +18,8 @@ use common::{Accepting, SHORT, run, spec};
 use lasthop_load::{
     drive,
     engine::{Case, CaseError},
+};
+use lasthop_protocol::{
     protocol::{
         Protocol,
         http::{Http, HttpExpect, HttpVersion},

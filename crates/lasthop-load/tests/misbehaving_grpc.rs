@@ -12,7 +12,7 @@ use std::{
 };
 
 use common::{Accepting, SHORT, run, spec};
-use lasthop_load::{
+use lasthop_protocol::{
     protocol::{
         Protocol,
         grpc::{Grpc, GrpcExpect},

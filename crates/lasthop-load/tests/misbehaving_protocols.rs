@@ -16,8 +16,8 @@ use std::{
 };
 
 use common::{Accepting, Running, SHORT, echo, hello, run, spec};
-use lasthop_load::{
-    engine::Case,
+use lasthop_load::{engine::Case, reference, serve::Pattern};
+use lasthop_protocol::{
     protocol::{
         LoadOptions, Protocol,
         http::Http,
@@ -25,9 +25,7 @@ use lasthop_load::{
         postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
         redis::{Redis, RedisExpect},
     },
-    reference,
     result::{ErrorClass, TrialResult},
-    serve::Pattern,
     spec::{Address, Endpoint, Engine, Reuse, Spec, Timeouts, Transport},
     url::{UrlOptions, parse},
     wire::TrialPhases,

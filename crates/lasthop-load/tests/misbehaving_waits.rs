@@ -17,14 +17,15 @@ use std::{
 use common::{Accepting, echo, spec};
 use lasthop_load::{
     engine::{Case, CaseError},
+    reference, sample,
+};
+use lasthop_protocol::{
     failure::Failure,
     protocol::{
         Protocol,
         http::{Http, HttpExpect},
     },
-    reference,
     result::ErrorClass,
-    sample,
     spec::{Arrivals, Endpoint, Engine, Model, OpenLoop, Reuse, Spec, Timeouts, Tls},
     url::{UrlOptions, parse},
     wire::TrialPhases,
@@ -175,7 +176,7 @@ fn a_connect_that_nobody_accepts_ends_when_it_is_told_to() {
             socket
         })
         .collect();
-    let full = lasthop_load::spec::Address::Tcp(address.as_socket().unwrap());
+    let full = lasthop_protocol::spec::Address::Tcp(address.as_socket().unwrap());
     let spec = patient(&Endpoint { address: full, ..server.endpoint.clone() }, echo(64));
     let begin = Instant::now();
     let after_a_while = || begin.elapsed() > Duration::from_millis(200);

@@ -7,6 +7,9 @@ use std::thread;
 use common::{SHORT, certificates, run, spec};
 use lasthop_load::{
     null::{NullServer, NullSpec, Script},
+    reference, sample,
+};
+use lasthop_protocol::{
     protocol::{
         Protocol,
         grpc::{Grpc, GrpcExpect},
@@ -19,7 +22,6 @@ use lasthop_load::{
         stream,
         stream::Stream,
     },
-    reference, sample,
     spec::{Address, Endpoint, Reuse, Spec, Tls},
 };
 

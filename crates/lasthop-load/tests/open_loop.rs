@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Running, SHORT, echo, hello, run, spec};
-use lasthop_load::{
-    serve::Pattern,
+use lasthop_load::serve::Pattern;
+use lasthop_protocol::{
     spec::{Arrivals, Model, OpenLoop, Reuse, Spec, Transport},
     wire::TrialPhases,
 };
@@ -32,7 +32,7 @@ fn every_scheduled_request_is_sent_and_answered() {
             // On a crowded machine some may be late; whatever was sent must be in every histogram.
             assert_eq!(result.requests, offered.sent);
             assert_eq!(offered.is_reached(), offered.sent >= 198);
-            let count = |histogram: Option<lasthop_load::Histogram>| histogram.unwrap().count();
+            let count = |histogram: Option<lasthop_protocol::Histogram>| histogram.unwrap().count();
             assert_eq!(count(result.lag), offered.sent);
             assert_eq!(count(result.response_time.clone()), offered.sent);
             assert_eq!(count(result.service_time.clone()), offered.sent);

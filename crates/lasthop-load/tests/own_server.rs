@@ -5,9 +5,11 @@ mod common;
 use common::{Running, SHORT, echo, hello, run, spec, stream};
 use lasthop_load::{
     engine::Case,
+    serve::{Pattern, ServeSpec, ServeTls, Server},
+};
+use lasthop_protocol::{
     protocol::Protocol,
     result::{ErrorClass, TrialResult},
-    serve::{Pattern, ServeSpec, ServeTls, Server},
     spec::{Address, Endpoint, Engine, Reuse, Spec, Tls, Transport},
     wire::Stage,
 };

@@ -13,8 +13,8 @@ use std::{
 };
 
 use common::{Certificates, SHORT, certificates, run, spec};
-use lasthop_load::{
-    engine::Case,
+use lasthop_load::engine::Case;
+use lasthop_protocol::{
     protocol::{
         Protocol,
         mysql::{Mysql, MysqlExpect, MysqlMode},

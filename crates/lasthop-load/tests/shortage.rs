@@ -15,10 +15,9 @@ use std::{
 };
 
 use common::{Running, SHORT, echo, run, spec};
-use lasthop_load::{
-    engine::Case,
+use lasthop_load::{engine::Case, serve::Pattern};
+use lasthop_protocol::{
     result::ErrorClass,
-    serve::Pattern,
     spec::{Address, Endpoint, Engine, Reuse, Spec, Transport},
     wire::{Stage, TrialPhases},
 };

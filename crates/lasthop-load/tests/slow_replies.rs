@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{Accepting, echo, run, spec};
-use lasthop_load::{
+use lasthop_protocol::{
     spec::{Reuse, Spec},
     steady::Little,
     wire::TrialPhases,

@@ -14,7 +14,7 @@
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Endpoint, Tls, Transport};
+use lasthop_protocol::spec::{Address, Endpoint, Tls, Transport};
 
 /// File name of a service's log in its `directory`: standard output and standard error.
 pub const LOG: &str = "log";

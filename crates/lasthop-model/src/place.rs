@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lasthop_load::spec::Endpoint;
+use lasthop_protocol::spec::Endpoint;
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -29,7 +29,7 @@ use std::{
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
-use lasthop_load::{
+use lasthop_protocol::{
     TrialResult,
     result::Proof,
     spec::{Arrivals, Model, Spec, Transport},

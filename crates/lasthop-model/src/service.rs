@@ -6,7 +6,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Endpoint;
+use lasthop_protocol::spec::Endpoint;
 use serde::{Deserialize, Serialize};
 
 /// A rendered service, ready to start.

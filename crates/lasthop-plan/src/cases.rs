@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Transport;
 use lasthop_model::{
     level::{Level, Levels},
     selection::{AGAIN, Selection, TRANSPORT, compared},
 };
+use lasthop_protocol::spec::Transport;
 use minijinja::value::Value;
 
 use super::{

@@ -6,8 +6,8 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use indexmap::IndexMap;
-use lasthop_load::protocol::PROTOCOLS;
 use lasthop_model::{level::Level, manager::MANAGERS, record::AnswerPlan};
+use lasthop_protocol::protocol::PROTOCOLS;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize,
@@ -532,7 +532,7 @@ impl SignalName {
 }
 
 /// A transport: `unix`, `abstract`, `tcp`, `tcp6`, `tls` or `tls-unix`.
-pub(super) type TransportName = lasthop_load::spec::Transport;
+pub(super) type TransportName = lasthop_protocol::spec::Transport;
 
 fn one() -> WholeNumber {
     WholeNumber("1".to_owned())

@@ -4,12 +4,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Endpoint, Transport};
 use lasthop_model::{
     level::{Level, Levels},
     record::{AnswerPlan, Difference, FactorSummary, Given, GivenEndpoint},
     selection::{DRIVER, TRANSPORT},
 };
+use lasthop_protocol::spec::{Address, Endpoint, Transport};
 
 use super::{
     cases::NamedCase,
@@ -171,7 +171,7 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_load::url::{UrlOptions, parse};
+    use lasthop_protocol::url::{UrlOptions, parse};
 
     use super::*;
 
@@ -194,7 +194,7 @@ mod tests {
     fn the_first_is_the_reference_of_all_others() {
         let endpoint = |url: &str| {
             let (endpoint, protocol) = parse(url, &UrlOptions::default()).unwrap();
-            let spec = lasthop_load::spec::Spec::new(endpoint, protocol);
+            let spec = lasthop_protocol::spec::Spec::new(endpoint, protocol);
             GivenEndpoint {
                 url: url.to_owned(),
                 spec,

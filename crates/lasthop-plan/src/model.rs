@@ -6,13 +6,13 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Transport;
 use lasthop_model::{
     level::Level,
     program::{Packages, Program},
     record::{AnswerPlan, Digests},
     service::{Export, Ready, Stop},
 };
+use lasthop_protocol::spec::Transport;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -214,7 +214,7 @@ pub struct Load {
     pub target: Template,
     /// Name of a protocol; may depend on the case.
     pub protocol: Template,
-    /// The protocol's parameters by protocol name, as `lasthop_load::spec::Protocol` has them, templates inside.
+    /// The protocol's parameters by protocol name, as `lasthop_protocol::spec::Protocol` has them, templates inside.
     pub parameters: IndexMap<String, serde_json::Value>,
     pub connections: Template,
     pub threads: Template,

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use lasthop_load::{
+use lasthop_model::rate::{CONSTANT, POISSON, Rate, arrivals};
+use lasthop_protocol::{
     protocol::{Protocol, echo::Echo},
     spec::{Address, Endpoint, Model, Reuse, Spec, SpecError},
 };
-use lasthop_model::rate::{CONSTANT, POISSON, Rate, arrivals};
 use minijinja::value::Value;
 
 use super::{

@@ -7,7 +7,6 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Model, OpenLoop, Reuse, Spec, Transport};
 use lasthop_model::{
     binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
     container::{Network, RenderedContainer},
@@ -18,6 +17,7 @@ use lasthop_model::{
     selection::{DRIVER, OWN_DRIVER, Selection},
     service::RenderedService,
 };
+use lasthop_protocol::spec::{Model, OpenLoop, Reuse, Spec, Transport};
 use lasthop_tool::tool_of;
 use serde_json::Value;
 use similar::TextDiff;
@@ -629,8 +629,8 @@ fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use lasthop_load::spec::Arrivals;
     use lasthop_model::record::Derivation;
+    use lasthop_protocol::spec::Arrivals;
 
     use super::*;
     use crate::{catalog::Catalog, model::ConfigFile};

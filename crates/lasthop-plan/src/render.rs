@@ -5,16 +5,16 @@ pub(super) mod container;
 use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
-use lasthop_load::{
-    protocol::{self, Protocol},
-    spec::{Address, Reuse, SocketOptions, Spec, Transport},
-};
 use lasthop_model::{
     binding::{Bindings, ServiceBinding, server_name, service_of},
     container::{Network, RenderedContainer},
     level::{Level, Levels},
     record::GivenEndpoint,
     service::{Export, Ready, ReadyCheck, RenderedService},
+};
+use lasthop_protocol::{
+    protocol::{self, Protocol},
+    spec::{Address, Reuse, SocketOptions, Spec, Transport},
 };
 use minijinja::value::Value;
 use serde_json::Value as Json;

@@ -1,7 +1,7 @@
 //! What the two ways of measuring yielded, by condition, in the quantities of the study.
 
 use indexmap::IndexMap;
-use lasthop_load::TrialResult;
+use lasthop_protocol::TrialResult;
 use lasthop_results::analyse::summary::{CaseSummary, Measured, Summary};
 use lasthop_stats::mean;
 
@@ -142,7 +142,7 @@ impl MeasuredPart<'_> {
             mean::of(values?)
         };
         let seconds = |trial: &TrialResult| trial.elapsed_ns as f64 / 1e9;
-        let said = |of: fn(&lasthop_load::result::Reported) -> Option<f64>| {
+        let said = |of: fn(&lasthop_protocol::result::Reported) -> Option<f64>| {
             average(&|trial| trial.reported.as_deref().and_then(of).map(|nanoseconds| nanoseconds / 1e9))
         };
         match quantity {

@@ -251,7 +251,7 @@ fn client(facts: &Facts<'_>) -> Option<Note> {
         .method
         .iter()
         .flat_map(|case| &case.trials)
-        .map(lasthop_load::TrialResult::driver_load)
+        .map(lasthop_protocol::TrialResult::driver_load)
         .filter(|load| load.is_finite())
         .collect();
     let highest = loads.iter().copied().fold(0.0, f64::max);

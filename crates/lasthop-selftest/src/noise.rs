@@ -12,7 +12,7 @@ use lasthop_host::{
         sandbox::Sandbox,
     },
 };
-use lasthop_load::clock;
+use lasthop_kernel::clock;
 use lasthop_stats::random::Draws;
 use lasthop_system::{cpus, executable::own_executable};
 

@@ -9,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::{address::Packets, spec::Address, udp};
+use lasthop_kernel::{connect, udp};
+use lasthop_protocol::{address::Packets, spec::Address};
 
 use super::process::{self, Stat};
 
@@ -53,7 +54,7 @@ pub fn server(address: &Address) -> Option<Owner> {
 /// The process that a Unix socket has listened for since its `listen`, as the kernel tells who connects.
 fn who_listens(address: &Address) -> Option<i32> {
     address.unix_name()?;
-    let socket = address.connect(Duration::from_secs(1)).ok()?;
+    let socket = connect(address, Duration::from_secs(1)).ok()?;
     let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
     Some(peer.pid.as_raw_pid())
 }

@@ -10,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::{
+use lasthop_load::engine::Case;
+use lasthop_model::driver::ToolChoice;
+use lasthop_protocol::{
     TrialResult,
-    engine::Case,
     result::{ErrorCount, Proof},
     spec::{Engine, Spec},
     wire::{self, Reply, Request, Stage, TrialPhases, WireError},
 };
-use lasthop_model::driver::ToolChoice;
 use serde::{Deserialize, Serialize};
 
 use super::{Order, Reading, Tool, named, process};
@@ -173,7 +173,7 @@ fn result(reading: Reading, ran_ns: u64, spec: &Spec) -> TrialResult {
 pub mod testing {
     //! Orders for the tests of the tools.
 
-    use lasthop_load::{
+    use lasthop_protocol::{
         protocol::{
             Protocol,
             grpc::{Grpc, GrpcExpect},
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!((stage, cause.as_str()), (Stage::Spec, "wrk speaks HTTP, but the case's protocol is PostgreSQL"));
         let unix = testing::http_order(|order| {
             let mut spec = order.spec.clone();
-            spec.endpoint.address = lasthop_load::spec::Address::Unix("/x".into());
+            spec.endpoint.address = lasthop_protocol::spec::Address::Unix("/x".into());
             foreign.prepare(spec).err().unwrap().1
         });
         assert!(unix.contains("cannot open a Unix socket"), "{unix}");

@@ -1,7 +1,7 @@
 //! h2load of nghttp2, here for HTTP/1.1 and for gRPC: closed loop, TCP and Unix sockets, TLS over TCP. It looks at the status
 //! of HTTP alone, so that a call that fails is known by the message that is missing.
 
-use lasthop_load::{
+use lasthop_protocol::{
     protocol::{grpc::Grpc, http::Http, kind::ProtocolSpec as _},
     result::{ErrorClass, Reported},
     spec::{Address, Model, Reuse},
@@ -149,7 +149,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lasthop_load::protocol::grpc::GrpcExpect;
+    use lasthop_protocol::protocol::grpc::GrpcExpect;
 
     use crate::drive::testing::{grpc_order, http_order, words};
 
@@ -212,7 +212,7 @@ mod tests {
             assert_eq!(std::fs::read(&file).unwrap(), b"\0\0\0\0\x07\x0a\x05Hello");
             let call = format!("-m1 -d {} -H 'content-type: application/grpc' -H 'te: trailers'", file.display());
             assert_eq!(own, words(&format!("{call} -t1 -c2 -D1 -B unix:/run/x.sock http://localhost/a.B/C")));
-            let spec = lasthop_load::spec::Spec { pipeline: 16, ..order.spec.clone() };
+            let spec = lasthop_protocol::spec::Spec { pipeline: 16, ..order.spec.clone() };
             let unable = arguments(&Order { spec: &spec, ..order }).unwrap_err();
             assert_eq!(unable.to_string(), "h2load cannot wait for all streams of a connection");
         });

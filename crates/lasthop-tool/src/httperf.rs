@@ -1,6 +1,6 @@
 //! httperf: HTTP, one request after the other, TCP only. Times in tenths of a millisecond.
 
-use lasthop_load::{
+use lasthop_protocol::{
     protocol::http::Http,
     result::{ErrorClass, Reported},
     spec::Reuse,

@@ -2,14 +2,14 @@
 
 use std::{path::Path, time::Duration};
 
-use lasthop_load::{
-    protocol::Protocol,
-    result::{ErrorClass, Reported},
-    spec::Spec,
-};
 use lasthop_model::{
     manager::APT,
     program::{Packages, Program, ProgramKind},
+};
+use lasthop_protocol::{
+    protocol::Protocol,
+    result::{ErrorClass, Reported},
+    spec::Spec,
 };
 
 use super::form::Misread;

@@ -1,6 +1,6 @@
 //! pgbench: PostgreSQL's load generator, closed loop. Prints the mean latency; milliseconds with three digits more.
 
-use lasthop_load::{
+use lasthop_protocol::{
     protocol::postgres::{Postgres, QueryMode},
     result::{ErrorClass, Reported},
     spec::Reuse,

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_load::result::DriverCost;
+use lasthop_protocol::result::DriverCost;
 use rustix::process::{Pid, Signal};
 
 /// Limit of a tool's output in bytes, more than any successful trial prints.

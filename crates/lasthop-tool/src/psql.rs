@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use lasthop_load::{
+use lasthop_protocol::{
     protocol::postgres::{Postgres, QueryMode},
     result::Reported,
     spec::{Model, Reuse, Spec},

@@ -3,7 +3,7 @@
 //! redis-benchmark 7.0 takes a password as an argument and, unlike redis-cli, nowhere else.
 //! A run says so.
 
-use lasthop_load::{
+use lasthop_protocol::{
     protocol::redis::Redis,
     result::{ErrorClass, Reported},
     spec::{Address, Model, Reuse},
@@ -105,7 +105,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_load::{
+    use lasthop_protocol::{
         protocol::{Protocol, redis::RedisExpect},
         spec::Spec,
     };

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use lasthop_load::{
+use lasthop_protocol::{
     protocol::http::Http,
     spec::{Address, Spec},
 };
@@ -18,7 +18,7 @@ pub fn http<'a>(tool: &'static str, spec: &'a Spec) -> Result<&'a Http, Unable> 
     if spec.pipeline > 1 {
         return cannot("pipeline here".to_owned());
     }
-    if spec.model != lasthop_load::spec::Model::Closed {
+    if spec.model != lasthop_protocol::spec::Model::Closed {
         return cannot("keep the schedule of an open loop".to_owned());
     }
     if http.method != "GET" || !http.body.is_empty() {

@@ -1,7 +1,7 @@
 //! wrk: HTTP/1.1, closed loop, TCP only. It corrects its latencies by an interval derived from their average
 //! (`stats_correct`), so its percentiles beyond the median are not comparable with a plain record.
 
-use lasthop_load::{
+use lasthop_protocol::{
     protocol::http::Http,
     result::{ErrorClass, Reported},
     spec::Reuse,

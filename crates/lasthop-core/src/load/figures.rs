@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_load::{
+use lasthop_load::engine::CaseError;
+use lasthop_model::record::Stage;
+use lasthop_protocol::{
     Histogram,
-    engine::CaseError,
     result::{ErrorClass, ErrorCount, OneWay, Proof},
     spec::{Engine, Model, Reuse, Spec},
     steady::Little,
 };
-use lasthop_model::record::Stage;
 use lasthop_results::report::units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -4,9 +4,11 @@ mod figures;
 mod terminal;
 
 use lasthop_load::{
-    TrialResult,
     engine::{Case, CaseError},
     reference,
+};
+use lasthop_protocol::{
+    TrialResult,
     result::Proof,
     spec::{Model, Spec},
     wire::{Stage, TrialPhases},

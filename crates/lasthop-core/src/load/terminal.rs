@@ -1,6 +1,6 @@
 //! The figures of a load for people.
 
-use lasthop_load::spec::{Engine, Reuse};
+use lasthop_protocol::spec::{Engine, Reuse};
 use lasthop_results::report::{
     Options, Page,
     document::{Text, Tone},

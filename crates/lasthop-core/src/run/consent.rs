@@ -4,7 +4,6 @@
 use std::{path::Path, time::Duration};
 
 use lasthop_host::service::container::containerfile::FILE;
-use lasthop_load::spec::Spec;
 use lasthop_model::{
     program::ProgramKind,
     quantity::{rate_text, written},
@@ -13,6 +12,7 @@ use lasthop_model::{
     service::ReadyCheck,
 };
 use lasthop_plan::model::{Experiment, Recipe, Source};
+use lasthop_protocol::spec::Spec;
 use lasthop_results::text;
 use serde_json::Value;
 

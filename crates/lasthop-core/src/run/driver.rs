@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_load::{
+use lasthop_model::record::Stage;
+use lasthop_protocol::{
     TrialResult,
     result::{Proof, Reported},
     spec::Spec,
     stages::{self, Stage as LoadStage},
     wire::{self, Reply, Request, TrialPhases},
 };
-use lasthop_model::record::Stage;
 
 use lasthop_system::lines::{LineError, Lines};
 
@@ -273,7 +273,7 @@ mod tests {
         thread,
     };
 
-    use lasthop_load::{
+    use lasthop_protocol::{
         result::{DriverCost, ErrorClass, ErrorCount},
         spec::Engine,
     };

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_load::regular;
+use lasthop_kernel::regular;
 use lasthop_model::binding::service_of;
 
 /// Folder of an application in that of its server.

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use lasthop_load::{
+use lasthop_model::record::{MeasuredTrial, Settings};
+use lasthop_protocol::{
     TrialResult,
     steady::{LEAST_TRIALS, Slow},
     wire::TrialPhases,
 };
-use lasthop_model::record::{MeasuredTrial, Settings};
 
 /// What trials that have to be longer get, as multiples of the slow replies: the measure phase, and the warm-up.
 const TRIAL: u64 = LEAST_TRIALS + 1;
@@ -129,7 +129,7 @@ fn length(phases: TrialPhases) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_load::Histogram;
+    use lasthop_protocol::Histogram;
 
     use super::*;
 

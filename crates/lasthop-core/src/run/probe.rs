@@ -4,12 +4,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use lasthop_load::{
     engine::supervised,
-    failure::Failure,
-    protocol::http::Http,
-    spec::{Reuse, Spec},
     transport::{Calls, Connector, Watch},
 };
 use lasthop_model::record::LinkObserved;
+use lasthop_protocol::{
+    failure::Failure,
+    protocol::http::Http,
+    spec::{Reuse, Spec},
+};
 
 use lasthop_plan::render::RenderedProof;
 
@@ -83,7 +85,7 @@ fn shortened(text: &str) -> String {
 mod tests {
     use std::{io::Write as _, os::unix::net::UnixListener, thread, time::Duration};
 
-    use lasthop_load::{
+    use lasthop_protocol::{
         spec::Timeouts,
         url::{UrlOptions, parse},
     };

@@ -28,12 +28,6 @@ use lasthop_host::{
         stack::{Instance, Log, Stack, StackPlan, StartError},
     },
 };
-use lasthop_load::{
-    TrialResult,
-    result::Proof,
-    spec::{Address, Model, Spec},
-    wire::{self, TrialPhases},
-};
 use lasthop_model::{
     binding::{Bindings, service_of},
     driver::ToolChoice,
@@ -44,6 +38,12 @@ use lasthop_plan::{
     model::GivesUpRoot,
     plan::{Plan, Stack as PlannedStack, StackService},
     render::RenderedCase,
+};
+use lasthop_protocol::{
+    TrialResult,
+    result::Proof,
+    spec::{Address, Model, Spec},
+    wire::{self, TrialPhases},
 };
 use lasthop_stats::random;
 use lasthop_system::{executable::own_executable, folder::Folder, interrupt, listener};

@@ -16,8 +16,8 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::spec::Address;
 use lasthop_model::record::{Elsewhere, LinkObserved};
+use lasthop_protocol::spec::Address;
 
 use lasthop_system::listener;
 

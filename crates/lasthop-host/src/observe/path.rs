@@ -8,8 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_load::spec::Address;
 use lasthop_model::quantity::thousands;
+use lasthop_protocol::spec::Address;
 use lasthop_system::{listener, process};
 
 use super::nat::{self, Connection};

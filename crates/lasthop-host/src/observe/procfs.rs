@@ -24,7 +24,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::run_delay;
+use lasthop_kernel::run_delay;
 use lasthop_model::observation::{Role, RoleUsage};
 
 use lasthop_system::process::{self, Stat};

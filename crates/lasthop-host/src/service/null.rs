@@ -11,9 +11,9 @@ use std::{
 use lasthop_load::{
     null::{NullSpec, Script},
     sample,
-    spec::{Endpoint, Spec, Tls, Transport},
 };
 use lasthop_model::binding::SERVER_NAME;
+use lasthop_protocol::spec::{Endpoint, Spec, Tls, Transport};
 use lasthop_system::lines::{LineError, Lines};
 
 use super::{

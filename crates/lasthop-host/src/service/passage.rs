@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_load::regular;
+use lasthop_kernel::regular;
 use rustix::{
     fs::{CWD, Mode, OFlags},
     mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags},

@@ -5,11 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_load::{
-    spec::{Address, Endpoint, Tls},
-    transport,
-};
+use lasthop_kernel::connect;
+use lasthop_load::transport;
 use lasthop_model::service::{Ready, ReadyCheck};
+use lasthop_protocol::spec::{Address, Endpoint, Tls};
 use lasthop_system::interrupt;
 use rustls::{ClientConnection, StreamOwned};
 
@@ -74,7 +73,7 @@ fn ask(
     match check {
         ReadyCheck::Connect => {
             let address = endpoint.address.clone();
-            patiently(timeout, move || address.connect(timeout).map(drop).map_err(|error| error.to_string()))
+            patiently(timeout, move || connect(&address, timeout).map(drop).map_err(|error| error.to_string()))
         }
         ReadyCheck::Http { path, status } => {
             let (endpoint, path, status) = (endpoint.clone(), path.clone(), *status);
@@ -110,12 +109,12 @@ fn patiently(
 /// Whether anybody accepts connections at the address.
 pub fn answers(address: &Address) -> bool {
     let address = address.clone();
-    interrupt::aside(QUESTION, move || address.connect(QUESTION).is_ok()) == Some(true)
+    interrupt::aside(QUESTION, move || connect(&address, QUESTION).is_ok()) == Some(true)
 }
 
 /// The status of the answer to `GET path`.
 fn http_status(endpoint: &Endpoint, path: &str, timeout: Duration) -> io::Result<u16> {
-    let stream = endpoint.address.connect(timeout)?;
+    let stream = connect(&endpoint.address, timeout)?;
     match &endpoint.tls {
         None => get(stream, path),
         Some(tls) => get(StreamOwned::new(handshake(tls)?, stream), path),

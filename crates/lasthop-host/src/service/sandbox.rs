@@ -17,8 +17,8 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Address, Transport};
 use lasthop_model::binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles};
+use lasthop_protocol::spec::{Address, Transport};
 use rustix::fs::FlockOperation;
 
 pub(super) use self::found::{Found, found_in, remove, remove_unfinished};

@@ -13,13 +13,13 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Endpoint;
 use lasthop_model::{
     binding::Bindings,
     observation::InContainer,
     record::Stage,
     service::{RenderedService, Stop},
 };
+use lasthop_protocol::spec::Endpoint;
 use lasthop_system::{
     folder, interrupt,
     listener::{self, Owner},

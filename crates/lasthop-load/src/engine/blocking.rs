@@ -3,20 +3,23 @@
 
 use std::{io, sync::Arc};
 
+use lasthop_kernel::clock;
+use lasthop_protocol::{
+    failure::Failure,
+    result::{ErrorClass, Proof},
+    spec::Spec,
+    wire::{Stage, TrialPhases},
+};
+
 use super::{
     CaseError,
     backoff::Backoff,
     connection::{Connection, Reply, Step},
 };
 use crate::{
-    clock,
-    failure::Failure,
     proof,
     recorder::{Recorder, WorkerRecord},
-    result::{ErrorClass, Proof},
-    spec::Spec,
     transport::{Calls, Connector, Stream, Wait, Watch},
-    wire::{Stage, TrialPhases},
 };
 
 /// Size of the receive buffer in bytes.

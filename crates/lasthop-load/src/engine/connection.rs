@@ -2,15 +2,15 @@
 
 use std::io;
 
-use crate::{
-    clock,
+use lasthop_kernel::clock;
+use lasthop_protocol::{
     failure::Failure,
     protocol::{Done, Exchange, Greeting, Progress, Run},
-    recorder::Recorder,
     result::ErrorClass,
     spec::Spec,
-    transport::Stream,
 };
+
+use crate::{recorder::Recorder, transport::Stream};
 
 pub struct Connection {
     pub stream: Option<Stream>,

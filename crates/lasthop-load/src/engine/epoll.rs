@@ -2,6 +2,15 @@
 
 use std::{collections::VecDeque, io, sync::Arc};
 
+use lasthop_kernel::clock;
+use lasthop_protocol::{
+    failure::Failure,
+    result::ErrorClass,
+    spec::{Model, SPIN_BEFORE_DUE_NS, Spec},
+    stages::Stage,
+    wire::TrialPhases,
+};
+
 use super::{
     backoff::Backoff,
     blocking::BUFFER,
@@ -10,15 +19,9 @@ use super::{
     poller::{Event, Interest, Poller, TICK},
 };
 use crate::{
-    clock,
-    failure::Failure,
     pacer::Pacer,
     recorder::{Recorder, WorkerRecord},
-    result::ErrorClass,
-    spec::{Model, SPIN_BEFORE_DUE_NS, Spec},
-    stages::Stage,
     transport::{Calls, Connector, Handshake, Socket, Stream, Watch},
-    wire::TrialPhases,
 };
 
 /// Interval between checks of deadlines; a tenth of the shortest timeout if that is less.

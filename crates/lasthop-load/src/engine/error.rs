@@ -1,6 +1,6 @@
 //! Why a case cannot be driven.
 
-use crate::{failure::Failure, result::ErrorClass, wire::Stage};
+use lasthop_protocol::{failure::Failure, result::ErrorClass, wire::Stage};
 
 /// A case cannot be driven, or no further.
 #[derive(Debug, thiserror::Error)]

@@ -15,21 +15,23 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use blocking::Blocking;
 pub use error::CaseError;
+use lasthop_kernel::limits;
+use lasthop_protocol::{
+    result::{ErrorClass, ErrorCount, Proof, TrialResult},
+    spec::{Address, Engine, Model, Spec, SpecError},
+    stages::{self, Stage as LoadStage},
+    wire::{Stage, TrialPhases},
+};
 use worker::{Asked, Worker};
 
 pub use crate::supervisor::supervised;
 use crate::{
-    limits,
     pacer::Pacer,
     ports::Ports,
     receipt::Receipts,
     recorder::{self, WorkerRecord},
-    result::{ErrorClass, ErrorCount, Proof, TrialResult},
-    spec::{Address, Engine, Model, Spec, SpecError},
-    stages::{self, Stage as LoadStage},
     supervisor::Supervisor,
     transport::{Connector, Watch},
-    wire::{Stage, TrialPhases},
 };
 
 /// A prepared endpoint: its replies are verified, its connections open, its threads waiting. They live across trials,

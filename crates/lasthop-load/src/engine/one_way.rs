@@ -1,13 +1,14 @@
 //! Trials of a protocol without replies. What counts is what the server says that it received, read before and after the
 //! load, and the time between the two readings.
 
-use super::error::CaseError;
-use crate::{
+use lasthop_protocol::{
     failure::Failure,
-    receipt::{Reading, Receipts},
     result::{ErrorCount, OneWay, Phases, Proof, TrialResult},
     wire::{Stage, TrialPhases},
 };
+
+use super::error::CaseError;
+use crate::receipt::{Reading, Receipts};
 
 /// Requests that verify a case.
 const PROBES: u64 = 2;

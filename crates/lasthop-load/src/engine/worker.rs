@@ -9,17 +9,20 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::{blocking::Blocking, epoll::Epoll};
-use crate::{
+use lasthop_protocol::{
     failure::Failure,
-    pacer::Pacer,
-    recorder::WorkerRecord,
     result::ErrorClass,
     spec::{Engine, Spec},
     stages::Stage,
+    wire::TrialPhases,
+};
+
+use super::{blocking::Blocking, epoll::Epoll};
+use crate::{
+    pacer::Pacer,
+    recorder::WorkerRecord,
     supervisor::Supervisor,
     transport::{Connector, Watch},
-    wire::TrialPhases,
 };
 
 /// A trial to run.

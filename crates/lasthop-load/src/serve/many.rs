@@ -6,11 +6,12 @@ use std::{
     os::fd::{AsRawFd as _, OwnedFd},
 };
 
+use lasthop_kernel::clock;
+use lasthop_protocol::failure::Failure;
+
 use super::{Pattern, ServeError, Server, Shared, is_passing, is_shortage, message_size};
 use crate::{
-    clock,
     engine::poller::{Event, Interest, Poller},
-    failure::Failure,
     transport::{Calls, Socket},
 };
 

@@ -13,20 +13,19 @@ use std::{
     thread,
 };
 
+use lasthop_kernel::{clock, limits};
+use lasthop_protocol::{
+    address::AddressError,
+    failure::Failure,
+    protocol::{echo, hello, stream},
+    spec::{Address, Channel},
+};
 use packets::Counter;
 pub use packets::RECEIVED;
 use rustls::ServerConfig;
 use socket2::{Domain, Type};
 
-use crate::{
-    address::AddressError,
-    clock,
-    failure::Failure,
-    limits,
-    protocol::{echo, hello, stream},
-    spec::{Address, Channel},
-    transport::{self, Handshake, Socket, Stream, TlsError, TlsStream, server_config},
-};
+use crate::transport::{self, Handshake, Socket, Stream, TlsError, TlsStream, server_config};
 
 /// The text that the pattern `hello` sends.
 pub const HELLO: &[u8] = hello::TEXT.as_bytes();
@@ -311,7 +310,7 @@ impl Shared {
 /// Receives at least one byte; the peer's end is an error here.
 fn receive(stream: &mut Stream, buffer: &mut [u8]) -> Result<usize, Failure> {
     match stream.receive(buffer) {
-        Ok(0) => Err(Failure::new(crate::result::ErrorClass::Reset, "the peer closed")),
+        Ok(0) => Err(Failure::new(lasthop_protocol::result::ErrorClass::Reset, "the peer closed")),
         Ok(count) => Ok(count),
         Err(error) => Err(Failure::io("receive", &error)),
     }

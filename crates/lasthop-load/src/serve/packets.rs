@@ -12,14 +12,12 @@ use std::{
     time::Duration,
 };
 
+use lasthop_kernel::clock;
+use lasthop_protocol::failure::Failure;
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::{Pattern, ServeError, ServeSpec, Server, Shared, is_passing, receive};
-use crate::{
-    clock,
-    failure::Failure,
-    transport::{Socket, Stream},
-};
+use crate::transport::{Socket, Stream};
 
 /// The counter's name on the page.
 pub const RECEIVED: &str = "received_metrics_total";

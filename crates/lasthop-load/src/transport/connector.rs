@@ -2,18 +2,18 @@
 
 use std::{io, os::fd::OwnedFd, sync::Arc};
 
-use rustls::{ClientConfig, pki_types::ServerName};
-use socket2::{Domain, SockAddr, Type};
-
-use super::{Calls, Handshake, Socket, Stream, TlsError, TlsStream, Watch, channel, client_config};
-use crate::{
+use lasthop_kernel::clock;
+use lasthop_protocol::{
     address::AddressError,
-    clock,
     failure::Failure,
     result::ErrorClass,
     spec::{Channel, Endpoint, SocketOptions, Timeouts},
     tls_request::TlsRequest,
 };
+use rustls::{ClientConfig, pki_types::ServerName};
+use socket2::{Domain, SockAddr, Type};
+
+use super::{Calls, Handshake, Socket, Stream, TlsError, TlsStream, Watch, channel, client_config};
 
 /// The endpoint cannot be connected to as it is specified.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use lasthop_kernel::regular;
+use lasthop_protocol::{failure::Failure, result::ErrorClass, spec::Tls};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, HandshakeKind, RootCertStore, ServerConfig,
     ServerConnection,
@@ -16,7 +18,6 @@ use rustls::{
 };
 
 use super::Socket;
-use crate::{failure::Failure, regular, result::ErrorClass, spec::Tls};
 
 /// Bytes are received from the socket in pieces of up to this size: four full records.
 const INCOMING: usize = 64 * 1024 + 512;

@@ -7,7 +7,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use lasthop_load::spec::{Address, Endpoint};
+use lasthop_protocol::spec::{Address, Endpoint};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// A server of the test's own making: each connection is served on a thread of its own. Dropping it ends the accepting, not

@@ -12,9 +12,11 @@ use std::{
 pub use accepting::Accepting;
 use lasthop_load::{
     engine::{Case, CaseError},
+    serve::{Pattern, ServeSpec, ServeTls, Server, Stopper},
+};
+use lasthop_protocol::{
     protocol::{Protocol, echo::Echo, hello::Hello, stream::Stream},
     result::TrialResult,
-    serve::{Pattern, ServeSpec, ServeTls, Server, Stopper},
     spec::{Address, Endpoint, Spec, Timeouts, Tls, Transport},
     wire::TrialPhases,
 };

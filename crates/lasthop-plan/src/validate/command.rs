@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Transport;
 use lasthop_model::{
     program::{Packages, Program, ProgramKind},
     service::{Export, Stop},
 };
+use lasthop_protocol::spec::Transport;
 
 use super::{checker::Checker, scope::Scope};
 use crate::{

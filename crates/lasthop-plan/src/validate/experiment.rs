@@ -7,13 +7,13 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::{protocol::PROTOCOLS, spec::Transport};
 use lasthop_model::{
     level::{Level, Levels},
     rate::{CONSTANT, POISSON},
     record::AnswerPlan,
     selection::{PATH, TRANSPORT},
 };
+use lasthop_protocol::{protocol::PROTOCOLS, spec::Transport};
 use minijinja::value::Value;
 
 use super::{

@@ -6,11 +6,11 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Transport;
 use lasthop_model::{
     program::{Program, ProgramKind},
     service::{Export, Ready, ReadyCheck, Stop, stays_inside},
 };
+use lasthop_protocol::spec::Transport;
 
 use super::{
     checker::{Checker, packages, read},

@@ -1,13 +1,13 @@
 //! The metrics of each case.
 
 use indexmap::IndexMap;
-use lasthop_load::{
-    Histogram, TrialResult,
-    result::{DriverCost, Offered, OneWay as Sending},
-};
 use lasthop_model::{
     observation::{CgroupUsage, RoleUsage},
     record::{CasePlan, CaseProof, MeasuredTrial},
+};
+use lasthop_protocol::{
+    Histogram, TrialResult,
+    result::{DriverCost, Offered, OneWay as Sending},
 };
 use lasthop_stats::{Estimate, Interval, quantile::Merged};
 use serde::Serialize;

@@ -3,12 +3,12 @@
 //! Each figure is of one trial; a [`Span`] has them of all repetitions.
 
 use indexmap::IndexMap;
-use lasthop_load::{
+use lasthop_model::record::OverloadTrial;
+use lasthop_protocol::{
     Histogram,
     result::ErrorClass,
     stages::{Slot, StageResult, WrongKind},
 };
-use lasthop_model::record::OverloadTrial;
 
 use super::summary::{Overload, OverloadCase, OverloadPoint, Recovery, Span, Wrong};
 use crate::record::data::RunData;

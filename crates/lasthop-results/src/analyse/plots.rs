@@ -1,7 +1,7 @@
 //! What plots show of a record and a summary does not: distributions of latencies, and every trial.
 
-use lasthop_load::{Histogram, TrialResult};
 use lasthop_model::record::{CasePlan, MeasuredTrial};
+use lasthop_protocol::{Histogram, TrialResult};
 use serde::Serialize;
 
 use super::{cases::merged, trials::Trials};

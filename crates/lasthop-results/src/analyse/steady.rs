@@ -1,10 +1,10 @@
 //! Whether the trials of a case show it as it is under steady load.
 
-use lasthop_load::{
+use lasthop_model::record::CasePlan;
+use lasthop_protocol::{
     Histogram, TrialResult,
     steady::{LEAST_TRIALS, Little, Slow},
 };
-use lasthop_model::record::CasePlan;
 
 use super::trials::Trials;
 

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Transport;
 use lasthop_model::record::{AnswerPlan, Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped};
+use lasthop_protocol::spec::Transport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

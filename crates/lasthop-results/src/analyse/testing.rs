@@ -1,12 +1,6 @@
 //! Synthetic records with a known truth.
 
 use indexmap::IndexMap;
-use lasthop_load::{
-    Histogram, Spec, TrialResult,
-    protocol::{Protocol, echo::Echo},
-    result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
-    spec::{Arrivals, Endpoint, Engine, Tls, Transport},
-};
 use lasthop_model::{
     level::Level,
     observation::{MachineUsage, NetworkCounters, Observations, RoleUsage},
@@ -14,6 +8,12 @@ use lasthop_model::{
         AnswerPlan, CasePlan, CaseProof, Environment, ExperimentSummary, FactorSummary, Failure, LoadSummary,
         MeasuredTrial, Placement, RoundRecord, RunEnd, RunHeader, Settings, Stage, Stopped, TrialRecord, VERSION,
     },
+};
+use lasthop_protocol::{
+    Histogram, Spec, TrialResult,
+    protocol::{Protocol, echo::Echo},
+    result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
+    spec::{Arrivals, Endpoint, Engine, Tls, Transport},
 };
 use lasthop_stats::random::Draws;
 

@@ -5,8 +5,8 @@ use std::{
     sync::OnceLock,
 };
 
-use lasthop_load::Histogram;
 use lasthop_model::record::{CasePlan, CaseProof, LoadSummary, MeasuredTrial, Stopped};
+use lasthop_protocol::Histogram;
 use lasthop_stats::{
     Grouped, Resampling,
     grouped::BlockValue,

@@ -1,10 +1,10 @@
 //! The conditions under which an exported configuration works and gives what was measured.
 
-use lasthop_load::spec::{Address, Transport};
 use lasthop_model::{
     quantity::rate_text,
     record::{CasePlan, CaseProof},
 };
+use lasthop_protocol::spec::{Address, Transport};
 
 use super::Served;
 use crate::analyse::summary::Summary;

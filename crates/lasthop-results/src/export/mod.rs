@@ -13,11 +13,11 @@ use std::{
     rc::Rc,
 };
 
-use lasthop_load::spec::Address;
 use lasthop_model::{
     binding::{SOCKET, service_of},
     record::{CasePlan, CaseProof},
 };
+use lasthop_protocol::spec::Address;
 use regex::{Captures, Regex};
 
 pub use self::{

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use lasthop_load::result::Phases;
 use lasthop_model::record::{
     Environment, Failure, MeasuredTrial, OverloadTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord,
 };
+use lasthop_protocol::result::Phases;
 
 /// Everything that one run left on disk.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! Whether the figures of a report agree with each other, as a reader with a calculator finds out.
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Transport;
+use lasthop_protocol::spec::Transport;
 use proptest::prelude::*;
 
 use super::{Extras, Format, Options, fixtures, render, units::NBSP};
@@ -253,7 +253,7 @@ fn record(world: &World) -> RunData {
             let result = &mut trial.result;
             result.requests = ((result.requests as f64 * slowed * stalled) as u64).max(1);
             result.requests_total = result.requests + result.requests / 10;
-            let mut latencies = lasthop_load::Histogram::new();
+            let mut latencies = lasthop_protocol::Histogram::new();
             latencies.record_n(result.elapsed_ns / result.requests, result.requests);
             result.service_time = Some(latencies);
         });

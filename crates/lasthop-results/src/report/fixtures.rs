@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
-use lasthop_load::spec::{Arrivals, Transport};
 use lasthop_model::record::{AnswerPlan, Environment, Failure, LoadSummary, Placement, ProgramVersion, Stage, Stopped};
+use lasthop_protocol::spec::{Arrivals, Transport};
 
 use crate::analyse::summary::*;
 

@@ -17,8 +17,9 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::{regular, spec::Spec};
+use lasthop_kernel::regular;
 use lasthop_model::driver::{Login, Remote};
+use lasthop_protocol::spec::Spec;
 
 use lasthop_host::service::{
     guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},

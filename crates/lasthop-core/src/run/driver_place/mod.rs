@@ -16,13 +16,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use indexmap::IndexMap;
 use lasthop_host::service::{container::site::Housing, guard::Guard, sandbox::Sandbox};
-use lasthop_load::spec::{Address, Spec};
 use lasthop_model::{
     binding::{Bindings, service_of},
     container::Network,
     driver::{DriverAt, Remote},
     record,
 };
+use lasthop_protocol::spec::{Address, Spec};
 use lasthop_system::executable::own_executable;
 
 use self::{

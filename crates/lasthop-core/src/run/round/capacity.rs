@@ -1,6 +1,6 @@
 //! The closed loop that measures the capacity of a case.
 
-use lasthop_load::spec::{Model, Spec};
+use lasthop_protocol::spec::{Model, Spec};
 
 /// Connections of the closed loop that measures the capacity: the first that do not overload the case themselves.
 pub const CAPACITY_CONNECTIONS: [u32; 4] = [16, 8, 4, 2];

@@ -5,11 +5,11 @@ use std::{collections::HashMap, time::Duration};
 
 use indexmap::IndexMap;
 use lasthop_host::service::null;
-use lasthop_load::{
+use lasthop_model::record::Seen;
+use lasthop_protocol::{
     spec::{Endpoint, Engine, Model, Spec},
     wire::TrialPhases,
 };
-use lasthop_model::record::Seen;
 
 use super::{OWN, Round};
 use crate::run::Runner;

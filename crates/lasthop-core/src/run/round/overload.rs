@@ -11,9 +11,9 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::{TrialResult, stages::Stage, wire::TrialPhases};
 use lasthop_model::record::{CasePlan, OverloadSettings, OverloadTrial, Settings, Stopped, TrialRecord, USUAL_LOAD};
 use lasthop_plan::schedule;
+use lasthop_protocol::{TrialResult, stages::Stage, wire::TrialPhases};
 use lasthop_results::record::RunData;
 use lasthop_stats::random::{Draws, seed_for};
 use lasthop_system::folder;

@@ -9,8 +9,8 @@ use std::{
 };
 
 use lasthop_host::observe::observer::Snapshot;
-use lasthop_load::{TrialResult, wire::TrialPhases};
 use lasthop_model::record::{MeasuredTrial, Stage, Stopped, TrialRecord};
+use lasthop_protocol::{TrialResult, wire::TrialPhases};
 
 use super::{Ready, Round, Trouble};
 use crate::run::{

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::regular;
+use lasthop_kernel::regular;
 use lasthop_model::program::Program;
 use lasthop_system::{command, digest};
 

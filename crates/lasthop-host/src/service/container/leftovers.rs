@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::regular;
+use lasthop_kernel::regular;
 use lasthop_system::{command, interrupt, private};
 use serde::{Deserialize, Serialize};
 

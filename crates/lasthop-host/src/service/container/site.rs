@@ -8,13 +8,13 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_load::spec::Address;
 use lasthop_model::{
     binding::Bindings,
     container::{Network, Publish, RenderedContainer},
     engine::Images,
     program::Program,
 };
+use lasthop_protocol::spec::Address;
 
 use super::{
     containerfile::{self, BuildError, Context, FILE},
@@ -324,11 +324,11 @@ struct Place {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_load::spec::Transport;
     use lasthop_model::{
         binding::{Account, ServiceBinding},
         engine::EngineKind,
     };
+    use lasthop_protocol::spec::Transport;
 
     use super::*;
     use crate::service::container::{engine::Parts, network};

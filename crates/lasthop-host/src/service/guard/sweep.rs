@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_load::regular;
+use lasthop_kernel::regular;
 use lasthop_system::{
     private,
     process::{self, Handle, Stat},

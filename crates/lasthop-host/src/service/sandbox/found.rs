@@ -13,7 +13,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use lasthop_load::regular;
+use lasthop_kernel::regular;
 use lasthop_system::private;
 
 use super::{LETTERS, LOCK, PREFIX, WORD, lock, queues};

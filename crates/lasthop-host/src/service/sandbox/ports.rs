@@ -20,7 +20,7 @@ use std::{
     sync::{LazyLock, Mutex, PoisonError},
 };
 
-use lasthop_load::spec::Address;
+use lasthop_protocol::spec::Address;
 use lasthop_system::listener;
 
 use super::SandboxError;

@@ -8,12 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_load::{regular, spec::Address};
+use lasthop_kernel::regular;
 use lasthop_model::{
     binding::{LOG, ServiceBinding},
     record::Stage,
     service::RenderedService,
 };
+use lasthop_protocol::spec::Address;
 use lasthop_system::{folder::Folder, interrupt, listener, process};
 
 use super::{Instance, Life, Log, StartCause, StartError, ground::Ground, stop_signal};

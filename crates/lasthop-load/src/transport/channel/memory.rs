@@ -9,16 +9,14 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
+use lasthop_kernel::clock;
 use rustix::{
     fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create},
     mm::{MapFlags, ProtFlags, mmap, munmap},
     thread::futex,
 };
 
-use crate::{
-    clock,
-    transport::socket::{Ready, Wait},
-};
+use crate::transport::socket::{Ready, Wait};
 
 /// Bytes of a ring: as many as a pipe has.
 const CAPACITY: u32 = 64 * 1024;

@@ -16,6 +16,7 @@ use std::{
     thread,
 };
 
+use lasthop_protocol::address::Channel;
 use rustix::{
     fs::{FileType, OFlags, fcntl_setfl, fstat},
     net::{
@@ -31,7 +32,6 @@ use super::{
     socket::{Ready, Socket, Wait, through_signals},
     watch::{Awaited, Interrupt},
 };
-use crate::address::Channel;
 
 /// What carries the bytes of one connection, seen from one side.
 #[derive(Debug)]
@@ -273,7 +273,7 @@ impl Passed {
         thread::Builder::new().stack_size(64 * 1024).spawn(watch).map(drop)
     }
 
-    /// What the kernel says that it is: its kind, as [`crate::address::Address::family`] names it, and its name.
+    /// What the kernel says that it is: its kind, as [`lasthop_protocol::address::Address::family`] names it, and its name.
     /// Errors: `/proc` cannot be read.
     pub fn proof(&self) -> io::Result<(&'static str, String)> {
         let fd = match &*self.medium {

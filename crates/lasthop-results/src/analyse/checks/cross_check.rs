@@ -1,10 +1,10 @@
 //! Whether a classic tool that drives the same cases finds what lasthop finds.
 
-use lasthop_load::TrialResult;
 use lasthop_model::{
     record::{CasePlan, MeasuredTrial},
     selection::{DRIVER, OWN_DRIVER},
 };
+use lasthop_protocol::TrialResult;
 use lasthop_stats::{
     Interval,
     totals::{self, PairedTotals},

@@ -1,7 +1,7 @@
 //! Patterns in the latency distribution that have a known cause.
 
-use lasthop_load::{Histogram, TrialResult};
 use lasthop_model::record::CasePlan;
+use lasthop_protocol::{Histogram, TrialResult};
 
 use super::finding::{Evidence, counted, of_case, percent};
 use crate::analyse::{

@@ -1,7 +1,7 @@
 //! What else happened on the machine, and on which CPUs the processes ran.
 
-use lasthop_load::spec::Transport;
 use lasthop_model::{observation::MachineUsage, record::Placement};
+use lasthop_protocol::spec::Transport;
 
 use super::finding::{Evidence, of_case, of_run, percent};
 use crate::analyse::{

@@ -32,8 +32,8 @@ pub fn lost(evidence: &Evidence) -> Vec<Check> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_load::result::OneWay;
     use lasthop_model::record::MeasuredTrial;
+    use lasthop_protocol::result::OneWay;
 
     use super::*;
     use crate::{

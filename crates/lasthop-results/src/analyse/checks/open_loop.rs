@@ -1,7 +1,7 @@
 //! Whether an open loop reached its rate and kept its schedule.
 
-use lasthop_load::{Histogram, TrialResult};
 use lasthop_model::{quantity::rate_text, record::CasePlan};
+use lasthop_protocol::{Histogram, TrialResult};
 
 use super::finding::{Evidence, counted, grouped, of_case, of_run, percent};
 use crate::analyse::{
@@ -85,8 +85,8 @@ pub fn derived_left_out(evidence: &Evidence) -> Vec<Check> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_load::result::Offered;
     use lasthop_model::record::{Derivation, DerivedPlan, TrialRecord};
+    use lasthop_protocol::result::Offered;
 
     use super::*;
     use crate::{

@@ -2,16 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use lasthop_load::{
-    Histogram,
-    protocol::{
-        Protocol,
-        redis::{Redis, RedisExpect},
-    },
-    result::{ErrorClass, FirstHalf},
-    spec::{Reuse, Transport},
-    wire::TrialPhases,
-};
 use lasthop_model::{
     level::Level,
     observation::{HeldPorts, RoleUsage},
@@ -20,6 +10,16 @@ use lasthop_model::{
         TrialRecord,
     },
     selection::DRIVER,
+};
+use lasthop_protocol::{
+    Histogram,
+    protocol::{
+        Protocol,
+        redis::{Redis, RedisExpect},
+    },
+    result::{ErrorClass, FirstHalf},
+    spec::{Reuse, Transport},
+    wire::TrialPhases,
 };
 use lasthop_stats::student;
 
@@ -403,7 +403,7 @@ fn behind_a_proxy(wanted: &str, requests: u32, connections: u32) -> RunData {
             seen.link = Some(LinkObserved { family, requests, connections, wanted });
             // The driver speaks TCP to the proxy, whatever the link is.
             seen.driver.family = "inet".to_owned();
-            seen.spec.endpoint.address = lasthop_load::spec::Address::Tcp("127.0.0.1:8".parse().unwrap());
+            seen.spec.endpoint.address = lasthop_protocol::spec::Address::Tcp("127.0.0.1:8".parse().unwrap());
         });
     }
     data

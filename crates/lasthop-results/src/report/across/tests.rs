@@ -1,6 +1,6 @@
 //! What a reader is told of runs with a known truth.
 
-use lasthop_load::spec::Transport;
+use lasthop_protocol::spec::Transport;
 use textwrap::core::display_width;
 
 use super::*;

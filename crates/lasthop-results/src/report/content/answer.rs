@@ -561,7 +561,7 @@ mod tests {
         let other = first.replace("unix", "abstract");
         let mut case = summary.cases.iter().find(|case| case.case == first).unwrap().clone();
         case.case.clone_from(&other);
-        case.transport = lasthop_load::spec::Transport::Abstract;
+        case.transport = lasthop_protocol::spec::Transport::Abstract;
         case.levels.insert("transport".to_owned(), "abstract".into());
         let mut comparison = summary.comparisons[0].clone();
         comparison.case = other;

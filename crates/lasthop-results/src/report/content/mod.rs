@@ -20,8 +20,8 @@ mod why;
 
 pub use answer::the;
 pub use found::ends;
-use lasthop_load::spec::Arrivals;
 use lasthop_model::quantity::rate_text;
+use lasthop_protocol::spec::Arrivals;
 pub use limits::limits;
 pub use parts::{case_title, full_name, section, table_under_settings};
 pub use verdicts::quantity;

@@ -249,7 +249,7 @@ fn occupies(groups: &[Group<'_>], level: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_load::spec::Transport;
+    use lasthop_protocol::spec::Transport;
 
     use super::*;
     use crate::{

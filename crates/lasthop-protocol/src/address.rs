@@ -2,19 +2,16 @@
 //! few other files.
 
 use std::{
-    fmt, io,
+    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     str::FromStr,
-    time::Duration,
 };
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, SockAddr, Socket, Type};
-
-use crate::udp;
+use socket2::{Domain, SockAddr, Type};
 
 /// Most bytes of a Unix socket's path or abstract name: `sun_path` has 108, one is the NUL.
 pub const UNIX_NAME_MAX: usize = 107;
@@ -312,24 +309,6 @@ impl Address {
             Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => unix(path),
             Self::Abstract(name) => abstract_unix(name),
         }
-    }
-
-    /// A blocking connection whose every call, connecting included, may take this long.
-    /// Errors: there is no such address, or nobody answers there in time.
-    pub fn connect(&self, timeout: Duration) -> io::Result<Socket> {
-        let name = self.socket_name().map_err(io::Error::other)?;
-        // UDP has nothing to refuse a connect with.
-        if let Self::Udp(at) = self
-            && udp::bound(*at).next().is_none()
-        {
-            return Err(io::Error::from_raw_os_error(libc::ECONNREFUSED));
-        }
-        let socket = Socket::new(self.domain(), self.kind(), None)?;
-        socket.set_read_timeout(Some(timeout))?;
-        // Linux holds `connect` to the timeout of sending, for every kind of socket.
-        socket.set_write_timeout(Some(timeout))?;
-        socket.connect(&name)?;
-        Ok(socket)
     }
 }
 

@@ -32,11 +32,11 @@ const LAST: usize = {
     ((power as usize) << HALF_BITS) + (HIGHEST_NS >> power) as usize
 };
 /// How many bins there are.
-pub(crate) const BINS: usize = LAST + 1;
+pub const BINS: usize = LAST + 1;
 
 /// The bin of a duration. Zero counts as 1 ns; more than an hour counts as an hour.
 #[inline]
-pub(crate) fn index(nanoseconds: u64) -> usize {
+pub fn index(nanoseconds: u64) -> usize {
     let nanoseconds = nanoseconds.max(1);
     let power = (u64::BITS - 1 - HALF_BITS) - (nanoseconds | FULL_MASK).leading_zeros();
     (((power as usize) << HALF_BITS) + (nanoseconds >> power) as usize).min(LAST)
@@ -90,7 +90,7 @@ impl Histogram {
     }
 
     /// Of counts by bin, each bin once, rising.
-    pub(crate) fn of_counts(bins: impl IntoIterator<Item = (usize, u64)>) -> Self {
+    pub fn of_counts(bins: impl IntoIterator<Item = (usize, u64)>) -> Self {
         let (mut packed, mut before) = (Vec::new(), 0);
         for (index, count) in bins.into_iter().filter(|bin| bin.1 > 0) {
             pack(&mut packed, (index - before) as u64);

@@ -5,7 +5,16 @@ use std::{collections::BTreeMap, ops::AddAssign};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{histogram::Histogram, options::Engine, speed::Speed};
+use crate::{histogram::Histogram, options::Engine};
+
+/// Steps of a chain of dependent shifts and multiplications per microsecond, right before and right after a trial,
+/// while the driver does nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speed {
+    pub before: f64,
+    pub after: f64,
+}
 
 /// Why a request did not yield a right answer. An error is counted here and never as a fast request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,24 @@
+//! What the scheduler counts of a thread.
+
+/// The run delay of a thread in nanoseconds since it began: the second of the three numbers of its `schedstat`
+/// (Linux, `Documentation/scheduler/sched-stats.rst`: time on a CPU, time waiting for one, how often it got one).
+/// `None` where nothing is counted: some kernels then write three zeros, as they do for a thread that never ran.
+pub fn run_delay(schedstat: &str) -> Option<u64> {
+    let mut numbers = schedstat.split_ascii_whitespace().map(str::parse::<u64>);
+    let (ran, waited, times) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+    (ran > 0 || waited > 0 || times > 0).then_some(waited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_counted_is_not_zero() {
+        assert_eq!(run_delay("635554 64156 1\n"), Some(64_156));
+        assert_eq!(run_delay("635554 0 1\n"), Some(0));
+        for nothing in ["0 0 0\n", "", "635554\n", "1 x 1\n"] {
+            assert_eq!(run_delay(nothing), None, "{nothing:?}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What is said and heard, as values: where a server listens, what a driver is asked to do, what a reply must be, what one
+//! trial yielded. Nothing here opens a socket, reads a clock or knows an experiment.
+//!
+//! # Layout
+//! - [`spec`]: what to do, with its [`options`]. Serialisable, validated before anything is opened.
+//! - [`address`]: where a server listens; [`url`]: an endpoint and its protocol written as a URL; [`location`]: its parts.
+//! - [`protocol`]: what is said, without sockets; every reply is checked. One table has all protocols.
+//! - [`tls_request`]: words in plain before TLS.
+//! - [`result`](mod@result): what happened in one trial, with mergeable histograms ([`histogram`]); [`failure`]: why a
+//!   request failed; [`steady`]: whether trials were long enough.
+//! - [`stages`]: a load whose rate changes from one stage to the next.
+//! - [`wire`]: the JSON-lines protocol of `lasthop drive`.
+
+pub mod address;
+pub mod failure;
+pub mod histogram;
+pub mod location;
+pub mod options;
+pub mod protocol;
+pub mod result;
+pub mod spec;
+pub mod stages;
+pub mod steady;
+pub mod tls_request;
+pub mod url;
+pub mod wire;
+
+pub use histogram::Histogram;
+pub use result::TrialResult;
+pub use spec::Spec;
