@@ -8,14 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_host::{
-    observe::observer::Observer,
-    service::{
-        guard::{Guard, GuardedChild, Input, Output, Spawn},
-        sandbox::Sandbox,
-    },
-};
 use lasthop_model::observation::{InContainer, Observations, Role, RoleUsage};
+use lasthop_observe::observer::Observer;
+use lasthop_stack::{
+    guard::{Guard, GuardedChild, Input, Output, Spawn},
+    sandbox::Sandbox,
+};
 use lasthop_system::cpus;
 
 /// Works for each line that it gets, `KIND MS`, and answers with the CPU milliseconds that it took, by its own account.

@@ -8,8 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_host::service::{
-    guard::{Exit, Guard, Input, MARKER, Output, Spawn, Sweep, sweep_in},
+use lasthop_stack::{
+    exit::Exit,
+    guard::{Guard, Input, MARKER, Output, Spawn, Sweep, sweep_in},
     sandbox::Sandbox,
 };
 use lasthop_system::process::{Stat, all, descendants};
@@ -337,7 +338,7 @@ fn the_workers_of_nginx_end_with_a_killed_lasthop() {
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("nginx.conf");
     let root = directory.path().display();
-    let user = lasthop_system::account::current().user;
+    let user = lasthop_stack::account::current().user;
     let text = format!(
         "user {user}; worker_processes 2; daemon off; pid {root}/pid; error_log {root}/error;\n\
          events {{}}\nhttp {{ access_log off; client_body_temp_path {root}/a; proxy_temp_path {root}/b;\n\

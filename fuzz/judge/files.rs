@@ -11,7 +11,6 @@ use std::{
 };
 
 use lasthop::cli::Cli;
-use lasthop_host::service::guard::message;
 use lasthop_model::{
     driver::DriverAt,
     quantity,
@@ -29,6 +28,7 @@ use lasthop_results::{
     record::store,
     report::{self, Extras, Format, Options},
 };
+use lasthop_stack::guard::message;
 use lasthop_tool::{Order, TOOLS};
 
 /// Name of a target, and what judges its input.

@@ -8,10 +8,10 @@ use std::{
 };
 
 use lasthop_core::run::{self, Job};
-use lasthop_host::service::home::Home;
 use lasthop_model::record::{Difference, Stopped};
 use lasthop_plan::{plan::Plan, settings::Overrides};
 use lasthop_results::{analyse::summary::Summary, report};
+use lasthop_stack::home::Home;
 
 use super::{
     args,

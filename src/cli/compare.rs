@@ -6,7 +6,6 @@ use lasthop_core::{
     compare::{self, Asked, CompareError},
     run::Job,
 };
-use lasthop_host::service::locate::Locator;
 use lasthop_model::{
     record::{Given, Origin},
     selection::Selection,
@@ -17,6 +16,7 @@ use lasthop_plan::{
     settings::{Overrides, PlacementChoice},
 };
 use lasthop_protocol::{location::HIDDEN, url::redacted};
+use lasthop_stack::locate::Locator;
 
 use super::{
     args,

@@ -16,7 +16,7 @@ use clap_complete::{
 use lasthop_model::{level::Level, run_name};
 use lasthop_plan::model::{Experiment, Factor};
 use lasthop_results::record::Store;
-use lasthop_system::clock;
+use lasthop_system::date;
 
 use super::{
     args::Cli,
@@ -143,7 +143,7 @@ pub fn experiments(current: &OsStr) -> Vec<CompletionCandidate> {
 /// Names of runs, the newest first, and `last`.
 pub fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
     let runs = home().ok().and_then(|home| Store::new(home.path()).list().ok()).unwrap_or_default();
-    let now = clock::now();
+    let now = date::now();
     let names = runs.iter().rev().filter_map(|run| Some(run.file_name()?.to_str()?.to_owned()));
     let names = names.filter(|name| !run_name::is_of_the_future(name, now));
     beginning(current, std::iter::once("last".to_owned()).chain(names))

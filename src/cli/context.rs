@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_plan::{
     catalog::Catalog,
     model::{Experiment, Source},
@@ -22,6 +21,7 @@ use lasthop_results::{
     },
     report::{self, Extras, Format},
 };
+use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
     args::{OutputOptions, Programs},

@@ -16,7 +16,6 @@ use lasthop_fleet::{
     wire::{Heard, Lines, Received, Receiver, WireError},
     worker, yaml,
 };
-use lasthop_host::service::locate::Locator;
 use lasthop_model::{record::Given, selection::Selection};
 use lasthop_plan::{
     given::NAME,
@@ -24,6 +23,7 @@ use lasthop_plan::{
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
+use lasthop_stack::locate::Locator;
 
 use super::{
     args::{self, FleetRunOptions, Passed},
@@ -222,8 +222,8 @@ mod cluster {
     use std::path::PathBuf;
 
     use lasthop_fleet::client::{self, Event, Nodes, Outcome, Where};
-    use lasthop_kernel::limits::lift_descriptors;
     use lasthop_system::interrupt;
+    use lasthop_system::limits::lift_descriptors;
 
     use super::{
         super::{

@@ -2,19 +2,16 @@
 
 use std::{collections::BTreeSet, process::ExitCode};
 
-use lasthop_host::{
-    doctor::{self, Finding, Severity},
-    service::{
-        home::Home,
-        locate::Locator,
-        setup::{self, Need, SetupError, SetupStep, System},
-    },
-};
 use lasthop_model::program::Program;
 use lasthop_plan::model::Experiment;
 use lasthop_results::{
     report::{self, Page},
     text,
+};
+use lasthop_stack::{
+    home::Home,
+    locate::Locator,
+    setup::{self, Need, SetupError, SetupStep, System},
 };
 use lasthop_system::facts::Facts;
 use lasthop_tool::{TOOLS, Tool};
@@ -22,6 +19,7 @@ use lasthop_tool::{TOOLS, Tool};
 use super::{
     args,
     context::{catalog, home, locator, locator_of_tools},
+    doctor::{self, Finding, Severity},
     output::{CliError, FAILED, agreed, can_ask, print, talk, terminal},
     selftest,
 };

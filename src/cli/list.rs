@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_model::{
     quantity::{rate_text, written},
     record::{RunEnd, Stopped},
@@ -20,6 +19,7 @@ use lasthop_results::{
     },
     report::{self, ExperimentEntry, Page, RunEntry, RunState},
 };
+use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
     args,

@@ -13,7 +13,6 @@ use std::{
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lasthop_core::load::{self, Figures, Job};
-use lasthop_host::service::null::LISTENING;
 use lasthop_load::{
     engine::CaseError,
     null::{NullServer, NullSpec},
@@ -27,6 +26,7 @@ use lasthop_protocol::{
     wire::{Stage, TrialPhases},
 };
 use lasthop_results::report;
+use lasthop_stack::null::LISTENING;
 
 use super::{
     context::writable,

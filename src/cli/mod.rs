@@ -8,6 +8,7 @@ mod compare;
 mod complete;
 mod context;
 mod diff;
+mod doctor;
 mod export;
 mod fleet;
 mod hang_up;
@@ -36,19 +37,16 @@ use clap::{
     CommandFactory, Parser,
     error::{ContextKind, ContextValue},
 };
-use lasthop_host::{
-    observe,
-    service::{
-        container::{
-            engine::Engine,
-            leftovers::{self, Removed},
-        },
-        guard,
-    },
-};
 use lasthop_model::{engine::EngineKind, observation};
 use lasthop_plan::diagnostics::closest;
 use lasthop_results::text;
+use lasthop_stack::{
+    container::{
+        engine::Engine,
+        leftovers::{self, Removed},
+    },
+    guard,
+};
 use lasthop_system::namespace;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -233,7 +231,7 @@ fn clean() -> Result<(), CliError> {
 /// Prints the path to a server, hop by hop.
 fn path(address: &str) -> Result<(), CliError> {
     let address = values::address(address).map_err(CliError::usage)?;
-    let shown = observation::path(&observe::path::decode(&address));
+    let shown = observation::path(&lasthop_observe::path::decode(&address));
     print(format!("{}\n", text::line(&shown)).as_bytes())
 }
 

@@ -2,7 +2,6 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use lasthop_host::service::home::Home;
 use lasthop_plan::{catalog::LoadError, model::Experiment};
 use lasthop_repro::{
     Options,
@@ -15,6 +14,7 @@ use lasthop_results::{
     report::{self, Format},
     text,
 };
+use lasthop_stack::home::Home;
 use lasthop_system::interrupt;
 
 use super::{

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use lasthop_core::run::{Job, consent::Consent, resume::Unfinished};
-use lasthop_host::service::locate::Locator;
 use lasthop_plan::plan::Plan;
 use lasthop_results::record::Store;
+use lasthop_stack::locate::Locator;
 
 use super::{
     args,

@@ -6,7 +6,6 @@ use std::{
 };
 
 use lasthop_core::run::{self, Job, Outcome, RunError, resume::Unfinished};
-use lasthop_host::service::guard;
 use lasthop_model::{
     driver::Remote,
     record::{Digests, Origin, Stopped},
@@ -14,6 +13,7 @@ use lasthop_model::{
 };
 use lasthop_plan::{digest, model::Source, plan::Plan, settings::Overrides};
 use lasthop_results::{analyse::limit, record, report};
+use lasthop_stack::guard;
 
 use super::{
     args,

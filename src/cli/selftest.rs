@@ -2,10 +2,6 @@
 
 use std::{iter, process::ExitCode, time::Duration};
 
-use lasthop_host::{
-    doctor::{Finding, Severity},
-    service::home::Home,
-};
 use lasthop_model::selection::{Choice, Selection};
 use lasthop_plan::plan::Plan;
 use lasthop_results::{
@@ -17,10 +13,12 @@ use lasthop_selftest::{
     outcome::{Answer, Part, Question, SelfTest},
     page,
 };
+use lasthop_stack::home::Home;
 
 use super::{
     args,
     context::{catalog, command_line, home, locator},
+    doctor::{Finding, Severity},
     output::{CliError, FAILED, INTERRUPTED, print, talk, terminal},
     progress::{Progress, Talk},
     run::sweep,

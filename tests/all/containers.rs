@@ -18,7 +18,7 @@ use common::{
     hops::{goes_over, path_of},
     signal,
 };
-use lasthop_host::service::container::owner_seeing;
+use lasthop_stack::container::owner_seeing;
 use serde_json::Value;
 
 const EXPERIMENT: &str = "nginx-gunicorn-containers";

@@ -5,12 +5,12 @@ use crate::common;
 use std::{fs, path::Path};
 
 use common::{BRIEF, Lasthop, have};
-use lasthop_host::service::sandbox::{Sandbox, Wanted};
 use lasthop_model::{
     selection::{Choice, Selection},
     service::{ReadyCheck, RenderedService},
 };
 use lasthop_plan::{catalog::Catalog, plan::Plan};
+use lasthop_stack::sandbox::{Sandbox, Wanted};
 
 /// The only service of each stack, rendered for a real sandbox; the first has the name of its case's transport and way
 /// to authenticate.

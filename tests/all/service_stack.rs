@@ -9,7 +9,15 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_host::service::{
+use lasthop_model::{
+    binding::{Bindings, ServiceBinding},
+    container::{Network, RenderedContainer},
+    engine::EngineKind,
+    record::Stage,
+    service::{Export, Ready, ReadyCheck, RenderedService, Stop},
+};
+use lasthop_protocol::spec::{Address, Transport};
+use lasthop_stack::{
     container::{
         engine::{Engine, Parts},
         launch::Launch,
@@ -20,14 +28,6 @@ use lasthop_host::service::{
     sandbox::{SOCKET_PATH_LIMIT, Sandbox, Wanted},
     stack::{Stack, StackPlan, StartError},
 };
-use lasthop_model::{
-    binding::{Bindings, ServiceBinding},
-    container::{Network, RenderedContainer},
-    engine::EngineKind,
-    record::Stage,
-    service::{Export, Ready, ReadyCheck, RenderedService, Stop},
-};
-use lasthop_protocol::spec::{Address, Transport};
 use lasthop_system::process::{self, Stat};
 
 struct Run {

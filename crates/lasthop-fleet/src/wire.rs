@@ -15,9 +15,9 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
-use lasthop_kernel::regular;
 use lasthop_model::{record::SEAL, run_name};
-use lasthop_system::{clock, digest};
+use lasthop_system::regular;
+use lasthop_system::{date, digest};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a file in one line: container runtimes break lines of 16 KiB.
@@ -312,7 +312,7 @@ impl Receiver {
     }
 
     fn begin(&mut self, run: &str) -> Result<Heard, WireError> {
-        if !run_name::is_valid(run) || run_name::is_of_the_future(run, clock::now()) {
+        if !run_name::is_valid(run) || run_name::is_of_the_future(run, date::now()) {
             return Err(WireError::Name(run.to_owned()));
         }
         let folder = self.runs.join(run);

@@ -2,8 +2,8 @@
 
 use std::{fs::File, os::unix::fs::FileExt};
 
-use lasthop_kernel::{clock, run_delay};
 use lasthop_protocol::result::DriverCost;
+use lasthop_system::{clock, run_delay};
 
 use crate::transport::Calls;
 

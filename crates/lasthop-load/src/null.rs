@@ -11,7 +11,6 @@ use std::{
     sync::Arc,
 };
 
-use lasthop_kernel::limits;
 use lasthop_protocol::{
     address::AddressError,
     failure::Failure,
@@ -20,6 +19,7 @@ use lasthop_protocol::{
     spec::{Address, Spec},
     tls_request::TlsRequest,
 };
+use lasthop_system::limits;
 use rustix::{
     buffer::spare_capacity,
     event::epoll::{self, CreateFlags, Event, EventData, EventFlags},

@@ -5,8 +5,8 @@
 
 use std::{fs, net::SocketAddr, time::Duration};
 
-use lasthop_kernel::clock;
 use lasthop_protocol::result::PortUse;
+use lasthop_system::clock;
 
 /// `TIME_WAIT` lasts 60 s on Linux; nothing is left of it after this.
 const WAIT_MAX_NS: u64 = 65_000_000_000;

@@ -1,7 +1,6 @@
 //! What a server says that it has received, where nothing comes back to the sender: the value of a counter on a page in
 //! the text format of Prometheus.
 
-use lasthop_kernel::{clock, udp};
 use lasthop_protocol::{
     failure::Failure,
     protocol::{
@@ -11,6 +10,7 @@ use lasthop_protocol::{
     spec::{Address, Reuse, Spec, Timeouts},
     url::{self, UrlOptions},
 };
+use lasthop_system::{clock, udp};
 
 use crate::sample;
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use lasthop_kernel::clock;
 use lasthop_protocol::{
     failure::Failure,
     protocol::{Exchange, Greeting, Progress},
     result::ErrorClass,
     spec::Spec,
 };
+use lasthop_system::clock;
 
 use crate::{
     supervisor::supervised,

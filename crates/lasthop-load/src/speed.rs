@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use lasthop_kernel::clock;
+use lasthop_system::clock;
 
 /// Steps of one reading: about half a millisecond.
 const STEPS: u32 = 300_000;

@@ -254,7 +254,7 @@ fn memcached(address: impl Fn(&Path, u16) -> Address, secure: bool) -> Option<Me
     // It would drop root's rights, and could not enter the folder.
     command.args(["-u", "root", "-U", "0"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    wait_until(&mut child, "memcached", || lasthop_kernel::connect(&address, Duration::from_secs(1)).is_ok());
+    wait_until(&mut child, "memcached", || lasthop_system::connect(&address, Duration::from_secs(1)).is_ok());
     let endpoint = Endpoint { address, tls: secure.then(|| tls(&files)) };
     Some(MemcachedServer { server: Server { child, folder, port }, endpoint })
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use include_dir::{Dir, include_dir};
-use lasthop_kernel::regular;
+use lasthop_system::regular;
 
 use super::{
     diagnostics::{Diagnostic, Diagnostics, closest},

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use lasthop_core::run::{self, RunError, event::Event};
-use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_model::{
     driver::ToolChoice,
     record::{CasePlan, Environment, Stopped},
@@ -21,6 +20,7 @@ use lasthop_results::{
     analyse::{self, checks::counted, summary::Summary},
     record::{RunData, store},
 };
+use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::interrupt;
 use lasthop_tool::Tool;
 

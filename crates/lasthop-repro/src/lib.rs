@@ -25,9 +25,9 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use lasthop_core::run::event::Event;
-use lasthop_host::service::home::Home;
 use lasthop_plan::catalog::Catalog;
-use lasthop_system::clock;
+use lasthop_stack::home::Home;
+use lasthop_system::date;
 
 use self::{
     carry_out::{Carried, Job},
@@ -61,7 +61,7 @@ pub struct Options<'a> {
 /// Repeats a study. What fails is part of the result; other parts go on.
 pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Repetition {
     let begun = std::time::Instant::now();
-    let mut result = Repetition::of(study, options.budget.as_secs_f64(), clock::now().to_string());
+    let mut result = Repetition::of(study, options.budget.as_secs_f64(), date::now().to_string());
     let parts = study.runs.iter().filter(|run| options.catalog.load(&run.experiment).is_ok()).count().max(1);
     result.cross_checked = options.cross_check;
     let job = Job { study, options, budget: options.budget / u32::try_from(parts).unwrap_or(u32::MAX) };

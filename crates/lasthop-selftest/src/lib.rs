@@ -16,7 +16,6 @@ pub mod page;
 use std::time::{Duration, Instant};
 
 use lasthop_core::run::{self, event::Event};
-use lasthop_host::service::{home::Home, locate::Locator};
 use lasthop_model::record::{Stopped, TrialRecord};
 use lasthop_plan::{plan::Plan, settings::Overrides};
 use lasthop_results::{
@@ -27,6 +26,7 @@ use lasthop_results::{
     },
     record::{RunData, store},
 };
+use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::interrupt;
 
 use self::{

@@ -5,15 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_host::{
-    observe::procfs,
-    service::{
-        guard::{Guard, GuardedChild, Spawn},
-        sandbox::Sandbox,
-    },
+use lasthop_observe::procfs;
+use lasthop_stack::{
+    guard::{Guard, GuardedChild, Spawn},
+    sandbox::Sandbox,
 };
-use lasthop_kernel::clock;
 use lasthop_stats::random::Draws;
+use lasthop_system::clock;
 use lasthop_system::{cpus, executable::own_executable};
 
 /// Mean length of a burst, in nanoseconds of CPU time.

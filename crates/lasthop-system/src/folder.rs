@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use lasthop_kernel::regular;
+use super::regular;
 use rustix::{
     fs::{AtFlags, Gid, Mode, OFlags, Uid},
     io::Errno,

@@ -1,33 +1,44 @@
-//! What lasthop asks of the machine: commands, processes, listeners, files of `/proc`, waits that end.
+//! What lasthop asks of the operating system, whatever it is for: commands, processes, sockets, files, waits that end. No
+//! word of an experiment or of a run is known here; what a run records of the machine is in `lasthop-observe`.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`command`] | runs a command within a deadline |
-//! | [`process`], [`account`], [`listener`] | which processes run, as whom, and which one listens where |
-//! | [`cpus`], [`clock`] | the CPUs of this process; the time of day |
-//! | [`private`], [`folder`] | files that nobody else can read; folders that others cannot lead out of |
-//! | [`beneath`], [`seal`] | files that somebody else may have made; a secret key, and what was sealed with it |
+//! | [`process`], [`listener`] | which processes run, and which one listens where |
+//! | [`cpus`], [`clock`], [`date`] | the CPUs of this process; monotonic time, CPU time of a thread; the time of day |
+//! | [`fn@connect`], [`udp`] | a blocking connection to any address; who is bound to a UDP port, and what was dropped there |
+//! | [`limits`], [`run_delay`] | how many files a process may open; what the scheduler counts of a thread |
+//! | [`regular`], [`folder`], [`beneath`] | files and folders that somebody else may have made |
+//! | [`private`], [`seal`] | files that nobody else can read; a secret key, and what was sealed with it |
 //! | [`facts`], [`digest`] | small files of `/proc` and `/sys`; digests of files |
 //! | [`interrupt`], [`lines`] | bounds on waiting: interrupts, deadlines, limits |
 //! | [`namespace`] | enters network namespaces and sets them up |
 //! | [`executable`], [`shell`] | lasthop's own executable; quoting |
 //! | [`random`] | passwords |
 
-pub mod account;
 pub mod beneath;
 pub mod clock;
 pub mod command;
+mod connect;
 pub mod cpus;
+pub mod date;
 pub mod digest;
 pub mod executable;
 pub mod facts;
 pub mod folder;
 pub mod interrupt;
+pub mod limits;
 pub mod lines;
 pub mod listener;
 pub mod namespace;
 pub mod private;
 pub mod process;
 pub mod random;
+pub mod regular;
+mod schedstat;
 pub mod seal;
 pub mod shell;
+pub mod udp;
+
+pub use connect::connect;
+pub use schedstat::run_delay;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_kernel::{connect, udp};
+use crate::{connect::connect, udp};
 use lasthop_protocol::{address::Packets, spec::Address};
 
 use super::process::{self, Stat};

@@ -18,7 +18,7 @@ pub use self::{
     figures::{Figures, schema},
     terminal::render,
 };
-use lasthop_host::service::{guard::Guard, null, sandbox::Sandbox};
+use lasthop_stack::{guard::Guard, null, sandbox::Sandbox};
 
 /// Lengths of a calibration's phases.
 const CALIBRATION: TrialPhases = TrialPhases { warm_up_ns: 30_000_000, measure_ns: 170_000_000 };

@@ -3,7 +3,6 @@
 
 use std::{path::Path, time::Duration};
 
-use lasthop_host::service::container::containerfile::FILE;
 use lasthop_model::{
     program::ProgramKind,
     quantity::{rate_text, written},
@@ -14,6 +13,7 @@ use lasthop_model::{
 use lasthop_plan::model::{Experiment, Recipe, Source};
 use lasthop_protocol::spec::Spec;
 use lasthop_results::text;
+use lasthop_stack::container::containerfile::FILE;
 use serde_json::Value;
 
 /// What you must confirm before a run is resumed.

@@ -4,8 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use lasthop_model::record::{Failure, Resumption, Stopped};
 
-use lasthop_host::service::guard::GuardError;
 use lasthop_results::analyse::ProgressLine;
+use lasthop_stack::guard::GuardError;
 
 /// Something that happened, in order.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use lasthop_model::{binding::Account, record::Failure};
 
-use lasthop_host::service::sandbox::{SANDBOX_VARIABLE, SOCKET_PATH_LIMIT};
+use lasthop_stack::sandbox::{SANDBOX_VARIABLE, SOCKET_PATH_LIMIT};
 
 /// What to do about a failure of servers that run as this account.
 pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {

@@ -3,12 +3,6 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use lasthop_host::service::{
-    guard::GuardError,
-    home::{Home, HomeError},
-    locate::Locator,
-    sandbox::SandboxError,
-};
 use lasthop_model::{
     driver::Remote,
     engine::{EngineKind, Images},
@@ -16,6 +10,12 @@ use lasthop_model::{
 };
 use lasthop_plan::plan::Plan;
 use lasthop_results::record::WriteError;
+use lasthop_stack::{
+    guard::GuardError,
+    home::{Home, HomeError},
+    locate::Locator,
+    sandbox::SandboxError,
+};
 
 use super::driver_place::DriverPlaceError;
 

@@ -11,8 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_kernel::regular;
 use lasthop_model::binding::service_of;
+use lasthop_system::regular;
 
 /// Folder of an application in that of its server.
 const APP: &str = "app";

@@ -41,17 +41,6 @@ use lasthop_model::{
 };
 
 pub use self::job::{Changed, Job, RunError};
-use lasthop_host::{
-    observe,
-    service::{
-        container::{
-            image,
-            site::{Site, SiteError},
-        },
-        guard::Guard,
-        sandbox::Sandbox,
-    },
-};
 use lasthop_plan::{
     plan::Plan,
     schedule::{self, Schedule},
@@ -60,7 +49,16 @@ use lasthop_results::{
     analyse,
     record::{RunData, Store, Writer},
 };
-use lasthop_system::{account, clock, facts, interrupt};
+use lasthop_stack::account;
+use lasthop_stack::{
+    container::{
+        image,
+        site::{Site, SiteError},
+    },
+    guard::Guard,
+    sandbox::Sandbox,
+};
+use lasthop_system::{date, facts, interrupt};
 
 use self::{
     driver_place::DriverPlace,
@@ -166,7 +164,7 @@ fn measure(
     let took = runner.elapsed();
     drop(runner);
     let record = writer.directory().to_owned();
-    writer.end(&RunEnd { stopped, ended: clock::now(), took_ns: nanoseconds(took) })?;
+    writer.end(&RunEnd { stopped, ended: date::now(), took_ns: nanoseconds(took) })?;
     tell(&Event::Clearing { guard: guard.pid() });
     if let Err(error) = guard.end() {
         tell(&Event::GuardFailed(&error));
@@ -199,7 +197,7 @@ fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) 
 }
 
 fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
-    let started = clock::now();
+    let started = date::now();
     let experiment = job.plan.summary();
     RunHeader {
         record: lasthop_model::record::VERSION,
@@ -221,7 +219,7 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
 }
 
 fn environment(programs: &Programs, driver_place: Option<&DriverPlace>) -> Environment {
-    let here = observe::environment::read(&facts::Facts::here(), programs.versions());
+    let here = lasthop_observe::environment::read(&facts::Facts::here(), programs.versions());
     Environment { driver: driver_place.map(DriverPlace::describe), ..here }
 }
 

@@ -8,11 +8,11 @@ use lasthop_model::{
     record::{Digests, IN_IMAGE, ProgramVersion},
 };
 
-use lasthop_host::service::{
+use lasthop_plan::plan::{Plan, Stack, StackService};
+use lasthop_stack::{
     container::site::Site,
     locate::{LocateError, Located, Locator},
 };
-use lasthop_plan::plan::{Plan, Stack, StackService};
 use lasthop_system::{digest, executable::own_executable};
 
 /// What was found for each recipe that a stack of the plan names.

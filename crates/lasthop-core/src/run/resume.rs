@@ -16,7 +16,7 @@ use lasthop_model::{
 };
 use lasthop_plan::{digest, model::Experiment, plan::Plan};
 use lasthop_results::record::{ReadError, RunData, Store, WriteError, Writer, store};
-use lasthop_system::{clock, cpus};
+use lasthop_system::{cpus, date};
 
 use super::{
     Open,
@@ -224,7 +224,7 @@ impl Unfinished {
     ) -> Result<Open, RunError> {
         self.same_machine(now, executables)?;
         let past = self.past();
-        let at = clock::now();
+        let at = date::now();
         let resumption = Resumption {
             at,
             command: job.command.clone(),

@@ -15,24 +15,15 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_host::{
-    observe::{
-        self,
-        link::{LinkWatch, Listening},
-        observer::Observer,
-    },
-    service::{
-        container::site::Housing,
-        guard::{Exit, GuardedChild, Input, Output, Spawn},
-        sandbox::Wanted,
-        stack::{Instance, Log, Stack, StackPlan, StartError},
-    },
-};
 use lasthop_model::{
     binding::{Bindings, service_of},
     driver::ToolChoice,
     observation::{InContainer, Role},
     record::{CasePlan, CaseProof, Failure, RoundRecord, Stage, TrialRecord},
+};
+use lasthop_observe::{
+    link::{LinkWatch, Listening},
+    observer::Observer,
 };
 use lasthop_plan::{
     model::GivesUpRoot,
@@ -44,6 +35,13 @@ use lasthop_protocol::{
     result::Proof,
     spec::{Address, Model, Spec},
     wire::{self, TrialPhases},
+};
+use lasthop_stack::{
+    container::site::Housing,
+    exit::Exit,
+    guard::{GuardedChild, Input, Output, Spawn},
+    sandbox::Wanted,
+    stack::{Instance, Log, Stack, StackPlan, StartError},
 };
 use lasthop_stats::random;
 use lasthop_system::{executable::own_executable, folder::Folder, interrupt, listener};
@@ -467,8 +465,8 @@ impl Round {
         let Some(to) = bindings.services.get(&link.to) else { return Vec::new() };
         let from = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&link.from));
         match from {
-            Some(from) => observe::path::decode_from(from.pid, &to.address),
-            None => observe::path::decode(&to.address),
+            Some(from) => lasthop_observe::path::decode_from(from.pid, &to.address),
+            None => lasthop_observe::path::decode(&to.address),
         }
     }
 

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use lasthop_host::service::container::{
-    containerfile::{Context, FILE},
-    engine::Engine,
-    site::{Needs, Site, SiteError},
-};
 use lasthop_model::{binding::service_of, container::Network, engine::Images, manager::APT};
 use lasthop_plan::{
     model::{Experiment, Source},
     plan::{Stack, StackService},
+};
+use lasthop_stack::container::{
+    containerfile::{Context, FILE},
+    engine::Engine,
+    site::{Needs, Site, SiteError},
 };
 
 use super::{event::Event, job::Job, programs::Programs};

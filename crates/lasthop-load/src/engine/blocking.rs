@@ -3,13 +3,13 @@
 
 use std::{io, sync::Arc};
 
-use lasthop_kernel::clock;
 use lasthop_protocol::{
     failure::Failure,
     result::{ErrorClass, Proof},
     spec::Spec,
     wire::{Stage, TrialPhases},
 };
+use lasthop_system::clock;
 
 use super::{
     CaseError,

@@ -2,13 +2,13 @@
 
 use std::io;
 
-use lasthop_kernel::clock;
 use lasthop_protocol::{
     failure::Failure,
     protocol::{Done, Exchange, Greeting, Progress, Run},
     result::ErrorClass,
     spec::Spec,
 };
+use lasthop_system::clock;
 
 use crate::{recorder::Recorder, transport::Stream};
 

@@ -2,7 +2,6 @@
 
 use std::{collections::VecDeque, io, sync::Arc};
 
-use lasthop_kernel::clock;
 use lasthop_protocol::{
     failure::Failure,
     result::ErrorClass,
@@ -10,6 +9,7 @@ use lasthop_protocol::{
     stages::Stage,
     wire::TrialPhases,
 };
+use lasthop_system::clock;
 
 use super::{
     backoff::Backoff,

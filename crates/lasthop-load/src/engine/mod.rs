@@ -15,13 +15,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use blocking::Blocking;
 pub use error::CaseError;
-use lasthop_kernel::limits;
 use lasthop_protocol::{
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
     spec::{Address, Engine, Model, Spec, SpecError},
     stages::{self, Stage as LoadStage},
     wire::{Stage, TrialPhases},
 };
+use lasthop_system::limits;
 use worker::{Asked, Worker};
 
 pub use crate::supervisor::supervised;

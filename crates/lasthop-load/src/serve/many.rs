@@ -6,8 +6,8 @@ use std::{
     os::fd::{AsRawFd as _, OwnedFd},
 };
 
-use lasthop_kernel::clock;
 use lasthop_protocol::failure::Failure;
+use lasthop_system::clock;
 
 use super::{Pattern, ServeError, Server, Shared, is_passing, is_shortage, message_size};
 use crate::{

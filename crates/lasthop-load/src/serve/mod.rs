@@ -13,13 +13,13 @@ use std::{
     thread,
 };
 
-use lasthop_kernel::{clock, limits};
 use lasthop_protocol::{
     address::AddressError,
     failure::Failure,
     protocol::{echo, hello, stream},
     spec::{Address, Channel},
 };
+use lasthop_system::{clock, limits};
 use packets::Counter;
 pub use packets::RECEIVED;
 use rustls::ServerConfig;

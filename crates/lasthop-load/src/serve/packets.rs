@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-use lasthop_kernel::clock;
 use lasthop_protocol::failure::Failure;
+use lasthop_system::clock;
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::{Pattern, ServeError, ServeSpec, Server, Shared, is_passing, receive};

@@ -2,7 +2,6 @@
 
 use std::{io, os::fd::OwnedFd, sync::Arc};
 
-use lasthop_kernel::clock;
 use lasthop_protocol::{
     address::AddressError,
     failure::Failure,
@@ -10,6 +9,7 @@ use lasthop_protocol::{
     spec::{Channel, Endpoint, SocketOptions, Timeouts},
     tls_request::TlsRequest,
 };
+use lasthop_system::clock;
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{Domain, SockAddr, Type};
 

@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use lasthop_kernel::regular;
 use lasthop_protocol::{failure::Failure, result::ErrorClass, spec::Tls};
+use lasthop_system::regular;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, HandshakeKind, RootCertStore, ServerConfig,
     ServerConnection,

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use lasthop_kernel::clock;
+use lasthop_system::clock;
 
 /// After an early end, replies in flight may still arrive for this long.
 const GRACE_NS: u64 = 50_000_000;

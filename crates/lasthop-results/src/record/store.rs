@@ -10,7 +10,7 @@ use lasthop_model::{
     record::{RunEnd, RunHeader, TrialRecord, VERSION},
     run_name,
 };
-use lasthop_system::{beneath, clock, seal::Key};
+use lasthop_system::{beneath, date, seal::Key};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
@@ -122,7 +122,7 @@ impl Store {
     /// The newest run that was made here and that `is_wanted` takes.
     /// Errors: as [`Self::list`].
     pub fn newest(&self, is_wanted: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>, ReadError> {
-        let now = clock::now();
+        let now = date::now();
         let is_one = |path: &PathBuf| {
             !run_name::is_of_the_future(&name_of(path), now) && is_wanted(path) && self.made_here(path).is_ok()
         };

@@ -17,11 +17,11 @@ use std::{
     time::Duration,
 };
 
-use lasthop_kernel::regular;
 use lasthop_model::driver::{Login, Remote};
 use lasthop_protocol::spec::Spec;
+use lasthop_system::regular;
 
-use lasthop_host::service::{
+use lasthop_stack::{
     guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
     locate,
 };

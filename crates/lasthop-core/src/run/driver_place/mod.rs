@@ -15,7 +15,6 @@ pub mod namespace;
 use std::net::{IpAddr, SocketAddr};
 
 use indexmap::IndexMap;
-use lasthop_host::service::{container::site::Housing, guard::Guard, sandbox::Sandbox};
 use lasthop_model::{
     binding::{Bindings, service_of},
     container::Network,
@@ -23,6 +22,7 @@ use lasthop_model::{
     record,
 };
 use lasthop_protocol::spec::{Address, Spec};
+use lasthop_stack::{container::site::Housing, guard::Guard, sandbox::Sandbox};
 use lasthop_system::executable::own_executable;
 
 use self::{

@@ -11,7 +11,7 @@ use std::{
 
 use lasthop_model::driver::NAMESPACES;
 
-use lasthop_host::service::{
+use lasthop_stack::{
     guard::Guard,
     namespace::{Namespace, NamespaceError},
 };

@@ -4,12 +4,12 @@
 use std::{collections::HashMap, time::Duration};
 
 use indexmap::IndexMap;
-use lasthop_host::service::null;
 use lasthop_model::record::Seen;
 use lasthop_protocol::{
     spec::{Endpoint, Engine, Model, Spec},
     wire::TrialPhases,
 };
+use lasthop_stack::null;
 
 use super::{OWN, Round};
 use crate::run::Runner;

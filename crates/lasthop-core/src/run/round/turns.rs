@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_host::observe::observer::Snapshot;
 use lasthop_model::record::{MeasuredTrial, Stage, Stopped, TrialRecord};
+use lasthop_observe::observer::Snapshot;
 use lasthop_protocol::{TrialResult, wire::TrialPhases};
 
 use super::{Ready, Round, Trouble};

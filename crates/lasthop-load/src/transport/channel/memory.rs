@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
-use lasthop_kernel::clock;
+use lasthop_system::clock;
 use rustix::{
     fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create},
     mm::{MapFlags, ProtFlags, mmap, munmap},

@@ -1,0 +1,200 @@
+//! Describes the machine: the part of a record that distinguishes two machines.
+
+use indexmap::IndexMap;
+use lasthop_model::record::{Environment, ProgramVersion};
+
+use lasthop_system::facts::Facts;
+
+/// Kernel settings that affect the cost of a local connection, or what may be observed.
+pub const SYSCTLS: [&str; 20] = [
+    "kernel.perf_event_paranoid",
+    "kernel.sched_autogroup_enabled",
+    "net.core.busy_poll",
+    "net.core.busy_read",
+    "net.core.default_qdisc",
+    "net.core.rmem_default",
+    "net.core.somaxconn",
+    "net.core.wmem_default",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_abort_on_overflow",
+    "net.ipv4.tcp_autocorking",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_max_tw_buckets",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.tcp_wmem",
+    "net.netfilter.nf_conntrack_max",
+    "net.unix.max_dgram_qlen",
+    "vm.swappiness",
+];
+
+/// Reads the environment; `programs` is what was started, by recipe.
+pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Environment {
+    let unknown = || "unknown".to_owned();
+    let sysctl = |name: &&str| Some(((*name).to_owned(), facts.sysctl(name)?));
+    Environment {
+        host: facts.sysctl("kernel.hostname").unwrap_or_else(unknown),
+        cpu_model: cpu_model(facts).unwrap_or_else(unknown),
+        cpus: facts.cpus(),
+        memory: facts.memory("MemTotal").unwrap_or(0),
+        kernel: facts.sysctl("kernel.osrelease").unwrap_or_else(unknown),
+        architecture: std::env::consts::ARCH.to_owned(),
+        distribution: distribution(facts).unwrap_or_else(unknown),
+        virtualization: virtualization(facts),
+        governor: governor(facts),
+        load_average: facts.load_average(),
+        sysctl: SYSCTLS.iter().filter_map(sysctl).collect(),
+        programs,
+        driver: None,
+    }
+}
+
+/// x86 has a name. ARM has numbers, and a name only for some boards.
+fn cpu_model(facts: &Facts) -> Option<String> {
+    let field = |name| facts.field("/proc/cpuinfo", name).filter(|value| !value.is_empty());
+    let board = || facts.text("/proc/device-tree/model").map(|text| text.trim_end_matches('\0').to_owned());
+    let numbers = || Some(format!("implementer {} part {}", field("CPU implementer")?, field("CPU part")?));
+    field("model name").or_else(|| field("Hardware")).or_else(board).or_else(numbers)
+}
+
+fn distribution(facts: &Facts) -> Option<String> {
+    let release = ["/etc/os-release", "/usr/lib/os-release"];
+    release.iter().find_map(|path| facts.field(path, "PRETTY_NAME"))
+}
+
+/// Governor of CPU 0, if the kernel shows one.
+pub fn governor(facts: &Facts) -> Option<String> {
+    facts.text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+}
+
+/// The words of `systemd-detect-virt`, or both for a container inside a virtual machine: `docker in kvm`.
+pub fn virtualization(facts: &Facts) -> String {
+    match (container(facts), machine(facts)) {
+        (Some(container), Some(machine)) => format!("{container} in {machine}"),
+        (Some(word), None) | (None, Some(word)) => word,
+        (None, None) => "none".to_owned(),
+    }
+}
+
+fn container(facts: &Facts) -> Option<String> {
+    let named = || facts.text("/run/systemd/container").filter(|name| !name.is_empty());
+    let podman = || facts.exists("/run/.containerenv").then(|| "podman".to_owned());
+    let docker = || facts.exists("/.dockerenv").then(|| "docker".to_owned());
+    let first = || {
+        let environment = facts.text("/proc/1/environ")?;
+        environment.split('\0').find_map(|variable| variable.strip_prefix("container=")).map(str::to_owned)
+    };
+    named().or_else(podman).or_else(docker).or_else(first)
+}
+
+/// From the firmware if it names a cloud's hypervisor, otherwise from the processor, otherwise from the firmware.
+fn machine(facts: &Facts) -> Option<String> {
+    const FIRMWARE: [(&str, &str); 10] = [
+        ("Amazon EC2", "amazon"),
+        ("Google", "google"),
+        ("Xen", "xen"),
+        ("innotek GmbH", "oracle"),
+        ("VirtualBox", "oracle"),
+        ("VMware", "vmware"),
+        ("Microsoft Corporation", "microsoft"),
+        ("Parallels", "parallels"),
+        ("QEMU", "qemu"),
+        ("KVM", "kvm"),
+    ];
+    let has_hypervisor = || {
+        let flags = facts.field("/proc/cpuinfo", "flags").unwrap_or_default();
+        flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")
+    };
+    let said = ["sys_vendor", "product_name", "board_vendor", "bios_vendor"]
+        .iter()
+        .filter_map(|name| facts.text(&format!("/sys/class/dmi/id/{name}")))
+        .find_map(|text| FIRMWARE.iter().find(|(begin, _)| text.starts_with(begin)).map(|(_, word)| *word));
+    match said {
+        Some(word @ ("amazon" | "google" | "xen" | "oracle")) => Some(word.to_owned()),
+        _ if has_hypervisor() => Some(hypervisor().or(said).unwrap_or("vm-other").to_owned()),
+        // Microsoft also makes computers; the others in the list make virtual ones only.
+        Some("microsoft") | None => None,
+        Some(word) => Some(word.to_owned()),
+    }
+}
+
+/// The signature at CPUID leaf 0x4000_0000, which the flag `hypervisor` promises to be there.
+#[cfg(target_arch = "x86_64")]
+fn hypervisor() -> Option<&'static str> {
+    // SAFETY: every x86-64 processor has CPUID. (It is a safe function in newer releases of Rust.)
+    #[allow(unused_unsafe)]
+    let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
+    let signature = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat();
+    match signature.as_slice() {
+        b"KVMKVMKVM\0\0\0" | b"Linux KVM Hv" => Some("kvm"),
+        b"Microsoft Hv" => Some("microsoft"),
+        b"VMwareVMware" => Some("vmware"),
+        b"XenVMMXenVMM" => Some("xen"),
+        b"TCGTCGTCGTCG" => Some("qemu"),
+        b"bhyve bhyve " => Some("bhyve"),
+        b"ACRNACRNACRN" => Some("acrn"),
+        _ => None,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn hypervisor() -> Option<&'static str> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Facts) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let facts = Facts::below(root.path());
+        (root, facts)
+    }
+
+    #[test]
+    fn this_machine_is_described() {
+        let environment = read(&Facts::here(), IndexMap::new());
+        assert!(environment.cpus >= 1 && environment.memory > 1 << 20);
+        for text in [&environment.host, &environment.cpu_model, &environment.kernel, &environment.distribution] {
+            assert!(!text.is_empty() && text != "unknown", "{environment:?}");
+        }
+        assert!(environment.sysctl.contains_key("net.core.somaxconn"));
+    }
+
+    #[test]
+    fn values_come_from_their_files() {
+        let (_root, facts) = tree(&[
+            ("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast CPU @ 3 GHz\nflags\t\t: fpu sse\n"),
+            ("/proc/stat", "cpu 1\ncpu0 1\ncpu1 1\ncpu2 1\nintr 1\n"),
+            ("/proc/meminfo", "MemTotal:       1024 kB\n"),
+            ("/proc/loadavg", "0.50 0.25 0.10 1/100 5\n"),
+            ("/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
+            ("/etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n"),
+        ]);
+        let environment = read(&facts, IndexMap::new());
+        assert_eq!((environment.cpu_model.as_str(), environment.cpus), ("Fast CPU @ 3 GHz", 3));
+        assert_eq!((environment.memory, environment.load_average), (1 << 20, [0.5, 0.25, 0.1]));
+        assert_eq!(environment.distribution, "Debian GNU/Linux 12");
+        assert_eq!(environment.sysctl["net.ipv4.ip_local_port_range"], "32768 60999");
+        assert_eq!((environment.virtualization.as_str(), environment.governor), ("none", None));
+    }
+
+    #[test]
+    fn clouds_and_containers_have_their_names() {
+        let (_root, facts) = tree(&[("/sys/class/dmi/id/sys_vendor", "Amazon EC2\n"), ("/.dockerenv", "")]);
+        assert_eq!(virtualization(&facts), "docker in amazon");
+        let (_root, facts) = tree(&[("/sys/class/dmi/id/sys_vendor", "Microsoft Corporation\n")]);
+        assert_eq!(virtualization(&facts), "none");
+        let (_root, facts) = tree(&[("/proc/1/environ", "A=1\0container=lxc\0")]);
+        assert_eq!(virtualization(&facts), "lxc");
+    }
+}

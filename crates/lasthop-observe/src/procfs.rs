@@ -1,0 +1,512 @@
+//! CPU time, context switches and run delay of processes, by role, from the clocks and files of the kernel.
+//!
+//! The CPU time of a living process is exact: the kernel has a CPU clock per process, in nanoseconds, which includes
+//! all threads, even those that have ended. The CPU time of ended children is in their parents' accounts, in ticks of
+//! 10 ms. With `C` the clock of a process and `E` its account of ended children, a role consumed between two snapshots
+//!
+//! ```text
+//!   Σ C₁−C₀ of those in both  +  Σ C₁ of new ones  +  Σ E₁−E₀  −  Σ C₀+E₀ of those that ended meanwhile
+//! ```
+//!
+//! The last term is needed because an ended process adds its whole life to its parent's account, including the part
+//! before the first snapshot. The ticks cause an error of up to 20 ms per parent whose children ended (user and system
+//! time are truncated separately), but the errors do not add up from trial to trial, because they are the ends of one
+//! chain.
+//!
+//! Context switches and run delay of threads and processes that ended between two snapshots are lost. The run delay is
+//! read per thread (`/proc/PID/task/TID/schedstat`), because the file of a process covers only its first thread.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+};
+
+use indexmap::IndexMap;
+use lasthop_model::observation::{Role, RoleUsage};
+use lasthop_system::run_delay;
+
+use lasthop_system::process::{self, Stat};
+
+/// A snapshot is repeated if a process ends meanwhile, at most this many times.
+const TRIES: usize = 3;
+
+/// Reads the processes of lasthop: itself, and all that descend from it, each by its role.
+#[derive(Debug)]
+pub struct Meter {
+    roles: Vec<Role>,
+    processes: Vec<Process>,
+    /// What makes other work beside a run: it descends from lasthop and is foreign all the same.
+    noise: Vec<i32>,
+    tick_ns: u64,
+    buffer: Vec<u8>,
+    has_children_files: bool,
+}
+
+/// A process with its files held open: they stay those of this process also when its number is given out again.
+#[derive(Debug)]
+struct Process {
+    pid: i32,
+    role: Option<usize>,
+    stat: File,
+    threads: Vec<Thread>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    tid: i32,
+    status: File,
+    /// Its `schedstat`, which is opened for each reading: a fourth open file for each of hundreds of processes would bring
+    /// lasthop near the usual limit of 1,024. There is none where the kernel has no `CONFIG_SCHED_INFO`.
+    scheduler: PathBuf,
+    children: Option<File>,
+}
+
+/// All processes at one moment.
+#[derive(Clone, Debug)]
+pub struct Usage {
+    processes: HashMap<Key, Reading>,
+}
+
+/// Names a process for ever: its number and its start.
+type Key = (i32, u64);
+
+#[derive(Clone, Debug)]
+struct Reading {
+    role: Option<usize>,
+    alive: bool,
+    cpu_ns: u64,
+    ended_ns: u64,
+    threads: Vec<ThreadReading>,
+}
+
+/// What a thread has counted since it began.
+#[derive(Clone, Copy, Debug)]
+struct ThreadReading {
+    tid: i32,
+    voluntary: u64,
+    involuntary: u64,
+    run_delay_ns: Option<u64>,
+}
+
+/// The name of a process that makes other work beside a run.
+pub const NOISE: &str = "lasthop-noise";
+
+impl Meter {
+    /// A meter for these roles; whatever else descends from lasthop counts as lasthop's own.
+    pub fn new(roles: Vec<Role>) -> Self {
+        let has_children_files = fs::exists("/proc/thread-self/children").unwrap_or(false);
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        let me = rustix::process::getpid().as_raw_pid();
+        let family = process::descendants(me);
+        let is_noise =
+            |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == NOISE);
+        let noise = family.iter().copied().filter(is_noise).collect();
+        let mut meter =
+            Self { roles, processes: Vec::new(), noise, tick_ns, buffer: vec![0; 16 * 1024], has_children_files };
+        meter.processes.extend(Process::open(me, meter.role_of(me)));
+        // Containers of a daemon descend from the daemon.
+        let strangers: Vec<(i32, Option<usize>)> =
+            meter.roles.iter().enumerate().map(|(number, role)| (role.pid, Some(number))).collect();
+        let strangers = strangers.into_iter().filter(|(pid, _)| *pid != me && !family.contains(pid));
+        meter.processes.extend(strangers.filter_map(|(pid, role)| Process::open(pid, role)));
+        meter
+    }
+
+    pub fn roles(&self) -> &[Role] {
+        &self.roles
+    }
+
+    /// Reads everything. Twenty processes take well below a millisecond.
+    pub fn read(&mut self) -> Usage {
+        let mut tries = 1;
+        loop {
+            let (usage, complete) = self.pass();
+            if complete || tries == TRIES {
+                return usage;
+            }
+            tries += 1;
+        }
+    }
+
+    /// Reads parents before their children. If a process ends in between, neither its clock nor its parent's account
+    /// has its time: then the pass is not complete.
+    fn pass(&mut self) -> (Usage, bool) {
+        let mut complete = true;
+        let mut usage = HashMap::with_capacity(self.processes.len());
+        let known = self.processes.iter().map(|process| process.pid);
+        let mut known: HashSet<i32> = known.chain(self.noise.iter().copied()).collect();
+        let mut index = 0;
+        while index < self.processes.len() {
+            let process = &mut self.processes[index];
+            let Some((key, reading)) = process.read(self.tick_ns, &mut self.buffer) else {
+                known.remove(&process.pid);
+                self.processes.remove(index);
+                complete = false;
+                continue;
+            };
+            usage.insert(key, reading);
+            if self.has_children_files {
+                self.adopt_children(index, &mut known);
+            }
+            index += 1;
+            if index == self.processes.len() && !self.has_children_files {
+                self.adopt_descendants(&mut known);
+            }
+        }
+        (Usage { processes: usage }, complete)
+    }
+
+    fn role_of(&self, pid: i32) -> Option<usize> {
+        self.roles.iter().position(|role| role.pid == pid)
+    }
+
+    fn adopt_children(&mut self, parent: usize, known: &mut HashSet<i32>) {
+        let process = &self.processes[parent];
+        let inherited = process.role;
+        let mut new = Vec::new();
+        for thread in &process.threads {
+            let text = thread.children.as_ref().and_then(|file| read_into(file, &mut self.buffer)).unwrap_or_default();
+            let children = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+            new.extend(children.filter(|child| known.insert(*child)));
+        }
+        for child in new {
+            let role = self.role_of(child).or(inherited);
+            self.processes.extend(Process::open(child, role));
+        }
+    }
+
+    /// For kernels without `CONFIG_PROC_CHILDREN`: a look at all processes.
+    fn adopt_descendants(&mut self, known: &mut HashSet<i32>) {
+        let mut roles: HashMap<i32, Option<usize>> =
+            self.processes.iter().map(|process| (process.pid, process.role)).collect();
+        for pid in process::descendants(rustix::process::getpid().as_raw_pid()) {
+            if known.insert(pid) {
+                let parent = Stat::of(pid).and_then(|stat| roles.get(&stat.parent).copied()).flatten();
+                let role = self.role_of(pid).or(parent);
+                roles.insert(pid, role);
+                self.processes.extend(Process::open(pid, role));
+            }
+        }
+    }
+}
+
+impl Process {
+    fn open(pid: i32, role: Option<usize>) -> Option<Self> {
+        let stat = File::open(format!("/proc/{pid}/stat")).ok()?;
+        Some(Self { pid, role, stat, threads: Vec::new() })
+    }
+
+    /// `None` when it has ended and was waited for.
+    fn read(&mut self, tick_ns: u64, buffer: &mut [u8]) -> Option<(Key, Reading)> {
+        let stat = Stat::parse(read_into(&self.stat, buffer)?)?;
+        let cpu_ns = cpu_clock(self.pid)?;
+        let reading = Reading {
+            role: self.role,
+            alive: stat.state != b'Z',
+            cpu_ns,
+            ended_ns: stat.ended_children_ticks * tick_ns,
+            threads: self.threads(stat.threads as usize, buffer),
+        };
+        Some(((self.pid, stat.start_ticks), reading))
+    }
+
+    /// Those that live; `count` is how many there are.
+    fn threads(&mut self, count: usize, buffer: &mut [u8]) -> Vec<ThreadReading> {
+        let read = |threads: &[Thread], buffer: &mut [u8]| -> Vec<ThreadReading> {
+            threads.iter().filter_map(|thread| thread.read(buffer)).collect()
+        };
+        let readings = read(&self.threads, buffer);
+        if readings.len() == count && self.threads.len() == count {
+            return readings;
+        }
+        self.threads = Thread::all_of(self.pid);
+        read(&self.threads, buffer)
+    }
+}
+
+impl Thread {
+    fn all_of(pid: i32) -> Vec<Self> {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+        let open = |task: fs::DirEntry| {
+            let tid = task.file_name().to_str()?.parse().ok()?;
+            let file = |name: &str| File::open(task.path().join(name)).ok();
+            let scheduler = task.path().join("schedstat");
+            Some(Self { tid, status: file("status")?, scheduler, children: file("children") })
+        };
+        tasks.flatten().filter_map(open).collect()
+    }
+
+    /// `None` when it has ended. Its status comes last: where that can be read the thread has lived until now, and nobody
+    /// else can have had its number when `schedstat` was opened by it.
+    fn read(&self, buffer: &mut [u8]) -> Option<ThreadReading> {
+        let scheduler = File::open(&self.scheduler).ok();
+        let run_delay_ns = scheduler.and_then(|file| run_delay(read_into(&file, buffer)?));
+        let text = read_into(&self.status, buffer)?;
+        let number = |name: &str| text.rsplit_once(name)?.1.split_ascii_whitespace().next()?.parse().ok();
+        let voluntary = number("\nvoluntary_ctxt_switches:")?;
+        let involuntary = number("\nnonvoluntary_ctxt_switches:")?;
+        Some(ThreadReading { tid: self.tid, voluntary, involuntary, run_delay_ns })
+    }
+}
+
+/// Reads a file of `/proc` from its beginning; `None` when its process is gone.
+fn read_into<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read_at(&mut buffer[length..], length as u64).ok()? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    std::str::from_utf8(&buffer[..length]).ok()
+}
+
+/// CPU time of a process in nanoseconds. The number of its clock is the complement of its process number, shifted by
+/// three, with 2 for the scheduler's precise clock (`clock_getcpuclockid`, `include/linux/posix-timers.h`).
+pub fn cpu_clock(pid: i32) -> Option<u64> {
+    let clock: libc::clockid_t = (!pid << 3) | 2;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec, or refuses an unknown clock.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Consumption between two snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Consumption {
+    /// By number of the role.
+    pub roles: Vec<RoleUsage>,
+    /// CPU time of lasthop itself, its guard and its drivers, nanoseconds.
+    pub own_ns: u64,
+}
+
+/// A sum of which only a part is known is that part.
+fn add_known(sum: &mut Option<u64>, part: Option<u64>) {
+    if let Some(part) = part {
+        *sum.get_or_insert_default() += part;
+    }
+}
+
+/// Sums up one role.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    living_ns: u64,
+    /// Change of the accounts of ended children, minus what of it was consumed before.
+    ended_ns: i128,
+    /// At least one process ended.
+    some_ended: bool,
+    usage: RoleUsage,
+}
+
+impl Usage {
+    pub(super) fn until(&self, after: &Self, roles: usize) -> Consumption {
+        let mut sums = vec![Sum::default(); roles + 1];
+        for (key, now) in &after.processes {
+            sums[now.role.unwrap_or(roles)].add(self.processes.get(key), now);
+        }
+        for (key, before) in &self.processes {
+            if !after.processes.contains_key(key) {
+                let sum = &mut sums[before.role.unwrap_or(roles)];
+                sum.some_ended = true;
+                sum.ended_ns -= i128::from(before.cpu_ns) + i128::from(before.ended_ns);
+            }
+        }
+        let own_ns = sums.pop().unwrap_or_default().finish().cpu_ns;
+        Consumption { roles: sums.into_iter().map(Sum::finish).collect(), own_ns }
+    }
+}
+
+impl Sum {
+    fn add(&mut self, before: Option<&Reading>, now: &Reading) {
+        let (cpu, ended) = before.map_or((0, 0), |before| (before.cpu_ns, before.ended_ns));
+        self.living_ns += now.cpu_ns.saturating_sub(cpu);
+        self.ended_ns += i128::from(now.ended_ns) - i128::from(ended);
+        self.usage.processes += u32::from(now.alive);
+        for thread in &now.threads {
+            let known = before.and_then(|before| before.threads.iter().find(|known| known.tid == thread.tid));
+            self.add_thread(known, thread);
+        }
+    }
+
+    /// One that was not there before began with nothing.
+    fn add_thread(&mut self, before: Option<&ThreadReading>, now: &ThreadReading) {
+        let (voluntary, involuntary) = before.map_or((0, 0), |before| (before.voluntary, before.involuntary));
+        self.usage.voluntary_switches += now.voluntary.saturating_sub(voluntary);
+        self.usage.involuntary_switches += now.involuntary.saturating_sub(involuntary);
+        let waited = before.and_then(|before| before.run_delay_ns).unwrap_or(0);
+        let run_delay_ns = now.run_delay_ns.map(|total| total.saturating_sub(waited));
+        add_known(&mut self.usage.run_delay_ns, run_delay_ns);
+    }
+
+    /// A parent that ignores SIGCHLD keeps no account of ended children. Then the sum is far below zero, and what the
+    /// ended ones consumed since the first snapshot is unknown: it counts as nothing rather than as a gain.
+    fn finish(self) -> RoleUsage {
+        const TICKS_OF_ERROR: i128 = 50_000_000;
+        let ended = if self.some_ended && self.ended_ns < -TICKS_OF_ERROR { 0 } else { self.ended_ns };
+        let cpu_ns = u64::try_from(i128::from(self.living_ns) + ended).unwrap_or(0);
+        RoleUsage { cpu_ns, ..self.usage }
+    }
+}
+
+impl Consumption {
+    /// The roles of one stack by name; several servers of a service are one role.
+    pub(super) fn of_stack(&self, roles: &[Role], stack: usize) -> IndexMap<String, RoleUsage> {
+        let mut all: IndexMap<String, RoleUsage> = IndexMap::new();
+        for (role, usage) in roles.iter().zip(&self.roles).filter(|(role, _)| role.stack == stack) {
+            let sum = all.entry(role.name.clone()).or_default();
+            sum.cpu_ns += usage.cpu_ns;
+            sum.voluntary_switches += usage.voluntary_switches;
+            sum.involuntary_switches += usage.involuntary_switches;
+            add_known(&mut sum.run_delay_ns, usage.run_delay_ns);
+            sum.processes += usage.processes;
+            if let Some(cgroup) = usage.cgroup {
+                sum.cgroup.get_or_insert_default().add(cgroup);
+            }
+        }
+        all
+    }
+
+    pub(super) fn total_ns(&self) -> u64 {
+        self.own_ns + self.roles.iter().map(|role| role.cpu_ns).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Read,
+        process::{Child, Command, Stdio},
+    };
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reading(cpu_ns: u64, ended_ns: u64) -> Reading {
+        Reading { role: Some(0), alive: true, cpu_ns, ended_ns, threads: vec![] }
+    }
+
+    fn usage(processes: &[(i32, u64, u64)]) -> Usage {
+        let processes = processes.iter().map(|(pid, cpu, ended)| ((*pid, 1), reading(*cpu, *ended))).collect();
+        Usage { processes }
+    }
+
+    fn cpu(before: &Usage, after: &Usage) -> u64 {
+        before.until(after, 1).roles[0].cpu_ns
+    }
+
+    #[test]
+    fn other_work_beside_a_run_descends_from_lasthop_and_is_foreign() {
+        // It ends with its standard input.
+        let named = |name: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", "printf %s \"$0\" > /proc/$$/comm; echo; read -r _", name]);
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            child
+        };
+        let mut children = ["other", NOISE].map(named);
+        let usage = Meter::new(Vec::new()).read();
+        let counts = |child: &Child| usage.processes.keys().any(|(pid, _)| *pid == child.id() as i32);
+        assert_eq!(children.each_ref().map(counts), [true, false]);
+        for child in &mut children {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_child_that_ends_is_counted_once() {
+        let ms = 1_000_000;
+        // It had 30 ms, then 20 ms more, then ended: the parent's account grows by 50 ms.
+        let before = usage(&[(1, 10 * ms, 0), (2, 30 * ms, 0)]);
+        assert_eq!(cpu(&before, &usage(&[(1, 15 * ms, 50 * ms)])), 25 * ms);
+        // It began and ended in between.
+        assert_eq!(cpu(&usage(&[(1, 10 * ms, 0)]), &usage(&[(1, 10 * ms, 70 * ms)])), 70 * ms);
+        // It began and lives.
+        assert_eq!(cpu(&usage(&[(1, 10 * ms, 0)]), &usage(&[(1, 10 * ms, 0), (2, 5 * ms, 0)])), 5 * ms);
+        // A parent that itself ends brings its own account along.
+        let before = usage(&[(1, 0, 0), (2, 10 * ms, 40 * ms)]);
+        assert_eq!(cpu(&before, &usage(&[(1, 0, 60 * ms)])), 10 * ms);
+        // Nobody keeps an account: what is unknown is not taken from the others.
+        let before = usage(&[(1, 0, 0), (2, 900 * ms, 0)]);
+        assert_eq!(cpu(&before, &usage(&[(1, 5 * ms, 0)])), 5 * ms);
+    }
+
+    #[test]
+    fn a_number_that_is_given_out_again_is_another_process() {
+        let before = Usage { processes: HashMap::from([((7, 1), reading(900, 0))]) };
+        let after = Usage { processes: HashMap::from([((7, 2), reading(5, 0)), ((1, 1), reading(0, 900))]) };
+        assert_eq!(cpu(&before, &after), 5);
+    }
+
+    proptest! {
+        /// A family with exact accounts: whatever ends when, the sum of the parts is the whole.
+        #[test]
+        fn intervals_add_up(work in proptest::collection::vec((0..1000_u64, 0..1000_u64, 0..3_usize), 1..20)) {
+            // Children 2.. work in both intervals; the third number says in which they end, 2 being never.
+            let snapshot = |moment: usize| {
+                let mut processes = vec![(1, 0, 0)];
+                for (index, (first, second, ends)) in work.iter().enumerate() {
+                    let done = [0, *first, first + if *ends == 0 { 0 } else { *second }][moment];
+                    match *ends < moment {
+                        true => processes[0].2 += done,
+                        false => processes.push((index as i32 + 2, done, 0)),
+                    }
+                }
+                usage(&processes)
+            };
+            let (a, b, c) = (snapshot(0), snapshot(1), snapshot(2));
+            prop_assert_eq!(cpu(&a, &b) + cpu(&b, &c), cpu(&a, &c));
+        }
+    }
+
+    fn waited(threads: &[(i32, Option<u64>)]) -> Usage {
+        let thread = |(tid, run_delay_ns): &(i32, Option<u64>)| ThreadReading {
+            tid: *tid,
+            voluntary: 0,
+            involuntary: 0,
+            run_delay_ns: *run_delay_ns,
+        };
+        let threads = threads.iter().map(thread).collect();
+        Usage { processes: HashMap::from([((1, 1), Reading { threads, ..reading(0, 0) })]) }
+    }
+
+    #[test]
+    fn the_run_delay_is_that_of_all_threads_that_live() {
+        let run_delay = |before: &Usage, after: &Usage| before.until(after, 1).roles[0].run_delay_ns;
+        let before = waited(&[(1, Some(100)), (2, Some(70)), (3, Some(900))]);
+        // 1 goes on, 2 does not wait, 3 has ended, 4 is new, 5 is new and has not run yet.
+        let after = waited(&[(1, Some(130)), (2, Some(70)), (4, Some(5)), (5, None)]);
+        assert_eq!(run_delay(&before, &after), Some(35));
+        // One that had not run when it was first seen.
+        assert_eq!(run_delay(&after, &waited(&[(5, Some(8))])), Some(8));
+        assert_eq!(run_delay(&before, &before), Some(0));
+        // A kernel that does not count: unknown, not none.
+        let nobody = waited(&[(1, None), (2, None)]);
+        assert_eq!(run_delay(&nobody, &nobody), None);
+        assert_eq!(run_delay(&before, &usage(&[])), None);
+    }
+
+    #[test]
+    fn several_servers_of_a_service_have_one_run_delay() {
+        let role = |name: &str, stack| Role { stack, name: name.into(), ..Role::default() };
+        let usage = |run_delay_ns| RoleUsage { run_delay_ns, ..RoleUsage::default() };
+        let roles = [role("web", 0), role("web", 0), role("web", 1), role("old", 0)];
+        let consumption = Consumption { roles: [Some(4), Some(3), Some(50), None].map(usage).to_vec(), own_ns: 0 };
+        let sums = consumption.of_stack(&roles, 0);
+        assert_eq!((sums["web"].run_delay_ns, sums["old"].run_delay_ns), (Some(7), None));
+    }
+
+    #[test]
+    fn the_clock_of_another_process_is_its_cpu_time() {
+        assert_eq!(cpu_clock(i32::MAX >> 4), None);
+        let begin = cpu_clock(std::process::id() as i32).unwrap();
+        let mut x = 1_u64;
+        while cpu_clock(std::process::id() as i32).unwrap() < begin + 2_000_000 {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Finds podman or Docker, and checks that it works.
+
+use std::{ffi::OsStr, fmt, io, path::PathBuf, process::Command, time::Duration};
+
+use lasthop_model::engine::EngineKind;
+use lasthop_system::command;
+use rustix::process::{Resource, getrlimit};
+use serde::{Deserialize, Serialize};
+
+use super::dialect::{self, Dialect};
+use crate::locate::on_path;
+
+/// The longest that a command may take that starts nothing.
+const QUESTION: Duration = Duration::from_secs(60);
+/// The longest that a removal may take.
+pub(super) const REMOVAL: Duration = Duration::from_secs(30);
+/// Lines of an engine's output that an error shows.
+const SHOWN: usize = 12;
+
+/// No engine can be used, or it failed.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(
+        "no container engine was found: neither {} is on PATH; install one",
+        EngineKind::ALL.map(|kind| format!("`{}`", kind.name())).join(" nor ")
+    )]
+    None,
+    #[error("`{0}` is not on PATH; install it, or choose another engine with --engine")]
+    Missing(&'static str),
+    #[error("no container engine works:{}", each(.0))]
+    Unusable(Vec<(EngineKind, String)>),
+    #[error("{0} did not remove a container within {REMOVAL:?}; run `lasthop clean` when it answers again")]
+    Hangs(&'static str),
+    #[error("`{command}` failed: {cause}")]
+    Failed { command: String, cause: String },
+}
+
+fn each(reasons: &[(EngineKind, String)]) -> String {
+    reasons.iter().map(|(kind, reason)| format!("\n  {}: {reason}", kind.name())).collect()
+}
+
+/// An engine that answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Engine {
+    pub kind: EngineKind,
+    /// Absolute path of the client.
+    pub program: PathBuf,
+    /// Version of the engine, or of its daemon if there is one.
+    pub version: String,
+    /// Whether its containers run in a user namespace of this user.
+    pub rootless: bool,
+    #[serde(default)]
+    pub parts: Parts,
+}
+
+/// The components of an engine, for `doctor` and the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parts {
+    pub runtime: String,
+    pub storage: String,
+    /// Its network backend: netavark, cni, or libnetwork.
+    pub network: String,
+}
+
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, {}", self.runtime, self.storage, self.network)
+    }
+}
+
+impl Engine {
+    /// The engine of this kind, or the first that works, podman first.
+    /// Errors: none is installed, or none answers: for each the reason and what to do.
+    pub fn find(wanted: Option<EngineKind>) -> Result<Self, EngineError> {
+        let kinds: Vec<EngineKind> = wanted.map_or_else(|| EngineKind::ALL.to_vec(), |kind| vec![kind]);
+        let mut reasons = Vec::new();
+        for kind in kinds {
+            let Some(program) = on_path(kind.name()) else { continue };
+            match Self::ask_who(kind, program) {
+                Ok(engine) => return Ok(engine),
+                Err(reason) => reasons.push((kind, reason)),
+            }
+        }
+        match (reasons.is_empty(), wanted) {
+            (false, _) => Err(EngineError::Unusable(reasons)),
+            (true, Some(kind)) => Err(EngineError::Missing(kind.name())),
+            (true, None) => Err(EngineError::None),
+        }
+    }
+
+    /// Asks for version, rights and components, which only a working engine can tell, in one question: `podman info` asks
+    /// the package manager about each component and takes a second.
+    fn ask_who(kind: EngineKind, program: PathBuf) -> Result<Self, String> {
+        let mut engine = Self { kind, program, version: String::new(), rootless: false, parts: Parts::default() };
+        let dialect = engine.dialect();
+        let format = format!("{}\t{}", dialect.about, dialect.parts);
+        let answer = engine.ask(["info", "--format", &format]).map_err(|error| dialect.advised(&error.to_string()))?;
+        let mut answers = answer.trim().split('\t').map(str::to_owned);
+        let mut next = || answers.next().unwrap_or_default();
+        let about = next();
+        // Without a daemon, Docker's client prints an empty version and succeeds.
+        let (version, rest) = about.split_once(' ').unwrap_or((&about, ""));
+        if version.is_empty() || !version.starts_with(|first: char| first.is_ascii_digit()) {
+            return Err(dialect.advised(&format!("`{} info` answered `{}`", kind.name(), answer.trim())));
+        }
+        engine.version = version.to_owned();
+        engine.rootless = dialect::is_rootless(rest);
+        engine.parts = Parts { runtime: next(), storage: next(), network: next() };
+        match (dialect.flaw)(rest, &|words| engine.ask(words).ok()) {
+            Some(flaw) => Err(dialect.advised(flaw)),
+            None => Ok(engine),
+        }
+    }
+
+    /// What it does in its own way.
+    pub fn dialect(&self) -> &'static Dialect {
+        dialect::of(self.kind)
+    }
+
+    /// Runs a short command, and returns its standard output.
+    /// Errors: it failed, or did not end in time.
+    pub fn ask<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String, EngineError> {
+        self.carry_out(arguments, QUESTION)
+    }
+
+    /// Like [`Engine::ask`], with a time limit.
+    /// Errors: as [`Engine::ask`].
+    pub fn carry_out<A: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+        timeout: Duration,
+    ) -> Result<String, EngineError> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).current_dir("/");
+        let words: Vec<String> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let shown = format!("{} {}", self.kind.name(), words.join(" "));
+        let failed = |cause: String| EngineError::Failed { command: shown.clone(), cause };
+        let ended = command::run_apart(command, timeout).map_err(|error: io::Error| failed(error.to_string()))?;
+        if ended.status.success() {
+            return Ok(ended.output);
+        }
+        Err(failed(format!("{}{}", ended.status, last_lines(&ended.errors))))
+    }
+
+    /// Removes something, and finishes even if lasthop dies, because a network that is half removed stays for ever.
+    /// Errors: as [`Engine::ask`]; [`EngineError::Hangs`] if it takes too long.
+    pub fn remove(&self, arguments: &[&str]) -> Result<(), EngineError> {
+        let failed =
+            |cause| EngineError::Failed { command: format!("{} {}", self.kind.name(), arguments.join(" ")), cause };
+        let mut command = Command::new(&self.program);
+        command.args(arguments).current_dir("/");
+        let ended = command::run_through(command, REMOVAL).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => EngineError::Hangs(self.kind.name()),
+            _ => failed(error.to_string()),
+        })?;
+        match ended.status.success() {
+            true => Ok(()),
+            false => Err(failed(format!("{}{}", ended.status, last_lines(&ended.text)))),
+        }
+    }
+
+    /// Options that give a container this process's limits. An engine's own defaults may be higher, which the kernel
+    /// allows with CAP_SYS_RESOURCE only.
+    pub fn process_limits(&self) -> Vec<String> {
+        if !self.dialect().inherits_limits {
+            return Vec::new();
+        }
+        let pids = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|text| text.trim().parse().ok());
+        // podman lowers its own limit of processes to the highest pid.
+        [("nofile", Resource::Nofile, u64::MAX), ("nproc", Resource::Nproc, pids.unwrap_or(u64::MAX))]
+            .into_iter()
+            .filter_map(|(name, resource, most)| Some((name, getrlimit(resource).maximum?.min(most))))
+            .map(|(name, most)| format!("--ulimit={name}={most}:{most}"))
+            .collect()
+    }
+
+    /// The beginning of a command line.
+    pub fn client(&self) -> String {
+        self.program.display().to_string()
+    }
+}
+
+/// The last lines of its output. Warnings are included only if there is nothing else, because podman repeats them with
+/// every command.
+pub(super) fn last_lines(text: &str) -> String {
+    let said: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let warning = |line: &&str| line.contains("level=warning");
+    let mut lines: Vec<&str> = said.iter().copied().filter(|line| !warning(line)).collect();
+    if lines.is_empty() {
+        lines = said;
+    }
+    lines[lines.len().saturating_sub(SHOWN)..].iter().map(|line| format!("\n    {line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_engines() {
+        let none = EngineError::None.to_string();
+        assert!(none.contains("neither `podman` nor `docker` is on PATH"), "{none}");
+        let error = EngineError::Unusable(vec![(EngineKind::Docker, "r".into())]);
+        assert_eq!(error.to_string(), "no container engine works:\n  docker: r");
+    }
+
+    #[test]
+    fn a_command_that_fails_shows_what_it_said() {
+        let engine = Engine {
+            kind: EngineKind::Podman,
+            program: "/bin/sh".into(),
+            version: String::new(),
+            rootless: false,
+            parts: Parts::default(),
+        };
+        assert_eq!(engine.ask(["-c", "echo out; echo talk >&2"]).unwrap(), "out\n");
+        let error = engine.ask(["-c", "echo no image >&2; exit 125"]).unwrap_err().to_string();
+        assert!(error.starts_with("`podman -c ") && error.ends_with("exit status: 125\n    no image"), "{error}");
+        assert_eq!(last_lines("a level=warning b\nError: no\n"), "\n    Error: no");
+        assert_eq!(last_lines("level=warning b\n\n"), "\n    level=warning b");
+    }
+}

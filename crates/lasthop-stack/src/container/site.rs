@@ -1,0 +1,410 @@
+//! What a run needs for all its containers (engine, image, network), and where each service of a stack runs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+use indexmap::IndexMap;
+use lasthop_model::{
+    binding::Bindings,
+    container::{Network, Publish, RenderedContainer},
+    engine::Images,
+    program::Program,
+};
+use lasthop_protocol::spec::Address;
+
+use super::{
+    containerfile::{self, BuildError, Context, FILE},
+    engine::{Engine, EngineError},
+    image::{self, Content, Image, ImageError, Origin},
+    launch::{Launch, OnBridge},
+    leftovers,
+    network::Bridge,
+    supervisor::Supervisor,
+    volume::{Volume, VolumeError},
+};
+
+/// The containers of a run cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error("the experiment has no file `{FILE}`, which --images containerfile asks for")]
+    NoContainerfile,
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    #[error("cannot write to the sandbox: {0}")]
+    Sandbox(#[from] io::Error),
+    #[error("the network {0} has no free address")]
+    Full(String),
+    #[error(
+        "service `{service}` should run inside `{holder}`, but `{holder}` does not have its own container or starts later"
+    )]
+    NotHeld { service: String, holder: String },
+    #[error("service `{service}` should share the network of `{other}`, but `{other}` does not run in a container")]
+    NotShared { service: String, other: String },
+    #[error(
+        "rootless {engine} gives containers addresses that this machine cannot reach: {what} needs {engine} as root"
+    )]
+    Rootless { engine: &'static str, what: &'static str },
+}
+
+/// The containers of a run.
+#[derive(Debug)]
+pub struct Site {
+    pub engine: Engine,
+    pub image: Image,
+    run: String,
+    sandbox: PathBuf,
+    bridge: Option<Bridge>,
+    /// The most containers of a stack.
+    most: u32,
+    /// By the name that the experiment gives.
+    volumes: BTreeMap<String, Volume>,
+}
+
+/// Where a service runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Housing {
+    /// In its own container.
+    Own(Launch),
+    /// In a supervisor's container.
+    Inside(Supervisor),
+}
+
+impl Housing {
+    /// Its own container or the supervisor's.
+    pub fn container(&self) -> &Launch {
+        match self {
+            Self::Own(launch) => launch,
+            Self::Inside(supervisor) => &supervisor.container,
+        }
+    }
+}
+
+/// What the containers of a run need.
+#[derive(Clone, Debug, Default)]
+pub struct Needs<'a> {
+    pub images: Images,
+    /// The experiment's folder, if it has a Containerfile.
+    pub context: Option<Context<'a>>,
+    /// By recipe.
+    pub programs: BTreeMap<String, Program>,
+    /// For an image built from the host's packages.
+    pub content: Content,
+    pub bridge: bool,
+    /// The most containers of a stack.
+    pub most: u32,
+    /// Names of volumes.
+    pub volumes: BTreeSet<String>,
+}
+
+impl Site {
+    /// Creates the image, the network and the volumes.
+    /// Errors: the engine refuses, or there is nothing to build an image from.
+    pub fn open(engine: Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Self, SiteError> {
+        leftovers::announce(&engine, sandbox)?;
+        let image = image(&engine, sandbox, needs)?;
+        let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = sandbox.display().to_string();
+        let bridge = match needs.bridge {
+            true => Some(Bridge::create(&engine, &run, &path)?),
+            false => None,
+        };
+        let volume = |name: &String| Ok((name.clone(), Volume::create(&engine, &run, &path, name)?));
+        let volumes = needs.volumes.iter().map(volume).collect::<Result<_, SiteError>>()?;
+        Ok(Self { engine, image, run, sandbox: sandbox.to_owned(), bridge, most: needs.most, volumes })
+    }
+
+    /// Version and components of the engine, for the record.
+    pub fn describe(&self) -> String {
+        let rootless = if self.engine.rootless { ", rootless" } else { "" };
+        format!("{}{rootless}, {}", self.engine.version, self.engine.parts)
+    }
+
+    /// Assigns the services of a stack to their containers. Corrects their addresses, and returns how to start each.
+    /// Errors: there is no free address, or this engine cannot provide a path.
+    pub fn place(
+        &self,
+        bindings: &mut Bindings,
+        containers: &IndexMap<String, RenderedContainer>,
+    ) -> Result<IndexMap<String, Housing>, SiteError> {
+        let mut launches: IndexMap<String, Housing> = IndexMap::new();
+        for (number, (name, container)) in containers.iter().enumerate() {
+            if let Network::Inside(holder) = &container.network {
+                let supervisor = supervisor(bindings, &mut launches, name, holder)?;
+                launches.insert(name.clone(), Housing::Inside(supervisor));
+                continue;
+            }
+            let place = self.addresses(bindings, name, container, number as u32)?;
+            if let Some(volume) = &container.volume {
+                put_on(&self.volumes[volume], bindings, name)?;
+            }
+            let joined = match &container.network {
+                Network::Service(other) if !containers.contains_key(other) => {
+                    return Err(SiteError::NotShared { service: name.clone(), other: other.clone() });
+                }
+                Network::Service(other) => Some(self.name(bindings, other)),
+                _ => None,
+            };
+            launches.insert(name.clone(), Housing::Own(self.launch(bindings, name, container, place, joined)));
+        }
+        Ok(launches)
+    }
+
+    fn name(&self, bindings: &Bindings, service: &str) -> String {
+        format!("{}-{}.{}-{service}", self.run, bindings.round, bindings.stack)
+    }
+
+    /// Where the server listens, and where clients reach it.
+    fn addresses(
+        &self,
+        bindings: &mut Bindings,
+        name: &str,
+        container: &RenderedContainer,
+        number: u32,
+    ) -> Result<Place, SiteError> {
+        if let Network::Service(other) = &container.network {
+            share_address(bindings, name, other);
+            return Ok(Place::default());
+        }
+        let Some(bridge) = self.bridge.as_ref().filter(|_| container.network == Network::Bridge) else {
+            return Ok(Place::default());
+        };
+        let unreachable = self.engine.rootless && container.publish != Some(Publish::Loopback);
+        let over_tcp = matches!(bindings.services[name].address, Address::Tcp(_));
+        if unreachable && over_tcp {
+            let engine = self.engine.kind.name();
+            return Err(SiteError::Rootless { engine, what: "a bridge address" });
+        }
+        // Stacks of one run are up at the same time, rounds are not.
+        let own =
+            bridge.address(bindings.stack as u32 * self.most + number).ok_or(SiteError::Full(bridge.name.clone()))?;
+        let place = Place {
+            bridge: Some(OnBridge { network: bridge.name.clone(), address: own, gateway: bridge.gateway }),
+            publish: None,
+        };
+        let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
+        let Address::Tcp(address) = binding.address else { return Ok(place) };
+        let port = address.port();
+        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+        let reached = match container.publish {
+            None => own,
+            Some(Publish::Loopback) => Ipv4Addr::LOCALHOST,
+            Some(Publish::Gateway) => bridge.gateway,
+        };
+        binding.address = Address::Tcp(SocketAddr::from((reached, port)));
+        Ok(Place { publish: container.publish.map(|_| format!("{reached}:{port}:{port}")), ..place })
+    }
+
+    fn launch(
+        &self,
+        bindings: &Bindings,
+        name: &str,
+        container: &RenderedContainer,
+        place: Place,
+        joined: Option<String>,
+    ) -> Launch {
+        let binding = &bindings.services[name];
+        // Sockets, and rendered files that one service reads from another, keep the paths that they have without
+        // containers.
+        let folder = |path: &Path| path.parent().unwrap_or(path).to_owned();
+        let mut writable = vec![folder(&binding.directory), folder(&binding.runtime), binding.cache.clone()];
+        writable.dedup();
+        writable.retain(|path| path.exists());
+        let mut readable = vec![self.sandbox.join("tls")];
+        readable.extend(self.image.mounts.iter().cloned());
+        let root = rustix::process::geteuid().is_root();
+        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let as_own = binding.account.as_ref().map(|account| account.ids);
+        // Only a daemon has the rights of root if this user has not.
+        let stranger = !self.engine.rootless && !root;
+        let foreign = self.image.origin == Origin::Containerfile;
+        // The user in its Containerfile could not enter the run's private folders.
+        let user = as_own.or(stranger.then_some(ids)).or(foreign.then_some((0, 0)));
+        Launch {
+            engine: self.engine.clone(),
+            name: self.name(bindings, name),
+            image: self.image.name.clone(),
+            path: (!foreign).then_some(image::PATH),
+            run: self.run.clone(),
+            sandbox: self.sandbox.display().to_string(),
+            container: container.clone(),
+            bridge: place.bridge,
+            publish: place.publish,
+            joined,
+            holds_others: false,
+            writable,
+            readable,
+            volume: container.volume.as_ref().map(|volume| self.volumes[volume].clone()),
+            directory: binding.directory.clone(),
+            cpus: bindings.cpus.clone(),
+            user: user.map(|(user, group)| format!("{user}:{group}")),
+        }
+    }
+}
+
+/// The image of a run, built from the experiment's Containerfile or from the host's packages.
+fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, SiteError> {
+    let of_host = |because| Ok(image::of_host(engine, &needs.content, because, sandbox)?);
+    let context = match (needs.images, needs.context) {
+        (Images::Containerfile, None) => return Err(SiteError::NoContainerfile),
+        (Images::Packages, _) | (Images::Auto, None) => return of_host(None),
+        (Images::Auto | Images::Containerfile, Some(context)) => context,
+    };
+    match containerfile::build(engine, context, sandbox) {
+        Ok(mut image) => {
+            image.programs = containerfile::programs(engine, &image.name, &needs.programs, sandbox)?;
+            Ok(image)
+        }
+        Err(error @ BuildError::Base { .. }) if needs.images == Images::Auto => of_host(Some(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Moves the socket of a service, if it has one, to a volume, where it has the same path for everyone.
+fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), VolumeError> {
+    let folder = format!("{}.{}.{name}", bindings.round, bindings.stack);
+    let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
+    let Address::Unix(path) = &binding.address else { return Ok(()) };
+    let file = PathBuf::from(path.file_name().unwrap_or_default());
+    let path = volume.socket(&folder, &file, binding.account.as_ref().map(|account| account.ids))?;
+    binding.address = Address::Unix(path.clone());
+    binding.listen = Address::Unix(path);
+    Ok(())
+}
+
+/// The supervisor of a service. The service is reached at the address of its container.
+fn supervisor(
+    bindings: &mut Bindings,
+    launches: &mut IndexMap<String, Housing>,
+    service: &str,
+    holder: &str,
+) -> Result<Supervisor, SiteError> {
+    let Some(Housing::Own(launch)) = launches.get_mut(holder) else {
+        return Err(SiteError::NotHeld { service: service.to_owned(), holder: holder.to_owned() });
+    };
+    launch.holds_others = true;
+    let binding = bindings.services.get_mut(service).expect("the plan and the sandbox agree");
+    if let (Some(place), Address::Tcp(address)) = (&launch.bridge, &mut binding.address) {
+        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
+        address.set_ip(place.address.into());
+    }
+    let directory = bindings.services[holder].directory.clone();
+    Ok(Supervisor { container: launch.clone(), directory })
+}
+
+/// A service in the network namespace of another one is reached at the other's address, on its own port.
+fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
+    let host = match bindings.services.get(other).map(|binding| (&binding.address, &binding.listen)) {
+        // A service that listens on all addresses is not reached on loopback.
+        Some((Address::Tcp(address), Address::Tcp(listen))) if listen.ip().is_unspecified() => address.ip(),
+        _ => return,
+    };
+    let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
+    if let Address::Tcp(address) = &mut binding.address {
+        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
+        address.set_ip(host);
+    }
+}
+
+/// Network and published port of one container.
+#[derive(Debug, Default)]
+struct Place {
+    bridge: Option<OnBridge>,
+    publish: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_model::{
+        binding::{Account, ServiceBinding},
+        engine::EngineKind,
+    };
+    use lasthop_protocol::spec::Transport;
+
+    use super::*;
+    use crate::container::{engine::Parts, network};
+
+    fn site(most: u32) -> Site {
+        let engine = Engine {
+            kind: EngineKind::Podman,
+            program: "/usr/bin/podman".into(),
+            version: String::new(),
+            rootless: false,
+            parts: Parts::default(),
+        };
+        let image = Image {
+            name: "image".into(),
+            mounts: vec![],
+            made: false,
+            origin: Origin::Packages { number: 0, because: None },
+            programs: BTreeMap::new(),
+        };
+        let bridge = network::parse("10.89.4.0/24 10.89.4.1", "run");
+        Site { engine, image, run: "run".into(), sandbox: "/sandbox".into(), bridge, most, volumes: BTreeMap::new() }
+    }
+
+    fn bindings(stack: usize, names: &[String]) -> Bindings {
+        let binding = |name: &String| {
+            let address = Address::Tcp("127.0.0.1:8080".parse().unwrap());
+            let binding = ServiceBinding {
+                name: name.clone(),
+                directory: "/record".into(),
+                record: "/record".into(),
+                account: None,
+                needed: Vec::new(),
+                cache: "/cache".into(),
+                runtime: "/runtime".into(),
+                transport: Transport::Tcp,
+                listen: address.clone(),
+                address,
+                tls: None,
+                program: "/program".into(),
+                own_authority: None,
+                spare_port: 0,
+            };
+            (name.clone(), binding)
+        };
+        let account = Account { user: String::new(), group: String::new(), is_root: false, ids: (0, 0) };
+        Bindings {
+            round: 0,
+            stack,
+            services: names.iter().map(binding).collect(),
+            account,
+            secret: String::new(),
+            cpus: vec![],
+        }
+    }
+
+    #[test]
+    fn no_two_containers_of_a_round_have_one_address() {
+        let names: Vec<String> = (0..20).map(|number| format!("app-{number}")).collect();
+        let container = RenderedContainer {
+            network: Network::Bridge,
+            publish: None,
+            volume: None,
+            cpus: None,
+            memory: None,
+            sysctls: IndexMap::new(),
+        };
+        let containers: IndexMap<_, _> = names.iter().map(|name| (name.clone(), container.clone())).collect();
+        let mut addresses = BTreeSet::new();
+        for stack in 0..3 {
+            let mut bindings = bindings(stack, &names);
+            site(20).place(&mut bindings, &containers).unwrap();
+            addresses.extend(bindings.services.values().map(|binding| match binding.address {
+                Address::Tcp(address) => address.ip(),
+                _ => unreachable!(),
+            }));
+        }
+        assert_eq!(addresses.len(), 60);
+    }
+}

@@ -1,0 +1,204 @@
+//! Runs several services in one container under supervisord.
+//!
+//! supervisord itself is a service with its own recipe and container. Its configuration includes the folder `programs`
+//! in its directory. Each service inside has a program there, which is started when its turn comes, so order, preparation
+//! and readiness work as for any other service.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use lasthop_model::service::RenderedService;
+use lasthop_system::{
+    folder::{self, Folder},
+    process::{self, Stat},
+    shell::quoted,
+};
+
+use super::{engine::EngineError, launch::Launch};
+use crate::exit::{Exit, signal_number};
+
+/// Folder of the programs in supervisord's directory. Its configuration includes `programs/*.conf`.
+pub const PROGRAMS: &str = "programs";
+/// Name of its configuration file.
+const CONFIGURATION: &str = "supervisord.conf";
+
+/// The longest that killed processes may take to end.
+const KILL: Duration = Duration::from_secs(2);
+
+/// The supervisor of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supervisor {
+    /// The container in which it runs.
+    pub container: Launch,
+    /// Its directory, the same in the container.
+    pub directory: PathBuf,
+}
+
+/// A program that a supervisor started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supervised {
+    supervisor: Supervisor,
+    name: String,
+    /// Its pid as the host sees it, and its start time, which together identify it uniquely.
+    pub pid: i32,
+    start_ticks: u64,
+    /// The log where supervisord writes how its programs ended.
+    log: PathBuf,
+}
+
+/// A program cannot be started or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    #[error("cannot write {path}: {cause}")]
+    File { path: PathBuf, cause: io::Error },
+    #[error("supervisord: {0}")]
+    Engine(#[from] EngineError),
+    #[error("supervisord did not start it: {0}")]
+    NotStarted(String),
+}
+
+impl Supervisor {
+    /// Writes the service's program, with its output in `log`, before supervisord runs.
+    /// Errors: a file cannot be written.
+    pub fn write(&self, service: &RenderedService, directory: &Path, log: &Path) -> Result<(), SupervisorError> {
+        let programs = self.directory.join(PROGRAMS);
+        let script = programs.join(format!("{}.sh", service.name));
+        let section = programs.join(format!("{}.conf", service.name));
+        let write = |path: &Path, text: String| {
+            let create = || {
+                let programs = Folder::open(&self.directory)?.make(Path::new(PROGRAMS), 0o755)?;
+                programs.create(Path::new(path.file_name().unwrap_or_default()), 0o644)
+            };
+            let written = create().and_then(|mut file| file.write_all(text.as_bytes()));
+            written.map_err(|cause| SupervisorError::File { path: path.to_owned(), cause })
+        };
+        write(&script, self::script(service, directory))?;
+        write(&section, self::section(service, &script, log))
+    }
+
+    /// Lets supervisord start the service of this name. It is not ready yet.
+    /// Errors: supervisord does not answer, or the program ended at once.
+    pub fn start(&self, name: &str) -> Result<Supervised, SupervisorError> {
+        let said = self.control(&["start", name])?;
+        let answer = self.control(&["pid", name])?;
+        let inner = answer.trim().parse().ok().filter(|pid| *pid > 0);
+        let found = inner.and_then(|inner| outer_pid(self.container.pid().ok()?, inner));
+        let started = found.and_then(|pid| Some((pid, Stat::of(pid)?.start_ticks)));
+        let (pid, start_ticks) =
+            started.ok_or_else(|| SupervisorError::NotStarted(format!("{} {}", said.trim(), answer.trim())))?;
+        let log = self.directory.join(lasthop_model::binding::LOG);
+        Ok(Supervised { supervisor: self.clone(), name: name.to_owned(), pid, start_ticks, log })
+    }
+
+    /// `supervisorctl` in the container.
+    fn control(&self, words: &[&str]) -> Result<String, EngineError> {
+        let configuration = self.directory.join(CONFIGURATION).display().to_string();
+        let base = ["exec", &self.container.name, "supervisorctl", "-c", &configuration];
+        self.container.engine.ask([&base, words].concat())
+    }
+}
+
+impl Supervised {
+    /// How it ended, if it has.
+    pub fn exited(&self) -> Option<Exit> {
+        let alive = Stat::of(self.pid).is_some_and(|stat| stat.start_ticks == self.start_ticks && stat.state != b'Z');
+        (!alive).then(|| end_of(&self.name, &folder::end_of_log(&self.log)))
+    }
+
+    /// Lets supervisord stop it: first by its signal, then by a kill.
+    /// Errors: supervisord does not answer.
+    pub fn stop(&self) -> Result<(), EngineError> {
+        if self.exited().is_none() {
+            self.supervisor.control(&["stop", &self.name])?;
+        }
+        self.kill_the_rest();
+        Ok(())
+    }
+
+    /// The processes that it left behind. supervisord gives each program its own process group, with the program's pid.
+    fn kill_the_rest(&self) {
+        let Ok(first) = self.supervisor.container.pid() else { return };
+        let is_left = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.group == self.pid && stat.state != b'Z');
+        let begin = Instant::now();
+        while begin.elapsed() < KILL {
+            let left: Vec<i32> = process::descendants(first).into_iter().filter(is_left).collect();
+            if left.is_empty() {
+                return;
+            }
+            for pid in left.into_iter().filter_map(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn container(&self) -> &Launch {
+        &self.supervisor.container
+    }
+}
+
+/// How a program ended, from supervisord's log: `exited: NAME (exit status 3; not expected)` or
+/// `exited: NAME (terminated by SIGKILL; not expected)`. Without such a line, it ended with its container.
+fn end_of(name: &str, log: &str) -> Exit {
+    let line = log.lines().rev().find_map(|line| line.split_once(&format!("exited: {name} ("))).map(|(_, rest)| rest);
+    let word = |prefix: &str| line?.strip_prefix(prefix)?.split([';', ')', ' ']).next();
+    let code = word("exit status ").and_then(|code| code.parse().ok()).map(Exit::Code);
+    let signal = || word("terminated by SIG").and_then(signal_number).map(Exit::Signal);
+    code.or_else(signal).unwrap_or(Exit::Signal(libc::SIGKILL))
+}
+
+/// The program as a shell script, which handles quoting, environment and directory. supervisord's own format interprets
+/// `;` and `%`.
+fn script(service: &RenderedService, directory: &Path) -> String {
+    let mut text = format!("cd {}\n", quoted(&directory.display().to_string()));
+    for (name, value) in &service.environment {
+        let _ = writeln!(text, "export {name}={}", quoted(value));
+    }
+    let words: Vec<String> = service.command.iter().map(|word| quoted(word)).collect();
+    let _ = writeln!(text, "exec {}", words.join(" "));
+    text
+}
+
+/// It starts when its turn comes, and is never restarted: a server that died is a failure of the run.
+fn section(service: &RenderedService, script: &Path, log: &Path) -> String {
+    let seconds = service.stop.timeout.max(Duration::from_secs(1)).as_secs();
+    format!(
+        "[program:{}]\ncommand=/bin/sh {}\nautostart=false\nautorestart=false\nstartsecs=0\nstopsignal={}\nstopwaitsecs={seconds}\n\
+         killasgroup=true\nredirect_stderr=true\nstdout_logfile={}\nstdout_logfile_maxbytes=0\n",
+        service.name,
+        script.display(),
+        service.stop.signal,
+        log.display()
+    )
+}
+
+/// The pid on the host of a process that has another pid in its container.
+fn outer_pid(first: i32, inner: i32) -> Option<i32> {
+    let is_it = |pid: &i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        numbers.and_then(|numbers| numbers.split_ascii_whitespace().last()?.parse().ok()) == Some(inner)
+    };
+    process::descendants(first).into_iter().find(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_read_from_the_log() {
+        let log = "INFO exited: app (exit status 3; not expected)\nINFO spawned: 'app' with pid 9\n\
+                   INFO exited: app (terminated by SIGKILL; not expected)\nINFO exited: web (exit status 0; expected)\n";
+        assert_eq!(end_of("app", log), Exit::Signal(libc::SIGKILL));
+        assert_eq!(end_of("web", log), Exit::Code(0));
+        let first = log.lines().next().unwrap();
+        assert_eq!(end_of("app", first), Exit::Code(3));
+        assert_eq!(end_of("none", log), Exit::Signal(libc::SIGKILL));
+    }
+}

@@ -1,0 +1,95 @@
+//! A volume of a run. The engine creates it, and containers mount it at the same path as on the host, so that a socket
+//! on it has one path everywhere.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use lasthop_system::folder::Folder;
+
+use super::{
+    engine::{Engine, EngineError},
+    labels,
+};
+use crate::sandbox::SOCKET_PATH_LIMIT;
+
+/// A socket cannot be on a volume.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(
+        "the volume {name} is at {folder}, where this user cannot create a folder: {cause}; use rootless podman, or \
+         run lasthop as root"
+    )]
+    Closed { name: String, folder: PathBuf, cause: io::Error },
+    #[error(
+        "the socket {path} on a volume has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: let the engine keep its \
+         volumes in a shorter folder"
+    )]
+    TooLong { path: PathBuf, length: usize },
+}
+
+/// A volume of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Unique on the machine.
+    pub name: String,
+    /// Where the engine keeps it, and where containers mount it.
+    pub folder: PathBuf,
+}
+
+impl Volume {
+    /// Creates the volume `name` with the labels of the run.
+    /// Errors: the engine refuses, or does not say where it keeps it.
+    pub fn create(engine: &Engine, run: &str, sandbox: &str, name: &str) -> Result<Self, VolumeError> {
+        let name = format!("{run}-{name}");
+        let create = ["volume", "create"].map(str::to_owned).into_iter();
+        engine.ask(create.chain(labels(run, sandbox)).chain([name.clone()]))?;
+        let answer = engine.ask(["volume", "inspect", "--format", "{{.Mountpoint}}", &name])?;
+        let folder = PathBuf::from(answer.trim());
+        if folder.is_absolute() {
+            return Ok(Self { name, folder });
+        }
+        let command = format!("{} volume inspect {name}", engine.kind.name());
+        Err(EngineError::Failed { command, cause: format!("the engine reports the mount point `{}`", answer.trim()) }
+            .into())
+    }
+
+    /// The path of a socket in a new folder, which belongs to the account that the server runs as.
+    /// Errors: the path is too long, or this user cannot write where the engine keeps its volumes.
+    pub fn socket(&self, folder: &str, file: &Path, account: Option<(u32, u32)>) -> Result<PathBuf, VolumeError> {
+        let path = self.folder.join(folder).join(file);
+        let length = path.as_os_str().len();
+        if length > SOCKET_PATH_LIMIT {
+            return Err(VolumeError::TooLong { path, length });
+        }
+        let closed = |cause| VolumeError::Closed { name: self.name.clone(), folder: self.folder.clone(), cause };
+        // Containers of earlier rounds may write there as root.
+        let made = Folder::open(&self.folder).and_then(|own| own.make(Path::new(folder), 0o700)).map_err(closed)?;
+        if let Some((user, group)) = account {
+            made.give(Some(user), Some(group)).map_err(closed)?;
+        }
+        Ok(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_has_a_folder_of_its_own_on_the_volume() {
+        let place = tempfile::tempdir().unwrap();
+        let volume = Volume { name: "run-app".into(), folder: place.path().to_owned() };
+        let path = volume.socket("0.1.app", Path::new("socket"), None).unwrap();
+        assert_eq!(path, place.path().join("0.1.app/socket"));
+        std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let long = volume.socket(&"long".repeat(30), Path::new("socket"), None).unwrap_err().to_string();
+        assert!(long.contains("the kernel allows 107"), "{long}");
+        let nowhere = Volume { folder: place.path().join("nowhere"), ..volume };
+        let closed = nowhere.socket("0.1.app", Path::new("socket"), None).unwrap_err().to_string();
+        assert!(closed.contains("the volume run-app is at") && closed.contains("rootless podman"), "{closed}");
+    }
+}

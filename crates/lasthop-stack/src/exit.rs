@@ -1,0 +1,52 @@
+//! How a process ends, and names of signals, as recipes write them.
+
+use serde::{Deserialize, Serialize};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Exit {
+    pub fn success(self) -> bool {
+        self == Self::Code(0)
+    }
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "ended with status {code}"),
+            Self::Signal(signal) => match signal_name(*signal) {
+                Some(name) => write!(f, "was ended by signal {signal} (SIG{name})"),
+                None => write!(f, "was ended by signal {signal}"),
+            },
+        }
+    }
+}
+
+/// Signals that a recipe may name.
+const NAMES: [(&str, i32); 9] = [
+    ("HUP", libc::SIGHUP),
+    ("INT", libc::SIGINT),
+    ("QUIT", libc::SIGQUIT),
+    ("ABRT", libc::SIGABRT),
+    ("KILL", libc::SIGKILL),
+    ("USR1", libc::SIGUSR1),
+    ("SEGV", libc::SIGSEGV),
+    ("USR2", libc::SIGUSR2),
+    ("TERM", libc::SIGTERM),
+];
+
+/// The number of a signal by its name, with or without `SIG`.
+pub fn signal_number(name: &str) -> Option<i32> {
+    let name = name.strip_prefix("SIG").unwrap_or(name);
+    NAMES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+}
+
+/// The name of a signal without `SIG`.
+pub fn signal_name(number: i32) -> Option<&'static str> {
+    NAMES.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
+}

@@ -1,0 +1,508 @@
+//! lasthop's side of the guard.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, PipeReader, PipeWriter},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use lasthop_system::interrupt::{self, LOOK};
+
+use super::{
+    channel::Channel,
+    message::{Report, Request, SpawnRequest},
+    serve::send_signal,
+    sweep::kill_strays,
+};
+use crate::{container::leftovers, exit::Exit, sandbox::Sandbox, veth};
+
+/// The longest that the guard may take to answer a request that needs no waiting.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The longest that it may take to end. Its own limits for whatever hangs are shorter.
+const END: Duration = Duration::from_secs(90);
+/// The id of no request.
+const NOBODY: u64 = 0;
+
+/// What went wrong between lasthop and its guard.
+#[derive(Debug, thiserror::Error)]
+pub enum GuardError {
+    #[error("cannot start lasthop's guard process: {}{}", .0, lacking())]
+    Launch(io::Error),
+    #[error("lasthop's guard process has died, and with it everything that it started")]
+    Lost,
+    #[error("lasthop's guard process does not answer")]
+    Silent,
+    #[error("lasthop's guard process ({0}) has not ended; run `lasthop clean` to remove what it leaves behind")]
+    Lingers(i32),
+    #[error("interrupted")]
+    Interrupted,
+    #[error("cannot start `{program}`: {cause}")]
+    Refused { program: String, cause: String },
+    #[error("cannot create a pipe or open /dev/null: {0}")]
+    Streams(io::Error),
+    #[error("cannot ask the guard: {0}")]
+    Ask(io::Error),
+}
+
+/// What every Linux has, but not every root that somebody has made by hand.
+fn lacking() -> String {
+    let lacking: Vec<&str> = ["/proc/self", "/dev/null"].into_iter().filter(|path| !Path::new(path).exists()).collect();
+    if lacking.is_empty() {
+        String::new()
+    } else {
+        format!("; mount /proc and /dev: there is no {}", lacking.join(", no "))
+    }
+}
+
+/// The running guard. Dropping it ends everything that it started and removes the sandbox.
+#[derive(Debug)]
+pub struct Guard {
+    link: Arc<Link>,
+    process: Mutex<Child>,
+    /// Listens to the guard, and cleans up if it was killed.
+    listener: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The conversation with the guard, shared by all children.
+#[derive(Debug)]
+struct Link {
+    channel: Channel,
+    /// Pid of the guard, which cannot be reused before it is waited for.
+    guard: i32,
+    news: Mutex<News>,
+    changed: Condvar,
+    next: AtomicU64,
+    closing: AtomicBool,
+}
+
+/// Reports of the guard that nobody has collected yet.
+#[derive(Debug, Default)]
+struct News {
+    begun: bool,
+    lost: bool,
+    /// It has not answered a request, so further requests would be a waste of time.
+    silent: bool,
+    spawned: HashMap<u64, Result<i32, String>>,
+    stopped: HashMap<u64, bool>,
+    /// By the number of the request that started the process.
+    exits: HashMap<u64, Exit>,
+}
+
+impl Guard {
+    /// Starts the guard of a sandbox from lasthop's own executable.
+    /// Errors: the process cannot be started, or does not answer.
+    pub fn launch(sandbox: &Sandbox) -> Result<Self, GuardError> {
+        Self::launch_from(Path::new("/proc/self/exe"), sandbox)
+    }
+
+    /// Like [`Guard::launch`], with another executable, for tests.
+    /// Errors: as [`Guard::launch`].
+    pub fn launch_from(lasthop: &Path, sandbox: &Sandbox) -> Result<Self, GuardError> {
+        let (channel, theirs) = Channel::pair(ANSWER).map_err(GuardError::Launch)?;
+        let process = start_guard(lasthop, theirs).map_err(GuardError::Launch)?;
+        let link = Arc::new(Link {
+            channel,
+            guard: process.id() as i32,
+            news: Mutex::default(),
+            changed: Condvar::new(),
+            next: AtomicU64::new(NOBODY + 1),
+            closing: AtomicBool::new(false),
+        });
+        let listener = listen(Arc::clone(&link), sandbox.path().to_owned()).map_err(GuardError::Launch)?;
+        let guard = Self { link, process: Mutex::new(process), listener: Mutex::new(Some(listener)) };
+        let begin = Request::Begin { sandbox: sandbox.path().to_owned() };
+        guard.link.channel.send(&begin, &[sandbox.lock()]).map_err(GuardError::Ask)?;
+        let refused = guard.link.answer(ANSWER, |news| match news.spawned.remove(&0) {
+            Some(Err(cause)) => Some(Some(cause)),
+            _ => news.begun.then_some(None),
+        })?;
+        match refused {
+            Some(cause) => Err(GuardError::Launch(io::Error::other(cause))),
+            None => Ok(guard),
+        }
+    }
+
+    /// Pid of the guard.
+    pub fn pid(&self) -> i32 {
+        self.link.guard
+    }
+
+    /// Starts a process under the guard.
+    /// Errors: the program cannot be started, or the guard is gone.
+    pub fn spawn(&self, spawn: Spawn) -> Result<GuardedChild, GuardError> {
+        let program = spawn.request.command.first().cloned().unwrap_or_default();
+        let (stdin, input) = spawn.stdin.open().map_err(GuardError::Streams)?;
+        let (stdout, output) = spawn.stdout.open(None).map_err(GuardError::Streams)?;
+        let (stderr, error) = spawn.stderr.open(Some(&output)).map_err(GuardError::Streams)?;
+        if interrupt::heard() {
+            return Err(GuardError::Interrupted);
+        }
+        let id = self.link.next.fetch_add(1, Ordering::Relaxed);
+        let request = Request::Spawn(SpawnRequest { id, ..spawn.request });
+        self.link.ask(&request, &[input.as_fd(), output.as_fd(), error.as_fd()])?;
+        // If this is dropped before its pid is known, the process is still ended.
+        let mut child = GuardedChild { id, pid: 0, stdin, stdout, stderr, link: Arc::clone(&self.link) };
+        let answer = self.link.answer(ANSWER, |news| news.spawned.remove(&id))?;
+        child.pid = answer.map_err(|cause| GuardError::Refused { program, cause })?;
+        Ok(child)
+    }
+
+    /// Asks whether it still works. A guard that is about to end does not answer. This way its end is noticed before
+    /// the processes that it ends look like failures of their own.
+    /// Errors: [`GuardError::Lost`] or [`GuardError::Silent`]: nothing that it started can be counted on.
+    pub fn check(&self) -> Result<(), GuardError> {
+        let _shield = interrupt::shield();
+        self.link.stop(NOBODY, 0, Duration::ZERO).map(drop)
+    }
+
+    /// Whether it is known to be gone or not to answer.
+    pub fn is_lost(&self) -> bool {
+        let news = lock(&self.link.news);
+        news.lost || news.silent
+    }
+
+    /// Ends everything that it started, removes the sandbox, and waits until both are done.
+    /// Errors: [`GuardError::Lingers`]: it takes longer than anything it does may take.
+    pub fn end(&self) -> Result<(), GuardError> {
+        let Some(listener) = lock(&self.listener).take() else { return Ok(()) };
+        self.link.wake();
+        self.link.closing.store(true, Ordering::Relaxed);
+        self.link.channel.shut_down();
+        let is_gone = || lock(&self.process).try_wait().is_ok_and(|status| status.is_some()) && listener.is_finished();
+        let deadline = Instant::now() + END;
+        while !is_gone() {
+            if Instant::now() > deadline {
+                return Err(GuardError::Lingers(self.pid()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+fn start_guard(lasthop: &Path, channel: OwnedFd) -> io::Result<Child> {
+    let mut command = Command::new(lasthop);
+    command.arg0("lasthop").arg("guard").stdin(Stdio::from(channel)).stdout(Stdio::null());
+    let own_session = || {
+        rustix::process::setsid()?;
+        Ok(())
+    };
+    // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(own_session) };
+    command.spawn()
+}
+
+/// Sorts the reports of the guard until it is gone.
+fn listen(link: Arc<Link>, sandbox: PathBuf) -> io::Result<JoinHandle<()>> {
+    let channel = link.channel.try_clone()?;
+    let listen = move || {
+        while let Ok(Some((report, _))) = channel.receive::<Report>() {
+            link.note(report);
+        }
+        if !link.closing.load(Ordering::Relaxed) {
+            // The guard was killed, so its processes must be killed too.
+            let _shield = interrupt::shield();
+            kill_strays(&sandbox);
+            link.lose();
+            leftovers::remove(&sandbox);
+            veth::remove(&sandbox);
+        }
+        link.lose();
+    };
+    std::thread::Builder::new().name("guard".to_owned()).spawn(listen)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Link {
+    fn ask(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<(), GuardError> {
+        if lock(&self.news).silent {
+            return Err(GuardError::Silent);
+        }
+        self.channel.send(request, descriptors).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => GuardError::Lost,
+            io::ErrorKind::WouldBlock => GuardError::Silent,
+            _ => GuardError::Ask(error),
+        })
+    }
+
+    /// Continues a guard that somebody has stopped, because it has to end what it started.
+    fn wake(&self) {
+        // Once it has been waited for, its pid may belong to another process.
+        if !self.closing.load(Ordering::Relaxed) {
+            send_signal(self.guard, libc::SIGCONT);
+        }
+    }
+
+    fn lose(&self) {
+        lock(&self.news).lost = true;
+        self.changed.notify_all();
+    }
+
+    /// Ends a process, and returns whether it had to be killed.
+    fn stop(&self, child: u64, signal: i32, timeout: Duration) -> Result<bool, GuardError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.ask_to_stop(Some(id), child, signal, timeout)?;
+        self.answer(timeout + ANSWER, |news| news.stopped.remove(&id))
+    }
+
+    fn ask_to_stop(&self, id: Option<u64>, child: u64, signal: i32, timeout: Duration) -> Result<(), GuardError> {
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.ask(&Request::Stop { id, child, signal, timeout_ms }, &[])
+    }
+
+    /// Like [`Self::wait_for`], for an answer from the guard.
+    fn answer<T>(&self, timeout: Duration, find: impl FnMut(&mut News) -> Option<T>) -> Result<T, GuardError> {
+        let answer = self.wait_for(timeout, find);
+        if matches!(answer, Err(GuardError::Silent)) {
+            lock(&self.news).silent = true;
+        }
+        answer
+    }
+
+    fn note(&self, report: Report) {
+        let mut news = lock(&self.news);
+        match report {
+            Report::Begun => news.begun = true,
+            Report::Refused { id, cause } => drop(news.spawned.insert(id, Err(cause))),
+            Report::Spawned { id, pid } => drop(news.spawned.insert(id, Ok(pid))),
+            Report::Exited { child, exit } => drop(news.exits.insert(child, exit)),
+            Report::Stopped { id, forced } => drop(news.stopped.insert(id, forced)),
+        }
+        drop(news);
+        self.changed.notify_all();
+    }
+
+    /// Waits until `find` returns something.
+    fn wait_for<T>(&self, timeout: Duration, mut find: impl FnMut(&mut News) -> Option<T>) -> Result<T, GuardError> {
+        let deadline = Instant::now() + timeout;
+        let mut news = lock(&self.news);
+        loop {
+            if let Some(found) = find(&mut news) {
+                return Ok(found);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match () {
+                () if news.lost => return Err(GuardError::Lost),
+                () if interrupt::heard() => return Err(GuardError::Interrupted),
+                () if left.is_zero() => return Err(GuardError::Silent),
+                () => {
+                    let look = self.changed.wait_timeout(news, left.min(LOOK));
+                    news = look.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+}
+
+/// A process to start. Its environment is lasthop's, changed by [`Spawn::env`] and [`Spawn::without`].
+#[derive(Debug, Default)]
+pub struct Spawn {
+    request: SpawnRequest,
+    stdin: Input,
+    stdout: Output,
+    stderr: Output,
+}
+
+impl Spawn {
+    /// `command` is the absolute path of the program, then its arguments.
+    pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let command = command.into_iter().map(Into::into).collect();
+        Self { request: SpawnRequest { command, ..SpawnRequest::default() }, ..Self::default() }
+    }
+
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.request.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Removes a variable from the environment.
+    pub fn without(mut self, name: impl Into<String>) -> Self {
+        self.request.without.push(name.into());
+        self
+    }
+
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.request.directory = Some(directory.into());
+        self
+    }
+
+    /// CPUs that it may run on; none means all.
+    pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.request.cpus = cpus.into_iter().collect();
+        self
+    }
+
+    /// User and group number to run as, and what it needs in folders that this user cannot enter; takes root.
+    pub fn user(mut self, ids: (u32, u32), needed: &[PathBuf]) -> Self {
+        self.request.user = Some(ids);
+        self.request.needed = needed.to_vec();
+        self
+    }
+
+    /// The signal for an orderly end when lasthop has died. Without one it is killed at once.
+    pub fn stop_signal(mut self, signal: i32) -> Self {
+        self.request.stop_signal = Some(signal);
+        self
+    }
+
+    /// Sends the signals that stop it to its whole group, so that they reach a script and what it runs.
+    pub fn as_group(mut self) -> Self {
+        self.request.as_group = true;
+        self
+    }
+
+    /// Gives it private System V shared memory and semaphores if lasthop is root. The kernel removes them when it ends,
+    /// however it ends.
+    pub fn own_ipc(mut self) -> Self {
+        self.request.own_ipc = true;
+        self
+    }
+
+    /// As [`Spawn::own_ipc`], also if lasthop is not root, and with a private `/dev/shm`, where the kernel lets it. Who is in
+    /// a user namespace is this user alone: programs that become another one do not work there.
+    pub fn own_memory(mut self) -> Self {
+        self.request.own_memory = true;
+        self
+    }
+
+    pub fn stdin(mut self, input: Input) -> Self {
+        self.stdin = input;
+        self
+    }
+
+    pub fn stdout(mut self, output: Output) -> Self {
+        self.stdout = output;
+        self
+    }
+
+    pub fn stderr(mut self, output: Output) -> Self {
+        self.stderr = output;
+        self
+    }
+}
+
+/// What a process reads.
+#[derive(Debug, Default)]
+pub enum Input {
+    /// Nothing.
+    #[default]
+    Null,
+    /// What lasthop writes.
+    Pipe,
+}
+
+/// Where a process writes to.
+#[derive(Debug, Default)]
+pub enum Output {
+    /// Nowhere.
+    #[default]
+    Null,
+    /// To lasthop.
+    Pipe,
+    File(File),
+    /// For standard error: the same as standard output.
+    Same,
+    /// To lasthop's own standard error.
+    Inherit,
+}
+
+fn null() -> io::Result<OwnedFd> {
+    Ok(File::options().read(true).write(true).open("/dev/null")?.into())
+}
+
+impl Input {
+    fn open(self) -> io::Result<(Option<PipeWriter>, OwnedFd)> {
+        match self {
+            Self::Null => Ok((None, null()?)),
+            Self::Pipe => io::pipe().map(|(reader, writer)| (Some(writer), reader.into())),
+        }
+    }
+}
+
+impl Output {
+    fn open(self, same: Option<&OwnedFd>) -> io::Result<(Option<PipeReader>, OwnedFd)> {
+        match self {
+            Self::Null => Ok((None, null()?)),
+            Self::Pipe => io::pipe().map(|(reader, writer)| (Some(reader), writer.into())),
+            Self::File(file) => Ok((None, file.into())),
+            Self::Same => Ok((None, same.map_or_else(null, OwnedFd::try_clone)?)),
+            Self::Inherit => Ok((None, io::stderr().as_fd().try_clone_to_owned()?)),
+        }
+    }
+}
+
+/// How a stop went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    pub exit: Option<Exit>,
+    /// It, or one of its descendants, had to be killed.
+    pub forced: bool,
+}
+
+/// A process under the guard. Dropping it kills it with its group, without waiting.
+#[derive(Debug)]
+pub struct GuardedChild {
+    /// Number of the request that started it.
+    id: u64,
+    pub pid: i32,
+    pub stdin: Option<PipeWriter>,
+    pub stdout: Option<PipeReader>,
+    pub stderr: Option<PipeReader>,
+    link: Arc<Link>,
+}
+
+impl GuardedChild {
+    /// How it ended, if it has.
+    pub fn exited(&self) -> Option<Exit> {
+        lock(&self.link.news).exits.get(&self.id).copied()
+    }
+
+    /// Waits for its end; `None` if it still runs when the time is over.
+    /// Errors: the guard is gone, or there was an interrupt.
+    pub fn wait(&self, timeout: Duration) -> Result<Option<Exit>, GuardError> {
+        match self.link.wait_for(timeout, |news| news.exits.get(&self.id).copied()) {
+            Ok(exit) => Ok(Some(exit)),
+            Err(GuardError::Silent) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a signal to the process, waits for it to end, at most for `timeout`, and then kills what remains of its
+    /// group and its descendants. All of them are gone when this returns.
+    /// Errors: the guard is gone or does not answer.
+    pub fn stop(&self, signal: i32, timeout: Duration) -> Result<Stopped, GuardError> {
+        let _shield = interrupt::shield();
+        self.link.wake();
+        let forced = self.link.stop(self.id, signal, timeout)?;
+        Ok(Stopped { exit: self.exited(), forced })
+    }
+}
+
+impl Drop for GuardedChild {
+    fn drop(&mut self) {
+        if lock(&self.link.news).exits.remove(&self.id).is_none() {
+            let _ = self.link.ask_to_stop(None, self.id, libc::SIGKILL, Duration::ZERO);
+        }
+    }
+}

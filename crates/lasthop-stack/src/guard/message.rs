@@ -1,0 +1,69 @@
+//! Messages between lasthop and its guard: one JSON object per packet, with file descriptors attached.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Exit;
+
+/// From lasthop to the guard.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// The first message, with the locked file of the sandbox attached.
+    Begin { sandbox: PathBuf },
+    /// Start a process, with its standard input, output and error attached.
+    Spawn(SpawnRequest),
+    /// Send `signal` to the process that `Spawn` number `child` started, and kill what remains of its group and
+    /// descendants `timeout_ms` later. Without `id`, do not report.
+    Stop { id: Option<u64>, child: u64, signal: i32, timeout_ms: u64 },
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct SpawnRequest {
+    pub id: u64,
+    /// Absolute path of the program, then its arguments.
+    pub command: Vec<String>,
+    /// Added to the environment that the guard inherited from lasthop.
+    pub environment: Vec<(String, String)>,
+    pub without: Vec<String>,
+    pub directory: Option<PathBuf>,
+    /// CPUs that it may run on; empty means all that lasthop may use.
+    pub cpus: Vec<usize>,
+    /// User and group number to run as.
+    pub user: Option<(u32, u32)>,
+    /// What it needs in folders that this user cannot enter.
+    pub needed: Vec<PathBuf>,
+    /// The signal that ends it in an orderly way if lasthop has died. Without one it is killed at once.
+    pub stop_signal: Option<i32>,
+    /// Signals that stop it go to its whole group.
+    pub as_group: bool,
+    /// Give it private System V shared memory and semaphores, if this process may do that. They end with it.
+    pub own_ipc: bool,
+    /// And a private `/dev/shm`; both in a user namespace, if this process may not do that otherwise.
+    pub own_memory: bool,
+}
+
+/// From the guard to lasthop.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// The guard is ready for requests.
+    Begun,
+    Refused {
+        id: u64,
+        cause: String,
+    },
+    Spawned {
+        id: u64,
+        pid: i32,
+    },
+    /// The process that `Spawn` number `child` started has ended.
+    Exited {
+        child: u64,
+        exit: Exit,
+    },
+    /// The process and all its descendants are gone.
+    Stopped {
+        id: u64,
+        forced: bool,
+    },
+}

@@ -1,0 +1,28 @@
+//! The guard: a process that starts everything a run needs, and ends it, whatever happens to lasthop.
+//!
+//! ```text
+//! lasthop ──channel── lasthop guard ──┬── nginx ── worker
+//!                                     ├── gunicorn ── worker
+//!                                     └── lasthop drive
+//! ```
+//!
+//! - It has its own session, so Ctrl-C in the terminal reaches only lasthop.
+//! - It is a subreaper: an orphan below it becomes its child. So the processes to end are exactly its descendants.
+//! - Each process that it starts has its own group and dies with the guard (parent-death signal).
+//! - When the channel closes, which it does however lasthop dies, the guard stops its processes, kills until no descendant
+//!   is left, removes the sandbox and exits.
+//! - If the guard itself is killed, lasthop notices and kills what remains. If both are killed, the next lasthop does
+//!   ([`sweep()`]).
+
+mod channel;
+mod client;
+pub mod message;
+mod serve;
+mod sweep;
+
+pub use client::{Guard, GuardError, GuardedChild, Input, Output, Spawn, Stopped};
+pub use serve::{ServeError, serve};
+pub use sweep::{Sweep, Swept, sweep, sweep_in};
+
+/// The environment variable that marks each process of a run; its value is the path of the sandbox.
+pub const MARKER: &str = "LASTHOP_RUN";

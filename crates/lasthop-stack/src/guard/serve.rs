@@ -1,0 +1,563 @@
+//! The guard process, which is the parent of everything that a run starts, and ends it.
+//!
+//! It is single-threaded, because the parent-death signal of a child is bound to the thread that started it.
+
+use std::{
+    collections::HashMap,
+    ffi::{CStr, CString},
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{ffi::OsStrExt, net::UnixStream, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use lasthop_system::process::{self, Handle, Stat, descendants, kill_descendants};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    fs::{Mode, OFlags},
+    mount::{MountFlags, MountPropagationFlags},
+    process::{Gid, Pid, Signal, Uid, WaitId, WaitIdOptions, WaitOptions, waitid},
+    thread::{UnshareFlags, unshare_unsafe},
+};
+
+use super::{
+    MARKER,
+    channel::Channel,
+    message::{Report, Request, SpawnRequest},
+    sweep::GuardRecord,
+};
+use crate::{container::leftovers, exit::Exit, passage::Passage, sandbox, veth};
+
+/// How long servers may take to end in order when lasthop has died.
+const GRACE: Duration = Duration::from_secs(1);
+/// When the guard gives up on processes that even SIGKILL does not end.
+const GIVE_UP: Duration = Duration::from_secs(10);
+/// How often it checks whether the descendants of a stopped process are gone.
+const TICK: Duration = Duration::from_millis(5);
+/// Where POSIX shared memory is files.
+const SHARED_FILES: &str = "/dev/shm";
+
+/// Why the guard could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("`lasthop guard` is started by lasthop itself, with a channel as standard input: {0}")]
+    NotAChannel(io::Error),
+    #[error("cannot set up the guard: {0}")]
+    SetUp(io::Error),
+    #[error("could not end the processes {0:?}; they are still running")]
+    Left(Vec<i32>),
+    #[error("cannot remove the sandbox {path}: {cause}")]
+    Sandbox { path: PathBuf, cause: io::Error },
+    #[error("the container engine did not remove {}; run `lasthop clean` when it answers again", .0.join(", "))]
+    Contained(Vec<String>),
+}
+
+/// Runs the guard until lasthop has gone, then ends every descendant and removes the sandbox.
+/// Errors: the guard was not started by lasthop, or something outlived it.
+pub fn serve() -> Result<(), ServeError> {
+    let end = io::stdin().as_fd().try_clone_to_owned().map_err(ServeError::NotAChannel)?;
+    let channel = Channel::inherited(end).map_err(ServeError::NotAChannel)?;
+    let mut warden = Warden::new(channel).map_err(ServeError::SetUp)?;
+    warden.watch();
+    warden.finish()
+}
+
+/// A process that lasthop asked for.
+struct Ward {
+    /// Id of the request that started it.
+    id: u64,
+    program: String,
+    stop_signal: Option<i32>,
+    as_group: bool,
+    stopping: Option<Stopping>,
+}
+
+impl Ward {
+    fn signal(&self, pid: i32, signal: i32) {
+        send_signal(pid, signal);
+        if self.as_group {
+            signal_group(pid, signal);
+        }
+    }
+}
+
+/// A stop that is not yet complete.
+struct Stopping {
+    /// Number of the request, if its completion is to be reported.
+    id: Option<u64>,
+    deadline: Instant,
+    forced: bool,
+    /// The descendants of the process when the stop began and, once it has ended, the members of its group.
+    family: Vec<Stat>,
+}
+
+struct Warden {
+    channel: Channel,
+    /// Becomes readable when a child has ended.
+    ended: UnixStream,
+    /// Becomes readable when the guard itself is told to end.
+    told_to_end: UnixStream,
+    wards: HashMap<i32, Ward>,
+    /// Stops whose process has ended, but whose descendants may still live.
+    leaving: Vec<Stopping>,
+    sandbox: Option<PathBuf>,
+    /// Keeps the sandbox locked for as long as the guard lives.
+    _lock: Option<OwnedFd>,
+}
+
+impl Warden {
+    fn new(channel: Channel) -> io::Result<Self> {
+        rustix::process::chdir("/")?;
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        unblock_signals();
+        let ended = signal_pipe(&[libc::SIGCHLD])?;
+        let told_to_end = signal_pipe(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT])?;
+        Ok(Self { channel, ended, told_to_end, wards: HashMap::new(), leaving: Vec::new(), sandbox: None, _lock: None })
+    }
+
+    /// Serves requests until lasthop is gone or a signal says to end.
+    fn watch(&mut self) {
+        loop {
+            let timeout = self.next_deadline();
+            let Ok([asked, ended, told]) = self.wait(timeout) else { return };
+            if told {
+                return;
+            }
+            if ended {
+                drain(&self.ended);
+                self.reap();
+            }
+            self.advance_stops();
+            if asked && !self.answer() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a message, the end of a child, or a signal, in this order.
+    fn wait(&self, timeout: Option<Duration>) -> io::Result<[bool; 3]> {
+        let mut polled = [
+            PollFd::new(&self.channel, PollFlags::IN),
+            PollFd::new(&self.ended, PollFlags::IN),
+            PollFd::new(&self.told_to_end, PollFlags::IN),
+        ];
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match rustix::event::poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(polled.map(|fd| !fd.revents().is_empty())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Carries out one request; false when lasthop is gone.
+    fn answer(&mut self) -> bool {
+        match self.channel.receive::<Request>() {
+            Ok(Some((Request::Begin { sandbox }, descriptors))) => self.begin(sandbox, descriptors),
+            Ok(Some((Request::Spawn(request), descriptors))) => self.spawn(request, descriptors),
+            Ok(Some((Request::Stop { id, child, signal, timeout_ms }, _))) => {
+                self.stop(id, child, signal, Duration::from_millis(timeout_ms));
+            }
+            Ok(None) | Err(_) => return false,
+        }
+        true
+    }
+
+    /// A report that cannot be sent means that lasthop is gone, which the next read notices.
+    fn report(&self, report: &Report) {
+        let _ = self.channel.send(report, &[]);
+    }
+
+    fn report_stopped(&self, id: Option<u64>, forced: bool) {
+        if let Some(id) = id {
+            self.report(&Report::Stopped { id, forced });
+        }
+    }
+
+    fn begin(&mut self, sandbox: PathBuf, mut descriptors: Vec<OwnedFd>) {
+        self._lock = descriptors.pop();
+        match GuardRecord::of_this_process().write(&sandbox) {
+            Ok(()) => self.report(&Report::Begun),
+            Err(error) => self.report(&Report::Refused { id: 0, cause: error.to_string() }),
+        }
+        self.sandbox = Some(sandbox);
+    }
+
+    fn spawn(&mut self, request: SpawnRequest, descriptors: Vec<OwnedFd>) {
+        let id = request.id;
+        let program = request.command.first().cloned().unwrap_or_default();
+        let report = match self.start(&request, descriptors) {
+            Ok(pid) => {
+                let SpawnRequest { stop_signal, as_group, .. } = request;
+                self.wards.insert(pid, Ward { id, program, stop_signal, as_group, stopping: None });
+                Report::Spawned { id, pid }
+            }
+            Err(error) => Report::Refused { id, cause: error.to_string() },
+        };
+        self.report(&report);
+    }
+
+    fn start(&self, request: &SpawnRequest, descriptors: Vec<OwnedFd>) -> io::Result<i32> {
+        let wrong = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+        let (program, arguments) = request.command.split_first().ok_or_else(|| wrong("the command is empty"))?;
+        let [input, output, error]: [OwnedFd; 3] =
+            descriptors.try_into().map_err(|_| wrong("it takes three descriptors"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(request.environment.iter().map(|(name, value)| (name, value)));
+        for name in &request.without {
+            command.env_remove(name);
+        }
+        if let Some(sandbox) = &self.sandbox {
+            command.env(MARKER, sandbox);
+        }
+        command.stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::from(error));
+        command.process_group(0);
+        let identity = request.user.map(|ids| Identity::new(ids, &request.needed)).transpose()?;
+        let directory = request.directory.as_ref().map(|path| CString::new(path.as_os_str().as_bytes())).transpose()?;
+        let memory = OwnMemory::of(request, self.sandbox.as_deref());
+        before_exec(&mut command, memory, identity, directory, &request.cpus);
+        // `reap` waits for every child, including those started here and adopted ones.
+        command.spawn().map(|child| child.id() as i32)
+    }
+
+    fn stop(&mut self, id: Option<u64>, child: u64, signal: i32, timeout: Duration) {
+        let Some((&pid, ward)) = self.wards.iter_mut().find(|(_, ward)| ward.id == child) else {
+            return self.report_stopped(id, false);
+        };
+        let family = descendants(pid).into_iter().filter_map(Stat::of).collect();
+        ward.stopping = Some(Stopping { id, deadline: Instant::now() + timeout, forced: false, family });
+        ward.signal(pid, signal);
+        self.advance_stops();
+    }
+
+    fn next_deadline(&self) -> Option<Duration> {
+        if !self.leaving.is_empty() {
+            return Some(TICK);
+        }
+        let deadline = self.wards.values().filter_map(|ward| ward.stopping.as_ref()).map(|s| s.deadline).min()?;
+        Some(deadline.saturating_duration_since(Instant::now()).max(TICK))
+    }
+
+    /// Kills what has exceeded its time, and reports the stops that are complete.
+    fn advance_stops(&mut self) {
+        let now = Instant::now();
+        for (pid, ward) in &mut self.wards {
+            if let Some(stopping) = ward.stopping.as_mut().filter(|stopping| stopping.deadline <= now) {
+                stopping.forced = true;
+                stopping.family.extend(descendants(*pid).into_iter().filter_map(Stat::of));
+                kill_group(*pid);
+                send_signal(*pid, libc::SIGKILL);
+                stopping.family.iter().for_each(kill_same);
+            }
+        }
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.retain_mut(|stopping| {
+            stopping.family.retain(is_same);
+            let gone = stopping.family.is_empty();
+            if gone {
+                self.report_stopped(stopping.id, stopping.forced);
+            } else {
+                stopping.forced = true;
+                kill_family(stopping);
+            }
+            !gone
+        });
+        self.leaving = leaving;
+    }
+
+    /// Reaps every child that has ended, started here or adopted.
+    fn reap(&mut self) {
+        while let Some(pid) = ended_child() {
+            let mut ward = self.wards.remove(&pid);
+            if let Some(ward) = &mut ward {
+                // While it is a zombie, its pid cannot be reused. Nothing can join its group any more when this
+                // returns, so it is enough to wait for the current members.
+                kill_group(pid);
+                if let Some(stopping) = &mut ward.stopping {
+                    stopping.family.extend(members(pid));
+                }
+            }
+            let Some(number) = Pid::from_raw(pid) else { continue };
+            let Ok(Some((_, status))) = rustix::process::waitpid(Some(number), WaitOptions::NOHANG) else { continue };
+            if let Some(ward) = ward {
+                let exit = match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => Exit::Code(code),
+                    (None, signal) => Exit::Signal(signal.unwrap_or(0)),
+                };
+                self.report(&Report::Exited { child: ward.id, exit });
+                self.leaving.extend(ward.stopping);
+            }
+        }
+        self.advance_stops();
+    }
+
+    /// Ends all descendants, removes the sandbox.
+    fn finish(&mut self) -> Result<(), ServeError> {
+        self.remove_containers();
+        self.end_orderly();
+        let left = self.kill_all();
+        let mut contained = Vec::new();
+        if let Some(sandbox) = &self.sandbox {
+            // Containers that a killed client had asked for.
+            contained = leftovers::remove(sandbox).left;
+            veth::remove(sandbox);
+        }
+        if let Some(path) = self.sandbox.take() {
+            sandbox::remove(&path).map_err(|cause| ServeError::Sandbox { path, cause })?;
+        }
+        match (left.is_empty(), contained.is_empty()) {
+            (true, true) => Ok(()),
+            (false, _) => Err(ServeError::Left(left)),
+            (true, false) => Err(ServeError::Contained(contained)),
+        }
+    }
+
+    /// Removes containers until no client of their engine is left. A client whose container is removed ends by itself,
+    /// while one that is killed while it sets up a network leaves links and rules behind that nobody removes.
+    fn remove_containers(&mut self) {
+        let Some(sandbox) = self.sandbox.clone() else { return };
+        let Some(client) = leftovers::client(&sandbox) else { return };
+        let deadline = Instant::now() + GIVE_UP;
+        loop {
+            leftovers::remove(&sandbox);
+            self.reap_for(TICK);
+            let waiting = self.wards.values().any(|ward| Path::new(&ward.program) == client);
+            if !waiting || Instant::now() > deadline {
+                return;
+            }
+        }
+    }
+
+    /// Servers with shared memory or files elsewhere get the chance to remove them; all others are killed at once.
+    fn end_orderly(&mut self) {
+        for (pid, ward) in &self.wards {
+            match ward.stop_signal {
+                Some(signal) => ward.signal(*pid, signal),
+                None => kill_group(*pid),
+            }
+        }
+        let deadline = Instant::now() + GRACE;
+        while !self.wards.is_empty() && Instant::now() < deadline {
+            self.reap_for(deadline.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Kills until no child is left, and returns those that could not be killed. A subreaper inherits every orphan
+    /// below it, so if it has no child, it has no descendant.
+    fn kill_all(&mut self) -> Vec<i32> {
+        let me = rustix::process::getpid().as_raw_pid();
+        let deadline = Instant::now() + GIVE_UP;
+        while has_children() {
+            let left = kill_descendants(me);
+            if Instant::now() > deadline {
+                return left;
+            }
+            self.reap_for(TICK);
+        }
+        Vec::new()
+    }
+
+    fn reap_for(&mut self, timeout: Duration) {
+        let mut polled = [PollFd::new(&self.ended, PollFlags::IN)];
+        let _ = rustix::event::poll(&mut polled, Timespec::try_from(timeout).ok().as_ref());
+        drain(&self.ended);
+        self.reap();
+    }
+}
+
+/// Shared memory that only a child and its descendants see. The kernel removes it with the last of them, however that ends.
+struct OwnMemory {
+    namespaces: UnshareFlags,
+    /// What the child writes to become in a user namespace who it was, if it needs one.
+    mapping: Option<[(&'static CStr, String); 3]>,
+}
+
+impl OwnMemory {
+    fn of(request: &SpawnRequest, sandbox: Option<&Path>) -> Self {
+        let mut namespaces = UnshareFlags::empty();
+        let needed = [sandbox, request.directory.as_deref(), request.command.first().map(Path::new)];
+        if request.own_ipc || request.own_memory {
+            namespaces |= UnshareFlags::NEWIPC;
+        }
+        if request.own_memory && !needed.into_iter().flatten().any(|path| path.starts_with(SHARED_FILES)) {
+            namespaces |= UnshareFlags::NEWNS;
+        }
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let mapping = (request.own_memory && !user.is_root()).then(|| {
+            namespaces |= UnshareFlags::NEWUSER;
+            [
+                (c"/proc/self/setgroups", "deny".to_owned()),
+                (c"/proc/self/uid_map", format!("{user} {user} 1")),
+                (c"/proc/self/gid_map", format!("{group} {group} 1")),
+            ]
+        });
+        Self { namespaces, mapping }
+    }
+
+    /// Where the kernel refuses, the child shares memory as every process does. Makes system calls only.
+    fn enter(&self) -> io::Result<()> {
+        // SAFETY: unshare has no memory effects.
+        if self.namespaces.is_empty() || unsafe { unshare_unsafe(self.namespaces) }.is_err() {
+            return Ok(());
+        }
+        for (file, text) in self.mapping.iter().flatten() {
+            let file = rustix::fs::open(*file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+            rustix::io::write(file, text.as_bytes())?;
+        }
+        if self.namespaces.contains(UnshareFlags::NEWNS) {
+            // What is mounted here is mounted nowhere else.
+            rustix::mount::mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+            let flags = MountFlags::NOSUID | MountFlags::NODEV;
+            // Without this folder there are no such files.
+            let _ = rustix::mount::mount(c"lasthop", SHARED_FILES, c"tmpfs", flags, c"mode=1777");
+        }
+        Ok(())
+    }
+}
+
+/// Whom a child becomes.
+struct Identity {
+    user: Uid,
+    group: Gid,
+    passage: Passage,
+}
+
+impl Identity {
+    fn new((user, group): (u32, u32), needed: &[PathBuf]) -> io::Result<Self> {
+        let passage = Passage::to(needed, (user, group))?;
+        Ok(Self { user: Uid::from_raw(user), group: Gid::from_raw(group), passage })
+    }
+
+    /// The way first: afterwards there are no rights to make it with.
+    fn assume(&mut self) -> io::Result<()> {
+        self.passage.open()?;
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_gid(self.group)?;
+        Ok(rustix::thread::set_thread_uid(self.user)?)
+    }
+}
+
+/// Runs in the child between fork and exec. It must not allocate.
+fn before_exec(
+    command: &mut Command,
+    memory: OwnMemory,
+    mut identity: Option<Identity>,
+    directory: Option<CString>,
+    cpus: &[usize],
+) {
+    let guard = rustix::process::getpid();
+    let mut set = rustix::thread::CpuSet::new();
+    cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
+    let prepare = move || {
+        memory.enter()?;
+        if let Some(identity) = &mut identity {
+            identity.assume()?;
+        }
+        // With the rights of the account that it runs as, which may have put a link there.
+        if let Some(directory) = &directory {
+            rustix::process::chdir(directory)?;
+        }
+        // With another user the kernel forgets this.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        if rustix::process::getppid() != Some(guard) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        if set.count() > 0 {
+            rustix::thread::sched_setaffinity(None, &set)?;
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls only; it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// The mask was inherited from the thread of lasthop that started the guard.
+fn unblock_signals() {
+    // SAFETY: the set is initialised by sigemptyset before it is read.
+    unsafe {
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+/// A socket that gets a byte with each of these signals.
+fn signal_pipe(signals: &[i32]) -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
+}
+
+fn drain(pipe: &UnixStream) {
+    let mut bytes = [0; 64];
+    while io::Read::read(&mut &*pipe, &mut bytes).is_ok_and(|read| read > 0) {}
+}
+
+/// A child that has ended and was not waited for yet.
+fn ended_child() -> Option<i32> {
+    // SAFETY: siginfo_t is plain data; waitid fills it or leaves it zero, and si_pid is valid after waitid.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        let result = libc::waitid(libc::P_ALL, 0, &mut info, options);
+        (result == 0 && info.si_pid() != 0).then(|| info.si_pid())
+    }
+}
+
+fn has_children() -> bool {
+    waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
+}
+
+/// Sends a signal to a child that was not waited for yet.
+pub(super) fn send_signal(pid: i32, signal: i32) {
+    // SAFETY: kill has no memory effects; pid is that of one process, never 0 or negative.
+    unsafe {
+        if pid > 1 {
+            libc::kill(pid, signal);
+        }
+    }
+}
+
+/// Sends a signal to the group of a child that was not waited for yet.
+fn signal_group(pid: i32, signal: i32) {
+    // SAFETY: kill has no memory effects; a negative number is that of one group, never 0 or -1.
+    unsafe {
+        if pid > 1 {
+            libc::kill(-pid, signal);
+        }
+    }
+}
+
+fn kill_group(pid: i32) {
+    signal_group(pid, libc::SIGKILL);
+}
+
+/// The other members of a child's group.
+fn members(leader: i32) -> impl Iterator<Item = Stat> {
+    let is_member = move |stat: &Stat| stat.group == leader && stat.pid != leader;
+    process::all().into_iter().filter_map(Stat::of).filter(is_member)
+}
+
+/// Whether the pid still belongs to the same process, alive or a zombie.
+fn is_same(stat: &Stat) -> bool {
+    Stat::of(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks)
+}
+
+fn kill_same(stat: &Stat) {
+    // Open it before looking at it, so that its pid cannot change hands in between.
+    if let Some(handle) = Handle::open(stat.pid).filter(|_| is_same(stat)) {
+        handle.kill();
+    }
+}
+
+/// Kills these processes and their new descendants.
+fn kill_family(stopping: &mut Stopping) {
+    let new: Vec<Stat> = stopping.family.iter().flat_map(|stat| descendants(stat.pid)).filter_map(Stat::of).collect();
+    stopping.family.extend(new);
+    stopping.family.iter().for_each(kill_same);
+}

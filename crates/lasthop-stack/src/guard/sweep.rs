@@ -1,0 +1,163 @@
+//! Cleans up after runs whose guard was killed: finds their sandboxes, ends their processes and removes both.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use lasthop_system::regular;
+use lasthop_system::{
+    private,
+    process::{self, Handle, Stat},
+};
+use serde::{Deserialize, Serialize};
+
+use super::MARKER;
+use crate::{
+    container::leftovers::{self, Removed},
+    sandbox::{self, Doubtful, Found},
+    veth,
+};
+
+/// Name of the guard's file in a sandbox.
+const RECORD: &str = "guard.json";
+
+/// The process that guards a sandbox.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct GuardRecord {
+    pid: i32,
+    start_ticks: u64,
+    /// The scope in which pids are valid: this boot, this pid namespace.
+    world: String,
+}
+
+impl GuardRecord {
+    pub fn of_this_process() -> Self {
+        let pid = rustix::process::getpid().as_raw_pid();
+        Self { pid, start_ticks: Stat::of(pid).map_or(0, |stat| stat.start_ticks), world: world() }
+    }
+
+    pub fn write(&self, sandbox: &Path) -> io::Result<()> {
+        private::write(&sandbox.join(RECORD), &serde_json::to_vec(self)?)
+    }
+
+    fn read(sandbox: &Path) -> Option<Self> {
+        serde_json::from_slice(&regular::read(&sandbox.join(RECORD), regular::SHORT).ok()?).ok()
+    }
+
+    /// Whether a process is in the guard's session. A pid is not reused while its session has members, so if a living
+    /// process has the guard's pid but is not the guard, the session belongs to somebody else.
+    fn led(&self, stat: &Stat) -> bool {
+        stat.session == self.pid
+            && stat.start_ticks >= self.start_ticks
+            && Stat::of(self.pid).is_none_or(|leader| leader.start_ticks == self.start_ticks)
+    }
+}
+
+fn world() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    format!("{} {}", boot.trim(), namespace.display())
+}
+
+/// The result of a sweep.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    pub swept: Vec<Swept>,
+    /// Directories that are named like sandboxes but may be something else.
+    pub left: Vec<Doubtful>,
+}
+
+/// A sandbox that was removed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Swept {
+    pub sandbox: PathBuf,
+    /// Processes that were killed.
+    pub killed: Vec<i32>,
+    /// What was removed from a container engine.
+    pub removed: Removed,
+}
+
+/// Removes what killed runs of this user left behind: processes and sandboxes.
+///
+/// A sandbox is dead if nobody holds its lock. lasthop and its guard both hold it as long as they live.
+pub fn sweep() -> Sweep {
+    let mut parents: Vec<PathBuf> = sandbox::parents().iter().filter_map(|parent| parent.canonicalize().ok()).collect();
+    parents.sort_unstable();
+    parents.dedup();
+    let mut all = Sweep::default();
+    for one in parents.iter().map(|parent| sweep_in(parent)) {
+        all.swept.extend(one.swept);
+        all.left.extend(one.left);
+    }
+    all
+}
+
+/// Like [`sweep`], in one directory.
+pub fn sweep_in(parent: &Path) -> Sweep {
+    let mut sweep = Sweep::default();
+    let Ok(parent) = parent.canonicalize() else { return sweep };
+    for found in sandbox::found_in(&parent) {
+        match found {
+            Found::Doubtful(doubtful) => sweep.left.push(doubtful),
+            Found::Unfinished(path) if sandbox::remove_unfinished(&path).is_ok() => {
+                sweep.swept.push(Swept { sandbox: path, killed: Vec::new(), removed: Removed::default() });
+            }
+            Found::Sandbox(path, file) if sandbox::lock(&file).is_ok() => sweep.swept.extend(clear_away(path)),
+            Found::Unfinished(_) | Found::Sandbox(..) => {}
+        }
+    }
+    sweep
+}
+
+fn clear_away(sandbox: PathBuf) -> Option<Swept> {
+    let killed = kill_strays(&sandbox);
+    let removed = leftovers::remove(&sandbox);
+    veth::remove(&sandbox);
+    sandbox::remove(&sandbox).ok()?;
+    Some(Swept { sandbox, killed, removed })
+}
+
+/// Kills the processes of a run whose guard is dead, until none is found, and returns their numbers.
+///
+/// They are recognised by the mark in their environment or by the guard's session, because nginx and PostgreSQL
+/// overwrite their environment with a title.
+pub(super) fn kill_strays(sandbox: &Path) -> Vec<i32> {
+    let record = GuardRecord::read(sandbox).filter(|record| record.world == world());
+    let mut killed = Vec::new();
+    for _ in 0..1000 {
+        let strays = strays(sandbox, record.as_ref());
+        if strays.is_empty() {
+            break;
+        }
+        for (pid, handle) in strays {
+            handle.kill();
+            if !killed.contains(&pid) {
+                killed.push(pid);
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    killed
+}
+
+fn strays(sandbox: &Path, record: Option<&GuardRecord>) -> Vec<(i32, Handle)> {
+    let mark = [MARKER.as_bytes(), b"=", sandbox.as_os_str().as_encoded_bytes()].concat();
+    let me = rustix::process::getpid().as_raw_pid();
+    let is_stray = |stat: &Stat| {
+        stat.state != b'Z'
+            && stat.pid != me
+            && (record.is_some_and(|record| record.led(stat)) || is_marked(stat.pid, &mark))
+    };
+    let stray = |pid: i32| {
+        // Open it before looking at it, so that its pid cannot change hands in between.
+        let handle = Handle::open(pid)?;
+        Stat::of(pid).filter(is_stray).map(|_| (pid, handle))
+    };
+    process::all().into_iter().filter_map(stray).collect()
+}
+
+fn is_marked(pid: i32, mark: &[u8]) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|variable| variable == mark))
+}

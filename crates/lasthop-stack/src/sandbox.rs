@@ -1,0 +1,524 @@
+//! The private directory of a run, and the addresses in it: sockets, ports, names.
+
+mod found;
+mod ports;
+mod queues;
+
+use std::{
+    env,
+    fs::{self, DirBuilder, File},
+    io,
+    net::{IpAddr, Ipv4Addr},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::{DirBuilderExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use indexmap::IndexMap;
+use lasthop_model::binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles};
+use lasthop_protocol::spec::{Address, Transport};
+use rustix::fs::FlockOperation;
+
+pub(super) use self::found::{Found, found_in, remove, remove_unfinished};
+pub use self::{
+    found::{Doubt, Doubtful},
+    ports::free_port,
+};
+use crate::account;
+use lasthop_system::{folder::Folder, private, random};
+
+use super::{
+    passage::{self, PASS},
+    tls,
+};
+
+/// Prefix of a sandbox's name. A random word follows.
+const PREFIX: &str = "lasthop-";
+/// Letters of the random word, and its length.
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const WORD: usize = 6;
+/// Name of the file that lasthop and its guard keep locked.
+const LOCK: &str = "lock";
+/// The longest path of a Unix socket in bytes: `sun_path` has 108, the last of them NUL.
+pub const SOCKET_PATH_LIMIT: usize = 107;
+/// Environment variable with the directory for sandboxes.
+pub const SANDBOX_VARIABLE: &str = "LASTHOP_SANDBOX";
+/// Folder in a service's `runtime` for its files, if it cannot use those in the record.
+const FILES: &str = "files";
+/// Folders in the sandbox that services of the same recipe share: those of another account, and lasthop's own.
+const CACHE: &str = "cache";
+const OWN_CACHE: &str = "own-cache";
+/// Longer parents would leave too little room for socket paths.
+const PARENT_LIMIT: usize = 40;
+
+/// A sandbox, or an address in it, cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error("cannot create a private directory in {parent}: {cause}; set LASTHOP_SANDBOX to a writable directory")]
+    Create { parent: PathBuf, cause: io::Error },
+    #[error(
+        "the socket path {path} has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: \
+         set TMPDIR or LASTHOP_SANDBOX to a directory with a shorter path"
+    )]
+    SocketPathTooLong { path: PathBuf, length: usize },
+    #[error("the abstract socket name `{name}` has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}")]
+    NameTooLong { name: String, length: usize },
+    #[error(
+        "configuration files and scripts contain the path {}, and some of its characters have a special meaning there: \
+         set LASTHOP_SANDBOX to a directory with only letters, digits and . _ - + @ = in its path, such as /tmp", path.display()
+    )]
+    NotPlain { path: PathBuf },
+    #[error("this machine has no IPv6 loopback address ::1: {0}")]
+    NoIpv6(io::Error),
+    #[error("found no free port on {address} between {low} and {high}: {cause}")]
+    NoPort { address: IpAddr, low: u16, high: u16, cause: io::Error },
+    #[error("cannot create {path}: {cause}")]
+    Directory { path: PathBuf, cause: io::Error },
+    #[error(
+        "cannot give {path} to the account that a server runs as: {cause}; set LASTHOP_SANDBOX to a directory on a local \
+         file system such as /tmp"
+    )]
+    NotGiven { path: PathBuf, cause: io::Error },
+    #[error(
+        "the account `{user}`, which servers run as, cannot reach {path}: set LASTHOP_SANDBOX to a directory that \
+         everybody can enter, such as /tmp, or run lasthop as another user than root"
+    )]
+    Closed { user: String, path: PathBuf },
+    #[error(
+        "the account `{user}`, which {program} would run as, cannot reach {path}: install the program where everybody can \
+         reach it, or run lasthop as another user than root"
+    )]
+    Unreachable { user: String, program: PathBuf, path: PathBuf },
+    #[error(transparent)]
+    Account(#[from] account::NoAccount),
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
+}
+
+/// A directory with a short path that only this user can enter (0700). It is removed on drop.
+///
+/// Its lock file is locked as long as lasthop or its guard lives. [`super::guard::sweep`] removes sandboxes that nobody
+/// has locked.
+#[derive(Debug)]
+pub struct Sandbox {
+    path: PathBuf,
+    lock: File,
+    tls: TlsFiles,
+    secret: String,
+}
+
+/// What the sandbox must know about a service to give it an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub name: String,
+    pub transport: Transport,
+    /// Absolute path of its executable.
+    pub program: PathBuf,
+    /// Name of its recipe.
+    pub recipe: String,
+    /// File name of its Unix socket.
+    pub socket: String,
+    /// It does not run as root.
+    pub unprivileged: bool,
+    /// lasthop builds something for it in the folder that services of its recipe share.
+    pub is_built: bool,
+    /// What clients trust, below its folder in the sandbox, if not the authority of the run.
+    pub authority: Option<PathBuf>,
+}
+
+impl Wanted {
+    pub fn new(name: &str, transport: Transport, program: impl Into<PathBuf>) -> Self {
+        let (name, recipe, socket) = (name.to_owned(), name.to_owned(), SOCKET.to_owned());
+        Self {
+            name,
+            transport,
+            program: program.into(),
+            recipe,
+            socket,
+            unprivileged: false,
+            is_built: false,
+            authority: None,
+        }
+    }
+}
+
+impl Sandbox {
+    /// Creates a sandbox in the first suitable place: `$LASTHOP_SANDBOX`, `$XDG_RUNTIME_DIR` if its path is short, the
+    /// directory for temporary files, or `/tmp`.
+    /// Errors: the directory cannot be written, or is `$LASTHOP_SANDBOX` and has a path that is not plain.
+    pub fn create() -> Result<Self, SandboxError> {
+        let fitting = || parents().into_iter().find(|parent| is_plain(parent));
+        Self::create_in(&wanted_parent().or_else(fitting).expect("/tmp is one of them"))
+    }
+
+    /// Like [`Sandbox::create`], in this directory.
+    /// Errors: the directory cannot be written.
+    pub fn create_in(parent: &Path) -> Result<Self, SandboxError> {
+        let refused = |cause| SandboxError::Create { parent: parent.to_owned(), cause };
+        let parent = parent.canonicalize().map_err(refused)?;
+        if !is_plain(&parent) {
+            return Err(SandboxError::NotPlain { path: parent });
+        }
+        let (path, lock) = make_locked(&parent).map_err(refused)?;
+        let secret = random::secret().map_err(refused);
+        let made = secret.and_then(|secret| Ok((secret, tls::make(&path.join("tls"))?)));
+        match made {
+            Ok((secret, tls)) => Ok(Self { path, lock, tls, secret }),
+            Err(error) => {
+                let _ = remove(&path);
+                Err(error)
+            }
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The locked file. Whoever holds a copy of its descriptor keeps the sandbox alive.
+    pub fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
+    }
+
+    /// The certificate authority of the run, and a certificate for servers.
+    pub fn tls(&self) -> &TlsFiles {
+        &self.tls
+    }
+
+    /// Gives each service of a stack its directories and its address, and makes the directories.
+    ///
+    /// `services_record` is the folder `services` of the run record.
+    /// Errors: a socket path is too long, no port is free, or a directory cannot be made.
+    pub fn bind(
+        &self,
+        services_record: &Path,
+        round: u32,
+        stack: usize,
+        wanted: &[Wanted],
+    ) -> Result<Bindings, SandboxError> {
+        let records = std::path::absolute(services_record).unwrap_or_else(|_| services_record.to_owned());
+        let stack_of = PathBuf::from(round.to_string()).join(stack.to_string());
+        let mut services = IndexMap::new();
+        for service in wanted {
+            let record = make_record(&records, &stack_of.join(&service.name))?;
+            services.insert(service.name.clone(), self.bind_service(record, round, stack, service)?);
+        }
+        let (account, secret) = (account::current(), self.secret.clone());
+        Ok(Bindings { round, stack, services, account, secret, cpus: Vec::new() })
+    }
+
+    /// The folders stay lasthop's own, with whatever it puts into them, until [`hand_over`].
+    fn bind_service(
+        &self,
+        record: PathBuf,
+        round: u32,
+        stack: usize,
+        service: &Wanted,
+    ) -> Result<ServiceBinding, SandboxError> {
+        let place = format!("{round}.{stack}");
+        let runtime = self.path.join(&place).join(&service.name);
+        // What root wrote in a container is not run as another account outside.
+        let kind = if service.unprivileged { CACHE } else { OWN_CACHE };
+        let cache = self.path.join(kind).join(&service.recipe);
+        let address = self.address(&runtime, service, &format!("{place}.{}", service.name))?;
+        for folder in [&runtime, &cache] {
+            let (parent, name) = (folder.parent().expect("below the sandbox"), folder.file_name().expect("named"));
+            make(&self.path, parent, 0o700)?;
+            make(parent, Path::new(name), 0o700)?;
+        }
+        let mut binding = ServiceBinding {
+            name: service.name.clone(),
+            directory: if is_plain(&record) { record.clone() } else { runtime.join(FILES) },
+            record,
+            account: None,
+            needed: Vec::new(),
+            cache,
+            runtime,
+            transport: service.transport,
+            listen: address.clone(),
+            address,
+            tls: service.transport.is_tls().then(|| self.tls.clone()),
+            own_authority: None,
+            program: service.program.clone(),
+            spare_port: free_port(Ipv4Addr::LOCALHOST.into())?.port(),
+        };
+        if let (Some(tls), Some(authority)) = (&mut binding.tls, &service.authority) {
+            binding.own_authority = Some(binding.runtime.join(authority));
+            tls.authority = self.tls_folder().join(format!("{place}.{}.pem", service.name));
+        }
+        let own = account::current();
+        if service.unprivileged && own.is_root {
+            self.open_for(&mut binding, account::unprivileged()?, service.is_built)?;
+        }
+        if binding.directory != binding.record {
+            make(&binding.runtime, Path::new(FILES), 0o755)?;
+        }
+        Ok(binding)
+    }
+
+    /// Lets another account pass to a service's folders, and gives it the key of the run. The folders above become
+    /// searchable, but not readable, by others. Where lasthop builds something, it stays the owner.
+    fn open_for(&self, binding: &mut ServiceBinding, account: Account, is_built: bool) -> Result<(), SandboxError> {
+        let (user, group) = account.ids;
+        let on_the_way = [binding.runtime.parent(), binding.cache.parent(), Some(&self.path)];
+        for folder in on_the_way.into_iter().flatten() {
+            given(folder, |folder| folder.set_mode(PASS))?;
+        }
+        binding.needed = self.needed(binding, &account)?;
+        given(&binding.cache, |cache| match is_built {
+            true => cache.set_mode(0o755),
+            false => cache.give(Some(user), Some(group)),
+        })?;
+        if binding.tls.is_some() {
+            given(self.tls_folder(), |folder| {
+                folder.give(None, Some(group))?;
+                folder.set_mode(0o710)
+            })?;
+            std::os::unix::fs::lchown(&self.tls.key, Some(user), Some(group))
+                .map_err(|cause| SandboxError::NotGiven { path: self.tls.key.clone(), cause })?;
+        }
+        binding.directory = binding.runtime.join(FILES);
+        binding.account = Some(account);
+        Ok(())
+    }
+
+    /// Only lasthop's own account writes here.
+    fn tls_folder(&self) -> &Path {
+        self.tls.key.parent().expect("it is in the sandbox")
+    }
+
+    /// What an account cannot enter and a service needs: this sandbox, its program.
+    fn needed(&self, binding: &ServiceBinding, account: &Account) -> Result<Vec<PathBuf>, SandboxError> {
+        let (ids, user) = (account.ids, account.user.clone());
+        let sandbox = passage::closed_folder(&self.path, ids).map(|_| self.path.clone());
+        let program = passage::needed_for(&binding.program, ids);
+        let needed: Vec<PathBuf> = sandbox.into_iter().chain(program).collect();
+        match needed.first().filter(|_| !passage::is_possible()) {
+            None => Ok(needed),
+            Some(path) if *path == self.path => Err(SandboxError::Closed { user, path: path.clone() }),
+            Some(path) => Err(SandboxError::Unreachable { user, program: binding.program.clone(), path: path.clone() }),
+        }
+    }
+
+    fn address(&self, runtime: &Path, service: &Wanted, name: &str) -> Result<Address, SandboxError> {
+        let sandbox = self.path.file_name().unwrap_or_default().to_string_lossy();
+        free_address(&service.transport.address(), runtime.join(&service.socket), format!("{sandbox}.{name}"))
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // The guard removes it too, at the very end. This is for runs without a guard.
+        let _ = remove(&self.path);
+    }
+}
+
+/// Directories where sandboxes are created (the first one) or may have been created, without duplicates.
+pub(super) fn parents() -> Vec<PathBuf> {
+    let mut runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| is_short_and_ours(path));
+    // Root's is closed to the account that servers run as.
+    let last = if rustix::process::geteuid().is_root() { runtime.take() } else { None };
+    let mut parents = Vec::new();
+    for parent in wanted_parent().into_iter().chain(runtime).chain([env::temp_dir(), PathBuf::from("/tmp")]).chain(last)
+    {
+        if !parents.contains(&parent) {
+            parents.push(parent);
+        }
+    }
+    parents
+}
+
+/// Where the user wants sandboxes.
+fn wanted_parent() -> Option<PathBuf> {
+    env::var_os(SANDBOX_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Whether a path needs no quoting in any shell, configuration file or address. Templates write paths into files of
+/// many languages with different quoting rules, so only such paths are allowed.
+fn is_plain(path: &Path) -> bool {
+    let plain = |character: char| character.is_alphanumeric() || "/._-+@=".contains(character);
+    path.to_str().is_some_and(|text| text.chars().all(plain))
+}
+
+fn is_short_and_ours(path: &Path) -> bool {
+    let ours = |metadata: fs::Metadata| metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
+    path.is_absolute() && path.as_os_str().len() <= PARENT_LIMIT && path.metadata().is_ok_and(ours)
+}
+
+/// Renames the directory to its final name only after its lock is held and its tag is written, so a sweep never
+/// mistakes a new sandbox for a dead one.
+fn make_locked(parent: &Path) -> io::Result<(PathBuf, File)> {
+    let (name, hidden) = loop {
+        let name = format!("{PREFIX}{}", random_word()?);
+        let hidden = parent.join(format!(".{name}"));
+        match DirBuilder::new().mode(0o700).create(&hidden) {
+            Ok(()) => break (name, hidden),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    };
+    let path = parent.join(name);
+    let locked = private::create_new(&hidden.join(LOCK)).and_then(|file| {
+        lock(&file)?;
+        found::write_tag(&hidden, &path)?;
+        fs::rename(&hidden, &path)?;
+        Ok(file)
+    });
+    locked.inspect_err(|_| drop(remove_unfinished(&hidden))).map(|file| (path, file))
+}
+
+/// Locks the file of a sandbox. Fails if another process has locked it, which means that the sandbox is in use.
+pub(super) fn lock(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?)
+}
+
+fn random_word() -> io::Result<String> {
+    let mut bytes = [0_u8; WORD];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
+}
+
+/// Makes the folder of a service in the record, and those above up to `services`. Links are not followed: the record may be
+/// somebody else's.
+fn make_record(services: &Path, service: &Path) -> Result<PathBuf, SandboxError> {
+    let (run, name) = (services.parent().unwrap_or(services), services.file_name().unwrap_or_default());
+    make(run, &Path::new(name).join(service), 0o755)
+}
+
+/// Makes a folder, and those between, below one that is lasthop's own.
+fn make(own: &Path, below: &Path, mode: u32) -> Result<PathBuf, SandboxError> {
+    let path = own.join(below);
+    let below = path.strip_prefix(own).expect("it is below");
+    let made = Folder::open(own).and_then(|own| own.make(below, mode));
+    made.map(|_| path.clone()).map_err(|cause| SandboxError::Directory { path, cause })
+}
+
+/// Changes a folder whose name only lasthop's own account can give to another one.
+fn given(path: &Path, change: impl FnOnce(&Folder) -> io::Result<()>) -> Result<(), SandboxError> {
+    let parent = path.parent().unwrap_or(path);
+    let folder = Folder::open(parent).and_then(|parent| parent.at(Path::new(path.file_name().unwrap_or_default())));
+    folder.and_then(|folder| change(&folder)).map_err(|cause| SandboxError::NotGiven { path: path.to_owned(), cause })
+}
+
+/// Gives a service's folder to the account that it runs as. From here on lasthop makes nothing in it, and opens nothing in
+/// it by name.
+pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), SandboxError> {
+    let Some((user, group)) = binding.account.as_ref().map(|account| account.ids) else { return Ok(()) };
+    given(&binding.runtime, |folder| folder.give(Some(user), Some(group)))
+}
+
+/// Checks a path against the kernel's limit.
+/// Errors: it has more than [`SOCKET_PATH_LIMIT`] bytes.
+pub fn socket_path(path: PathBuf) -> Result<PathBuf, SandboxError> {
+    match path.as_os_str().len() {
+        length if length > SOCKET_PATH_LIMIT => Err(SandboxError::SocketPathTooLong { path, length }),
+        _ => Ok(path),
+    }
+}
+
+fn abstract_name(name: String) -> Result<String, SandboxError> {
+    match name.len() {
+        length if length > SOCKET_PATH_LIMIT => Err(SandboxError::NameTooLong { name, length }),
+        _ => Ok(name),
+    }
+}
+
+/// An address of the same kind that is free: this path, this abstract name, or a port of the same host.
+/// Errors: path or name are too long, or no port is free.
+pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Address, SandboxError> {
+    match like {
+        Address::Unix(_) => socket_path(path).map(Address::Unix),
+        Address::Abstract(_) => abstract_name(name).map(Address::Abstract),
+        Address::Tcp(address) => free_port(address.ip()).map(Address::Tcp),
+        Address::Channel(..) | Address::Packets(..) => socket_path(path).map(|path| like.at(path, "", 0)),
+        // A port that is free for TCP is hardly ever taken for UDP; the start finds out.
+        Address::Udp(address) => free_port(address.ip()).map(Address::Udp),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn wanted(name: &str, transport: Transport) -> Wanted {
+        Wanted::new(name, transport, "/bin/true")
+    }
+
+    #[test]
+    fn a_sandbox_is_private_short_and_leaves_nothing() {
+        let sandbox = Sandbox::create().unwrap();
+        let path = sandbox.path().to_owned();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(path.as_os_str().len() <= PARENT_LIMIT + 16, "{}", path.display());
+        assert_eq!(sandbox.tls().key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        drop(sandbox);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn each_service_gets_the_address_of_its_transport() {
+        let sandbox = Sandbox::create().unwrap();
+        let record = tempfile::tempdir().unwrap();
+        let all: Vec<_> = Transport::ALL.iter().map(|transport| wanted(transport.name(), *transport)).collect();
+        let bindings = sandbox.bind(record.path(), 1, 2, &all).unwrap();
+        assert_eq!(bindings.services["unix"].directory, record.path().join("1/2/unix"));
+        for transport in Transport::ALL {
+            let service = &bindings.services[transport.name()];
+            assert!(service.directory.is_dir() && service.runtime.is_dir());
+            assert_eq!(service.tls.is_some(), transport.is_tls());
+            assert_eq!(service.endpoint().tls.is_some(), transport.is_tls());
+            match (&service.address, transport.is_unix()) {
+                (Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path), true) => {
+                    assert!(path.starts_with(sandbox.path()));
+                }
+                (Address::Abstract(name), true) => assert!(name.starts_with("lasthop-")),
+                (Address::Tcp(address) | Address::Udp(address), false) => assert!(address.ip().is_loopback()),
+                (address, _) => panic!("{transport}: {address:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn templates_get_only_paths_that_need_no_quotes() {
+        let parent = tempfile::tempdir().unwrap();
+        let odd = parent.path().join("a 'b\";>c;$(d)");
+        fs::create_dir(&odd).unwrap();
+        let error = Sandbox::create_in(&odd).unwrap_err().to_string();
+        assert!(error.contains("c;$(d)") && error.contains("set LASTHOP_SANDBOX"), "{error}");
+        assert_eq!(fs::read_dir(&odd).unwrap().count(), 0);
+        let sandbox = Sandbox::create().unwrap();
+        let service = sandbox.bind(&odd, 0, 0, &[wanted("app", Transport::Unix)]).unwrap().services["app"].clone();
+        assert!(service.directory.starts_with(sandbox.path()) && service.directory.is_dir());
+        assert_eq!(service.record, odd.join("0/0/app"));
+    }
+
+    #[test]
+    fn a_socket_path_that_is_too_long_says_how_to_shorten_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let deep = parent.path().join("d".repeat(90));
+        fs::create_dir(&deep).unwrap();
+        let sandbox = Sandbox::create_in(&deep).unwrap();
+        let error = sandbox.bind(parent.path(), 0, 0, &[wanted("app", Transport::Unix)]).unwrap_err().to_string();
+        let path = sandbox.path().join("0.0/app/socket");
+        let expected = format!(
+            "the socket path {} has {} bytes, but the kernel allows 107: set TMPDIR or LASTHOP_SANDBOX to a \
+             directory with a shorter path",
+            path.display(),
+            path.as_os_str().len()
+        );
+        assert_eq!(error, expected);
+        assert!(sandbox.bind(parent.path(), 0, 0, &[wanted("app", Transport::Tcp)]).is_ok());
+        assert_eq!(socket_path(PathBuf::from("x".repeat(107))).unwrap().as_os_str().len(), 107);
+        assert!(socket_path(PathBuf::from("x".repeat(108))).is_err());
+    }
+
+    #[test]
+    fn a_parent_that_is_missing_names_the_remedy() {
+        let error = Sandbox::create_in(Path::new("/nowhere/at/all")).unwrap_err().to_string();
+        assert!(error.contains("/nowhere/at/all") && error.contains("LASTHOP_SANDBOX"), "{error}");
+    }
+}

@@ -1,0 +1,198 @@
+//! Finds this user's sandboxes. Only directories that carry a sandbox's tag are ever removed.
+
+use std::{
+    ffi::OsStr,
+    fmt,
+    fs::{self, File, Metadata},
+    io::{self, Read, Write},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use lasthop_system::private;
+use lasthop_system::regular;
+
+use super::{LETTERS, LOCK, PREFIX, WORD, lock, queues};
+
+/// Name of the file that identifies a directory as a sandbox.
+const TAG: &str = "sandbox.tag";
+/// How it begins. The path of the sandbox follows, so that a copied or moved folder does not count as a sandbox.
+const SIGNATURE: &[u8] = b"This is a sandbox of lasthop, which removes it with everything in it: ";
+/// Creating a sandbox takes milliseconds. The process that created one that stays unfinished for longer has died.
+const LONG_AGO: Duration = Duration::from_secs(60);
+
+/// A directory of this user that is named like a sandbox.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A sandbox, dead or alive, with its lock file.
+    Sandbox(PathBuf, File),
+    /// A sandbox whose creation or removal was cut short. It contains nothing but its lock and its tag.
+    Unfinished(PathBuf),
+    /// Possibly not a sandbox.
+    Doubtful(Doubtful),
+}
+
+/// A directory that is named like a sandbox but may be something else. It is left alone.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Doubtful {
+    pub path: PathBuf,
+    pub why: Doubt,
+}
+
+/// Why a directory may not be a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    Name,
+    Tag,
+    Lock,
+    Content,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name => f.write_str("sandboxes do not have such names"),
+            Self::Tag => write!(f, "its file `{TAG}` is missing or was not written by lasthop"),
+            Self::Lock => write!(f, "its file `{LOCK}` is missing or was not created by lasthop"),
+            Self::Content => f.write_str("it contains more than an unfinished sandbox would"),
+        }
+    }
+}
+
+/// Directories of this user in `parent`, a canonical path, that are named like sandboxes.
+pub(crate) fn found_in(parent: &Path) -> Vec<Found> {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    entries.filter_map(|entry| examine(&entry.path())).collect()
+}
+
+/// `None` if it is not named like a sandbox, is not a directory, belongs to another user, or is just being created.
+fn examine(path: &Path) -> Option<Found> {
+    let name = path.file_name()?.to_str()?;
+    let (is_hidden, rest) = match name.strip_prefix('.') {
+        Some(rest) => (true, rest),
+        None => (false, name),
+    };
+    let word = rest.strip_prefix(PREFIX)?;
+    let directory = path.symlink_metadata().ok().filter(|found| found.is_dir() && is_own(found))?;
+    let doubtful = |why| Some(Found::Doubtful(Doubtful { path: path.to_owned(), why }));
+    let is_named = word.len() == WORD && word.bytes().all(|byte| LETTERS.contains(&byte));
+    match (is_named, is_hidden) {
+        // Probably your own folder, such as a copy of lasthop's sources. Reported only if it also has a lock file.
+        (false, false) if path.join(LOCK).symlink_metadata().is_err() => None,
+        (false, _) => doubtful(Doubt::Name),
+        (true, true) if is_young(&directory) => None,
+        (true, true) if !holds_only_the_beginning(path, &path.with_file_name(rest)) => doubtful(Doubt::Content),
+        (true, true) => Some(Found::Unfinished(path.to_owned())),
+        (true, false) if directory.mode() & 0o066 != 0 || !is_tagged(path) => doubtful(Doubt::Tag),
+        (true, false) => match open_own(&path.join(LOCK)) {
+            Ok(file) => Some(Found::Sandbox(path.to_owned(), file)),
+            Err(_) => doubtful(Doubt::Lock),
+        },
+    }
+}
+
+fn is_own(metadata: &Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw()
+}
+
+fn is_young(directory: &Metadata) -> bool {
+    let age = |made: SystemTime| made.elapsed().unwrap_or_default();
+    directory.modified().is_ok_and(|made| age(made) < LONG_AGO)
+}
+
+/// Opens a file that belongs to this user and that nobody else can open.
+fn open_own(path: &Path) -> io::Result<File> {
+    let file = regular::open(path)?;
+    let metadata = file.metadata()?;
+    match is_own(&metadata) && metadata.mode() & 0o7777 == 0o600 {
+        true => Ok(file),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn tag_of(sandbox: &Path) -> Vec<u8> {
+    [SIGNATURE, sandbox.as_os_str().as_bytes(), b"\n"].concat()
+}
+
+/// Writes the tag of the sandbox that has, or will have, this path.
+pub(super) fn write_tag(directory: &Path, sandbox: &Path) -> io::Result<()> {
+    private::create_new(&directory.join(TAG))?.write_all(&tag_of(sandbox))
+}
+
+/// Reads the tag of this sandbox and one byte more, to notice if there is more.
+fn read_tag(file: &Path, sandbox: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    open_own(file)?.take(tag_of(sandbox).len() as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+fn is_tagged(sandbox: &Path) -> bool {
+    read_tag(&sandbox.join(TAG), sandbox).is_ok_and(|content| content == tag_of(sandbox))
+}
+
+/// Whether a directory holds nothing but an empty lock file, which nobody locks, and the beginning of a sandbox's tag.
+fn holds_only_the_beginning(directory: &Path, sandbox: &Path) -> bool {
+    let is_beginning = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        let path = entry.path();
+        Ok::<_, io::Error>(match entry.file_name() {
+            name if name == LOCK => {
+                let file = open_own(&path)?;
+                file.metadata()?.len() == 0 && lock(&file).is_ok()
+            }
+            name if name == TAG => tag_of(sandbox).starts_with(&read_tag(&path, sandbox)?),
+            _ => false,
+        })
+    };
+    let entries = fs::read_dir(directory);
+    entries.is_ok_and(|mut entries| entries.all(|entry| is_beginning(entry).unwrap_or(false)))
+}
+
+/// Removes a sandbox whose processes are gone. The lock and the tag go last, so that if this is cut short, the rest is
+/// still recognised as a sandbox.
+pub(crate) fn remove(sandbox: &Path) -> io::Result<()> {
+    let hidden = match sandbox.file_name() {
+        Some(name) => sandbox.with_file_name(OsStr::from_bytes(&[b".", name.as_bytes()].concat())),
+        None => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    queues::release(sandbox);
+    // From now on nobody else comes in, who could write as long as there is something to remove.
+    let _ = fs::set_permissions(sandbox, fs::Permissions::from_mode(0o700));
+    or_gone(empty(sandbox).and_then(|()| fs::rename(sandbox, &hidden)))?;
+    remove_unfinished(&hidden)
+}
+
+/// Removes an unfinished sandbox, but nothing that was put into it meanwhile.
+pub(crate) fn remove_unfinished(directory: &Path) -> io::Result<()> {
+    for file in [TAG, LOCK] {
+        or_gone(fs::remove_file(directory.join(file)))?;
+    }
+    or_gone(fs::remove_dir(directory))
+}
+
+/// Removes everything except lock and tag, and tries again if something was written meanwhile.
+fn empty(sandbox: &Path) -> io::Result<()> {
+    remove_content(sandbox).or_else(|_| remove_content(sandbox))
+}
+
+fn remove_content(sandbox: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(sandbox)? {
+        let entry = entry?;
+        if [LOCK, TAG].iter().any(|kept| entry.file_name() == *kept) {
+            continue;
+        }
+        or_gone(match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path()),
+            false => fs::remove_file(entry.path()),
+        })?;
+    }
+    Ok(())
+}
+
+fn or_gone(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}

@@ -1,0 +1,266 @@
+//! Free ports. Between the look at a port and the start of its server, no other lasthop may give it out.
+//!
+//! Ports are given out by spans, which a run holds twice: by an abstract name, which other users' runs see, and by a lock
+//! on a range of a file in the data folder, which only this user's runs see. Anybody can hold all names. So a span whose
+//! name somebody else holds is the last choice, and only this user's other runs can hold all of them.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    fs::{self, File},
+    io,
+    net::{IpAddr, SocketAddr, TcpListener},
+    os::{
+        fd::AsRawFd as _,
+        linux::net::SocketAddrExt as _,
+        unix::{
+            fs::{MetadataExt as _, OpenOptionsExt as _},
+            net::{SocketAddr as SocketName, UnixDatagram},
+        },
+    },
+    sync::{LazyLock, Mutex, PoisonError},
+};
+
+use lasthop_protocol::spec::Address;
+use lasthop_system::listener;
+
+use super::SandboxError;
+use crate::home::Home;
+
+const SPAN: u16 = 16;
+/// Spans that are held at a time: the servers of earlier ones listen, or have ended.
+const HELD: usize = 32;
+/// How many spans are looked at before one is taken whose name somebody else holds.
+const LOOKS: u32 = 1_000;
+/// Name of the file with the locks in the data folder. It stays empty.
+const LOCKS: &str = "ports";
+
+/// Ports that this process has given out.
+#[derive(Default)]
+struct Given {
+    ports: HashSet<u16>,
+    /// Of the last span.
+    left: Vec<u16>,
+    held: VecDeque<Span>,
+}
+
+static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
+
+/// Open as long as this process lives: to close it once would give up every lock. `None` where there is no data folder.
+static FILE: LazyLock<Option<File>> = LazyLock::new(|| {
+    let home = Home::find().ok()?.writable("").ok()?;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options.open(home.join(LOCKS)).ok()
+});
+
+/// A span that this process holds.
+struct Span {
+    first: u16,
+    /// `None` if somebody else has its name.
+    name: Option<UnixDatagram>,
+}
+
+/// Why a span cannot be held.
+enum Refused {
+    /// By another process of this user, with its number if it is known.
+    ByOwn(Option<i32>),
+    System(io::Error),
+}
+
+impl Span {
+    fn hold(first: u16) -> Result<Self, Refused> {
+        lock(first, libc::F_WRLCK)?;
+        let mut span = Self { first, name: None };
+        let name = SocketName::from_abstract_name(format!("lasthop-ports-{first}")).map_err(Refused::System)?;
+        match UnixDatagram::bind_addr(&name) {
+            Ok(socket) => span.name = Some(socket),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(Refused::System(error)),
+        }
+        Ok(span)
+    }
+
+    fn ports(&self, low: u16, high: u16) -> Vec<u16> {
+        (self.first.max(low)..=(self.first + (SPAN - 1)).min(high)).collect()
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        let _ = lock(self.first, libc::F_UNLCK);
+    }
+}
+
+/// Locks the range of a span in this network namespace, or gives it up. Locks end with the process.
+fn lock(first: u16, kind: libc::c_int) -> Result<(), Refused> {
+    let Some(file) = &*FILE else { return Ok(()) };
+    let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |file| file.ino() as u32);
+    // SAFETY: all-zero is a valid flock.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = kind as libc::c_short;
+    range.l_whence = libc::SEEK_SET as libc::c_short;
+    range.l_start = libc::off_t::from(namespace) << 16 | libc::off_t::from(first);
+    range.l_len = libc::off_t::from(SPAN);
+    // SAFETY: the descriptor is open, and the range is valid for the call.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &range) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        error if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EAGAIN)) => {
+            // SAFETY: as above; the kernel writes the lock that is in the way.
+            let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut range) };
+            Err(Refused::ByOwn((asked == 0 && range.l_type != libc::F_UNLCK as libc::c_short).then_some(range.l_pid)))
+        }
+        // Some network file systems have no locks.
+        _ => Ok(()),
+    }
+}
+
+impl Given {
+    /// The next port to try.
+    fn next(&mut self, low: u16, high: u16) -> io::Result<u16> {
+        let (mut last_choice, mut holder) = (None, None);
+        for _ in 0..LOOKS {
+            if let Some(port) = self.left.pop() {
+                return Ok(port);
+            }
+            let first = random_port(low, high)? / SPAN * SPAN;
+            if self.held.iter().chain(&last_choice).any(|span| span.first == first) {
+                continue;
+            }
+            match Span::hold(first) {
+                Ok(span) if span.name.is_some() => self.take(span, low, high),
+                Ok(span) => last_choice = last_choice.or(Some(span)),
+                Err(Refused::ByOwn(pid)) => holder = pid.or(holder),
+                Err(Refused::System(error)) => return Err(error),
+            }
+        }
+        self.take(last_choice.ok_or_else(|| held_by(holder))?, low, high);
+        self.left.pop().ok_or_else(|| held_by(holder))
+    }
+
+    fn take(&mut self, span: Span, low: u16, high: u16) {
+        self.left = span.ports(low, high);
+        self.held.push_back(span);
+        self.held.drain(..self.held.len().saturating_sub(HELD));
+    }
+}
+
+fn held_by(holder: Option<i32>) -> io::Error {
+    let who = holder.map_or_else(String::new, |pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!(", such as process {pid} ({})", name.trim())
+    });
+    io::Error::other(format!("your other runs of lasthop hold them all{who}; wait until one has ended"))
+}
+
+/// A port that nobody listens on, outside the range from which the kernel takes ports for outgoing connections.
+/// Otherwise a client might hold it when the server starts. No port is handed out twice.
+/// Errors: the address does not exist here, or no port is free.
+pub fn free_port(address: IpAddr) -> Result<SocketAddr, SandboxError> {
+    let (low, high) = listening_ports(outgoing_ports());
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let given = given.get_or_insert_default();
+    let mut last = None;
+    for _ in 0..10_000 {
+        let port = given.next(low, high).map_err(|cause| SandboxError::NoPort { address, low, high, cause })?;
+        if given.ports.contains(&port) {
+            continue;
+        }
+        match TcpListener::bind((address, port)) {
+            Ok(_) => {
+                given.ports.insert(port);
+                return Ok(SocketAddr::new(address, port));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && address.is_ipv6() => {
+                return Err(SandboxError::NoIpv6(error));
+            }
+            Err(error) => last = Some((SocketAddr::new(address, port), error)),
+        }
+    }
+    let cause = last.map_or_else(|| io::Error::other("all are given out"), |(address, error)| taken(address, error));
+    Err(SandboxError::NoPort { address, low, high, cause })
+}
+
+/// Says who listens, if that can be seen.
+fn taken(address: SocketAddr, error: io::Error) -> io::Error {
+    match listener::owners(&Address::Tcp(address)).pop() {
+        Some(owner) => io::Error::other(format!("they are taken, such as {address} by {owner}")),
+        None => error,
+    }
+}
+
+fn random_port(low: u16, high: u16) -> io::Result<u16> {
+    let mut bytes = [0_u8; 4];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+    let span = u32::from(high - low) + 1;
+    Ok(low + (u32::from_le_bytes(bytes) % span) as u16)
+}
+
+/// First and last port for outgoing connections.
+fn outgoing_ports() -> (u16, u16) {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut words = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+    (words.next().unwrap_or(32768), words.next().unwrap_or(60999))
+}
+
+/// The larger range of ports above 10,000 that outgoing connections do not use, or all of them if there is none.
+fn listening_ports((first, last): (u16, u16)) -> (u16, u16) {
+    const LOWEST: u16 = 10_000;
+    let below = first.saturating_sub(LOWEST);
+    let above = u16::MAX - last.max(LOWEST);
+    match below.max(above) {
+        0..500 => (LOWEST, u16::MAX),
+        _ if below >= above => (LOWEST, first - 1),
+        _ => (last.max(LOWEST) + 1, u16::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::Ipv4Addr,
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+
+    /// Another run is another process: `tests/all/other_users.rs` has one.
+    #[test]
+    fn a_span_whose_name_somebody_holds_is_the_last_choice() {
+        let name = SocketName::from_abstract_name("lasthop-ports-9968").unwrap();
+        let _somebody = UnixDatagram::bind_addr(&name).unwrap();
+        let mut given = Given::default();
+        let first = given.next(9_968, 9_999).unwrap();
+        assert!((9_984..=9_999).contains(&first), "{first}");
+        given.left.clear();
+        let second = given.next(9_968, 9_999).unwrap();
+        assert!((9_968..=9_983).contains(&second), "{second}");
+    }
+
+    #[test]
+    fn ports_are_free_different_and_never_those_of_outgoing_connections() {
+        let (first, last) = outgoing_ports();
+        let mut seen = HashSet::new();
+        for _ in 0..200 {
+            let address = free_port(Ipv4Addr::LOCALHOST.into()).unwrap();
+            assert!(!(first..=last).contains(&address.port()), "{address}");
+            assert!(seen.insert(address.port()));
+            // A child of another test has what was open here until it executes its program.
+            let begun = Instant::now();
+            while TcpListener::bind(address).is_err() {
+                assert!(begun.elapsed() < Duration::from_secs(10), "{address}");
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    #[test]
+    fn the_larger_free_part_of_the_ports_is_taken() {
+        assert_eq!(listening_ports((32768, 60999)), (10_000, 32767));
+        assert_eq!(listening_ports((10_240, 40_000)), (40_001, 65535));
+        assert_eq!(listening_ports((1024, 65535)), (10_000, 65535));
+        assert_eq!(listening_ports((1024, 5000)), (10_001, 65535));
+    }
+}

@@ -1,0 +1,344 @@
+//! The services of a stack: prepares, starts and stops them, and waits until they are ready.
+
+mod ground;
+mod start;
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use indexmap::IndexMap;
+use lasthop_model::{
+    binding::Bindings,
+    observation::InContainer,
+    record::Stage,
+    service::{RenderedService, Stop},
+};
+use lasthop_protocol::spec::Endpoint;
+use lasthop_system::{
+    folder, interrupt,
+    listener::{self, Owner},
+};
+
+use self::ground::Ground;
+use super::{
+    container::{
+        engine::EngineError,
+        launch::Launch,
+        site::Housing,
+        supervisor::{Supervised, SupervisorError},
+    },
+    exit::{self, Exit},
+    guard::{Guard, GuardError, GuardedChild},
+    readiness::{self, NotReady},
+    sandbox::SandboxError,
+};
+
+/// Lines of a log that an error shows.
+const TAIL: usize = 20;
+
+/// A stack to start.
+#[derive(Clone, Debug)]
+pub struct StackPlan {
+    pub bindings: Bindings,
+    /// In start order; each has its binding under its name.
+    pub services: Vec<RenderedService>,
+    /// Services that run in containers.
+    pub containers: IndexMap<String, Housing>,
+}
+
+impl StackPlan {
+    /// The services with their folders, before any of them runs.
+    fn grounds(&self) -> Result<Vec<Ground<'_>>, StartError> {
+        let ground = |service| self.ground(service).map_err(|(stage, cause)| StartError::at(service, stage, cause));
+        self.services.iter().map(ground).collect()
+    }
+
+    fn ground<'a>(&'a self, service: &'a RenderedService) -> Result<Ground<'a>, (Stage, StartCause)> {
+        let binding = self.bindings.services.get(&service.name).ok_or((Stage::Start, StartCause::Unbound))?;
+        Ground::lay(binding, service, self.containers.get(&service.name)).map_err(|cause| (Stage::Prepare, cause))
+    }
+}
+
+/// A service that could not be started or stopped.
+#[derive(Debug, thiserror::Error)]
+#[error("service `{service}` failed ({stage}): {cause}{}", shown(&log.tail))]
+pub struct StartError {
+    pub service: String,
+    pub stage: Stage,
+    pub cause: Box<StartCause>,
+    pub log: Log,
+}
+
+/// What a process wrote.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// Its last 20 lines, of at most 64 KiB.
+    pub tail: String,
+    /// `None` if there is nothing in it.
+    pub file: Option<PathBuf>,
+}
+
+impl StartError {
+    fn at(service: &RenderedService, stage: Stage, cause: StartCause) -> Self {
+        Self { service: service.name.clone(), stage, cause: Box::new(cause), log: Log::default() }
+    }
+}
+
+fn shown(log: &str) -> String {
+    let lines = log.lines().map(|line| format!("\n    {line}")).collect::<String>();
+    if lines.is_empty() { lines } else { format!("\n  last lines of its log:{lines}") }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartCause {
+    #[error("the sandbox has no address for it, although the plan needs one; this is a bug in lasthop")]
+    Unbound,
+    #[error("cannot write {path}: {cause}")]
+    File { path: PathBuf, cause: io::Error },
+    #[error(transparent)]
+    HandOver(SandboxError),
+    #[error("cannot read {path}, which clients of the server are to trust: {cause}")]
+    Authority { path: PathBuf, cause: io::Error },
+    #[error("the file name {0} is outside the service's directory")]
+    Outside(PathBuf),
+    #[error("`{command}` {exit}")]
+    Prepare { command: String, exit: Exit },
+    #[error("`{command}` did not end within {timeout:?} (start.prepare_timeout of its recipe) and was killed")]
+    PrepareTimedOut { command: String, timeout: Duration },
+    #[error("{address} is already answered by {}; refusing to measure it", by(owner))]
+    AlreadyAnswered { address: String, owner: Option<Owner> },
+    #[error("{address} is answered by {owner}, not by the service just started; refusing to measure it")]
+    Stranger { address: String, owner: Owner },
+    #[error("cannot stop it: unknown signal `{0}`")]
+    Signal(String),
+    #[error("it was stopped, but {address} is still answered by {}", by(owner))]
+    StillAnswers { address: String, owner: Option<Owner> },
+    #[error("{address}, where its port was to be published, was taken meanwhile by {}; try again", by(owner))]
+    PortTaken { address: SocketAddr, owner: Option<Owner> },
+    #[error(
+        "the folder {folder} cannot hold a Unix socket: {cause} (file system: {kind}); {}",
+        if *on_volume { "let the engine keep its volumes on a local file system" }
+        else { "set LASTHOP_SANDBOX to a directory on a local file system such as /tmp" }
+    )]
+    NoSockets { folder: PathBuf, kind: Box<str>, cause: io::Error, on_volume: bool },
+    #[error(transparent)]
+    Engine(EngineError),
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
+    #[error("{0}")]
+    Container(String),
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+}
+
+fn by(owner: &Option<Owner>) -> String {
+    owner.as_ref().map_or_else(|| "another process".to_owned(), Owner::to_string)
+}
+
+/// A running service. Dropping it kills it, except a container, which stays until the run ends.
+#[derive(Debug)]
+pub struct Instance {
+    pub name: String,
+    pub recipe: String,
+    /// The process that was started. It may have descendants.
+    pub pid: i32,
+    pub endpoint: Endpoint,
+    pub log: PathBuf,
+    /// Time from its start until it was ready.
+    pub ready_after: Duration,
+    /// Processes on the path to its container, such as docker-proxy: name and pid.
+    pub helpers: Vec<(String, i32)>,
+    stop: Stop,
+    life: Life,
+    /// Its own, or that of its supervisor.
+    container: Option<Launch>,
+}
+
+/// The thing that was started for a service.
+#[derive(Debug)]
+enum Life {
+    /// A process, or the client of an engine that runs its container.
+    Child(GuardedChild),
+    Supervised(Box<Supervised>),
+}
+
+impl Life {
+    fn exited(&self) -> Option<Exit> {
+        match self {
+            Self::Child(child) => child.exited(),
+            Self::Supervised(program) => program.exited(),
+        }
+    }
+
+    fn stop(&self, signal: i32, timeout: Duration) -> Result<(), StartCause> {
+        let _shield = interrupt::shield();
+        match self {
+            Self::Child(child) => child.stop(signal, timeout).map(drop).map_err(StartCause::Guard),
+            Self::Supervised(program) => program.stop().map_err(StartCause::Engine),
+        }
+    }
+}
+
+impl Instance {
+    /// How it ended, if it has.
+    pub fn exited(&self) -> Option<Exit> {
+        self.life.exited()
+    }
+
+    /// Reads the cgroup of its first process.
+    pub fn in_container(&self) -> InContainer {
+        match (&self.life, &self.container) {
+            (Life::Child(_), Some(container)) if container.holds_others => InContainer::WithOthers,
+            (Life::Child(_), Some(_)) => InContainer::Alone,
+            _ => InContainer::No,
+        }
+    }
+
+    pub fn read_log(&self) -> Log {
+        Log::read(&self.log)
+    }
+
+    /// Stops it: sends its signal, and after its timeout kills it with all its descendants. All are gone afterwards.
+    /// Errors: the guard is gone, or somebody still answers at its address.
+    pub fn stop(&self) -> Result<(), StartError> {
+        let _shield = interrupt::shield();
+        let stop = || {
+            self.life.stop(stop_signal(&self.stop)?, self.stop.timeout)?;
+            if let (Life::Child(_), Some(container)) = (&self.life, &self.container) {
+                container.remove().map_err(StartCause::Engine)?;
+            }
+            // The bridge address disappears from this machine with the container.
+            let here = self.container.as_ref().is_none_or(Launch::is_local);
+            match here && readiness::answers(&self.endpoint.address) {
+                true => Err(StartCause::StillAnswers {
+                    address: self.endpoint.address.to_string(),
+                    owner: listener::owners(&self.endpoint.address).pop(),
+                }),
+                false => Ok(()),
+            }
+        };
+        stop().map_err(|cause| StartError {
+            service: self.name.clone(),
+            stage: Stage::Stop,
+            cause: Box::new(cause),
+            log: self.read_log(),
+        })
+    }
+}
+
+/// The running services of a stack, in start order. Dropping it kills them; [`Stack::stop`] stops them in order.
+#[derive(Debug)]
+pub struct Stack {
+    pub round: u32,
+    pub stack: usize,
+    pub instances: Vec<Instance>,
+}
+
+impl Stack {
+    /// Writes the files of all services. Then runs the preparation of each, starts it and waits until it is ready, one
+    /// service after the other. On an error, stops those that already run.
+    /// Errors: the service that failed, the stage, the cause and the end of its log.
+    pub fn start(guard: &Guard, plan: &StackPlan) -> Result<Self, StartError> {
+        let mut stack = Self { round: plan.bindings.round, stack: plan.bindings.stack, instances: Vec::new() };
+        for ground in plan.grounds()? {
+            match start::service(guard, &plan.bindings.cpus, &ground) {
+                Ok(instance) => stack.instances.push(instance),
+                Err(error) => {
+                    let _ = stack.stop();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(stack)
+    }
+
+    /// Starts several stacks at the same time; the results are in the order of the plans.
+    pub fn start_all(guard: &Guard, plans: &[StackPlan]) -> Vec<Result<Self, StartError>> {
+        in_parallel(plans.iter(), |plan| Self::start(guard, plan))
+    }
+
+    /// Stops several stacks at the same time, and returns the first error of each.
+    pub fn stop_all(stacks: Vec<Self>) -> Vec<Result<(), StartError>> {
+        in_parallel(stacks.into_iter(), Self::stop)
+    }
+
+    pub fn instance(&self, name: &str) -> Option<&Instance> {
+        self.instances.iter().find(|instance| instance.name == name)
+    }
+
+    /// The first service that has ended by itself, if any.
+    pub fn died(&self) -> Option<(&Instance, Exit)> {
+        self.instances.iter().find_map(|instance| Some((instance, instance.exited()?)))
+    }
+
+    /// Stops all services in reverse order, even if stopping one fails.
+    /// Errors: the first that went wrong.
+    pub fn stop(mut self) -> Result<(), StartError> {
+        let mut result = Ok(());
+        while let Some(instance) = self.instances.pop() {
+            result = result.and(instance.stop());
+        }
+        result
+    }
+}
+
+/// Handles each item in its own thread, this one included. If the system has no more threads, those that exist do the
+/// rest.
+fn in_parallel<T: Send, R: Send>(
+    items: impl ExactSizeIterator<Item = T> + Send,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let further = items.len().saturating_sub(1);
+    let items = Mutex::new(items.enumerate());
+    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let some = || std::iter::from_fn(next).map(|(number, item)| (number, work(item))).collect::<Vec<_>>();
+    let mut done = thread::scope(|scope| {
+        let begin = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
+        let threads: Vec<_> = (0..further).map_while(begin).collect();
+        let mut done = some();
+        for thread in threads {
+            done.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn stop_signal(stop: &Stop) -> Result<i32, StartCause> {
+    exit::signal_number(&stop.signal).ok_or_else(|| StartCause::Signal(stop.signal.clone()))
+}
+
+impl Log {
+    pub fn read(path: &Path) -> Self {
+        let text = folder::end_of_log(path);
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
+        Self { file: (!tail.is_empty()).then(|| path.to_owned()), tail }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_the_last_twenty_lines() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        assert_eq!(Log::read(&log).file, None);
+        std::fs::write(&log, (1..=30).map(|line| format!("line {line}\n")).collect::<String>()).unwrap();
+        let Log { tail: shown, file } = Log::read(&log);
+        assert_eq!(file, Some(log));
+        assert_eq!((shown.lines().count(), shown.lines().next()), (20, Some("line 11")));
+        assert!(shown.ends_with("line 30"));
+    }
+}

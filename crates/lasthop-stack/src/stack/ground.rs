@@ -1,0 +1,148 @@
+//! What lasthop makes for a service before anything of its stack runs: files, programs of a supervisor, a log. Then the
+//! folder is handed over, and lasthop makes nothing there any more: whoever runs as that account, or as root in a container,
+//! could lead it elsewhere.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    os::unix::net::UnixListener,
+    path::{Component, Path, PathBuf},
+};
+
+use lasthop_model::{
+    binding::{LOG, ServiceBinding},
+    place::{PLACE, Place},
+    service::RenderedService,
+};
+use lasthop_system::folder::Folder;
+
+use super::StartCause;
+use crate::{container::site::Housing, sandbox};
+
+/// A service whose folders are ready.
+pub(super) struct Ground<'a> {
+    pub binding: &'a ServiceBinding,
+    pub service: &'a RenderedService,
+    pub housing: Option<&'a Housing>,
+    /// For its output and that of its preparation.
+    pub log: File,
+}
+
+impl<'a> Ground<'a> {
+    /// Writes what the service needs, and hands its folder over.
+    /// Errors: a file cannot be written, or the folder cannot hold sockets.
+    pub fn lay(
+        binding: &'a ServiceBinding,
+        service: &'a RenderedService,
+        housing: Option<&'a Housing>,
+    ) -> Result<Self, StartCause> {
+        let log = create(&binding.record, Path::new(LOG), 0o644)?;
+        let ground = Self { binding, service, housing, log };
+        ground.write_files()?;
+        if let Some(Housing::Inside(supervisor)) = housing {
+            supervisor.write(service, &binding.directory, &binding.record.join(LOG))?;
+        }
+        ground.holds_sockets()?;
+        sandbox::hand_over(binding).map_err(StartCause::HandOver)?;
+        Ok(ground)
+    }
+
+    fn write_files(&self) -> Result<(), StartCause> {
+        let Self { binding, service, .. } = self;
+        let mut folders = vec![&binding.directory, &binding.record];
+        folders.dedup();
+        for (name, content) in &service.files {
+            if !name.components().all(|part| matches!(part, Component::Normal(_))) {
+                return Err(StartCause::Outside(name.clone()));
+            }
+            for folder in &folders {
+                write(folder, name, content, self.others_read(folder))?;
+            }
+        }
+        let container = self.housing.map(|housing| housing.container().place());
+        let place = serde_json::to_vec_pretty(&Place::of(binding, service, container));
+        write(&binding.record, Path::new(PLACE), &place.expect("plain data with text keys"), false)
+    }
+
+    /// Whether a process of another account may have to read a folder: in a container, or a server that drops root's
+    /// rights. Otherwise it stays private, because rendered files may hold passwords.
+    fn others_read(&self, folder: &Path) -> bool {
+        let by_another = self.housing.is_some() || rustix::process::geteuid().is_root();
+        by_another && folder == self.binding.directory
+    }
+
+    /// Some file systems cannot hold a socket, and some engines do not show the host's folder unchanged.
+    fn holds_sockets(&self) -> Result<(), StartCause> {
+        let Some(path) = self.service.endpoint.address.path() else { return Ok(()) };
+        let folder = path.parent().unwrap_or(path);
+        let volume = self.housing.and_then(|housing| housing.container().volume.as_ref());
+        try_socket(folder).map_err(|cause| StartCause::NoSockets {
+            kind: kind_of_file_system(folder).into(),
+            folder: folder.to_owned(),
+            cause,
+            on_volume: volume.is_some_and(|volume| path.starts_with(&volume.folder)),
+        })
+    }
+}
+
+/// Writes a file. Scripts and programs become executable.
+fn write(folder: &Path, name: &Path, content: &[u8], others_read: bool) -> Result<(), StartCause> {
+    let runs = content.starts_with(b"#!") || content.starts_with(b"\x7fELF");
+    let mode = if runs { 0o755 } else { 0o644 };
+    let mut file = create(folder, name, if others_read { mode } else { mode & 0o700 })?;
+    file.write_all(content).map_err(|cause| StartCause::File { path: folder.join(name), cause })
+}
+
+/// A new file below a folder that only lasthop has written in so far.
+fn create(folder: &Path, name: &Path, mode: u32) -> Result<File, StartCause> {
+    let create = || {
+        let folder = Folder::open(folder)?;
+        folder.make(name.parent().unwrap_or(Path::new("")), 0o755)?;
+        folder.create(name, mode)
+    };
+    create().map_err(|cause| StartCause::File { path: folder.join(name), cause })
+}
+
+/// A folder on a volume is in reach of the containers of earlier rounds.
+fn try_socket(folder: &Path) -> io::Result<()> {
+    let above = Folder::open(folder.parent().unwrap_or(folder))?;
+    let folder = above.at(Path::new(folder.file_name().unwrap_or_default()))?;
+    let probe = Path::new("p");
+    UnixListener::bind(folder.path().join(probe))?;
+    folder.remove(probe)
+}
+
+/// File system of the mount that a folder is on, by the kernel's name.
+fn kind_of_file_system(folder: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let columns = |line: &str| -> Option<(PathBuf, String)> {
+        let mut columns = line.split(' ').skip(1);
+        Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
+    };
+    let around = mounts.lines().filter_map(columns).filter(|(at, _)| folder.starts_with(at));
+    // If two mounts are at the same place, the later one is on top.
+    around.max_by_key(|(at, _)| at.components().count()).map_or_else(|| "unknown".to_owned(), |(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_who_must_can_read_a_file_and_programs_stay_programs() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let mode = |content: &[u8], others_read| {
+            let path = folder.path().join("file");
+            write(folder.path(), Path::new("file"), content, others_read).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content);
+            let mode = path.metadata().unwrap().permissions().mode() & 0o777;
+            fs::remove_file(path).unwrap();
+            mode
+        };
+        assert_eq!((mode(b"password", false), mode(b"password", true)), (0o600, 0o644));
+        assert_eq!((mode(b"#!/bin/sh\n", false), mode(b"#!/bin/sh\n", true)), (0o700, 0o755));
+        assert_eq!((mode(b"\x7fELF\x02", false), mode(b"\x7fELF\x02", true)), (0o700, 0o755));
+    }
+}

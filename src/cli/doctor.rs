@@ -1,0 +1,403 @@
+//! Checks what this machine can run, and what makes its measurements noisy. Findings are data; `cli` prints them.
+
+use lasthop_model::{
+    engine::EngineKind,
+    manager::unnamed,
+    program::{Packages, Program},
+};
+use lasthop_observe::{
+    environment::{governor, virtualization},
+    machine,
+};
+use lasthop_stack::{
+    account,
+    container::{
+        dialect,
+        engine::{Engine, EngineError},
+    },
+    home::Home,
+    locate::{LocateError, Locator},
+    setup,
+};
+use lasthop_system::facts::Facts;
+use lasthop_tool::Tool;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// As it should be.
+    Good,
+    /// Good to know when you read the numbers.
+    Note,
+    /// Makes measurements worse.
+    Warning,
+    /// Something cannot run.
+    Missing,
+}
+
+/// A finding, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Stable, lower-case words joined by `-`.
+    pub id: String,
+    pub severity: Severity,
+    pub text: String,
+    /// What to do: a command, if there is one.
+    pub remedy: Option<String>,
+}
+
+fn finding(id: &str, severity: Severity, text: impl Into<String>, remedy: Option<&str>) -> Finding {
+    Finding { id: id.to_owned(), severity, text: text.into(), remedy: remedy.map(str::to_owned) }
+}
+
+/// Whether an experiment would find the program of a recipe.
+pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
+    let id = format!("program-{recipe}");
+    match locator.locate(recipe, program) {
+        Ok(located) => {
+            finding(&id, Severity::Good, format!("{} {} ({})", recipe, located.version, located.path.display()), None)
+        }
+        Err(error @ LocateError::NotFound { .. }) => {
+            let remedy = install_command(&program.packages);
+            finding(&id, Severity::Missing, error.brief(), remedy.as_deref())
+        }
+        // Python is there, and lacks a module.
+        Err(error @ LocateError::Version { .. }) if !program.packages.is_empty() => {
+            finding(&id, Severity::Missing, error.brief(), Some(&locator.setup()))
+        }
+        Err(error) => finding(&id, Severity::Missing, error.brief(), None),
+    }
+}
+
+/// Whether a classic tool is installed. No experiment needs one to run.
+pub fn tool(tool: &Tool, locator: &Locator) -> Finding {
+    let found = program(tool.name, &tool.program(), locator);
+    let severity = if found.severity == Severity::Missing { Severity::Note } else { found.severity };
+    Finding { severity, ..found }
+}
+
+/// How to install packages of the system by hand. Python and Ruby packages belong in lasthop's own environments.
+fn install_command(packages: &Packages) -> Option<String> {
+    let manager = setup::manager();
+    let named = manager.map(|manager| (manager, packages.of(manager.name))).filter(|(_, names)| !names.is_empty());
+    let command = named.map(|(manager, names)| format!("{} {}", manager.by_hand, names.join(" ")));
+    command.or_else(|| unnamed(packages, manager))
+}
+
+/// Where programs are looked for.
+pub fn folders() -> Finding {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<String> = std::env::split_paths(&path).map(|folder| folder.display().to_string()).collect();
+    let text = format!(
+        "programs are looked for in what `lasthop setup` installed, then in {}, then where their recipes say",
+        folders.join(", ")
+    );
+    finding("folders", Severity::Good, text, None)
+}
+
+/// Whether runs can be recorded.
+pub fn home(home: &Home) -> Finding {
+    match home.writable("") {
+        Ok(path) => finding("home", Severity::Good, format!("the data folder is {}", path.display()), None),
+        Err(error) => finding("home", Severity::Missing, error.to_string(), None),
+    }
+}
+
+/// Which container engines work, and their components.
+pub fn engines() -> Vec<Finding> {
+    EngineKind::ALL.into_iter().map(engine).collect()
+}
+
+fn engine(kind: EngineKind) -> Finding {
+    let id = format!("engine-{}", kind.name());
+    match Engine::find(Some(kind)) {
+        Ok(engine) => {
+            let rights = match engine.rootless {
+                true => {
+                    "rootless: containers can be reached through published ports on loopback and through sockets, not at bridge addresses"
+                }
+                false => "as root",
+            };
+            let text = format!("{} {}: {} ({rights})", kind.name(), engine.version, engine.parts);
+            finding(&id, Severity::Good, text, None)
+        }
+        Err(EngineError::Missing(_)) => {
+            let remedy = install_command(&dialect::of(kind).packages());
+            let text = format!("{} is not installed; only experiments with containers need an engine", kind.name());
+            finding(&id, Severity::Note, text, remedy.as_deref())
+        }
+        Err(EngineError::Unusable(reasons)) => {
+            let reason: String = reasons.into_iter().map(|(_, reason)| reason).collect();
+            unusable(&id, kind, &reason)
+        }
+        Err(error) => finding(&id, Severity::Note, error.to_string(), None),
+    }
+}
+
+/// The last line of the reason is what to do.
+fn unusable(id: &str, kind: EngineKind, reason: &str) -> Finding {
+    let (why, remedy) = reason.rsplit_once('\n').unwrap_or((reason, ""));
+    let why: Vec<&str> = why.split_whitespace().collect();
+    let remedy = Some(remedy.trim()).filter(|remedy| !remedy.is_empty());
+    finding(id, Severity::Note, format!("{} does not work: {}", kind.name(), why.join(" ")), remedy)
+}
+
+/// What the rights of this user allow.
+pub fn privileges(facts: &Facts) -> Vec<Finding> {
+    let root = rustix::process::geteuid().is_root();
+    let user = match (root, account::unprivileged()) {
+        (false, _) => finding("user", Severity::Good, "lasthop runs as an ordinary user, which is enough", None),
+        (true, Ok(account)) => {
+            let user = account.user;
+            let text = format!(
+                "lasthop runs as root; servers run as `{user}`, unless their recipe says otherwise or they run in containers"
+            );
+            finding("user", Severity::Note, text, None)
+        }
+        (true, Err(error)) => finding("user", Severity::Missing, error.to_string(), None),
+    };
+    let paranoid = facts.sysctl("kernel.perf_event_paranoid").and_then(|level| level.parse::<i32>().ok());
+    let perf = match paranoid {
+        Some(level) if level > 1 && !root => Some(finding(
+            "perf",
+            Severity::Note,
+            format!("kernel.perf_event_paranoid is {level}, so `perf` cannot break down system calls and kernel time"),
+            Some("sysctl kernel.perf_event_paranoid=1"),
+        )),
+        _ => None,
+    };
+    std::iter::once(user).chain(perf).collect()
+}
+
+/// What makes measurements on this machine noisy or special.
+pub fn noise(facts: &Facts) -> Vec<Finding> {
+    let checks =
+        [cpus, smt, frequency, turbo, battery, load, steal, quota, virtual_machine, swap, backlog, conntrack, ipv6];
+    checks.iter().filter_map(|check| check(facts)).collect()
+}
+
+fn cpus(facts: &Facts) -> Option<Finding> {
+    match facts.cpus() {
+        1 => Some(finding(
+            "cpus",
+            Severity::Warning,
+            "there is only one CPU, so client and server take turns on it",
+            None,
+        )),
+        count @ 2..=3 => Some(finding(
+            "cpus",
+            Severity::Note,
+            format!("there are {count} CPUs, which three busy processes (client, proxy, application) must share"),
+            None,
+        )),
+        _ => None,
+    }
+}
+
+fn smt(facts: &Facts) -> Option<Finding> {
+    (facts.text("/sys/devices/system/cpu/smt/active")? == "1").then(|| {
+        let text = "two hardware threads share a core (SMT), and which processes share one changes from run to run";
+        finding("smt", Severity::Note, text, Some("echo off > /sys/devices/system/cpu/smt/control"))
+    })
+}
+
+fn frequency(facts: &Facts) -> Option<Finding> {
+    let governor = governor(facts)?;
+    (governor != "performance").then(|| {
+        let text = format!("the CPU frequency governor is `{governor}`, so a CPU that often waits runs slower");
+        finding("governor", Severity::Warning, text, Some("cpupower frequency-set --governor performance"))
+    })
+}
+
+fn turbo(facts: &Facts) -> Option<Finding> {
+    let intel = facts.text("/sys/devices/system/cpu/intel_pstate/no_turbo").map(|off| off == "0");
+    let other = facts.text("/sys/devices/system/cpu/cpufreq/boost").map(|on| on == "1");
+    intel.or(other)?.then(|| {
+        let text = "turbo is on, so the frequency depends on the temperature and on how many cores are busy";
+        finding("turbo", Severity::Note, text, None)
+    })
+}
+
+fn battery(facts: &Facts) -> Option<Finding> {
+    let supply = |name: &String, file: &str| facts.text(&format!("/sys/class/power_supply/{name}/{file}"));
+    let supplies = facts.names("/sys/class/power_supply");
+    let mains: Vec<_> = supplies.iter().filter(|name| supply(name, "type").as_deref() == Some("Mains")).collect();
+    let on_battery = !mains.is_empty() && mains.iter().all(|name| supply(name, "online").as_deref() == Some("0"));
+    on_battery.then(|| finding("battery", Severity::Warning, "the machine runs on battery", Some("plug it in")))
+}
+
+fn load(facts: &Facts) -> Option<Finding> {
+    let [minute, ..] = facts.load_average();
+    (minute > 0.25 * f64::from(facts.cpus().max(1))).then(|| {
+        let text = format!("other work is running: the load average of the last minute is {minute:.2}");
+        finding("load", Severity::Warning, text, Some("wait for it to end, or stop it"))
+    })
+}
+
+fn steal(facts: &Facts) -> Option<Finding> {
+    let share = machine::steal_share(&facts.text("/proc/stat")?)?;
+    (share > 0.005).then(|| {
+        let text = format!("the hypervisor gave {:.1} % of the CPU time since boot to others (steal)", share * 100.0);
+        finding("steal", Severity::Warning, text, None)
+    })
+}
+
+/// When a CPU limit is used up, it stops all processes in the middle of a trial.
+fn quota(facts: &Facts) -> Option<Finding> {
+    let own = facts.text("/proc/self/cgroup").unwrap_or_default();
+    let group = |controller: &str| {
+        let line = own
+            .lines()
+            .find(|line| line.split(':').nth(1).is_some_and(|names| names.split(',').any(|n| n == controller)));
+        line.and_then(|line| line.splitn(3, ':').nth(2)).unwrap_or("/").to_owned()
+    };
+    let unified = facts.text(&format!("/sys/fs/cgroup{}/cpu.max", group("")));
+    let limit = unified.filter(|limit| !limit.starts_with("max")).and_then(|limit| {
+        let (quota, period) = limit.split_once(' ')?;
+        Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+    });
+    let legacy = || {
+        let at = |name: &str| facts.number(&format!("/sys/fs/cgroup/cpu{}/cpu.cfs_{name}_us", group("cpu")));
+        let (quota, period) = (at("quota")?, at("period")?);
+        (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+    };
+    let cpus = limit.or_else(legacy)?;
+    let text = format!(
+        "a control group limits lasthop to {cpus:.2} CPUs, and beyond that everything stops until the next period"
+    );
+    Some(finding("quota", Severity::Warning, text, Some("raise the limit (docker: --cpus, systemd: CPUQuota=)")))
+}
+
+fn virtual_machine(facts: &Facts) -> Option<Finding> {
+    let word = virtualization(facts);
+    (word != "none").then(|| {
+        let text = format!("this is not bare metal ({word}): neighbours disturb measurements, and wake-ups cost more");
+        finding("virtualization", Severity::Note, text, None)
+    })
+}
+
+fn swap(facts: &Facts) -> Option<Finding> {
+    let used = facts.memory("SwapTotal")?.saturating_sub(facts.memory("SwapFree")?);
+    (used > 64 << 20).then(|| {
+        let text = format!("{} MiB of memory are swapped out", used >> 20);
+        finding("swap", Severity::Warning, text, Some("free memory, then: swapoff -a && swapon -a"))
+    })
+}
+
+fn backlog(facts: &Facts) -> Option<Finding> {
+    let limit: u32 = facts.sysctl("net.core.somaxconn")?.parse().ok()?;
+    (limit < 511).then(|| {
+        let text = format!("net.core.somaxconn is {limit}, so accept queues are shorter than servers ask for");
+        finding("somaxconn", Severity::Warning, text, Some("sysctl net.core.somaxconn=4096"))
+    })
+}
+
+fn conntrack(facts: &Facts) -> Option<Finding> {
+    let tracked: u64 = facts.sysctl("net.netfilter.nf_conntrack_count")?.parse().ok()?;
+    (tracked > 0).then(|| {
+        let text = format!(
+            "connection tracking is on ({tracked} entries): it costs TCP time, on loopback too, but not Unix sockets"
+        );
+        finding("conntrack", Severity::Note, text, None)
+    })
+}
+
+fn ipv6(facts: &Facts) -> Option<Finding> {
+    let addresses = facts.text("/proc/net/if_inet6").unwrap_or_default();
+    let has_loopback = addresses.lines().any(|line| line.starts_with("00000000000000000000000000000001 "));
+    (!has_loopback)
+        .then(|| finding("ipv6", Severity::Note, "there is no IPv6 loopback, so the transport `tcp6` cannot run", None))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn noise_of(files: &[(&str, &str)]) -> Vec<Finding> {
+        let quiet = [
+            ("/proc/stat", "cpu 100 0 100 800 0 0 0 0\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n"),
+            ("/proc/loadavg", "0.10 0 0 1/1 1"),
+            ("/proc/net/if_inet6", "00000000000000000000000000000001 01 80 10 80       lo"),
+        ];
+        let known = |path: &str| files.iter().any(|(given, _)| *given == path);
+        let all: Vec<_> = quiet.into_iter().filter(|(path, _)| !known(path)).chain(files.iter().copied()).collect();
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in all {
+            let path = root.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        noise(&Facts::below(root.path()))
+    }
+
+    #[test]
+    fn a_quiet_machine_has_no_finding() {
+        assert_eq!(noise_of(&[]), []);
+    }
+
+    #[test]
+    fn each_kind_of_noise_is_found() {
+        let cases: [(&str, &[(&str, &str)]); 14] = [
+            ("cpus", &[("/proc/stat", "cpu 1 0 1 8 0 0 0 0\ncpu0 1\ncpu1 1\n")]),
+            ("smt", &[("/sys/devices/system/cpu/smt/active", "1\n")]),
+            ("governor", &[("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n")]),
+            ("turbo", &[("/sys/devices/system/cpu/intel_pstate/no_turbo", "0\n")]),
+            ("battery", &[("/sys/class/power_supply/AC/type", "Mains"), ("/sys/class/power_supply/AC/online", "0")]),
+            ("load", &[("/proc/loadavg", "1.20 0 0 1/1 1")]),
+            ("steal", &[("/proc/stat", "cpu 100 0 100 700 0 0 0 100\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n")]),
+            ("quota", &[("/proc/self/cgroup", "0::/box\n"), ("/sys/fs/cgroup/box/cpu.max", "25000 100000\n")]),
+            (
+                "quota",
+                &[
+                    ("/proc/self/cgroup", "4:cpu,cpuacct:/box\n"),
+                    ("/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "25000"),
+                    ("/sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000"),
+                ],
+            ),
+            ("virtualization", &[("/.dockerenv", "")]),
+            ("swap", &[("/proc/meminfo", "SwapTotal: 1000000 kB\nSwapFree: 1000 kB\n")]),
+            ("somaxconn", &[("/proc/sys/net/core/somaxconn", "128")]),
+            ("conntrack", &[("/proc/sys/net/netfilter/nf_conntrack_count", "7")]),
+            ("ipv6", &[("/proc/net/if_inet6", "")]),
+        ];
+        for (id, files) in cases {
+            let found = noise_of(files);
+            assert_eq!(found.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>(), [id], "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_as_it_should_be_is_no_finding() {
+        let files = [
+            ("/sys/devices/system/cpu/smt/active", "0"),
+            ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance"),
+            ("/sys/devices/system/cpu/cpufreq/boost", "0"),
+            ("/sys/class/power_supply/AC/type", "Mains"),
+            ("/sys/class/power_supply/AC/online", "1"),
+            ("/proc/self/cgroup", "0::/box\n"),
+            ("/sys/fs/cgroup/box/cpu.max", "max 100000"),
+            ("/proc/meminfo", "SwapTotal: 0 kB\nSwapFree: 0 kB\n"),
+            ("/proc/sys/net/core/somaxconn", "4096"),
+        ];
+        assert_eq!(noise_of(&files), []);
+    }
+
+    #[test]
+    fn this_machine_can_be_asked() {
+        let user = privileges(&Facts::here()).remove(0);
+        let servers_run_as = if account::current().is_root { "servers run as `nobody`" } else { "an ordinary user" };
+        assert!(user.text.contains(servers_run_as), "{}", user.text);
+        for finding in noise(&Facts::here()) {
+            assert!(!finding.text.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_data_folder_that_cannot_be_written_is_missing() {
+        let found = home(&Home::at("/proc/lasthop"));
+        assert_eq!(found.severity, Severity::Missing);
+        assert!(found.text.contains("LASTHOP_HOME"));
+    }
+}
