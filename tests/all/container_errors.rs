@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{
-    Lasthop, Ran,
+    BRIEF, Lasthop, Ran,
     engines::{World, have_engine},
     have, have_python,
 };
@@ -45,7 +45,7 @@ fn short<'a>(engine: &'a str, paths: &'a str) -> Vec<&'a str> {
 
 fn short_of<'a>(experiment: &'a str, engine: &'a str, paths: &'a str) -> Vec<&'a str> {
     let mut arguments = vec!["run", experiment, "--engine", engine, "--only", paths, "--set", "connections=1"];
-    arguments.extend(["--budget", "3s", "--trial", "20ms", "--blocks", "2", "--format", "json"]);
+    arguments.extend(BRIEF);
     arguments
 }
 

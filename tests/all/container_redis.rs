@@ -3,6 +3,7 @@
 use crate::common;
 
 use common::{
+    BRIEF,
     engines::{World, have_engine},
     have,
     hops::{goes_over, path_of},
@@ -16,8 +17,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
         return;
     }
     let world = World::new(engine);
-    let short = ["--budget", "8s", "--trial", "30ms", "--blocks", "2", "--format", "json"];
-    let summary = world.run(&[&["run", EXPERIMENT, "--engine", engine], &short[..]].concat()).ok().json();
+    let summary = world.run(&[&["run", EXPERIMENT, "--engine", engine], &BRIEF[..]].concat()).ok().json();
     world.lasthop.assert_nothing_left();
     assert_eq!(summary["failures"], json!([]));
     let cases = summary["cases"].as_array().unwrap();

@@ -16,13 +16,14 @@ use common::{
     engines::{World, have_engine},
     have, have_python,
     hops::{goes_over, path_of},
-    signal,
+    moments, signal,
 };
 use lasthop_stack::container::owner_seeing;
 use serde_json::Value;
 
 const EXPERIMENT: &str = "nginx-gunicorn-containers";
-const SHORT: [&str; 8] = ["--budget", "6s", "--trial", "30ms", "--blocks", "2", "--set", "connections=2"];
+/// One round; what is looked at is there after it.
+const SHORT: [&str; 8] = ["--rounds", "1", "--trial", "30ms", "--blocks", "2", "--budget", "120s"];
 
 fn ready(engine: &str) -> bool {
     have("nginx") && have_python(EXPERIMENT) && have_engine(engine)
@@ -59,12 +60,13 @@ fn every_path(engine: &'static str, published: &[&str]) {
         return;
     }
     let world = World::new(engine);
-    let arguments = [&["run", EXPERIMENT, "--engine", engine, "--format", "json"], &SHORT[..]].concat();
+    let which = ["run", EXPERIMENT, "--engine", engine, "--format", "json", "--set", "connections=2"];
+    let arguments = [&which[..], &SHORT].concat();
     // The first run makes the image, and the chains that an engine keeps for good.
     let summary = world.run(&arguments).ok().json();
     exports(&world, &summary);
     let before = world.inventory();
-    world.run(&[&arguments[..], &["--rounds", "1"]].concat()).ok();
+    world.run(&arguments).ok();
     assert_eq!(world.inventory(), before);
     world.lasthop.assert_nothing_left();
 
@@ -98,8 +100,8 @@ fn podman_as_it_is_found_runs_every_layout() {
         return;
     }
     let world = World::as_found();
-    let arguments = ["run", "containers", "--engine", "podman", "--format", "json", "--trial", "20ms", "--blocks", "1"];
-    let summary = world.run(&[&arguments[..], &["--budget", "8s", "--no-headroom"]].concat()).ok().json();
+    let arguments = ["run", "containers", "--engine", "podman", "--format", "json", "--no-headroom"];
+    let summary = world.run(&[&arguments[..], &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     assert!(summary["cases"].as_array().unwrap().iter().all(|case| case["metrics"].is_object()), "{summary:#}");
     assert_eq!(world.ask(&["ps", "--all", "--quiet"]), "");
@@ -122,8 +124,8 @@ fn every_layout(engine: &'static str, published: &[&str]) {
         return;
     }
     let world = World::new(engine);
-    let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--budget", "8s", "--blocks", "2"];
-    let summary = world.run(&arguments).ok().json();
+    let arguments = ["run", "containers", "--engine", engine, "--format", "json"];
+    let summary = world.run(&[&arguments[..], &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     exports(&world, &summary);
     let cases = summary["cases"].as_array().unwrap();
@@ -157,8 +159,8 @@ fn limited(world: &World, engine: &str) {
     let only = "path=bridge,combined-unix,combined-unix-doubled";
     let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--only", only];
     let levels = ["--set", "cpu_limit=0.25", "--set", "connections=8"];
-    let more = [&levels[..], &["--budget", "6s", "--trial", "300ms", "--blocks", "1"]].concat();
-    let summary = world.run(&[&arguments[..], &more].concat()).ok().json();
+    let how = ["--rounds", "1", "--trial", "300ms", "--blocks", "2", "--budget", "120s"];
+    let summary = world.run(&[&arguments[..], &levels, &how].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     let throttled = |path: &str, role: &str| {
         let cases = summary["cases"].as_array().unwrap();
@@ -181,9 +183,8 @@ fn balanced(world: &World, engine: &str) {
         return;
     }
     let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--set", "front=none,haproxy"];
-    let more =
-        ["--only", "path=bridge,host-network,shared-volume,no-container-unix", "--budget", "8s", "--blocks", "2"];
-    let summary = world.run(&[&arguments[..], &more].concat()).ok().json();
+    let only = ["--only", "path=bridge,host-network,shared-volume,no-container-unix"];
+    let summary = world.run(&[&arguments[..], &only, &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 8);
@@ -293,8 +294,9 @@ fn sigkill(engine: &'static str) {
     let world = World::new(engine);
     let arguments = |only: &'static str| {
         let which = ["run", "containers", "--engine", engine, "--images", "packages", "--quiet", "--only", only];
-        [&which[..], &["--budget", "6s", "--trial", "30ms", "--blocks", "2"]].concat()
+        [&which[..], &["--budget", "60s", "--trial", "30ms", "--blocks", "2"]].concat()
     };
+    let kills = moments(6, 20) as usize;
     // It makes the image, and the chains that an engine keeps for good.
     let first = arguments("path=published-host,shared-volume,combined-unix,host-network");
     world.run(&[&first[..], &["--rounds", "1"]].concat()).ok();
@@ -308,7 +310,7 @@ fn sigkill(engine: &'static str) {
         for first in 0..2 {
             scope.spawn(move || {
                 let lasthop = Lasthop::new();
-                for n in (first..20).step_by(2) {
+                for n in (first..kills).step_by(2) {
                     kill_a_run(world, &lasthop, &arguments(SOME_PATHS[n % 4]), n);
                 }
                 // One that was killed before it had its guard leaves an empty sandbox, which the next start or this removes.
@@ -388,7 +390,8 @@ fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
     }
     let world = World::new("podman");
     let only = ["--only", "path=host-network,no-container-tcp"];
-    world.run(&[&["run", EXPERIMENT, "--engine", "podman", "--quiet"], &SHORT[..], &only].concat()).ok();
+    let run = ["run", EXPERIMENT, "--engine", "podman", "--quiet", "--set", "connections=2"];
+    world.run(&[&run[..], &SHORT, &only].concat()).ok();
     let kept = stranger(&world, "kept", &[]);
     let owner = format!("--label=lasthop.owner={}", owner_seeing(&world.files()));
     stranger(&world, "lost", &["--label=lasthop.run=lasthop-x", "--label=lasthop.sandbox=/nowhere/lasthop-x", &owner]);
@@ -404,71 +407,10 @@ fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
     assert_eq!(world.ask(&["ps", "--all", "--quiet", "--no-trunc"]).trim(), kept);
 }
 
-/// Says why, and ends.
-const UNWILLING: &str = r#"
-summary = "a server that does not want to"
-[program]
-names = ["sh"]
-version = { arguments = ["-c", "echo sh/1"], pattern = 'sh/(\d)' }
-[listen.tcp]
-[listen.unix]
-[settings.application]
-help = "none"
-[settings.workers]
-help = "none"
-[settings.worker_class]
-help = "none"
-[settings.backlog]
-help = "none"
-[start]
-arguments = ["-c", "echo the application does not want to; exit 3"]
-"#;
-
-/// The experiment with another server, in the home of the world.
-fn with_server(world: &World, recipe: &str) {
-    let built_in = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT);
-    let folder = world.lasthop.home().join("experiments").join(EXPERIMENT);
-    fs::create_dir_all(folder.join("services/gunicorn")).unwrap();
-    fs::create_dir_all(folder.join("app")).unwrap();
-    for name in ["experiment.toml", "nginx.conf.j2", "app/application.py"] {
-        fs::copy(built_in.join(name), folder.join(name)).unwrap();
-    }
-    fs::write(folder.join("services/gunicorn/recipe.toml"), recipe).unwrap();
-}
-
 fn failures(summary: &Value) -> BTreeMap<String, String> {
     let text = |failure: &Value| format!("{} {} {}", failure["stage"], failure["cause"], failure["log"]);
     let failures = summary["failures"].as_array().unwrap().iter();
     failures.map(|failure| (failure["case"].as_str().unwrap().to_owned(), text(failure))).collect()
-}
-
-#[test]
-fn a_container_that_exits_at_once_shows_its_last_lines() {
-    if !ready("podman") {
-        return;
-    }
-    let world = World::new("podman");
-    with_server(&world, UNWILLING);
-    let folder = world.lasthop.home().join("experiments").join(EXPERIMENT);
-    let arguments = [
-        "run",
-        folder.to_str().unwrap(),
-        "--engine",
-        "podman",
-        "--only",
-        "path=bridge",
-        "--budget",
-        "5s",
-        "--format",
-        "json",
-    ];
-    let ran = world.run(&arguments);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let failures = failures(&ran.json());
-    let text = &failures["bridge"];
-    assert!(text.contains("ended with status 3"), "{text}");
-    assert!(text.contains("the application does not want to"), "{text}");
-    world.lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -479,8 +421,8 @@ fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
     let lasthop = Lasthop::new();
     let only = "path=bridge,no-container-tcp";
     let run = |engine: &[&str], path: &str| {
-        let mut command = lasthop.command(["run", EXPERIMENT, "--only", only, "--budget", "4s", "--trial", "20ms"]);
-        command.args(engine).args(["--format", "json"]).env("PATH", path);
+        let mut command = lasthop.command(["run", EXPERIMENT, "--only", only]);
+        command.args(SHORT).args(engine).args(["--format", "json"]).env("PATH", path);
         let ran = Ran::from(command.env("DOCKER_HOST", "unix:///nowhere/docker.sock").output().unwrap());
         assert_eq!(ran.code, Some(1), "{ran:?}");
         let summary = ran.json();

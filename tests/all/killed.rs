@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Lasthop, default_signals, have, have_python, signal, skip};
+use common::{Lasthop, default_signals, have, have_python, moments, signal, skip};
 use serde_json::Value;
 
 /// Most of the time passes in waiting for the moments, so that two at a time take half of it.
@@ -29,12 +29,12 @@ fn two_at_a_time(kills: u64, kill: impl Fn(&Lasthop, u64) + Sync) {
 
 /// Moments are spread over start, verification and several rounds by a fixed sequence.
 #[test]
-fn sigkill_at_twenty_moments_leaves_nothing() {
+fn sigkill_at_any_moment_leaves_nothing() {
     if !have("nginx") || !have_python("nginx-gunicorn") {
         return;
     }
-    let readable = AtomicU64::new(0);
-    two_at_a_time(20, |lasthop, number| {
+    let (kills, readable) = (moments(6, 20), AtomicU64::new(0));
+    two_at_a_time(kills, |lasthop, number| {
         let before = lasthop.runs().len();
         let mut child = lasthop.start(["run", "nginx-gunicorn", "--budget", "60s", "--trial", "20ms", "--blocks", "2"]);
         if number % 2 == 0 {
@@ -58,7 +58,7 @@ fn sigkill_at_twenty_moments_leaves_nothing() {
         }
     });
     let readable = readable.into_inner();
-    assert!(readable >= 10, "only {readable} of 20 runs had begun their record");
+    assert!(readable >= kills / 2, "only {readable} of {kills} runs had begun their record");
 }
 
 /// The guard of the only run of this lasthop, if it has got so far.
@@ -68,15 +68,9 @@ fn guard_of(lasthop: &Lasthop) -> Option<i32> {
     guard["pid"].as_i64()?.try_into().ok()
 }
 
-/// Moments are spread over making the first cluster, its copies, their roles, their start, and the first trials.
-fn kills_while_it_starts(experiment: &str) {
-    default_signals();
-    two_at_a_time(24, |lasthop, number| kill_while_it_starts(lasthop, experiment, number));
-}
-
-fn kill_while_it_starts(lasthop: &Lasthop, experiment: &str, number: u64) {
+fn kill_while_it_starts(lasthop: &Lasthop, number: u64) {
     let before = lasthop.runs().len();
-    let mut child = lasthop.start(["run", experiment, "--budget", "60s", "--trial", "20ms", "--blocks", "2"]);
+    let mut child = lasthop.start(["run", "pgpool", "--budget", "60s", "--trial", "20ms", "--blocks", "2"]);
     lasthop.wait_for_run(before + 1);
     thread::sleep(Duration::from_millis(number * 2_654_435_761 % 5_000));
     match (number % 4, guard_of(lasthop)) {
@@ -94,17 +88,12 @@ fn kill_while_it_starts(lasthop: &Lasthop, experiment: &str, number: u64) {
     lasthop.wait_until_gone();
 }
 
+/// Moments are spread over making the first cluster, its copies, their roles, their start, and the first trials.
 #[test]
-fn kills_while_postgres_starts_leave_no_shared_memory() {
-    if have("postgres") {
-        kills_while_it_starts("postgres");
-    }
-}
-
-#[test]
-fn kills_while_pgpool_starts_leave_no_shared_memory() {
+fn kills_while_pgpool_and_two_postgres_start_leave_no_shared_memory() {
     if have("postgres") && have("pgpool") {
-        kills_while_it_starts("pgpool");
+        default_signals();
+        two_at_a_time(moments(8, 24), kill_while_it_starts);
     }
 }
 

@@ -103,7 +103,7 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
     }
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
-    let arguments = ["repro", "dr-knz-2020-postgres", "--budget", "24s", "--format", "json", "-q", "--into"];
+    let arguments = ["repro", "dr-knz-2020-postgres", "--budget", "12s", "--format", "json", "-q", "--into"];
     let result = lasthop.run(arguments.iter().copied().chain([book.to_str().unwrap()])).ok().json();
     let parts = result["parts"].as_array().unwrap();
     let quantities = [
@@ -158,7 +158,7 @@ fn thin_is_asked_by_more_than_one_connection_too() {
         return;
     }
     let lasthop = Lasthop::new();
-    let result = lasthop.run(["repro", "ecentryx-thin", "--budget", "8s", "--format", "json", "-q"]).ok().json();
+    let result = lasthop.run(["repro", "ecentryx-thin", "--budget", "3s", "--format", "json", "-q"]).ok().json();
     let rates: Vec<&Value> =
         result["figures"].as_array().unwrap().iter().filter(|row| row["method"].is_object()).collect();
     assert_eq!(rates.len(), 16, "eight conditions by httperf, rate and time of each: {rates:?}");
@@ -185,7 +185,7 @@ fn databases_are_asked_by_more_than_one_connection() {
     }
     let lasthop = Lasthop::new();
     for (study, method) in [("cybertec-2016-postgres", "pgbench -c10 -j5 -T"), ("percona-2020-mysql", "sysbench")] {
-        let result = lasthop.run(["repro", study, "--budget", "8s", "--format", "json", "-q"]).ok().json();
+        let result = lasthop.run(["repro", study, "--budget", "3s", "--format", "json", "-q"]).ok().json();
         assert!(result["parts"][0]["method"].as_str().unwrap().starts_with(method), "{}", result["parts"][0]);
         for claim in result["claims"].as_array().unwrap() {
             assert!(claim["method"].as_f64().unwrap() > 0.0, "{claim}");
@@ -201,7 +201,7 @@ fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
         return;
     }
     let lasthop = Lasthop::new();
-    let result = lasthop.run(["repro", "redis-docs", "--budget", "8s", "--format", "json", "-q"]).ok().json();
+    let result = lasthop.run(["repro", "redis-docs", "--budget", "3s", "--format", "json", "-q"]).ok().json();
     let claims = result["claims"].as_array().unwrap();
     assert!(claims[0]["method"].as_f64().unwrap() > 0.0, "redis-benchmark: {claims:?}");
     assert!(claims.iter().all(|claim| claim["lasthop"]["value"].as_f64().unwrap() > 0.0), "{claims:?}");
@@ -213,14 +213,16 @@ fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
 fn the_book_is_whole_and_is_taken_up_again() {
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
-    // A recipe's program that fails or is too old keeps its studies from being repeated, and no other.
+    // A recipe's program that fails or is too old keeps its studies from being repeated, and no other: those of channels,
+    // gRPC and the programs of 2017 are. The tests beside this one repeat the rest.
     let old = lasthop.home().join("old-nginx");
     std::fs::write(&old, "#!/bin/sh\necho nginx version: nginx/1.10.3 >&2\n").unwrap();
     std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
     let old = format!("nginx={}", old.display());
-    let broken = [old.as_str(), "psql=/bin/false", "redis=/bin/false", "postgres=/bin/false"];
-    let programs = broken.iter().flat_map(|given| ["--program", *given]);
-    let arguments: Vec<&str> = ["repro", "--all", "--budget", "4s", "-q", "--into", book.to_str().unwrap()]
+    let others = ["psql", "redis", "postgres", "mariadb"].map(|recipe| format!("{recipe}=/bin/false"));
+    let broken = [&[old], &others[..]].concat();
+    let programs = broken.iter().flat_map(|given| ["--program", given]);
+    let arguments: Vec<&str> = ["repro", "--all", "--budget", "2s", "-q", "--into", book.to_str().unwrap()]
         .into_iter()
         .chain(programs)
         .collect();

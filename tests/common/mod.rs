@@ -258,6 +258,12 @@ pub fn is_right(summary: &serde_json::Value, cases: usize) {
     assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
 }
 
+/// Moments at which something is killed: few, or many for `script/test --all`. `script/attack` kills for as long as it is told.
+#[must_use]
+pub fn moments(few: u64, many: u64) -> u64 {
+    if std::env::var_os("LASTHOP_TEST").is_some_and(|kind| kind == "all") { many } else { few }
+}
+
 /// Whether the test can run here. Where it cannot, it says why and is skipped, which only `LASTHOP_ALLOW_SKIP` permits.
 #[must_use]
 pub fn have(program: &str) -> bool {
