@@ -1,7 +1,7 @@
 //! Real nginx, Redis, memcached and PostgreSQL servers, each in a private directory, over Unix sockets, TCP and TLS: counts agree on
 //! both sides. A server that is not installed is a failure, unless `LASTHOP_ALLOW_SKIP` is set.
 
-mod common;
+use crate::common;
 
 use std::{
     io::{Read, Write},

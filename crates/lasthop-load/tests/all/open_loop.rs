@@ -1,6 +1,6 @@
 //! The open loop and the pipeline, against lasthop's own server.
 
-mod common;
+use crate::common;
 
 use common::{Running, SHORT, echo, hello, run, spec};
 use lasthop_load::serve::Pattern;

@@ -2,7 +2,7 @@
 //! wrong answer is an error of its class and none a fast request; every trial ends; no length that a server claims is
 //! reserved.
 
-mod common;
+use crate::common;
 
 use std::{
     io::{Read, Write},

@@ -1,6 +1,6 @@
 //! Channels that are no named socket: what happens when the other side is slow, silent, gone, or hands out nonsense.
 
-mod common;
+use crate::common;
 
 use std::{
     io::Read as _,

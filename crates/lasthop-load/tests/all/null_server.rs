@@ -1,6 +1,6 @@
 //! The null server says what the real one said: the load's checks hold against it, over each transport and reuse.
 
-mod common;
+use crate::common;
 
 use std::thread;
 

@@ -1,6 +1,6 @@
 //! Every pattern over every transport, with every engine and both kinds of reuse, against lasthop's own server.
 
-mod common;
+use crate::common;
 
 use common::{Running, SHORT, echo, hello, run, spec, stream};
 use lasthop_load::{

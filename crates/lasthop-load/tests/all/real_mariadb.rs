@@ -1,7 +1,7 @@
 //! A real MariaDB in a private directory, over a Unix socket, TCP and TLS: counts agree on both sides. If it is not installed, that is
 //! a failure, unless `LASTHOP_ALLOW_SKIP` is set.
 
-mod common;
+use crate::common;
 
 use std::{
     fs,

@@ -1,6 +1,6 @@
 //! What is scarce: local ports, places in a listener's backlog, open files. Each shortage is named, never hidden.
 
-mod common;
+use crate::common;
 
 use std::{
     fs,
@@ -82,7 +82,7 @@ fn sysctl(name: &str, value: &str) {
 
 #[test]
 fn ports_run_out_by_name_and_a_trial_waits_for_them() {
-    if !in_own_network("ports_run_out_by_name_and_a_trial_waits_for_them") {
+    if !in_own_network("shortage::ports_run_out_by_name_and_a_trial_waits_for_them") {
         return;
     }
     // Ports are scarce per server: what the first one took is free towards the second.

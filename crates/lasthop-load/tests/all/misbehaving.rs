@@ -1,7 +1,7 @@
 //! A scripted server that answers HTTP rightly or wrongly, over TCP and Unix sockets. No error is a fast request, and
 //! every trial ends.
 
-mod common;
+use crate::common;
 
 use std::{
     io::{Read, Write},

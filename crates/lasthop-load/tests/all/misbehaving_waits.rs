@@ -1,7 +1,7 @@
 //! Servers that fall silent, flood or drip wherever a client waits: every wait has a deadline, and ends soon after somebody
 //! says so.
 
-mod common;
+use crate::common;
 
 use std::{
     io::{Read, Write},

@@ -1,7 +1,7 @@
 //! Servers of gRPC that lie, break off, fall silent or leave. Each wrong answer is an error of its class and none a fast
 //! call; every trial ends. And servers that ask in between: a ping is answered, a window is waited for.
 
-mod common;
+use crate::common;
 
 use std::{
     io::{Read, Write},

@@ -1,6 +1,6 @@
 //! Sockets of whole messages: what is sent one way and what arrives, with a fast reader, a slow one, and none.
 
-mod common;
+use crate::common;
 
 use std::{net::UdpSocket, os::unix::net::UnixDatagram, thread};
 

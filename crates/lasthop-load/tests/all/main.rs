@@ -1,0 +1,30 @@
+//! The tests of this crate in one executable, which is linked once: `cargo test -p lasthop-load --test all shortage::` runs
+//! one file. `many.rs` beside this folder looks at the memory of its own process.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod channels;
+mod datagrams;
+mod misbehaving;
+mod misbehaving_grpc;
+mod misbehaving_protocols;
+mod misbehaving_waits;
+mod null_server;
+mod open_loop;
+mod own_server;
+mod real_mariadb;
+mod real_servers;
+mod shortage;
+mod slow_replies;
+
+#[test]
+fn every_file_of_this_folder_is_a_module() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let module = name.trim_end_matches(".rs");
+        let known = module == "main" || include_str!("main.rs").contains(&format!("\nmod {module};\n"));
+        assert!(known, "{name} is not tested");
+    }
+}
