@@ -16,14 +16,14 @@ use std::{
 use clap::CommandFactory;
 use common::Lasthop;
 use lasthop::cli::Cli;
-use lasthop_core::load;
+use lasthop::load;
+use lasthop::selftest::outcome::SelfTest;
 use lasthop_plan::schema;
 use lasthop_repro::{outcome::Repetition, study};
 use lasthop_results::{
     analyse::across::{beside::Beside, diff::Diff, fleet::Fleet},
     report,
 };
-use lasthop_selftest::outcome::SelfTest;
 use regex::Regex;
 use serde_json::{Map, Value};
 

@@ -11,6 +11,7 @@ use std::{
 };
 
 use lasthop::cli::Cli;
+use lasthop_classic::{Order, TOOLS};
 use lasthop_model::{
     driver::DriverAt,
     quantity,
@@ -29,7 +30,6 @@ use lasthop_results::{
     report::{self, Extras, Format, Options},
 };
 use lasthop_stack::guard::message;
-use lasthop_tool::{Order, TOOLS};
 
 /// Name of a target, and what judges its input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -77,7 +77,7 @@ pub fn words(data: &[u8]) {
         let _ = rate.model(Default::default());
     }
     let _ = arrivals(text);
-    if let Ok(choice) = lasthop_tool::choice(text) {
+    if let Ok(choice) = lasthop_classic::choice(text) {
         let _ = choice.to_string();
     }
     assert!(number(text).is_none_or(|number| number >= 0.0));

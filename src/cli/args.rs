@@ -359,10 +359,10 @@ pub struct Pace {
 pub struct Drivers {
     /// Drive with a classic tool instead: wrk, ab, httperf, h2load, psql, pgbench, sysbench or redis-benchmark. You can
     /// add flags for the tool (`'wrk -t2 -c10 -d5s'`). Trials then last whole seconds
-    #[arg(long, value_name = "TOOL", value_parser = lasthop_tool::choice)]
+    #[arg(long, value_name = "TOOL", value_parser = lasthop_classic::choice)]
     pub driver: Option<ToolChoice>,
     /// Measure every case with this classic tool too, and report whether it agrees with lasthop's load generator
-    #[arg(long, value_name = "TOOL", value_parser = lasthop_tool::choice, conflicts_with = "driver")]
+    #[arg(long, value_name = "TOOL", value_parser = lasthop_classic::choice, conflicts_with = "driver")]
     pub cross_check: Vec<ToolChoice>,
     /// Run the driver elsewhere: `netns:new` (a network namespace that lasthop creates), `netns:NAME`, or
     /// `ssh:[USER@]HOST[:PORT]` (lasthop copies itself there and removes the copy afterwards)

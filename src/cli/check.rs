@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-use lasthop_core::run::{self, Job};
 use lasthop_model::record::{Difference, Stopped};
 use lasthop_plan::{plan::Plan, settings::Overrides};
 use lasthop_results::{analyse::summary::Summary, report};
+use lasthop_run::Job;
 use lasthop_stack::home::Home;
 
 use super::{
@@ -77,6 +77,6 @@ fn ask(plan: &Plan, arguments: &args::Check) -> Result<Summary, CliError> {
         ..Job::new(plan, settings, &locator, &into, command_line())
     };
     let mut progress = Progress::new(Talk::choose(!io::stderr().is_terminal(), false));
-    let outcome = run::carry_out(&job, None, &mut |event| progress.show(event)).map_err(not_run)?;
+    let outcome = lasthop_run::carry_out(&job, None, &mut |event| progress.show(event)).map_err(not_run)?;
     summarise(&outcome.record)
 }

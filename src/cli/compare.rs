@@ -2,10 +2,6 @@
 
 use std::{process::ExitCode, sync::atomic::Ordering};
 
-use lasthop_core::{
-    compare::{self, Asked, CompareError},
-    run::Job,
-};
 use lasthop_model::{
     record::{Given, Origin},
     selection::Selection,
@@ -16,6 +12,10 @@ use lasthop_plan::{
     settings::{Overrides, PlacementChoice},
 };
 use lasthop_protocol::{location::HIDDEN, url::redacted};
+use lasthop_run::{
+    Job,
+    compare::{self, Asked, CompareError},
+};
 use lasthop_stack::locate::Locator;
 
 use super::{

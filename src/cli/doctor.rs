@@ -1,5 +1,6 @@
 //! Checks what this machine can run, and what makes its measurements noisy. Findings are data; `cli` prints them.
 
+use lasthop_classic::Tool;
 use lasthop_model::{
     engine::EngineKind,
     manager::unnamed,
@@ -20,7 +21,6 @@ use lasthop_stack::{
     setup,
 };
 use lasthop_system::facts::Facts;
-use lasthop_tool::Tool;
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use lasthop_core::{compare, run::Job};
 use lasthop_fleet::{
     files::{FOLDER, Files},
     layout::{GIVEN, Layouts},
@@ -23,6 +22,7 @@ use lasthop_plan::{
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
+use lasthop_run::{Job, compare};
 use lasthop_stack::locate::Locator;
 
 use super::{

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, process::ExitCode};
 
+use lasthop_classic::{TOOLS, Tool};
 use lasthop_model::program::Program;
 use lasthop_plan::model::Experiment;
 use lasthop_results::{
@@ -14,7 +15,6 @@ use lasthop_stack::{
     setup::{self, Need, SetupError, SetupStep, System},
 };
 use lasthop_system::facts::Facts;
-use lasthop_tool::{TOOLS, Tool};
 
 use super::{
     args,

@@ -10,9 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::load::{self, Figures, Job};
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lasthop_core::load::{self, Figures, Job};
 use lasthop_load::{
     engine::CaseError,
     null::{NullServer, NullSpec},

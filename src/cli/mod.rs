@@ -177,7 +177,7 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
     match arguments.foreign.as_deref() {
         None => lasthop_load::drive::serve(input, output).map_err(CliError::failed),
         Some(json) => {
-            let foreign: lasthop_tool::drive::Foreign = serde_json::from_str(json).map_err(CliError::usage)?;
+            let foreign: lasthop_classic::drive::Foreign = serde_json::from_str(json).map_err(CliError::usage)?;
             foreign.serve(input, output).map_err(CliError::failed)
         }
     }

@@ -8,13 +8,13 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lasthop_core::run::event::Event;
 use lasthop_model::record::Stage;
 use lasthop_results::{
     analyse::{ProgressLine, summary::Metric},
     report::units::significant,
     text,
 };
+use lasthop_run::event::Event;
 use lasthop_system::interrupt;
 
 use super::output::{counted, talk};

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use lasthop_core::run::{Job, consent::Consent, resume::Unfinished};
 use lasthop_plan::plan::Plan;
 use lasthop_results::record::Store;
+use lasthop_run::{Job, consent::Consent, resume::Unfinished};
 use lasthop_stack::locate::Locator;
 
 use super::{

@@ -5,7 +5,6 @@ use std::{
     process::ExitCode,
 };
 
-use lasthop_core::run::{self, Job, Outcome, RunError, resume::Unfinished};
 use lasthop_model::{
     driver::Remote,
     record::{Digests, Origin, Stopped},
@@ -13,6 +12,7 @@ use lasthop_model::{
 };
 use lasthop_plan::{digest, model::Source, plan::Plan, settings::Overrides};
 use lasthop_results::{analyse::limit, record, report};
+use lasthop_run::{Job, Outcome, RunError, resume::Unfinished};
 use lasthop_stack::guard;
 
 use super::{
@@ -64,7 +64,7 @@ pub fn carry_out(
     sweep();
     watch_signals()?;
     let mut progress = Progress::new(Talk::choose(talk.quiet, talk.no_progress));
-    let outcome = run::carry_out(job, unfinished, &mut |event| progress.show(event)).map_err(not_run)?;
+    let outcome = lasthop_run::carry_out(job, unfinished, &mut |event| progress.show(event)).map_err(not_run)?;
     conclude(&outcome, output)
 }
 

@@ -2,16 +2,16 @@
 
 use std::{iter, process::ExitCode, time::Duration};
 
+use crate::selftest::{
+    Options, noise,
+    outcome::{Answer, Part, Question, SelfTest},
+    page,
+};
 use lasthop_model::selection::{Choice, Selection};
 use lasthop_plan::plan::Plan;
 use lasthop_results::{
     report::{self, Format},
     text,
-};
-use lasthop_selftest::{
-    Options, noise,
-    outcome::{Answer, Part, Question, SelfTest},
-    page,
 };
 use lasthop_stack::home::Home;
 
@@ -123,7 +123,7 @@ fn measure(
         command: command_line(),
     };
     let mut progress = Progress::new(Talk::Warnings);
-    lasthop_selftest::run(&options, &mut |event| progress.show(event), done).map_err(CliError::failed)
+    crate::selftest::run(&options, &mut |event| progress.show(event), done).map_err(CliError::failed)
 }
 
 /// `run 3 of 10, beside noise of 20 %: tcp-again 0.993 (0.951 to 1.037)`

@@ -7,6 +7,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
+use lasthop_classic::tool_of;
 use lasthop_model::{
     binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
     container::{Network, RenderedContainer},
@@ -18,7 +19,6 @@ use lasthop_model::{
     service::RenderedService,
 };
 use lasthop_protocol::spec::{Model, OpenLoop, Reuse, Spec, Transport};
-use lasthop_tool::tool_of;
 use serde_json::Value;
 use similar::TextDiff;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use lasthop_core::run::{self, RunError, event::Event};
+use lasthop_classic::Tool;
 use lasthop_model::{
     driver::ToolChoice,
     record::{CasePlan, Environment, Stopped},
@@ -20,9 +20,9 @@ use lasthop_results::{
     analyse::{self, checks::counted, summary::Summary},
     record::{RunData, store},
 };
+use lasthop_run::{RunError, event::Event};
 use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::interrupt;
-use lasthop_tool::Tool;
 
 use super::{Options, found::found, measured::MethodCase, outcome::Part};
 use crate::study::model::{Study, StudyRun, Time};
@@ -350,13 +350,13 @@ impl Job<'_> {
         let options = self.options;
         let settings = plan.settings(overrides).map_err(|error| Trouble::Other(error.to_string()))?;
         let locator = Locator::new(options.home, &plan.experiment.name, options.programs.clone());
-        let job = run::Job {
+        let job = lasthop_run::Job {
             engine: options.engine,
             images: options.images,
             whole_round: true,
-            ..run::Job::new(plan, settings, &locator, options.into, options.command.clone())
+            ..lasthop_run::Job::new(plan, settings, &locator, options.into, options.command.clone())
         };
-        let outcome = run::carry_out(&job, None, tell).map_err(|error| match error {
+        let outcome = lasthop_run::carry_out(&job, None, tell).map_err(|error| match error {
             RunError::Missing(cause) => Trouble::Missing(cause),
             other => Trouble::Other(other.to_string()),
         })?;

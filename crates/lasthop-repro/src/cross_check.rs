@@ -1,7 +1,6 @@
 //! A classic tool beside lasthop over the cases of a study, in turn, with the shape of the load and not the study's flags:
 //! do two load generators count the same?
 
-use lasthop_core::run::event::Event;
 use lasthop_model::{
     driver::ToolChoice,
     selection::{OWN_DRIVER, Selection},
@@ -11,6 +10,7 @@ use lasthop_results::analyse::{
     self,
     summary::{Check, Summary},
 };
+use lasthop_run::event::Event;
 
 use super::{
     carry_out::Job,

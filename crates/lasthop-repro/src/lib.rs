@@ -24,8 +24,8 @@ pub mod why;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use lasthop_core::run::event::Event;
 use lasthop_plan::catalog::Catalog;
+use lasthop_run::event::Event;
 use lasthop_stack::home::Home;
 use lasthop_system::date;
 

@@ -122,7 +122,7 @@ impl Checker {
     fn method(&mut self, file: &MethodFile) -> Method {
         let tool = match file.driver.as_str() {
             "program" => None,
-            word => match lasthop_tool::named(word) {
+            word => match lasthop_classic::named(word) {
                 Ok(tool) => Some(tool),
                 Err(error) => {
                     self.error("/method/driver", error.to_string(), Some("or `program`".to_owned()));

@@ -1,7 +1,7 @@
 //! Studies as the rest of the program sees them: read, checked, complete.
 
 use indexmap::IndexMap;
-use lasthop_tool::Tool;
+use lasthop_classic::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,6 @@
 //! Whether a classic tool that drives the same cases finds what lasthop finds.
 
+use lasthop_classic::tool_of;
 use lasthop_model::{
     record::{CasePlan, MeasuredTrial},
     selection::{DRIVER, OWN_DRIVER},
@@ -9,7 +10,6 @@ use lasthop_stats::{
     Interval,
     totals::{self, PairedTotals},
 };
-use lasthop_tool::tool_of;
 
 use super::finding::{Evidence, of_case, of_run, percent};
 use crate::analyse::{
@@ -176,7 +176,7 @@ pub fn password_shown(evidence: &Evidence) -> Vec<Check> {
 pub fn tool_trials(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let trial = trials.data.header.settings.trial_ns as f64 / 1e9;
-    let shortest = lasthop_tool::SHORTEST_TRIAL.as_secs_f64();
+    let shortest = lasthop_classic::SHORTEST_TRIAL.as_secs_f64();
     let text = format!("trials of the classic tools last at least {shortest:.0} s, those of lasthop {trial:.3} s");
     let effect = "tools run for whole seconds and include the warm-up; fewer of their trials fit into the budget";
     let has_tools = trials.cases().iter().any(|plan| tool_of(&plan.levels).is_some());

@@ -13,7 +13,7 @@ use lasthop_observe::observer::Snapshot;
 use lasthop_protocol::{TrialResult, wire::TrialPhases};
 
 use super::{Ready, Round, Trouble};
-use crate::run::{
+use crate::{
     Runner,
     driver::{Answer, Asked, DriverError},
     driver_place::DriverPlace,

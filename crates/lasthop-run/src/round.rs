@@ -15,6 +15,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
+use lasthop_classic::{self, Tool, drive::Foreign, tool_of};
 use lasthop_model::{
     binding::{Bindings, service_of},
     driver::ToolChoice,
@@ -45,7 +46,6 @@ use lasthop_stack::{
 };
 use lasthop_stats::random;
 use lasthop_system::{executable::own_executable, folder::Folder, interrupt, listener};
-use lasthop_tool::{self, Tool, drive::Foreign, tool_of};
 
 use super::{
     Runner,
@@ -658,7 +658,7 @@ impl Runner<'_> {
             None => phases,
             Some(_) => {
                 let wanted = phases.measure_ns.div_ceil(1_000_000_000) * 1_000_000_000;
-                TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(lasthop_tool::SHORTEST_TRIAL)) }
+                TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(lasthop_classic::SHORTEST_TRIAL)) }
             }
         }
     }

@@ -22,7 +22,7 @@ use super::{
     Ready, Round,
     capacity::{CAPACITY_CONNECTIONS, closed_name, with_connections},
 };
-use crate::run::{
+use crate::{
     Runner,
     driver::DriverError,
     event::Event,

@@ -1,5 +1,17 @@
 //! RUN: rounds, blocks, trials. Emits events, prints nothing.
 //!
+//! The stages of a run, in order; this crate leads from one to the next:
+//!
+//! | stage | in | yields |
+//! |---|---|---|
+//! | plan | [`lasthop_plan`] | a valid [`lasthop_plan::model::Experiment`], its cases and schedule |
+//! | start | [`lasthop_stack`] | running servers, started by a guard |
+//! | drive | [`lasthop_load`] | one [`lasthop_protocol::TrialResult`] per trial |
+//! | observe | [`lasthop_observe`] | CPU, switches, run delay, steal per trial; the environment per run |
+//! | keep | [`lasthop_results::record`] | a directory; every report is made from it |
+//! | analyse | [`lasthop_results::analyse`] | estimates, comparisons, checks, verdicts |
+//! | report | [`lasthop_results::report`] | bytes |
+//!
 //! ```text
 //! run    ── round (services and drivers started afresh) ── block (every case once, random order) ── trial
 //! ```
@@ -8,6 +20,7 @@
 //! checks whose intervals are narrow enough (`rotation`); before each block, whether the time is used up. A resumed run
 //! starts with a new round ([`resume`]).
 
+pub mod compare;
 pub mod consent;
 pub mod driver;
 pub mod driver_place;

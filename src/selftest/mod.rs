@@ -15,7 +15,6 @@ pub mod page;
 
 use std::time::{Duration, Instant};
 
-use lasthop_core::run::{self, event::Event};
 use lasthop_model::record::{Stopped, TrialRecord};
 use lasthop_plan::{plan::Plan, settings::Overrides};
 use lasthop_results::{
@@ -26,6 +25,7 @@ use lasthop_results::{
     },
     record::{RunData, store},
 };
+use lasthop_run::event::Event;
 use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::interrupt;
 
@@ -104,11 +104,11 @@ fn ask(
     let aa = matches!(options.question, Question::Itself { .. });
     let overrides = Overrides { budget: Some(options.budget), precision: Some(1e-6), aa, ..Overrides::default() };
     let settings = options.plan.settings(overrides).map_err(|error| error.to_string())?;
-    let job = run::Job {
+    let job = lasthop_run::Job {
         whole_round: true,
-        ..run::Job::new(options.plan, settings, options.locator, options.into, options.command.clone())
+        ..lasthop_run::Job::new(options.plan, settings, options.locator, options.into, options.command.clone())
     };
-    let outcome = match run::carry_out(&job, None, tell) {
+    let outcome = match lasthop_run::carry_out(&job, None, tell) {
         Err(_) if interrupt::heard() => return Ok(None),
         other => other.map_err(|error| error.to_string())?,
     };

@@ -12,7 +12,7 @@ use lasthop_protocol::{
 use lasthop_stack::null;
 
 use super::{OWN, Round};
-use crate::run::Runner;
+use crate::Runner;
 
 /// Phases of a calibration. Starting its server takes about as long again.
 const PHASES: TrialPhases = TrialPhases { warm_up_ns: 20_000_000, measure_ns: 100_000_000 };
