@@ -178,7 +178,10 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
         None => lasthop_load::drive::serve(input, output).map_err(CliError::failed),
         Some(json) => {
             let foreign: lasthop_classic::drive::Foreign = serde_json::from_str(json).map_err(CliError::usage)?;
-            foreign.serve(input, output).map_err(CliError::failed)
+            let gauge = |spec: &lasthop_protocol::Spec| {
+                lasthop_load::drive::gauge(spec).map_err(|error| (error.stage, error.cause))
+            };
+            foreign.serve(input, output, &gauge).map_err(CliError::failed)
         }
     }
 }

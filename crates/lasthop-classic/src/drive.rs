@@ -1,7 +1,7 @@
 //! Runs a tool instead of `lasthop drive`, with the same lines in and out.
 //!
 //! Before a tool drives a case, lasthop's own engine opens its connections, verifies its replies and proves its
-//! transport, because tools check little more than a status.
+//! transport, because tools check little more than a status. Whoever calls this brings that engine.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use lasthop_load::engine::Case;
 use lasthop_model::driver::ToolChoice;
 use lasthop_protocol::{
     TrialResult,
@@ -24,8 +23,6 @@ use super::{Order, Reading, Tool, named, process};
 
 /// What a tool may take in addition to the length of a trial: its start, and one request that hangs.
 const GRACE: Duration = Duration::from_secs(15);
-/// Length of lasthop's own trial, which tells how many requests fill a trial of a tool that stops by count.
-const GAUGE: TrialPhases = TrialPhases { warm_up_ns: 10_000_000, measure_ns: 50_000_000 };
 
 /// A tool as it was found.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,6 +34,10 @@ pub struct Foreign {
     /// A private folder.
     pub scratch: PathBuf,
 }
+
+/// Verifies the replies of a case. Yields what it runs over, and right replies per second, which tell how many requests fill
+/// a trial of a tool that stops by count; or the stage that failed, and why.
+pub type Gauge<'a> = &'a dyn Fn(&Spec) -> Result<(Proof, f64), (Stage, String)>;
 
 /// A case that was prepared.
 struct Prepared {
@@ -51,7 +52,7 @@ struct Failed(Stage, String);
 impl Foreign {
     /// Serves until the input ends.
     /// Errors: a line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
-    pub fn serve(&self, mut input: impl BufRead, mut output: impl Write) -> Result<(), WireError> {
+    pub fn serve(&self, mut input: impl BufRead, mut output: impl Write, gauge: Gauge<'_>) -> Result<(), WireError> {
         let driver = self.choice.tool.clone();
         wire::write_line(
             &mut output,
@@ -59,15 +60,15 @@ impl Foreign {
         )?;
         let mut cases = BTreeMap::new();
         while let Some(request) = wire::read_line(&mut input)? {
-            wire::write_line(&mut output, &self.answer(&mut cases, request))?;
+            wire::write_line(&mut output, &self.answer(&mut cases, request, gauge))?;
         }
         Ok(())
     }
 
-    fn answer(&self, cases: &mut BTreeMap<String, Prepared>, request: Request) -> Reply {
+    fn answer(&self, cases: &mut BTreeMap<String, Prepared>, request: Request, gauge: Gauge<'_>) -> Reply {
         let failed = |case, Failed(stage, cause)| Reply::Failed { case, stage, cause };
         match request {
-            Request::Prepare { case, spec } => match self.prepare(*spec) {
+            Request::Prepare { case, spec } => match self.prepare(*spec, gauge) {
                 Ok((prepared, proof)) => {
                     cases.insert(case.clone(), prepared);
                     Reply::Prepared { case, proof }
@@ -96,13 +97,11 @@ impl Foreign {
     }
 
     /// Checks that the tool can drive the case, and that the replies are right.
-    fn prepare(&self, spec: Spec) -> Result<(Prepared, Proof), Failed> {
+    fn prepare(&self, spec: Spec, gauge: Gauge<'_>) -> Result<(Prepared, Proof), Failed> {
         let order = Order { spec: &spec, seconds: 1, count: 1, flags: &self.choice.flags, scratch: &self.scratch };
         self.tool()?.arguments(&order).map_err(|unable| Failed(Stage::Spec, unable.to_string()))?;
-        let mut own = Case::prepare(&spec).map_err(|error| Failed(error.stage, error.cause))?;
-        let gauge = own.trial(GAUGE).map_err(|error| Failed(error.stage, error.cause))?;
-        let proof = own.proof().clone();
-        Ok((Prepared { rate: gauge.throughput(), spec }, proof))
+        let (proof, rate) = gauge(&spec).map_err(|(stage, cause)| Failed(stage, cause))?;
+        Ok((Prepared { rate, spec }, proof))
     }
 
     /// The warm-up is part of the trial, because none of these tools leaves it out.
@@ -248,12 +247,13 @@ mod tests {
             version: "0".into(),
             scratch: "/nonexistent".into(),
         };
-        let Failed(stage, cause) = testing::postgres_order(|order| foreign.prepare(order.spec.clone()).err().unwrap());
+        let refused = |spec| foreign.prepare(spec, &|_| panic!("it was opened")).err().unwrap();
+        let Failed(stage, cause) = testing::postgres_order(|order| refused(order.spec.clone()));
         assert_eq!((stage, cause.as_str()), (Stage::Spec, "wrk speaks HTTP, but the case's protocol is PostgreSQL"));
         let unix = testing::http_order(|order| {
             let mut spec = order.spec.clone();
             spec.endpoint.address = lasthop_protocol::spec::Address::Unix("/x".into());
-            foreign.prepare(spec).err().unwrap().1
+            refused(spec).1
         });
         assert!(unix.contains("cannot open a Unix socket"), "{unix}");
     }
