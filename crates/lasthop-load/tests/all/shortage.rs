@@ -215,3 +215,38 @@ fn too_many_connections_for_the_limit_of_open_files_are_refused_with_words() {
     assert_eq!(error.stage, Stage::Spec);
     assert!(error.cause.contains("open files"), "{error}");
 }
+
+/// Runs the named test of this program again as a user of its own, whom no other process takes message queues away from, and
+/// who may have them for one connection; true when this is that run.
+#[expect(clippy::print_stderr, reason = "a skip is said")]
+fn as_a_user_with_few_queues(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let script = "ulimit -q 200000; exec \"$0\" --exact \"$1\"";
+    let mut again = Command::new("unshare");
+    again.args(["--user", "--map-root-user", "bash", "-c", script]).arg(std::env::current_exe().unwrap()).arg(test);
+    let output = again.env(INSIDE, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    if !said.contains("running 1 test") && std::env::var_os("LASTHOP_ALLOW_SKIP").is_some() {
+        eprintln!("skipped: no user namespace is to be had: {said}");
+        return false;
+    }
+    assert!(output.status.success() && said.contains("1 passed"), "within the namespace: {said}");
+    false
+}
+
+#[test]
+fn room_for_message_queues_is_waited_for_and_its_end_is_said() {
+    if !as_a_user_with_few_queues("shortage::room_for_message_queues_is_waited_for_and_its_end_is_said") {
+        return;
+    }
+    let server = Running::start(Pattern::Echo, Transport::Mqueue);
+    let one = spec(&server.endpoint, echo(64));
+    // The queues of a connection that is closed count until the server has closed it, too.
+    let result = run(&Spec { reuse: Reuse::PerRequest, ..one.clone() }, SHORT).unwrap();
+    assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+    assert!(result.connections_opened > 1, "{result:?}");
+    let error = Case::prepare(&Spec { connections: 2, threads: 2, ..one }).map(drop).unwrap_err();
+    assert!(error.cause.contains("may have no more message queues (ulimit -q)"), "{error}");
+}

@@ -59,12 +59,30 @@ pub enum Handed {
 /// Makes a channel for the client on the other end of `control`, whose server listens at `path`.
 /// Errors: the system's own, for example when the user's message queues would take more memory than is allowed.
 pub fn offer(channel: Channel, path: &Path, control: Socket) -> io::Result<Handed> {
+    let made = make(channel, path, &control);
+    if let Some(number) = made.as_ref().err().and_then(io::Error::raw_os_error) {
+        // The client would only see that nobody is there any more.
+        let _ = rustix::net::send(&control, &[u8::try_from(number).unwrap_or(u8::MAX)], SendFlags::NOSIGNAL);
+    }
+    Ok(match made? {
+        Made::Socket(socket) => Handed::Socket(socket),
+        Made::Medium(own) => Passed::through(own, control),
+    })
+}
+
+/// The server's side; the client's has been handed over.
+enum Made {
+    Socket(Socket),
+    Medium(Medium),
+}
+
+fn make(channel: Channel, path: &Path, control: &Socket) -> io::Result<Made> {
     let (own, theirs) = match channel {
         Channel::Socketpair => {
             let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::STREAM);
             let (own, theirs) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
-            hand_over(&control, &[theirs.as_fd()])?;
-            return Ok(Handed::Socket(Socket::waiting(own)));
+            hand_over(control, &[theirs.as_fd()])?;
+            return Ok(Made::Socket(Socket::waiting(own)));
         }
         Channel::Pipe => {
             let ((read, their_write), (their_read, write)) = (pipe()?, pipe()?);
@@ -80,14 +98,14 @@ pub fn offer(channel: Channel, path: &Path, control: Socket) -> io::Result<Hande
         }
     };
     let borrowed: Vec<BorrowedFd<'_>> = theirs.iter().map(AsFd::as_fd).collect();
-    hand_over(&control, &borrowed)?;
-    Ok(Passed::through(own, control))
+    hand_over(control, &borrowed)?;
+    Ok(Made::Medium(own))
 }
 
 /// Takes the channel that the server on the other end of `control` has made.
 /// Errors: the system's own; `InvalidData` if it is none of this kind.
 pub fn take(channel: Channel, control: Socket) -> io::Result<Handed> {
-    let given = taken(&control)?;
+    let given = taken(channel, &control)?;
     let medium = match (channel, <[OwnedFd; 2]>::try_from(given)) {
         (Channel::Socketpair, Err(given)) => {
             let socket = given.into_iter().next().filter(|fd| is(fd, FileType::Socket));
@@ -139,7 +157,7 @@ fn hand_over(control: &Socket, given: &[BorrowedFd<'_>]) -> io::Result<()> {
     Ok(())
 }
 
-fn taken(control: &Socket) -> io::Result<Vec<OwnedFd>> {
+fn taken(channel: Channel, control: &Socket) -> io::Result<Vec<OwnedFd>> {
     control.calls().add(1);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
@@ -150,7 +168,21 @@ fn taken(control: &Socket) -> io::Result<Vec<OwnedFd>> {
         _ => None,
     });
     let given: Vec<OwnedFd> = rights.flatten().collect();
-    if given.is_empty() { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(given) }
+    match byte[0] {
+        _ if !given.is_empty() => Ok(given),
+        0 => Err(io::ErrorKind::ConnectionReset.into()),
+        number => Err(not_made(channel, io::Error::from_raw_os_error(number.into()))),
+    }
+}
+
+/// What the client says where the server could make no channel for it.
+fn not_made(channel: Channel, error: io::Error) -> io::Error {
+    io::Error::other(match (channel, error.raw_os_error()) {
+        (Channel::Mqueue, Some(libc::EMFILE)) => {
+            "the server's user may have no more message queues (ulimit -q) or open files (ulimit -n)".to_owned()
+        }
+        _ => format!("the server could not make a channel: {error}"),
+    })
 }
 
 impl Passed {

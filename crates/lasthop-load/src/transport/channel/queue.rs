@@ -14,12 +14,18 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 /// The most that a user may have without privileges: 8 KiB a message; and some less than the 10 messages, so that the
 /// user's limit (`RLIMIT_MSGQUEUE`, 800 KiB) has room for several connections.
 const MESSAGE: usize = 8192;
 const MESSAGES: usize = 8;
+
+/// How long room for a connection's queues is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A queue is made and loses its name at once: the name is taken for that time only.
 static NAMED: Mutex<()> = Mutex::new(());
@@ -37,10 +43,10 @@ pub struct Queues {
 
 impl Queues {
     /// The server's side, and the client's inbound and outbound queue.
-    /// Errors: the system's own.
+    /// Errors: the system's own; `EMFILE` if the user's queues leave no room for more.
     pub fn create(path: &Path) -> io::Result<(Self, [OwnedFd; 2])> {
         let name = name(path)?;
-        let (inbound, outbound) = (made(&name)?, made(&name)?);
+        let (inbound, outbound) = pair(&name)?;
         let theirs = [outbound.try_clone()?, inbound.try_clone()?];
         let is_over = AtomicBool::new(false);
         Ok((Self { inbound, outbound, message_size: MESSAGE, waits: true, is_over }, theirs))
@@ -132,6 +138,20 @@ pub fn forget(path: &Path) {
 fn name(path: &Path) -> io::Result<CString> {
     let path = path.as_os_str().as_bytes().iter().map(|byte| if *byte == b'/' { b'.' } else { *byte });
     Ok(CString::new([b'/'].into_iter().chain(path).collect::<Vec<u8>>())?)
+}
+
+/// Two queues. The limit is of all processes of the user: connections that have just ended may still count, and others are
+/// waited for, too. Who waits holds none, so that two who wait do not keep each other waiting.
+fn pair(name: &CString) -> io::Result<(OwnedFd, OwnedFd)> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match made(name).and_then(|one| Ok((one, made(name)?))) {
+            Err(error) if error.raw_os_error() == Some(libc::EMFILE) && Instant::now() < deadline => {
+                thread::sleep(PAUSE)
+            }
+            other => return other,
+        }
+    }
 }
 
 /// A queue without a name.
