@@ -90,6 +90,7 @@ fn a_handler_leaves_what_was_predicted(experiment: &[&str], servers: &[Option<Le
 }
 
 #[test]
+#[ignore = "a validation that takes a minute; script/test --all"]
 fn a_handler_of_a_python_worker_leaves_of_the_difference_what_was_predicted() {
     if have("nginx") && have_python("nginx-gunicorn") {
         let servers = [Some(("worker", "sync")), Some(("worker", "gthread"))];
@@ -99,6 +100,7 @@ fn a_handler_of_a_python_worker_leaves_of_the_difference_what_was_predicted() {
 }
 
 #[test]
+#[ignore = "a validation that takes a minute; script/test --all"]
 fn a_handler_of_two_php_processes_leaves_of_the_difference_what_was_predicted() {
     if have_setup("php-fpm") {
         a_handler_leaves_what_was_predicted(&["php-fpm", "--only", "reuse=per-request", "--budget", "30s"], &[None]);

@@ -158,6 +158,7 @@ fn half_of_a_load_by_another_transport_is_seen() {
 
 /// An interval at 95 % excludes the truth in one run of twenty: only a difference that is found three times is a fault.
 #[test]
+#[ignore = "a validation that takes a minute; script/test --all"]
 fn the_same_case_twice_is_not_found_to_differ() {
     if !ready() {
         return;

@@ -20,7 +20,8 @@ use crate::{
 /// The guard needs a moment, an engine some more; what is still there after so long is left.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `/tmp`, the names of network namespaces and POSIX message queues of the arena's own; its folders stay where they are.
+/// `/tmp`, the names of network namespaces and POSIX message queues of the arena's own; its folders stay where they are, and
+/// so does lasthop, which may be below `/tmp`.
 const PRIVATE: &str = r#"set -e
 mount -t tmpfs tmpfs /mnt
 mkdir -m 1777 /mnt/tmp
@@ -50,7 +51,8 @@ impl Arena {
     pub fn new(engine: &'static str) -> Self {
         default_signals();
         let world = World::new(engine);
-        let folders = [world.root(), world.lasthop.home(), world.lasthop.sandboxes()];
+        let program = Path::new(env!("CARGO_BIN_EXE_lasthop")).parent().unwrap();
+        let folders = [program, world.root(), world.lasthop.home(), world.lasthop.sandboxes()];
         let made = world.inside("sh").args(["-c", PRIVATE, "private"]).args(folders).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         fs::create_dir(world.lasthop.home().join("runs")).unwrap();

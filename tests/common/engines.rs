@@ -7,7 +7,6 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -50,12 +49,12 @@ pub struct World {
     /// Whether the engine has private places by its configuration.
     configured: bool,
     /// Dropped last.
-    _alone: Option<MutexGuard<'static, ()>>,
+    _alone: Option<fs::File>,
 }
 
-/// Held by a world of podman, which keeps the cgroups of all its containers in one place of the machine's. dockerd is told of
-/// a place for each world.
-static PODMAN: Mutex<()> = Mutex::new(());
+/// Locked by a world of podman, which keeps the cgroups of all its containers in one place of the machine's: other tests, also
+/// those of another clone, wait. dockerd is told of a place for each world.
+const PODMAN: &str = "/run/lasthop-test-podman.lock";
 
 /// Whether containers can be tested here with this engine.
 #[must_use]
@@ -71,7 +70,10 @@ pub fn have_engine(engine: &str) -> bool {
 
 impl World {
     pub fn new(engine: &'static str) -> Self {
-        let alone = (engine == "podman").then(|| PODMAN.lock().unwrap_or_else(PoisonError::into_inner));
+        let alone = (engine == "podman").then(|| fs::File::create(PODMAN).unwrap());
+        if let Some(file) = &alone {
+            file.lock().unwrap();
+        }
         let root = tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap();
         let mut holder = Command::new("unshare")
             .args(["--net", "--mount", "--ipc", "sh", "-c", HOLD, "hold"])

@@ -261,12 +261,20 @@ pub fn is_right(summary: &serde_json::Value, cases: usize) {
 /// Moments at which something is killed: few, or many for `script/test --all`. `script/attack` kills for as long as it is told.
 #[must_use]
 pub fn moments(few: u64, many: u64) -> u64 {
-    if std::env::var_os("LASTHOP_TEST").is_some_and(|kind| kind == "all") { many } else { few }
+    if is("all") { many } else { few }
+}
+
+/// Whether `script/test` was asked for this kind of test.
+fn is(kind: &str) -> bool {
+    std::env::var_os("LASTHOP_TEST").is_some_and(|asked| asked == kind)
 }
 
 /// Whether the test can run here. Where it cannot, it says why and is skipped, which only `LASTHOP_ALLOW_SKIP` permits.
 #[must_use]
 pub fn have(program: &str) -> bool {
+    if is("quick") {
+        return skip("script/test --quick starts no server");
+    }
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).any(|folder| folder.join(program).is_file())
     });
@@ -276,14 +284,14 @@ pub fn have(program: &str) -> bool {
 /// As [`have`], for an environment that `lasthop setup EXPERIMENT` makes.
 #[must_use]
 pub fn have_python(experiment: &str) -> bool {
-    let found = user_data().join("python").join(experiment).join("bin/python").exists();
+    let found = !is("quick") && user_data().join("python").join(experiment).join("bin/python").exists();
     found || skip(&format!("the Python environment of {experiment} is missing; run `lasthop setup {experiment}`"))
 }
 
 /// As [`have`], for all that an experiment needs.
 #[must_use]
 pub fn have_setup(experiment: &str) -> bool {
-    let found = Lasthop::new().run(["doctor", experiment]).code == Some(0);
+    let found = !is("quick") && Lasthop::new().run(["doctor", experiment]).code == Some(0);
     found || skip(&format!("something is missing for {experiment}; run `lasthop setup {experiment}`"))
 }
 
