@@ -1,29 +1,26 @@
-//! Ten thousand connections in one process, with lasthop's own server for many in another.
+//! Ten thousand connections in one process, with a server on one thread in another.
 
 mod common;
 
 use std::{
-    io::{BufRead as _, BufReader, Lines, Read as _},
+    collections::HashMap,
+    io::{BufRead as _, BufReader, ErrorKind, Lines, Read as _, Write as _},
     process::{Child, ChildStdout, Command, Stdio},
-    sync::{Mutex, PoisonError},
     thread,
 };
 
 use common::{SHORT, echo, run, spec};
-use lasthop_load::{
-    engine::Case,
-    serve::{Pattern, ServeSpec, Server},
-};
+use lasthop_load::engine::Case;
 use lasthop_protocol::{
-    spec::{Address, Endpoint, Reuse, Spec, Transport},
+    spec::{Address, Endpoint, Spec, Transport},
     wire::TrialPhases,
 };
+use rustix::{buffer::spare_capacity, event::epoll};
+use socket2::Socket;
 
 /// Set in the child process that serves: the transport, and the path of the socket.
 const SERVE: &str = "LASTHOP_TEST_SERVE";
 const CONNECTIONS: u32 = 10_000;
-/// One test at a time: the memory that is compared is the whole process's.
-static ALONE: Mutex<()> = Mutex::new(());
 
 struct Serving {
     child: Child,
@@ -65,16 +62,67 @@ fn serve(what: &str) {
     let (transport, path) = what.split_once(' ').unwrap();
     let address =
         if transport == "unix" { Address::Unix(path.into()) } else { Address::Tcp("127.0.0.1:0".parse().unwrap()) };
-    let spec = ServeSpec { backlog: 4096, ..ServeSpec::new(Pattern::Echo, address) };
-    let server = Server::bind(&spec).unwrap();
-    let stopper = server.stopper().unwrap();
-    let said = if let Address::Tcp(tcp) = server.address() { tcp.to_string() } else { path.to_owned() };
-    println!("\nlistening on {said}");
-    thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        stopper.stop();
-    });
-    server.run_many().unwrap();
+    let listener = Socket::new(address.domain(), address.kind(), None).unwrap();
+    listener.bind(&address.socket_name().unwrap()).unwrap();
+    listener.listen(4096).unwrap();
+    let tcp = listener.local_addr().unwrap().as_socket();
+    println!("\nlistening on {}", tcp.map_or_else(|| path.to_owned(), |tcp| tcp.to_string()));
+    thread::spawn(move || echo_to_all(&listener));
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+/// What a client is still to get back.
+type Unsent = Vec<u8>;
+
+/// Sends back whatever comes, for every connection on this thread. A buffer exists only while something is on its way.
+fn echo_to_all(listener: &Socket) {
+    const LISTENER: u64 = u64::MAX;
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let watch = |socket: &Socket, name| {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        epoll::add(&epoll, socket, epoll::EventData::new_u64(name), flags).unwrap();
+    };
+    listener.set_nonblocking(true).unwrap();
+    watch(listener, LISTENER);
+    let mut connections: HashMap<u64, (Socket, Unsent)> = HashMap::new();
+    let mut events = Vec::with_capacity(256);
+    let mut buffer = vec![0; 256 * 1024];
+    for next in 0.. {
+        events.clear();
+        epoll::wait(&epoll, spare_capacity(&mut events), None).unwrap();
+        for name in events.iter().map(|event: &epoll::Event| event.data.u64()) {
+            if let Some((socket, unsent)) = connections.get_mut(&name)
+                && !matches!(send_back(socket, unsent, &mut buffer), Ok(true))
+            {
+                connections.remove(&name);
+            }
+        }
+        for (at, (socket, _)) in std::iter::from_fn(|| listener.accept().ok()).enumerate() {
+            let name = (next << 32) + at as u64;
+            socket.set_nonblocking(true).unwrap();
+            watch(&socket, name);
+            connections.insert(name, (socket, Unsent::new()));
+        }
+    }
+}
+
+/// Goes on until the socket neither takes nor gives any more; false when the client has closed.
+fn send_back(mut socket: &Socket, unsent: &mut Unsent, buffer: &mut [u8]) -> std::io::Result<bool> {
+    let done = |error: std::io::Error| if error.kind() == ErrorKind::WouldBlock { Ok(true) } else { Err(error) };
+    loop {
+        while !unsent.is_empty() {
+            match socket.write(unsent) {
+                Ok(sent) => drop(unsent.drain(..sent)),
+                Err(error) => return done(error),
+            }
+        }
+        *unsent = Unsent::new();
+        match socket.read(buffer) {
+            Ok(0) => return Ok(false),
+            Ok(count) => unsent.extend_from_slice(&buffer[..count]),
+            Err(error) => return done(error),
+        }
+    }
 }
 
 /// Resident bytes of this process.
@@ -89,7 +137,6 @@ fn ten_thousand_connections_are_held_and_driven() {
     if let Ok(what) = std::env::var(SERVE) {
         return serve(&what);
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for the call to fill.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
@@ -113,22 +160,5 @@ fn ten_thousand_connections_are_held_and_driven() {
         let each = resident().saturating_sub(before) / u64::from(connections);
         println!("{transport}: {each} bytes for a connection");
         assert!(each <= 4096, "{each} bytes per connection");
-    }
-}
-
-#[test]
-fn the_server_for_many_takes_messages_of_any_size_and_pipelines() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for transport in [Transport::Unix, Transport::Tcp] {
-        let server = serving(transport);
-        for (size, pipeline, connections) in [(64, 1, 1), (64, 16, 3), (1 << 20, 1, 3), (100_000, 8, 2)] {
-            for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
-                let pipeline = if reuse == Reuse::PerRequest { 1 } else { pipeline };
-                let spec = Spec { connections, pipeline, reuse, ..spec(&server.endpoint, echo(size)) };
-                let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
-                assert_eq!(result.error_total(), 0, "{:?}", result.errors);
-                assert_eq!(result.bytes_received, result.requests * u64::from(size));
-            }
-        }
     }
 }

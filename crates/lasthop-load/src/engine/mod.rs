@@ -8,7 +8,7 @@ mod epoll;
 mod error;
 mod one_way;
 mod pauses;
-pub(crate) mod poller;
+mod poller;
 mod worker;
 
 use std::{collections::BTreeMap, sync::Arc};

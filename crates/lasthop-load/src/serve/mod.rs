@@ -1,7 +1,6 @@
-//! Lasthop's own server: plain blocking code, the cheapest that is honest; and one for thousands of connections, by
-//! [`Server::run_many`]. It also counts metrics, and then tells by HTTP how many. The generator is measured against it.
+//! Lasthop's own server: plain blocking code, the cheapest that is honest. It also counts metrics, and then tells by HTTP how
+//! many. The generator is measured against it.
 
-mod many;
 mod packets;
 
 use std::{
@@ -86,10 +85,6 @@ pub enum ServeError {
     Listen { address: Address, cause: io::Error },
     #[error("cannot accept a connection: {0}")]
     Accept(io::Error),
-    #[error(
-        "many connections on one thread are served with the pattern `echo` only, over stream sockets and without TLS"
-    )]
-    NotMany,
     #[error(
         "sockets of whole messages serve the patterns `echo` and `statsd`, without TLS; other sockets serve all but `statsd`"
     )]
