@@ -23,10 +23,10 @@ use lasthop_protocol::{
     spec::Spec,
     url::{UrlOptions, parse},
 };
+use lasthop_record::store;
 use lasthop_repro::study::{catalog, model::number};
 use lasthop_results::{
     analyse,
-    record::store,
     report::{self, Extras, Format, Options},
 };
 use lasthop_stack::guard::message;

@@ -15,7 +15,7 @@ use clap_complete::{
 };
 use lasthop_model::{level::Level, run_name};
 use lasthop_plan::model::{Experiment, Factor};
-use lasthop_results::record::Store;
+use lasthop_record::Store;
 use lasthop_system::date;
 
 use super::{

@@ -12,13 +12,13 @@ use lasthop_plan::{
     model::{Experiment, Source},
 };
 use lasthop_protocol::url::redacted;
+use lasthop_record::{
+    Store,
+    store::{self, State},
+};
 use lasthop_results::{
     analyse::{self, plots::plots, rows::rows, summary::Summary},
     export,
-    record::{
-        Store,
-        store::{self, State},
-    },
     report::{self, Extras, Format},
 };
 use lasthop_stack::{home::Home, locate::Locator};

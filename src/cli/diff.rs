@@ -6,6 +6,7 @@ use std::{
     thread,
 };
 
+use lasthop_record::{RunData, Store, store};
 use lasthop_results::{
     analyse::{
         across::{
@@ -16,7 +17,6 @@ use lasthop_results::{
         limit::{self, Limit, Subject},
         summary::{Held, Standing, Summary},
     },
-    record::{RunData, Store, store},
     report::across::{self, Told},
 };
 

@@ -6,10 +6,10 @@ use std::{
 };
 
 use lasthop_model::record::RunHeader;
+use lasthop_record::{Store, store};
 use lasthop_results::{
     analyse,
     export::{self, Exported},
-    record::{Store, store},
 };
 
 use super::{

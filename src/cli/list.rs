@@ -12,13 +12,11 @@ use lasthop_plan::{
     model::{Experiment, Factor},
     plan::Plan,
 };
-use lasthop_results::{
-    record::{
-        Store,
-        store::{self, State},
-    },
-    report::{self, ExperimentEntry, Page, RunEntry, RunState},
+use lasthop_record::{
+    Store,
+    store::{self, State},
 };
+use lasthop_results::report::{self, ExperimentEntry, Page, RunEntry, RunState};
 use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use lasthop_plan::plan::Plan;
-use lasthop_results::record::Store;
+use lasthop_record::Store;
 use lasthop_run::{Job, consent::Consent, resume::Unfinished};
 use lasthop_stack::locate::Locator;
 

@@ -17,13 +17,11 @@ use std::time::{Duration, Instant};
 
 use lasthop_model::record::{Stopped, TrialRecord};
 use lasthop_plan::{plan::Plan, settings::Overrides};
-use lasthop_results::{
-    analyse::{
-        self,
-        checks::is_of_another_ratio,
-        summary::{Check, Comparison, Summary},
-    },
-    record::{RunData, store},
+use lasthop_record::{RunData, store};
+use lasthop_results::analyse::{
+    self,
+    checks::is_of_another_ratio,
+    summary::{Check, Comparison, Summary},
 };
 use lasthop_run::event::Event;
 use lasthop_stack::{home::Home, locate::Locator};

@@ -16,10 +16,8 @@ use lasthop_plan::{
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
-use lasthop_results::{
-    analyse::{self, checks::counted, summary::Summary},
-    record::{RunData, store},
-};
+use lasthop_record::{RunData, store};
+use lasthop_results::analyse::{self, checks::counted, summary::Summary};
 use lasthop_run::{RunError, event::Event};
 use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::interrupt;

@@ -9,7 +9,7 @@ use lasthop_model::{
     record::{Origin, Settings},
 };
 use lasthop_plan::plan::Plan;
-use lasthop_results::record::WriteError;
+use lasthop_record::WriteError;
 use lasthop_stack::{
     guard::GuardError,
     home::{Home, HomeError},

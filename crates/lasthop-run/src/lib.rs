@@ -8,7 +8,7 @@
 //! | start | [`lasthop_stack`] | running servers, started by a guard |
 //! | drive | [`lasthop_load`] | one [`lasthop_protocol::TrialResult`] per trial |
 //! | observe | [`lasthop_observe`] | CPU, switches, run delay, steal per trial; the environment per run |
-//! | keep | [`lasthop_results::record`] | a directory; every report is made from it |
+//! | keep | [`lasthop_record::record`] | a directory; every report is made from it |
 //! | analyse | [`lasthop_results::analyse`] | estimates, comparisons, checks, verdicts |
 //! | report | [`lasthop_results::report`] | bytes |
 //!
@@ -58,10 +58,8 @@ use lasthop_plan::{
     plan::Plan,
     schedule::{self, Schedule},
 };
-use lasthop_results::{
-    analyse,
-    record::{RunData, Store, Writer},
-};
+use lasthop_record::{RunData, Store, Writer};
+use lasthop_results::analyse;
 use lasthop_stack::account;
 use lasthop_stack::{
     container::{

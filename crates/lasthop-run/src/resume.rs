@@ -15,7 +15,7 @@ use lasthop_model::{
     },
 };
 use lasthop_plan::{digest, model::Experiment, plan::Plan};
-use lasthop_results::record::{ReadError, RunData, Store, WriteError, Writer, store};
+use lasthop_record::{ReadError, RunData, Store, WriteError, Writer, store};
 use lasthop_system::{cpus, date};
 
 use super::{

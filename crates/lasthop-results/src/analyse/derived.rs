@@ -195,6 +195,8 @@ pub fn micros(trials: &Trials, found: &Estimate) -> Measured {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_record::data::RunData;
+
     use super::{
         super::{
             summarise,
@@ -202,7 +204,6 @@ mod tests {
         },
         *,
     };
-    use crate::record::data::RunData;
 
     fn at(truth: Truth, rate: f64) -> Truth {
         Truth { rate, ..truth }

@@ -35,6 +35,7 @@ use std::path::PathBuf;
 pub use cases::name_of;
 use indexmap::IndexMap;
 use lasthop_model::record::{CasePlan, FactorSummary, Resumption, RunHeader, Stopped};
+use lasthop_record::data::RunData;
 pub use progress::{Look, ProgressLine, is_due, look};
 
 use self::{
@@ -43,7 +44,6 @@ use self::{
     summary::{Check, Comparison, LinkEnds, Resumed, SCHEMA, SettingsSummary, Summary, Verdict},
     trials::Trials,
 };
-use crate::record::data::RunData;
 
 /// What a run amounts to so far.
 #[must_use]

@@ -9,9 +9,9 @@ use lasthop_protocol::{
     result::ErrorClass,
     stages::{Slot, StageResult, WrongKind},
 };
+use lasthop_record::data::RunData;
 
 use super::summary::{Overload, OverloadCase, OverloadPoint, Recovery, Span, Wrong};
-use crate::record::data::RunData;
 
 /// A load is served if no more than this share of its requests has no right answer.
 const UNSERVED: f64 = 0.01;

@@ -2,10 +2,10 @@
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_protocol::{Histogram, TrialResult};
+use lasthop_record::data::RunData;
 use serde::Serialize;
 
 use super::{cases::merged, trials::Trials};
-use crate::record::data::RunData;
 
 /// How many points of a percentile curve there are for each further nine (90 %, 99 %, 99.9 %).
 const POINTS: u32 = 16;

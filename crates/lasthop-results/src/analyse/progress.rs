@@ -2,6 +2,7 @@
 //! between rounds, while nothing is measured.
 
 use lasthop_model::record::CasePlan;
+use lasthop_record::data::RunData;
 use lasthop_stats::{
     Better, Estimate, Interval, Verdict,
     stopping::{LEAST_ROUNDS, precise_enough},
@@ -16,7 +17,6 @@ use super::{
     summary::Metric,
     trials::{self, Trials, grouped},
 };
-use crate::record::data::RunData;
 
 /// A comparison so far.
 #[derive(Clone, Debug, PartialEq)]

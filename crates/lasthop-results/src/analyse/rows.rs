@@ -1,9 +1,9 @@
 //! Every trial as a row, for tools that make their own statistics.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
+use lasthop_record::data::RunData;
 
 use super::trials::Trials;
-use crate::record::data::RunData;
 
 /// A trial with an answer.
 #[derive(Clone, Debug, PartialEq)]

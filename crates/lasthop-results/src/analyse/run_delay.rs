@@ -117,15 +117,13 @@ fn difference(
 #[cfg(test)]
 mod tests {
     use lasthop_model::observation::RoleUsage;
+    use lasthop_record::data::RunData;
 
     use super::*;
-    use crate::{
-        analyse::{
-            summarise,
-            summary::{CaseSummary, Summary},
-            testing::{at_rate, comparison, each_trial, healthy},
-        },
-        record::data::RunData,
+    use crate::analyse::{
+        summarise,
+        summary::{CaseSummary, Summary},
+        testing::{at_rate, comparison, each_trial, healthy},
     };
 
     /// Run delay of driver and server in microseconds per request.

@@ -15,13 +15,13 @@ use lasthop_protocol::{
     result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
     spec::{Arrivals, Endpoint, Engine, Tls, Transport},
 };
+use lasthop_record::data::RunData;
 use lasthop_stats::random::Draws;
 
 use super::{
     summarise,
     summary::{Check, Comparison, Metric, Summary},
 };
-use crate::record::data::RunData;
 
 const TRIAL_NS: u64 = 100_000_000;
 

@@ -1,6 +1,7 @@
 use indexmap::IndexMap;
 use lasthop_model::record::{Given, Stopped, TrialRecord};
 use lasthop_protocol::{result::ErrorClass, spec::Transport};
+use lasthop_record::data::RunData;
 use lasthop_stats::stopping::LEAST_ROUNDS;
 
 use super::{
@@ -9,7 +10,6 @@ use super::{
     summary::{Metric, Standing, Summary, Verdict},
     testing::{TCP, Truth, UNIX, add_errors, at_rate, comparison, counting_run, each_trial, fail, healthy, run},
 };
-use crate::record::data::RunData;
 
 fn known(summary: &Summary, metric: Metric) -> (f64, f64, f64) {
     let found = comparison(summary, "unix", metric).unwrap();

@@ -7,6 +7,7 @@ use std::{
 
 use lasthop_model::record::{CasePlan, CaseProof, LoadSummary, MeasuredTrial, Stopped};
 use lasthop_protocol::Histogram;
+use lasthop_record::data::RunData;
 use lasthop_stats::{
     Grouped, Resampling,
     grouped::BlockValue,
@@ -17,7 +18,6 @@ use lasthop_stats::{
 };
 
 use super::steady;
-use crate::record::data::RunData;
 
 /// Round and block.
 pub type Place = (u32, u32);

@@ -17,20 +17,20 @@ use lasthop_model::{
     binding::{SOCKET, service_of},
     record::{CasePlan, CaseProof},
 };
+use lasthop_model::{
+    place::{PLACE, Place},
+    service::stays_inside,
+};
 use lasthop_protocol::spec::Address;
+use lasthop_record::RunData;
+use lasthop_system::beneath;
 use regex::{Captures, Regex};
 
 pub use self::{
     winner::{Winner, winner},
     write::{WriteError, write},
 };
-use lasthop_model::{
-    place::{PLACE, Place},
-    service::stays_inside,
-};
-use lasthop_system::beneath;
-
-use crate::{analyse::summary::Summary, record::RunData, text};
+use crate::{analyse::summary::Summary, text};
 
 /// Nothing can be exported.
 #[derive(Debug, thiserror::Error)]

@@ -2,16 +2,14 @@
 
 use indexmap::IndexMap;
 use lasthop_protocol::spec::Transport;
+use lasthop_record::data::RunData;
 use proptest::prelude::*;
 
 use super::{Extras, Format, Options, fixtures, render, units::NBSP};
-use crate::{
-    analyse::{
-        summarise,
-        summary::Summary,
-        testing::{Noise, TCP, Truth, UNIX, at_rate, each_trial, fail, noisy_run},
-    },
-    record::data::RunData,
+use crate::analyse::{
+    summarise,
+    summary::Summary,
+    testing::{Noise, TCP, Truth, UNIX, at_rate, each_trial, fail, noisy_run},
 };
 
 /// A printed number, and half a unit of its last place.

@@ -14,7 +14,7 @@ use indexmap::IndexMap;
 use lasthop_model::record::{CasePlan, OverloadSettings, OverloadTrial, Settings, Stopped, TrialRecord, USUAL_LOAD};
 use lasthop_plan::schedule;
 use lasthop_protocol::{TrialResult, stages::Stage, wire::TrialPhases};
-use lasthop_results::record::RunData;
+use lasthop_record::RunData;
 use lasthop_stats::random::{Draws, seed_for};
 use lasthop_system::folder;
 

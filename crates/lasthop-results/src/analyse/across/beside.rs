@@ -2,6 +2,7 @@
 
 use std::iter;
 
+use lasthop_record::data::RunData;
 use lasthop_stats::{CONFIDENCE, Estimate, holm};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,10 +12,7 @@ use super::{
     facts::{Differing, differing},
     is_declared, is_like,
 };
-use crate::{
-    analyse::summary::{Comparison, Held, Metric, Summary, Verdict},
-    record::data::RunData,
-};
+use crate::analyse::summary::{Comparison, Held, Metric, Summary, Verdict};
 
 pub const SCHEMA: &str = "lasthop-runs/1";
 

@@ -1,5 +1,6 @@
 //! What changed from one run to another.
 
+use lasthop_record::data::RunData;
 use lasthop_stats::{CONFIDENCE, holm};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,12 +10,9 @@ use super::{
     facts::{Differing, differing},
     is_declared,
 };
-use crate::{
-    analyse::{
-        cases::Known,
-        summary::{Comparison, Held, Measured, Metric, Summary, Verdict},
-    },
-    record::data::RunData,
+use crate::analyse::{
+    cases::Known,
+    summary::{Comparison, Held, Measured, Metric, Summary, Verdict},
 };
 
 pub const SCHEMA: &str = "lasthop-diff/1";

@@ -2,11 +2,10 @@
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_model::record::Settings;
+use lasthop_record::data::RunData;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::record::data::RunData;
 
 /// What is left out, because it differs between any two runs.
 const ALWAYS: [&str; 3] = ["load average", "seed", "programs"];

@@ -1,6 +1,7 @@
 //! Runs of several machines: what they say together, and whether the answer depends on the machine or on its kind.
 
 use indexmap::{IndexMap, IndexSet};
+use lasthop_record::data::RunData;
 use lasthop_stats::{
     CONFIDENCE, Estimate, holm,
     pooled::{self, Pooled},
@@ -14,13 +15,10 @@ use super::{
     facts::{Differing, differing},
     is_declared, is_like,
 };
-use crate::{
-    analyse::{
-        comparisons::better,
-        summary::{Comparison, Held, Metric, Summary, Verdict},
-        trials::Trials,
-    },
-    record::data::RunData,
+use crate::analyse::{
+    comparisons::better,
+    summary::{Comparison, Held, Metric, Summary, Verdict},
+    trials::Trials,
 };
 
 pub const SCHEMA: &str = "lasthop-fleet/1";

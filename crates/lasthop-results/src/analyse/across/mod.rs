@@ -14,6 +14,7 @@ mod tests;
 
 use indexmap::IndexMap;
 use lasthop_model::record::Stopped;
+use lasthop_record::data::RunData;
 use lasthop_stats::{Estimate, Interval, verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,7 +27,6 @@ use super::{
     summary::{CaseSummary, Comparison, Metric, Severity, Summary, Verdict},
     trials::Trials,
 };
-use crate::record::data::RunData;
 
 /// Runs that cannot be compared.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -34,15 +34,13 @@ pub fn lost(evidence: &Evidence) -> Vec<Check> {
 mod tests {
     use lasthop_model::record::MeasuredTrial;
     use lasthop_protocol::result::OneWay;
+    use lasthop_record::data::RunData;
 
     use super::*;
-    use crate::{
-        analyse::{
-            summarise,
-            summary::{Comparison, Metric},
-            testing::{each_trial, finding, findings, healthy},
-        },
-        record::data::RunData,
+    use crate::analyse::{
+        summarise,
+        summary::{Comparison, Metric},
+        testing::{each_trial, finding, findings, healthy},
     };
 
     /// Both cases send one way, at the driver's limit; `unix` sends more than arrives.

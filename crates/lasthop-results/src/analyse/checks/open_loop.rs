@@ -87,14 +87,12 @@ pub fn derived_left_out(evidence: &Evidence) -> Vec<Check> {
 mod tests {
     use lasthop_model::record::{Derivation, DerivedPlan, TrialRecord};
     use lasthop_protocol::result::Offered;
+    use lasthop_record::data::RunData;
 
     use super::*;
-    use crate::{
-        analyse::{
-            summarise,
-            testing::{at_rate, each_trial, finding, findings, healthy},
-        },
-        record::data::RunData,
+    use crate::analyse::{
+        summarise,
+        testing::{at_rate, each_trial, finding, findings, healthy},
     };
 
     /// Of every 1,000 requests that were due, so many were sent.

@@ -21,18 +21,16 @@ use lasthop_protocol::{
     spec::{Reuse, Transport},
     wire::TrialPhases,
 };
+use lasthop_record::data::RunData;
 use lasthop_stats::student;
 
-use crate::{
-    analyse::{
-        summarise,
-        summary::{Metric, Severity, Verdict},
-        testing::{
-            TCP, Truth, UNIX, add_errors, comparison, counting_run, each_proof, each_round, each_trial, fail, finding,
-            findings, healthy, run,
-        },
+use crate::analyse::{
+    summarise,
+    summary::{Metric, Severity, Verdict},
+    testing::{
+        TCP, Truth, UNIX, add_errors, comparison, counting_run, each_proof, each_round, each_trial, fail, finding,
+        findings, healthy, run,
     },
-    record::data::RunData,
 };
 
 fn driver_load(data: &mut RunData, case: &str, share: f64) {

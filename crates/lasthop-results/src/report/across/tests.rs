@@ -1,19 +1,17 @@
 //! What a reader is told of runs with a known truth.
 
 use lasthop_protocol::spec::Transport;
+use lasthop_record::data::RunData;
 use textwrap::core::display_width;
 
 use super::*;
-use crate::{
-    analyse::{
-        across::{
-            beside::beside,
-            diff::{Diff, diff},
-            fleet::{Fleet, Member, NoFleet, fleet},
-        },
-        testing::{self, TCP, Truth, UNIX},
+use crate::analyse::{
+    across::{
+        beside::beside,
+        diff::{Diff, diff},
+        fleet::{Fleet, Member, NoFleet, fleet},
     },
-    record::data::RunData,
+    testing::{self, TCP, Truth, UNIX},
 };
 
 const TLS: Truth = Truth { transport: Transport::Tls, rate: 15_000.0, service_cpu_us: 30.0 };
