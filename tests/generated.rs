@@ -22,7 +22,7 @@ use lasthop_plan::schema;
 use lasthop_repro::{outcome::Repetition, study};
 use lasthop_results::{
     analyse::across::{beside::Beside, diff::Diff, fleet::Fleet},
-    report,
+    report::{self, explained},
 };
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -99,6 +99,15 @@ fn man_pages_completions_and_schemas_are_those_of_the_code() {
         fresh.keys().chain(kept.keys()).filter(|name| fresh.get(*name) != kept.get(*name)).collect();
     assert!(stale.is_empty(), "stale: {stale:?}; run script/generate");
     assert!(fresh.contains_key("man/lasthop.1") && fresh.contains_key("schema/result.json"), "{:?}", fresh.keys());
+}
+
+#[test]
+fn the_page_of_checks_is_that_of_the_code() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/checks.md");
+    if env::var_os("LASTHOP_GENERATE").is_some() {
+        fs::write(&page, explained::page()).unwrap();
+    }
+    assert!(fs::read_to_string(page).unwrap() == explained::page(), "docs/checks.md is stale; run script/generate");
 }
 
 #[test]

@@ -229,6 +229,8 @@ pub enum Command {
     New(New),
     /// Remove what a killed run left behind
     Clean,
+    /// Say what a check of a report means, when it is found, and what to do; without an id, list all
+    ExplainCheck(ExplainCheck),
     /// Show the hops on the way to a server on this machine: proxies, DNAT, bridges, namespaces
     Path(PathArgs),
     /// Print a completion script for your shell
@@ -447,6 +449,13 @@ pub struct List {
     /// Also show experiments that are not ready, and what they miss
     #[arg(long)]
     pub all: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainCheck {
+    /// Id of a check, which reports print in brackets: `driver-kept-off`
+    #[arg(add = ArgValueCompleter::new(complete::checks))]
+    pub id: Option<String>,
 }
 
 #[derive(Debug, Args)]

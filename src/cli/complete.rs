@@ -16,6 +16,7 @@ use clap_complete::{
 use lasthop_model::{level::Level, run_name};
 use lasthop_plan::model::{Experiment, Factor};
 use lasthop_record::Store;
+use lasthop_results::analyse::checks::known;
 use lasthop_system::date;
 
 use super::{
@@ -152,6 +153,11 @@ pub fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
 /// What `export` takes.
 pub fn runs_and_experiments(current: &OsStr) -> Vec<CompletionCandidate> {
     runs(current).into_iter().chain(experiments(current)).collect()
+}
+
+/// Ids of checks.
+pub fn checks(current: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(current, known::all().map(|known| known.id.to_owned()))
 }
 
 /// Names of studies.

@@ -39,7 +39,11 @@ use clap::{
 };
 use lasthop_model::{engine::EngineKind, observation};
 use lasthop_plan::diagnostics::closest;
-use lasthop_results::text;
+use lasthop_results::{
+    analyse::checks::known::{self, Known},
+    report::{self, explained},
+    text,
+};
 use lasthop_stack::{
     container::{
         engine::Engine,
@@ -54,7 +58,7 @@ pub use self::{args::Cli, output::OUTPUT_IS_CLOSED};
 use self::{
     args::{Command, Run},
     context::{catalog, deliver, summarise},
-    output::{CliError, FAILED, USAGE, counted, is_styled, print, talk},
+    output::{CliError, FAILED, USAGE, counted, is_styled, print, talk, terminal},
 };
 
 /// Parses the command line, runs the command, and returns the exit code. For a shell that asks, completes instead.
@@ -158,6 +162,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Setup(arguments) => install::setup(&arguments),
         Command::New(arguments) => new(&arguments).map(done),
         Command::Clean => clean().map(done),
+        Command::ExplainCheck(arguments) => explain_check(arguments.id.as_deref()).map(done),
         Command::Path(arguments) => path(&arguments.address).map(done),
         Command::Completions { shell } => print(&complete::script(shell).map_err(CliError::failed)?).map(done),
         Command::Drive(arguments) => drive(&arguments).map(done),
@@ -229,6 +234,19 @@ fn clean() -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+/// Prints what a check means, or which there are.
+fn explain_check(id: Option<&str>) -> Result<(), CliError> {
+    let document = match id {
+        None => explained::list(),
+        Some(id) => explained::of(Known::of(id).ok_or_else(|| {
+            let near = closest(id, known::all().map(|known| known.id));
+            let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+            CliError::usage(format!("there is no check `{id}`; {near}`lasthop explain-check` lists all"))
+        })?),
+    };
+    print(&report::document_terminal(&document, &terminal()))
 }
 
 /// Prints the path to a server, hop by hop.

@@ -561,6 +561,18 @@ fn wrong_words_get_the_right_ones() {
 }
 
 #[test]
+fn a_check_is_explained_by_its_id() {
+    let lasthop = Lasthop::new();
+    let said = lasthop.run(["explain-check", "driver-kept-off"]).ok().stdout;
+    assert!(said.contains("High percentiles are too high") && said.contains("`pidstat`"), "{said}");
+    let all = lasthop.run(["explain-check"]).ok().stdout;
+    assert!(all.contains("  driver-kept-off: ") && all.contains("  coarse-clock: "), "{all}");
+    lasthop.run(["explain-check", "driver-kept"]).fails(2, "there is no check `driver-kept`; did you mean");
+    let ran = lasthop.run(["explain-check", "nonsense"]).fails(2, "`lasthop explain-check` lists all");
+    assert!(!ran.stderr.contains("did you mean"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_folder_without_a_name_is_this_folder() {
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine"]).ok();

@@ -26,6 +26,8 @@ pub struct Section {
 pub enum Depth {
     /// Always shown.
     Open,
+    /// Shown where the sections after it, which say the same in full, are not or are folded.
+    Brief,
     /// Folded if the format can fold, otherwise shown if everything is asked for.
     Folded,
     /// Left out if space is short.
@@ -39,6 +41,8 @@ pub enum Block {
     Item(Text),
     /// An entry under the entry before.
     SubItem(Text),
+    /// An entry that counts what a brief list leaves out.
+    Rest(Text),
     Table(Table),
     /// Output of another program or lines of a file, line by line, unchanged.
     Log {
@@ -57,6 +61,10 @@ pub enum Tone {
     Bad,
     Warning,
     Dim,
+    /// The id of a check, which leads to what it means.
+    Check,
+    /// The id of a check where the document says more of it.
+    Told,
 }
 
 /// Text in pieces, each with a tone.

@@ -55,7 +55,9 @@ pub fn section(section: &Section) -> String {
     let blocks = blocks(&section.blocks);
     match (&section.title, section.depth) {
         (None, _) => blocks,
-        (Some(title), Depth::Open) => format!("<section>\n<h2>{}</h2>\n{blocks}</section>\n", escape(title)),
+        (Some(title), Depth::Open | Depth::Brief) => {
+            format!("<section>\n<h2>{}</h2>\n{blocks}</section>\n", escape(title))
+        }
         (Some(title), _) => {
             format!("<details>\n<summary><h2>{}</h2></summary>\n{blocks}</details>\n", escape(title))
         }
@@ -68,7 +70,7 @@ pub fn blocks(blocks: &[Block]) -> String {
     let mut depth = 0;
     for block in blocks {
         let wanted = match block {
-            Block::Item(_) => 1,
+            Block::Item(_) | Block::Rest(_) => 1,
             Block::SubItem(_) => 2,
             _ => 0,
         };
@@ -100,7 +102,7 @@ fn lists(html: &mut String, depth: &mut usize, wanted: usize) {
 fn block(block: &Block) -> String {
     match block {
         Block::Paragraph(text) => format!("<p>{}</p>\n", inline(text)),
-        Block::Item(text) | Block::SubItem(text) => format!("<li>{}", inline(text)),
+        Block::Item(text) | Block::SubItem(text) | Block::Rest(text) => format!("<li>{}", inline(text)),
         Block::Table(table) => self::table(table),
         Block::Log { tail, file } => {
             let whole = |file: &PathBuf| {
@@ -143,6 +145,8 @@ fn toned(tone: Tone, text: &str) -> String {
         Tone::Bad => format!("<strong class=\"bad\">{text}</strong>"),
         Tone::Warning => format!("<strong class=\"warning\">{text}</strong>"),
         Tone::Dim => format!("<span class=\"dim\">{text}</span>"),
+        Tone::Check => format!("<a href=\"#check-{text}\">{text}</a>"),
+        Tone::Told => format!("<strong id=\"check-{text}\">{text}</strong>"),
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
     again::again,
     content::document,
     document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
+    explained,
     units::NBSP,
 };
 use crate::{
@@ -43,7 +44,7 @@ pub fn render(summary: &Summary) -> Vec<u8> {
 }
 
 fn section(page: &mut String, section: &Section) {
-    let folded = section.depth != Depth::Open;
+    let folded = !matches!(section.depth, Depth::Open | Depth::Brief);
     match (&section.title, folded) {
         (Some(title), true) => {
             let _ = write!(page, "\n<details><summary>{}</summary>\n", html(title));
@@ -55,7 +56,7 @@ fn section(page: &mut String, section: &Section) {
     }
     let mut in_list = false;
     for block in &section.blocks {
-        let item = matches!(block, Block::Item(_) | Block::SubItem(_));
+        let item = matches!(block, Block::Item(_) | Block::SubItem(_) | Block::Rest(_));
         if !(item && in_list) {
             page.push('\n');
         }
@@ -70,7 +71,7 @@ fn section(page: &mut String, section: &Section) {
 fn block(block: &Block) -> String {
     match block {
         Block::Paragraph(text) => format!("{}\n", begun(text)),
-        Block::Item(text) => format!("- {}\n", begun(text)),
+        Block::Item(text) | Block::Rest(text) => format!("- {}\n", begun(text)),
         Block::SubItem(text) => format!("  - {}\n", begun(text)),
         Block::Table(table) => self::table(table),
         Block::Log { tail, file } => {
@@ -90,10 +91,11 @@ fn begun(text: &Text) -> String {
 /// Emphasises what the terminal would colour.
 fn inline(text: &Text) -> String {
     let part = |(tone, text): &(Tone, String)| {
-        let text = escape(text);
+        let shown = escape(text);
         match tone {
-            Tone::Plain | Tone::Dim => text,
-            _ => emphasised(&text),
+            Tone::Plain | Tone::Dim => shown,
+            Tone::Check | Tone::Told => format!("[{shown}]({})", explained::address(text)),
+            _ => emphasised(&shown),
         }
     };
     text.0.iter().map(part).collect()

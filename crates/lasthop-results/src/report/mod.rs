@@ -13,6 +13,7 @@ mod content;
 mod csv;
 mod curves;
 pub mod document;
+pub mod explained;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod forest;
@@ -133,7 +134,6 @@ pub fn checked(summary: &Summary, options: &Options) -> Vec<u8> {
     summary.checks.retain(|check| of_link.contains(&check.id.as_str()));
     let mut page = terminal::Page::of(&summary, options);
     let parts = content::Parts::of(&summary);
-    let trust = parts.trust.filter(|_| !summary.checks.is_empty());
-    [parts.figures, parts.failures, trust].iter().flatten().for_each(|section| page.section(section));
+    [parts.figures, parts.failures, parts.evidence].iter().flatten().for_each(|section| page.section(section));
     page.finish()
 }

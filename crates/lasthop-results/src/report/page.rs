@@ -124,6 +124,7 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
         show(&parts.why),
         show(&parts.paths),
         show(&parts.trust),
+        show(&parts.evidence),
         show(&parts.failures),
         show(&parts.environment),
         show(&parts.detail),

@@ -47,11 +47,14 @@ pub fn render(summary: &Summary, plots: &[CasePlots], options: &Options) -> Vec<
     }
     page.blank();
     let hidden = |section: &Section| !page.shows(section);
-    let more = if document.sections.iter().any(hidden) && !options.verbose {
+    let mut more = if document.sections.iter().any(hidden) && !options.verbose {
         format!("lasthop report {} --verbose, or --format html for a page with plots", summary.word)
     } else {
         format!("lasthop report {} --format html, a page with plots", summary.word)
     };
+    if !summary.checks.is_empty() {
+        more.push_str("; lasthop explain-check ID for what a check means");
+    }
     page.wrapped(&Text::of(Tone::Dim, "More: ").and(Tone::Dim, more), 0, INDENT);
     page.finish()
 }
@@ -120,6 +123,7 @@ impl Page {
     fn shows(&self, section: &Section) -> bool {
         match section.depth {
             Depth::Open => true,
+            Depth::Brief => !self.verbose,
             Depth::Folded => self.verbose,
             Depth::Detail => false,
         }
@@ -143,6 +147,7 @@ impl Page {
             Block::Paragraph(text) => self.wrapped(text, INDENT, INDENT),
             Block::Item(text) => self.wrapped(text, INDENT, INDENT + 4),
             Block::SubItem(text) => self.wrapped(text, INDENT + 2, INDENT + 4),
+            Block::Rest(text) => self.wrapped(&text.clone().and(Tone::Dim, ": --verbose"), INDENT, INDENT + 4),
             Block::Table(table) => self.table(table),
             Block::Log { tail, file } => self.log(tail, file.as_deref()),
         }
@@ -299,11 +304,11 @@ impl Page {
 fn style(tone: Tone) -> Style {
     match tone {
         Tone::Plain => Style::new(),
-        Tone::Strong => Style::new().bold(),
+        Tone::Strong | Tone::Told => Style::new().bold(),
         Tone::Good => AnsiColor::Green.on_default().bold(),
         Tone::Bad => AnsiColor::Red.on_default().bold(),
         Tone::Warning => AnsiColor::Yellow.on_default().bold(),
-        Tone::Dim => Style::new().dimmed(),
+        Tone::Dim | Tone::Check => Style::new().dimmed(),
     }
 }
 

@@ -21,7 +21,11 @@ fn a_report_fits_a_screen() {
             String::from_utf8(render(&summary, &Extras::default(), Format::Terminal, &Options::default())).unwrap();
         assert!(page.lines().count() <= 40 || summary.failures.len() > 1, "{name}:\n{page}");
     }
-    for (name, summary) in [("three_transports", fixtures::three_transports()), ("patterns", fixtures::patterns())] {
+    for (name, summary) in [
+        ("three_transports", fixtures::three_transports()),
+        ("patterns", fixtures::patterns()),
+        ("lower_bound", fixtures::lower_bound()),
+    ] {
         let page =
             String::from_utf8(render(&summary, &Extras::default(), Format::Terminal, &Options::default())).unwrap();
         insta::assert_snapshot!(format!("brief_{name}"), page);

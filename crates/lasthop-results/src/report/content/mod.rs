@@ -46,6 +46,7 @@ pub struct Parts {
     pub why: Option<Section>,
     pub paths: Option<Section>,
     pub trust: Option<Section>,
+    pub evidence: Option<Section>,
     pub failures: Option<Section>,
     pub comparisons: Option<Section>,
     pub environment: Option<Section>,
@@ -71,6 +72,7 @@ impl Parts {
             why: why::section(&groups),
             paths: paths::section(&groups),
             trust: trust::section(summary, &groups),
+            evidence: trust::evidence(summary, &groups),
             failures: failures::section(summary, &groups),
             comparisons: figures::comparison_section(summary),
             environment: environment::section(summary),
@@ -93,6 +95,7 @@ impl Parts {
             why: None,
             paths: paths::section(groups),
             trust: trust::section(summary, groups),
+            evidence: trust::evidence(summary, groups),
             failures: failures::section(summary, groups),
             comparisons: None,
             environment: environment::section(summary),
@@ -103,9 +106,9 @@ impl Parts {
     /// In the order of a report that is text.
     fn in_order(self) -> impl Iterator<Item = Section> {
         let Self { cut_off, answer, limits, verdicts, figures, derived, cost, matter, why, .. } = self;
-        let Self { paths, trust, failures, comparisons, environment, detail, .. } = self;
+        let Self { paths, trust, evidence, failures, comparisons, environment, detail, .. } = self;
         let first = [cut_off, answer, limits, verdicts, figures, derived, cost, matter, why];
-        first.into_iter().chain([paths, trust, failures, comparisons, environment, detail]).flatten()
+        first.into_iter().chain([paths, trust, evidence, failures, comparisons, environment, detail]).flatten()
     }
 }
 
