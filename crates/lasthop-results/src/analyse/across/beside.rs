@@ -3,16 +3,16 @@
 use std::iter;
 
 use lasthop_record::data::RunData;
-use lasthop_stats::{CONFIDENCE, Estimate, holm};
+use lasthop_stats::CONFIDENCE;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Analysed, NotAlike, Ratio, Side, alike, change,
+    Analysed, NotAlike, Ratio, Side, alike,
+    apart::{self, Apart, Found},
     facts::{Differing, differing},
-    is_declared, is_like,
 };
-use crate::analyse::summary::{Comparison, Held, Metric, Summary, Verdict};
+use crate::analyse::summary::{Held, Metric, Summary};
 
 pub const SCHEMA: &str = "lasthop-runs/1";
 
@@ -53,17 +53,10 @@ pub struct Spread {
     pub ratios: Vec<Option<Ratio>>,
     /// The largest ratio divided by the smallest; `null` with fewer than two.
     pub spread: Option<f64>,
-    /// Whether two of the runs reliably differ in it, by more than the margin, with Holm's adjustment for all pairs of
-    /// runs and all comparisons of the declared metric and of the CPU time. `null` for other metrics.
+    /// Whether two of the runs reliably differ in it, by more than the margin, with Holm's adjustment for all comparisons
+    /// of the declared metric and of the CPU time, as in a change from one run to another. `null` for other metrics, and
+    /// with fewer than two runs that have it.
     pub differs: Option<bool>,
-}
-
-impl Spread {
-    /// Whether it is one of those that the answer is about.
-    #[must_use]
-    pub fn is_judged(&self) -> bool {
-        self.declared || self.metric == Metric::CpuPerRequest
-    }
 }
 
 /// Puts runs beside each other.
@@ -99,57 +92,24 @@ fn margin(runs: &[Analysed]) -> f64 {
     runs.iter().map(|run| run.summary.settings.margin).fold(0.0, f64::max)
 }
 
-/// A comparison, and in each run what is known of it.
-type Found<'a> = (&'a Comparison, Vec<Option<(&'a Comparison, &'a Estimate)>>);
-
 fn spreads(runs: &[Analysed]) -> Vec<Spread> {
-    let mut all: Vec<Found<'_>> = Vec::new();
-    for one in runs.iter().flat_map(|run| &run.summary.comparisons) {
-        // What one run was asked for, another may only describe: then the two have nothing in common.
-        let declared = runs.iter().any(|run| is_declared(&run.summary, one));
-        let usable = |run: &&Analysed| {
-            let is_meant = !declared || is_declared(&run.summary, one);
-            is_meant && run.summary.invalid(&one.case, &one.reference).is_none()
-        };
-        if !all.iter().any(|(other, _)| is_like(one, other)) {
-            all.push((one, runs.iter().map(|run| Some(run).filter(usable)?.like(one)).collect()));
-        }
-    }
-    let mut spreads: Vec<Spread> = all.iter().map(|found| spread(runs, found)).collect();
-    decide(runs, &all, &mut spreads);
-    spreads
+    let all = apart::found(&runs.iter().collect::<Vec<_>>());
+    let judged = apart::judge(&all, margin(runs));
+    all.iter().zip(judged).map(|(found, apart)| spread(found, apart)).collect()
 }
 
-fn spread(runs: &[Analysed], (one, found): &Found<'_>) -> Spread {
-    let ratios: Vec<Option<Ratio>> = found.iter().map(|found| found.map(|(comparison, _)| comparison.into())).collect();
+fn spread(found: &Found<'_>, apart: Option<Apart>) -> Spread {
+    let Found { one, declared, known } = found;
+    let ratios: Vec<Option<Ratio>> = known.iter().map(|known| known.map(|(comparison, _)| comparison.into())).collect();
     let known = || ratios.iter().flatten().map(|ratio| ratio.ratio);
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
     Spread {
         case: one.case.clone(),
         reference: one.reference.clone(),
         metric: one.metric,
-        declared: runs.iter().any(|run| is_declared(&run.summary, one)),
+        declared: *declared,
         spread: (known().count() > 1).then(|| most / least),
         ratios,
-        differs: None,
-    }
-}
-
-/// Every two runs in every declared comparison and in the CPU time are one family, as in a change from one to the other.
-fn decide(runs: &[Analysed], all: &[Found<'_>], spreads: &mut [Spread]) {
-    let confidence = runs.iter().map(|run| run.confidence).fold(0.0, f64::max);
-    let mut pairs = Vec::new();
-    for (place, (one, found)) in all.iter().enumerate().filter(|(place, _)| spreads[*place].is_judged()) {
-        let logs: Vec<&Estimate> = found.iter().flatten().map(|(_, log)| *log).collect();
-        for (at, to) in logs.iter().enumerate() {
-            let changes = logs[..at].iter().map(|from| change(one.metric, from, to, confidence, margin(runs)));
-            pairs.extend(changes.map(|(_, verdict, p)| (place, verdict, p)));
-        }
-    }
-    let adjusted = holm::adjust(&pairs.iter().map(|(_, _, p)| *p).collect::<Vec<_>>());
-    for ((place, verdict, _), p) in pairs.iter().zip(adjusted) {
-        let differs = matches!(verdict, Verdict::Faster | Verdict::Slower) && p < 1.0 - CONFIDENCE;
-        let known = spreads[*place].differs.get_or_insert(false);
-        *known |= differs;
+        differs: apart.map(|apart| apart.differs),
     }
 }

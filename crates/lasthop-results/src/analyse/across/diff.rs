@@ -152,6 +152,8 @@ fn ratios(old: &Analysed, new: &Analysed) -> Vec<RatioChange> {
         let (from, from_log) = old.like(to)?;
         let (change, verdict, p) = change(to.metric, from_log, to_log, confidence, margin);
         let unusable = [old, new].iter().any(|run| run.summary.invalid(&to.case, &to.reference).is_some());
+        // What one run was asked for, another may only describe.
+        let unusable = unusable || is_declared(&old.summary, from) != is_declared(&new.summary, to);
         let one_start = from.one_start || to.one_start;
         let verdict = if one_start { Verdict::Undecided } else { verdict };
         let declared = is_declared(&new.summary, to);

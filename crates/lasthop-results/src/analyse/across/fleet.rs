@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::{
     Analysed, NotAlike, Ratio, Side, alike,
+    apart::{self, Apart, Found},
     facts::{Differing, differing},
-    is_declared, is_like,
 };
 use crate::analyse::{
     comparisons::better,
@@ -108,16 +108,18 @@ pub struct Judged {
 pub struct Spread {
     /// A typical difference from the mean: e to the standard deviation of the logarithms, 1 or more, with its interval.
     pub typical: Ratio,
-    /// Probability of such differences by chance, adjusted by Holm for all comparisons of the declared metric; as it is
-    /// for other metrics.
+    /// Probability of such differences by chance, adjusted by Holm for all comparisons of the declared metric and of the CPU
+    /// time; as it is for other metrics.
     pub p: f64,
+    /// Whether they reliably differ: of machines, two of them by more than the margin. `null` where that is not judged.
+    pub differs: Option<bool>,
 }
 
 impl Spread {
     /// Whether they reliably differ.
     #[must_use]
     pub fn differs(&self) -> bool {
-        self.p < 1.0 - CONFIDENCE
+        self.differs.unwrap_or(self.p < 1.0 - CONFIDENCE)
     }
 }
 
@@ -125,7 +127,7 @@ impl From<pooled::Spread> for Spread {
     fn from(pooled::Spread { deviation, p }: pooled::Spread) -> Self {
         // Finite, which JSON can hold.
         let [ratio, low, high] = [deviation.estimate, deviation.low, deviation.high].map(|log| log.exp().min(f64::MAX));
-        Self { typical: Ratio { ratio, low, high }, p }
+        Self { typical: Ratio { ratio, low, high }, p, differs: None }
     }
 }
 
@@ -217,15 +219,16 @@ pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> 
         run: Side::of(&member.analysed.summary),
     };
     let main = members.iter().map(|member| &member.analysed.summary).max_by_key(|summary| summary.cases.len());
+    let margin = members.iter().map(|member| member.analysed.summary.settings.margin).fold(0.0, f64::max);
     Ok(Fleet {
         schema: SCHEMA.to_owned(),
         experiment: first.experiment.clone(),
         title: first.title.clone(),
         question: first.question.clone(),
         machines: members.iter().zip(&of).map(machine).collect(),
-        margin: members.iter().map(|member| member.analysed.summary.settings.margin).fold(0.0, f64::max),
+        margin,
         confidence: CONFIDENCE,
-        comparisons: comparisons(&members, &of, kinds.len()),
+        comparisons: comparisons(&members, &of, kinds.len(), margin),
         differences: differing(&data),
         limits: Vec::new(),
         by,
@@ -261,53 +264,40 @@ fn kinds(members: &[Member], by: &[String]) -> (Vec<Kind>, Vec<usize>) {
     (found.into_iter().map(|(values, machines)| Kind { values, machines }).collect(), of)
 }
 
-/// What a machine knows of a comparison.
-type Found<'a> = Option<(&'a Comparison, &'a Estimate)>;
-
-fn comparisons(members: &[Member], of: &[usize], kinds: usize) -> Vec<Together> {
-    let runs = || members.iter().map(|member| &member.analysed);
-    let mut all: Vec<&Comparison> = Vec::new();
-    for one in runs().flat_map(|run| &run.summary.comparisons) {
-        if !all.iter().any(|other| is_like(one, other)) {
-            all.push(one);
-        }
-    }
-    let together = |one: &&Comparison| {
-        let usable = |run: &&Analysed| run.summary.invalid(&one.case, &one.reference).is_none();
-        let found: Vec<Found<'_>> = runs().map(|run| Some(run).filter(usable)?.like(one)).collect();
-        let declared = runs().any(|run| is_declared(&run.summary, one));
-        self::together(one, declared, &found, of, kinds)
-    };
-    let mut together: Vec<Together> = all.iter().map(together).collect();
-    adjust(&mut together, |one| one.between_machines.as_mut());
-    adjust(&mut together, |one| Some(&mut one.kinds.as_mut()?.between));
+fn comparisons(members: &[Member], of: &[usize], kinds: usize, margin: f64) -> Vec<Together> {
+    let all = apart::found(&members.iter().map(|member| &member.analysed).collect::<Vec<_>>());
+    let judged = apart::judge(&all, margin);
+    let mut together: Vec<Together> =
+        all.iter().zip(judged).map(|(found, apart)| self::together(found, apart, of, kinds)).collect();
+    adjust_kinds(&mut together);
     together
 }
 
-fn together(one: &Comparison, declared: bool, found: &[Found<'_>], of: &[usize], kinds: usize) -> Together {
-    let logs: Vec<Estimate> = found.iter().flatten().map(|(_, log)| **log).collect();
-    let pooled = pooled::pool(&logs);
+fn together(found: &Found<'_>, apart: Option<Apart>, of: &[usize], kinds: usize) -> Together {
+    let pooled = pooled::pool(&found.logs());
     let ratio = |log: &Estimate| Ratio::from(log.exponential(CONFIDENCE));
-    let judged = |found: &Found<'_>| {
-        found.map(|(comparison, _)| Judged { ratio: comparison.into(), verdict: comparison.verdict })
+    let judged = |(comparison, _): (&Comparison, _)| Judged { ratio: comparison.into(), verdict: comparison.verdict };
+    let spread = |pooled: Pooled| {
+        let spread = Spread::from(pooled.spread);
+        Spread { p: apart.map_or(spread.p, |apart| apart.p), differs: apart.map(|apart| apart.differs), ..spread }
     };
     Together {
-        case: one.case.clone(),
-        reference: one.reference.clone(),
-        metric: one.metric,
-        declared,
-        machines: found.iter().map(judged).collect(),
+        case: found.one.case.clone(),
+        reference: found.one.reference.clone(),
+        metric: found.one.metric,
+        declared: found.declared,
+        machines: found.known.iter().map(|known| known.map(judged)).collect(),
         mean: pooled.map(|Pooled { mean, .. }| ratio(&mean)),
         next: pooled.and_then(|pooled| pooled.next.as_ref().map(ratio)),
-        between_machines: pooled.map(|pooled| pooled.spread.into()),
+        between_machines: pooled.map(spread),
         kinds: by_kind(found, of, kinds),
     }
 }
 
-fn by_kind(found: &[Found<'_>], of: &[usize], kinds: usize) -> Option<ByKind> {
+fn by_kind(found: &Found<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
     let mut logs: Vec<Vec<Estimate>> = vec![Vec::new(); kinds];
-    for (found, kind) in found.iter().zip(of) {
-        logs[*kind].extend(found.map(|(_, log)| *log));
+    for (known, kind) in found.known.iter().zip(of) {
+        logs[*kind].extend(known.map(|(_, log)| *log));
     }
     let known: Vec<Vec<Estimate>> = logs.iter().filter(|logs| !logs.is_empty()).cloned().collect();
     let found = pooled::kinds(&known)?;
@@ -316,11 +306,14 @@ fn by_kind(found: &[Found<'_>], of: &[usize], kinds: usize) -> Option<ByKind> {
     Some(ByKind { means, within: found.within.into(), between: found.between.spread.into() })
 }
 
-/// The declared comparisons are one family.
-fn adjust(all: &mut [Together], of: impl Fn(&mut Together) -> Option<&mut Spread>) {
-    let mut spreads: Vec<&mut Spread> = all.iter_mut().filter(|one| one.declared).filter_map(of).collect();
-    let adjusted = holm::adjust(&spreads.iter().map(|spread| spread.p).collect::<Vec<_>>());
-    spreads.iter_mut().zip(adjusted).for_each(|(spread, p)| spread.p = p);
+/// The judged comparisons are one family, as for machines.
+fn adjust_kinds(all: &mut [Together]) {
+    let judged = all.iter_mut().filter(|one| one.declared || one.metric == Metric::CpuPerRequest);
+    let mut between: Vec<&mut Spread> = judged.filter_map(|one| Some(&mut one.kinds.as_mut()?.between)).collect();
+    let adjusted = holm::adjust(&between.iter().map(|spread| spread.p).collect::<Vec<_>>());
+    for (spread, p) in between.iter_mut().zip(adjusted) {
+        **spread = Spread { p, differs: Some(p < 1.0 - CONFIDENCE), ..**spread };
+    }
 }
 
 impl Together {

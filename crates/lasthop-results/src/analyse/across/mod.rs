@@ -5,6 +5,7 @@
 //! ratio is taken within blocks, so the machine's day cancels out of it and out of its change. It does not cancel out of
 //! absolute figures: how those change has an interval, and no verdict.
 
+mod apart;
 pub mod beside;
 pub mod diff;
 pub mod facts;

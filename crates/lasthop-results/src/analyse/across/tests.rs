@@ -7,9 +7,10 @@ use lasthop_stats::random::Draws;
 use super::{
     beside::beside,
     diff::{Diff, RatioChange, diff},
+    fleet::{Fleet, Member, fleet},
     *,
 };
-use crate::analyse::testing::{self, Noise, TCP, Truth, UNIX, each_trial, fail, noisy_run};
+use crate::analyse::testing::{self, Noise, TCP, Truth, UNIX, at_rate, each_trial, fail, noisy_run};
 
 const TLS: Truth = Truth { transport: Transport::Tls, rate: 15_000.0, service_cpu_us: 30.0 };
 /// As on a shared machine: each start is 2 % off, each trial 5 %, and neighbours take up to a fifth.
@@ -149,4 +150,42 @@ fn runs_beside_each_other_say_whether_they_differ() {
     runs.push(day(&[TCP, Truth { rate: 20_000.0, ..UNIX }], 9));
     let one = declared(&beside(&runs).unwrap());
     assert_eq!((one.differs, one.ratios.len()), (Some(true), 4), "{one:?}");
+}
+
+fn together(runs: &[RunData]) -> Fleet {
+    fleet(runs.iter().cloned().map(Member::of).collect(), &[]).unwrap()
+}
+
+/// Whichever way two runs are put together, each ratio has the same p and the same word.
+#[test]
+fn all_reports_of_two_runs_agree() {
+    let slower = |factor: f64| [TCP, Truth { rate: UNIX.rate * factor, ..UNIX }, TLS];
+    let (mut some, mut none) = (0, 0);
+    for (seed, factor) in [1.0, 0.97, 0.95, 0.9, 1.1, 0.96, 0.94, 1.05].into_iter().enumerate() {
+        let runs = [day(&[TCP, UNIX, TLS], 2 * seed as u64), day(&slower(factor), 2 * seed as u64 + 1)];
+        let (changes, beside, fleet) = (diff(&runs[0], &runs[1]).unwrap(), beside(&runs).unwrap(), together(&runs));
+        for change in changes.comparisons.iter().filter(|one| one.is_judged()) {
+            let is = |case: &str, metric: Metric| case == change.case && metric == change.metric;
+            let spread = beside.comparisons.iter().find(|one| is(&one.case, one.metric)).unwrap();
+            let machines = fleet.comparisons.iter().find(|one| is(&one.case, one.metric)).unwrap().between_machines;
+            assert_eq!(spread.differs, Some(change.changed()), "{change:?}");
+            assert_eq!(machines.unwrap().differs, Some(change.changed()), "{change:?}");
+            assert!((machines.unwrap().p - change.adjusted_p.unwrap()).abs() < 1e-9, "{change:?} {machines:?}");
+            *(if change.changed() { &mut some } else { &mut none }) += 1;
+        }
+    }
+    assert!(some >= 4 && none >= 8, "{some} changed, {none} did not");
+}
+
+#[test]
+fn a_closed_and_an_open_loop_have_no_ratio_in_common() {
+    let runs = [day(&[TCP, UNIX], 1), at_rate(day(&[TCP, UNIX], 2), 1_000.0)];
+    let judged = |one: bool, metric: Metric| one && metric != Metric::CpuPerRequest;
+    let changes = diff(&runs[0], &runs[1]).unwrap().comparisons;
+    assert!(!changes.iter().any(|one| judged(one.is_judged(), one.metric)), "{changes:?}");
+    let spreads = beside(&runs).unwrap().comparisons;
+    assert!(!spreads.iter().any(|one| judged(one.differs.is_some(), one.metric)), "{spreads:?}");
+    let fleet = together(&runs).comparisons;
+    let compared = |one: &fleet::Together| one.between_machines.is_some_and(|spread| spread.differs.is_some());
+    assert!(!fleet.iter().any(|one| judged(compared(one), one.metric)), "{fleet:?}");
 }

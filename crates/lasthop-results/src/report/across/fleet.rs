@@ -218,16 +218,30 @@ fn within(spread: &Spread) -> String {
 fn surest<'a>(all: &'a [Found<'a>], of: impl Fn(&Together) -> Option<Spread>) -> Option<(&'a Found<'a>, Spread)> {
     let known = all.iter().filter_map(|one| Some((one, of(one.together)?)));
     known.min_by(|(_, one), (_, other)| {
-        one.p.total_cmp(&other.p).then(other.typical.ratio.total_cmp(&one.typical.ratio))
+        let surer = other.differs().cmp(&one.differs()).then(one.p.total_cmp(&other.p));
+        surer.then(other.typical.ratio.total_cmp(&one.typical.ratio))
     })
 }
 
 fn by_machine(fleet: &Fleet, all: &[Found<'_>]) -> Text {
     let Some((one, spread)) = surest(all, |one| one.between_machines) else {
-        return Text::of(Tone::Warning, "One machine has results")
-            .plain(": whether the answer depends on the machine takes two.");
+        // Also by another metric, as in an open loop.
+        let declared = || fleet.comparisons.iter().filter(|one| one.declared);
+        let with_results = |place: &usize| declared().any(|one| one.machines[*place].is_some());
+        return match (0..fleet.machines.len()).filter(with_results).count() {
+            1 => Text::of(Tone::Warning, "One machine has results")
+                .plain(": whether the answer depends on the machine takes two."),
+            _ => Text::of(Tone::Warning, "Nothing can be said of differences between machines")
+                .plain(": no two of them have a ratio in common."),
+        };
     };
     if !spread.differs() {
+        let costs = fleet.comparisons.iter().filter(|one| !one.declared).filter_map(|one| one.between_machines);
+        let costs = costs.filter(|spread| spread.differs == Some(true)).count();
+        if costs > 0 {
+            return Text::of(Tone::Strong, "Only CPU time differs between machines")
+                .plain(format!(", in {costs} of the cases."));
+        }
         let reach = all.iter().filter_map(|one| one.together.between_machines).map(|spread| spread.typical.high);
         let reach = typical(reach.fold(1.0, f64::max));
         return Text::of(Tone::Strong, "No difference between machines was found")

@@ -166,6 +166,10 @@ fn a_fleet_says_what_it_cannot_know() {
     assert!(of_two[2].starts_with("Kinds cannot be told from machines: each has instance of its own."), "{of_two:?}");
     let of_one = said(&together(&runs[..1], &[]).unwrap());
     assert!(of_one[1].starts_with("One machine has results: whether"), "{of_one:?}");
+    let mut apart = runs.clone();
+    apart[1] = testing::at_rate(apart[1].clone(), 1_000.0);
+    let of_none = said(&together(&apart, &[]).unwrap());
+    assert!(of_none[1].starts_with("Nothing can be said of differences between machines: no two"), "{of_none:?}");
     let unknown = together(&runs, &["colour"]).unwrap_err().to_string();
     assert!(unknown.starts_with("no record has `colour`: kinds are made of architecture, cpu"), "{unknown}");
     let twice = [runs[0].clone(), machine("a", "x", 26_000.0)];
