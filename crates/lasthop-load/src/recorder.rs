@@ -539,6 +539,9 @@ pub fn add_errors(into: &mut BTreeMap<ErrorClass, ErrorCount>, other: BTreeMap<E
 }
 
 #[cfg(test)]
+mod simulated;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
