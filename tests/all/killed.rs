@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use common::{Lasthop, default_signals, have, have_python, moments, signal, skip};
@@ -37,15 +37,22 @@ fn sigkill_at_any_moment_leaves_nothing() {
     two_at_a_time(kills, |lasthop, number| {
         let before = lasthop.runs().len();
         let mut child = lasthop.start(["run", "nginx-gunicorn", "--budget", "60s", "--trial", "20ms", "--blocks", "2"]);
+        // Its folder alone is no record yet.
+        let has_begun = || lasthop.runs().into_iter().nth(before).is_some_and(|run| run.join("run.json").exists());
         if number % 2 == 0 {
             // A busy machine is still starting the servers at most of the moments.
             lasthop.wait_for_run(before + 1);
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !has_begun() {
+                assert!(Instant::now() < deadline, "no record was begun within a minute");
+                thread::sleep(Duration::from_millis(5));
+            }
         }
         let moment = Duration::from_millis(60 + number * 2_654_435_761 % 4_000);
         thread::sleep(moment);
         signal(&child, libc::SIGKILL);
         child.wait().unwrap();
-        let begun = lasthop.runs().len() > before;
+        let begun = has_begun();
         if !begun {
             // If it had no guard yet, it leaves an empty sandbox to the next start or to this.
             lasthop.run(["clean"]).ok();
