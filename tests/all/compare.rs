@@ -19,7 +19,8 @@ use common::{Lasthop, have};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const SHORT: [&str; 8] = ["--budget", "3s", "--trial", "20ms", "--format", "json", "--seed", "7"];
+const SHORT: [&str; 12] =
+    ["--rounds", "2", "--blocks", "2", "--budget", "60s", "--trial", "20ms", "--format", "json", "--seed", "7"];
 
 fn folder() -> TempDir {
     tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap()
@@ -278,9 +279,8 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
     lasthop.run(["compare", &tcp, &unix]).fails(1, "NOAUTH");
     let mark = folder.path().join("restarted").display().to_string();
     let restart = format!(": t0ken; echo again >> {mark}");
-    let arguments = ["compare", &tcp, &unix, "--restart", &restart, "--blocks", "2"];
-    let arguments: Vec<&str> = arguments.into_iter().chain(SHORT).collect();
-    let summary = with_password(&arguments).ok().json();
+    let arguments = ["compare", &tcp, &unix, "--restart", &restart, "--blocks", "2", "--budget", "6s"];
+    let summary = with_password(&[&arguments[..], &["--trial", "20ms", "--format", "json"]].concat()).ok().json();
     assert!(has(&summary, "not-restarted"), "the command restarts nothing: {}", summary["checks"]);
     let rounds = summary["rounds"].as_u64().unwrap();
     let restarts = fs::read_to_string(&mark).unwrap().lines().count() as u64;
@@ -294,9 +294,9 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
         assert!(!report.contains("t0ken"), "the command that restarts is in a report: {format}");
     }
     lasthop.run(["resume", "last", "--budget", "2s"]).fails(2, "put it in REDISCLI_AUTH");
-    let again = with_password(&["resume", "last", "--budget", "2s", "--format", "json"]).ok().json();
+    let again = with_password(&["resume", "last", "--budget", "4s", "--format", "json"]).ok().json();
     assert!(again["rounds"].as_u64().unwrap() > rounds, "{again}");
-    let failing = ["compare", &tcp, &unix, "--restart", "echo broken; exit 3", "--blocks", "2", "--budget", "3s"];
+    let failing = ["compare", &tcp, &unix, "--restart", "echo broken; exit 3", "--blocks", "2", "--rounds", "2"];
     let ran = with_password(&failing).fails(1, "");
     assert!(ran.stdout.contains("broken"), "{}", ran.stdout);
     lasthop.assert_nothing_left();
@@ -369,7 +369,7 @@ fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
     assert_ne!(server.pid(), first);
     assert!(TcpStream::connect(("127.0.0.1", server.port)).is_ok(), "it is left running");
     let hanging =
-        ["compare", &tcp, &unix, "--restart", "sleep 1000", "--blocks", "2", "--budget", "2s", "--trial", "20ms"];
+        ["compare", &tcp, &unix, "--restart", "sleep 1000", "--blocks", "1", "--budget", "5s", "--no-headroom"];
     let said = lasthop.run(hanging).stderr;
     assert!(said.contains("restarting the servers, for at most 5 s"), "{said}");
     assert!(said.contains("the restart command did not end within 5 s and was killed"), "{said}");

@@ -15,7 +15,8 @@ use lasthop_plan::{catalog::Catalog, model::Experiment};
 /// Whose rights the servers have, besides that to read what `lasthop setup` installed for root.
 const NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+dac_read_search \
                       --ambient-caps=+dac_read_search";
-const SETTINGS: [&str; 8] = ["--rounds", "1", "--blocks", "2", "--trial", "20ms", "--budget", "10s"];
+/// A record is all that an export needs.
+const SETTINGS: [&str; 9] = ["--rounds", "1", "--blocks", "1", "--trial", "20ms", "--budget", "60s", "--no-headroom"];
 
 /// One level of each factor, and of the transports those without TLS.
 fn selection(experiment: &Experiment) -> (Vec<String>, Vec<String>) {
