@@ -72,6 +72,13 @@ fn inventory() -> String {
     kubectl(&["get", kinds, "--all-namespaces", "--no-headers", "--output", "name"])
 }
 
+/// Each test begins in a cluster without what one that failed has left: one failure is reported as one.
+fn begin() -> (Lasthop, String) {
+    let lasthop = Lasthop::new();
+    lasthop.run(["fleet", "clean"]).ok();
+    (lasthop, inventory())
+}
+
 /// Waits until something is so.
 #[track_caller]
 fn eventually(what: &str, holds: impl Fn() -> bool) {
@@ -89,7 +96,7 @@ fn fleet<'a>(budget: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 #[test]
 #[ignore = "runs inside the cluster"]
 fn every_node_has_a_record_and_nothing_is_left() {
-    let (lasthop, before) = (Lasthop::new(), inventory());
+    let (lasthop, before) = begin();
     let ran = lasthop.run(fleet("4s", &["--per-node", "2", "--format", "json"])).ok();
     let report = ran.json();
     let names: Vec<&str> =
@@ -138,7 +145,7 @@ fn record_in_pod() -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 #[ignore = "runs inside the cluster"]
 fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
-    let (lasthop, before) = (Lasthop::new(), inventory());
+    let (lasthop, before) = begin();
     let exported = lasthop
         .run(["fleet", "export", "sockets", "--node", "n1", "--cpus", "1", "--budget", "4s"].into_iter().chain(SHORT))
         .ok();
@@ -153,11 +160,13 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
     let class =
         kubectl(&["get", "pods", "--selector", "lasthop/fleet", "--output", "jsonpath={.items[*].status.qosClass}"]);
     assert_eq!(class, "Guaranteed");
-    let there = record_in_pod();
+    let mut there = record_in_pod();
     let saved = lasthop.home().join("log");
     fs::write(&saved, log()).unwrap();
     lasthop.run(["fleet", "collect", saved.to_str().unwrap()]).ok();
     let here = files(&lasthop.runs()[0]);
+    // The proof that it was made there, which proves nothing here.
+    assert!(there.remove(Path::new("seal")).is_some());
     assert!(here.keys().eq(there.keys()), "{:?} and {:?}", here.keys(), there.keys());
     assert!(here == there, "the files are the same, byte for byte");
     assert!(here.contains_key(Path::new("end.json")) && here.contains_key(Path::new("headline.txt")));
@@ -168,7 +177,7 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
 #[test]
 #[ignore = "runs inside the cluster"]
 fn layouts_of_pods_are_compared() {
-    let (lasthop, before) = (Lasthop::new(), inventory());
+    let (lasthop, before) = begin();
     // A namespace that admits only Pods of the strictest standard.
     kubectl(&["create", "namespace", "strict"]);
     kubectl(&["label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted"]);
@@ -194,7 +203,7 @@ fn layouts_of_pods_are_compared() {
 #[test]
 #[ignore = "runs inside the cluster"]
 fn an_experiment_of_ones_own_goes_along() {
-    let (lasthop, before) = (Lasthop::new(), inventory());
+    let (lasthop, before) = begin();
     lasthop.run(["new", "mine", "--from", "sockets"]).ok();
     let arguments = ["fleet", "run", "./mine", "--node", "n1", "--budget", "4s"];
     let ran = lasthop.run(arguments.into_iter().chain(SHORT)).ok();
@@ -208,7 +217,7 @@ fn an_experiment_of_ones_own_goes_along() {
 #[test]
 #[ignore = "runs inside the cluster"]
 fn what_cannot_start_says_why_in_the_words_of_the_cluster() {
-    let (lasthop, before) = (Lasthop::new(), inventory());
+    let (lasthop, before) = begin();
     let fails = |more: &[&str], why: &str| {
         let ran = lasthop.run(fleet("4s", more));
         assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
@@ -249,7 +258,7 @@ fn rights(lasthop: &Lasthop) -> &'static str {
 #[test]
 #[ignore = "runs inside the cluster"]
 fn ctrl_c_removes_everything() {
-    let (lasthop, before) = (Lasthop::new(), inventory());
+    let (lasthop, before) = begin();
     let child = lasthop.command(fleet("60s", &[])).stderr(Stdio::piped()).spawn().unwrap();
     eventually("two records begin", || lasthop.runs().len() == 2);
     signal(&child, libc::SIGINT);
@@ -263,7 +272,7 @@ fn ctrl_c_removes_everything() {
 #[test]
 #[ignore = "runs inside the cluster"]
 fn ctrl_c_twice_removes_everything_and_does_not_wait_for_that() {
-    let (lasthop, before) = (Lasthop::new(), inventory());
+    let (lasthop, before) = begin();
     let child = lasthop.command(fleet("60s", &[])).stderr(Stdio::piped()).spawn().unwrap();
     eventually("two records begin", || lasthop.runs().len() == 2);
     signal(&child, libc::SIGINT);
@@ -278,7 +287,7 @@ fn ctrl_c_twice_removes_everything_and_does_not_wait_for_that() {
 #[test]
 #[ignore = "runs inside the cluster"]
 fn a_killed_client_leaves_what_ends_by_itself_and_clean_removes_it() {
-    let (lasthop, before) = (Lasthop::new(), inventory());
+    let (lasthop, before) = begin();
     let mut left = 0;
     for moment in [50, 150, 300, 600, 1_000, 1_500, 2_500, 4_000, 6_000, 8_000] {
         let mut child = lasthop.start(fleet("5s", &[]));
@@ -311,7 +320,7 @@ fn a_killed_client_leaves_what_ends_by_itself_and_clean_removes_it() {
 #[test]
 #[ignore = "runs inside the cluster"]
 fn z_a_lost_node_does_not_take_the_others_with_it() {
-    let (lasthop, before) = (Lasthop::new(), inventory());
+    let (lasthop, before) = begin();
     let mut run = lasthop.command(fleet("25s", &[]));
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("two records begin", || lasthop.runs().len() == 2);
