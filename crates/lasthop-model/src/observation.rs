@@ -69,6 +69,14 @@ pub struct MachineUsage {
     pub foreign_ns: u64,
 }
 
+impl MachineUsage {
+    /// How many CPUs' worth of time the hypervisor and other processes took.
+    #[must_use]
+    pub fn taken(&self) -> f64 {
+        (self.steal_ns + self.foreign_ns) as f64 / self.wall_ns.max(1) as f64
+    }
+}
+
 /// Counters of the kernel's network stack, for all sockets in the network namespaces of lasthop, the driver, and the
 /// services of the trial's stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

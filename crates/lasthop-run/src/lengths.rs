@@ -19,7 +19,12 @@ const WARM_UP: u64 = 2;
 /// What comes after the measure phase, in the same unit: the last replies.
 const DRAIN: u64 = 1;
 /// So many blocks have to fit into the budget.
-const LEAST_BLOCKS: u32 = 4;
+const LEAST_BLOCKS: u64 = 4;
+/// More of them if the replies may only have waited for a CPU that others had: where they scatter most, few blocks say
+/// nothing.
+const LEAST_BLOCKS_DISTURBED: u64 = 20;
+/// From here on others disturb a trial, in CPUs. The kernel counts in ticks, and one of them is 0.2 of 50 ms.
+const DISTURBED: f64 = 0.25;
 
 #[derive(Debug)]
 pub struct Lengths {
@@ -28,9 +33,23 @@ pub struct Lengths {
     usual: TrialPhases,
     /// By index of the case.
     phases: Vec<TrialPhases>,
-    /// What the warm-up showed, in nanoseconds, and what trials of the present length did.
-    expected: Vec<u64>,
-    seen: Vec<Slow>,
+    quiet: Vec<Replies>,
+    disturbed: Vec<Replies>,
+}
+
+/// What slow replies of a case take.
+#[derive(Clone, Debug, Default)]
+struct Replies {
+    /// In the warm-up, in nanoseconds.
+    expected: u64,
+    /// In trials of the present length.
+    seen: Slow,
+}
+
+impl Replies {
+    fn slow_ns(&self) -> u64 {
+        self.expected.max(self.seen.ns())
+    }
 }
 
 impl Lengths {
@@ -42,8 +61,8 @@ impl Lengths {
             groups: settings.lengthens.then_some(groups),
             usual,
             phases: vec![usual; cases],
-            expected: vec![0; cases],
-            seen: vec![Slow::default(); cases],
+            quiet: vec![Replies::default(); cases],
+            disturbed: vec![Replies::default(); cases],
         }
     }
 
@@ -68,16 +87,22 @@ impl Lengths {
         self.groups.is_some() && slow_ns(result) * LEAST_TRIALS > self.phases[case].measure_ns
     }
 
-    /// Two warm-ups had replies that are too slow: what both had is the case's own.
-    pub fn expect(&mut self, case: usize, [one, other]: [&TrialResult; 2]) {
-        self.expected[case] = self.expected[case].max(slow_ns(one).min(slow_ns(other)));
+    /// Two warm-ups had replies that are too slow: what both had is the case's own. `taken` is what others had meanwhile, in
+    /// CPUs.
+    pub fn expect(&mut self, case: usize, [one, other]: [&TrialResult; 2], taken: f64) {
+        let expected = &mut self.replies(case, taken).expected;
+        *expected = slow_ns(one).min(slow_ns(other)).max(*expected);
+    }
+
+    fn replies(&mut self, case: usize, taken: f64) -> &mut Replies {
+        if taken < DISTURBED { &mut self.quiet[case] } else { &mut self.disturbed[case] }
     }
 
     /// A trial is over.
     pub fn see(&mut self, case: usize, trial: &MeasuredTrial) {
         let is_of_now = trial.phases.unwrap_or(self.usual) == self.phases[case];
         if let Some(latencies) = trial.result.latency().filter(|_| self.groups.is_some() && is_of_now) {
-            self.seen[case].see(latencies);
+            self.replies(case, trial.observations.machine.taken()).seen.see(latencies);
         }
     }
 
@@ -85,19 +110,23 @@ impl Lengths {
     /// holds a few blocks of all cases. Returns whether any became longer.
     pub fn adapt(&mut self, budget: Duration, runs: impl Fn(usize) -> bool) -> bool {
         let Some(groups) = self.groups.take() else { return false };
-        let block = budget.as_nanos() as u64 / u64::from(LEAST_BLOCKS);
+        let budget = budget.as_nanos() as u64;
         let mut changed = false;
         for group in &groups {
             let members: Vec<usize> = group.iter().copied().filter(|case| runs(*case)).collect();
-            let slow = members.iter().map(|case| self.expected[*case].max(self.seen[*case].ns())).max().unwrap_or(0);
+            let slow = |known: &[Replies]| members.iter().map(|case| known[*case].slow_ns()).max().unwrap_or_default();
+            let (quiet, disturbed) = (slow(&self.quiet), slow(&self.disturbed));
             let now = members.first().map_or(self.usual, |case| self.phases[*case]);
-            if slow * LEAST_TRIALS <= now.measure_ns {
+            if quiet.max(disturbed) * LEAST_TRIALS <= now.measure_ns {
                 continue;
             }
             let others = (0..self.phases.len()).filter(|case| runs(*case) && !members.contains(case));
             let taken: u64 = others.map(|case| length(self.phases[case])).sum();
-            let room = block.saturating_sub(taken) / members.len() as u64;
-            let unit = slow.min(room / (WARM_UP + TRIAL + DRAIN));
+            let fitting = |slow: u64, blocks: u64| {
+                let room = (budget / blocks).saturating_sub(taken) / members.len() as u64;
+                slow.min(room / (WARM_UP + TRIAL + DRAIN))
+            };
+            let unit = fitting(quiet, LEAST_BLOCKS).max(fitting(disturbed, LEAST_BLOCKS_DISTURBED));
             let longer = TrialPhases {
                 warm_up_ns: self.usual.warm_up_ns.max(unit * WARM_UP),
                 measure_ns: self.usual.measure_ns.max(unit * TRIAL),
@@ -107,7 +136,8 @@ impl Lengths {
                 changed = true;
                 group.iter().for_each(|case| {
                     self.phases[*case] = longer;
-                    self.seen[*case] = Slow::default();
+                    self.quiet[*case].seen = Slow::default();
+                    self.disturbed[*case].seen = Slow::default();
                 });
             }
         }
@@ -139,7 +169,8 @@ mod tests {
     /// Two pairs of cases.
     fn lengths(is_fixed: bool) -> Lengths {
         let groups = (!is_fixed).then(|| vec![vec![0, 1], vec![2, 3]]);
-        Lengths { groups, usual: USUAL, phases: vec![USUAL; 4], expected: vec![0; 4], seen: vec![Slow::default(); 4] }
+        let none = vec![Replies::default(); 4];
+        Lengths { groups, usual: USUAL, phases: vec![USUAL; 4], quiet: none.clone(), disturbed: none }
     }
 
     fn result(milliseconds: u64) -> TrialResult {
@@ -149,9 +180,18 @@ mod tests {
     }
 
     fn warm(lengths: &mut Lengths, case: usize, milliseconds: [u64; 2]) {
+        warm_beside(lengths, case, milliseconds, 0.0);
+    }
+
+    fn warm_beside(lengths: &mut Lengths, case: usize, milliseconds: [u64; 2], taken: f64) {
         let [one, other] = milliseconds.map(result);
         assert!(lengths.is_short_for(case, &one));
-        lengths.expect(case, [&one, &other]);
+        lengths.expect(case, [&one, &other], taken);
+    }
+
+    /// How many blocks of all cases fit into 20 seconds.
+    fn blocks(lengths: &Lengths) -> u64 {
+        20_000 * MS / (0..4).map(|case| length(lengths.of(case))).sum::<u64>()
     }
 
     #[test]
@@ -178,8 +218,7 @@ mod tests {
         let mut lengths = lengths(false);
         warm(&mut lengths, 0, [2_000, 2_000]);
         assert!(lengths.adapt(Duration::from_secs(20), |_| true));
-        let blocks = |lengths: &Lengths| (0..4).map(|case| length(lengths.of(case))).sum::<u64>() * 4;
-        assert!((14_000 * MS..20_000 * MS).contains(&blocks(&lengths)), "{lengths:?}");
+        assert!((4..6).contains(&blocks(&lengths)), "{lengths:?}");
         let cut = lengths.of(0);
         warm(&mut lengths, 0, [2_000, 2_000]);
         assert!(!lengths.adapt(Duration::from_secs(20), |_| true));
@@ -187,10 +226,21 @@ mod tests {
     }
 
     #[test]
+    fn replies_that_others_may_have_held_up_leave_room_for_blocks() {
+        let mut lengths = lengths(false);
+        warm_beside(&mut lengths, 0, [2_000, 2_000], 1.3);
+        assert!(lengths.adapt(Duration::from_secs(20), |_| true));
+        assert!((20..30).contains(&blocks(&lengths)), "{lengths:?}");
+        warm(&mut lengths, 0, [2_000, 2_000]);
+        assert!(lengths.adapt(Duration::from_secs(20), |_| true), "they are slow by themselves");
+        assert!((4..6).contains(&blocks(&lengths)), "{lengths:?}");
+    }
+
+    #[test]
     fn a_length_that_was_given_stays() {
         let mut lengths = lengths(true);
         assert!(!lengths.is_short_for(0, &result(900)));
-        lengths.expect(0, [&result(900), &result(900)]);
+        lengths.expect(0, [&result(900), &result(900)], 0.0);
         assert!(!lengths.adapt(Duration::from_secs(60), |_| true));
         assert_eq!(lengths.unusual(0), None);
     }

@@ -392,9 +392,12 @@ impl Round {
             let warm = running.warm_up(&name, phases)?;
             requests += warm.requests_total;
             if runner.lengths.is_short_for(index, &warm) {
+                let before = self.observer.snapshot();
                 let again = running.warm_up(&name, phases)?;
+                let after = self.observer.snapshot();
+                let observed = self.observer.between(&before, &after, case.stack);
                 requests += again.requests_total;
-                runner.lengths.expect(index, [&warm, &again]);
+                runner.lengths.expect(index, [&warm, &again], observed.machine.taken());
             }
             while watch.as_ref().is_some_and(|watch| !watch.has_seen())
                 && begun.elapsed() < LINK_PATIENCE

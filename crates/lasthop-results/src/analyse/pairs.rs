@@ -65,7 +65,7 @@ impl<'a> Pairs<'a> {
     pub fn placed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> impl Iterator<Item = (Place, Disturbed)> {
         self.blocks.iter().filter_map(move |&(place, ours, theirs)| {
             let value = (quantity(ours)? / quantity(theirs)?).ln();
-            let disturbance = trials::disturbance(ours) + trials::disturbance(theirs);
+            let disturbance = ours.observations.machine.taken() + theirs.observations.machine.taken();
             value.is_finite().then_some((place, Disturbed { value, disturbance }))
         })
     }

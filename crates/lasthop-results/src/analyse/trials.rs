@@ -269,12 +269,6 @@ fn driver_cpu(trial: &MeasuredTrial) -> Totals {
     Totals::of(trial.result.cost.cpu_ns() as f64 / 1e3, trial.result.requests as f64)
 }
 
-/// How many CPUs' worth of time the hypervisor and other processes took during a trial.
-pub fn disturbance(trial: &MeasuredTrial) -> f64 {
-    let machine = &trial.observations.machine;
-    (machine.steal_ns + machine.foreign_ns) as f64 / machine.wall_ns.max(1) as f64
-}
-
 /// Microseconds of CPU time per request of the services, in the whole trial.
 fn services_cpu(trial: &MeasuredTrial) -> Totals {
     let services: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();

@@ -11,7 +11,7 @@ use super::finding::{Evidence, of_case};
 use crate::analyse::{
     pairs::Pairs,
     summary::{Check, Severity},
-    trials::{Trials, disturbance, grouped, halves, primary, primary_name},
+    trials::{Trials, grouped, halves, primary, primary_name},
 };
 
 /// Fewer trials than this show no trend.
@@ -120,7 +120,8 @@ pub fn warming(evidence: &Evidence) -> Vec<Check> {
         let [early, late] = Pairs::of(trials, plan)?.halves_of_rounds();
         let changes = early.blocks.iter().zip(&late.blocks).filter_map(|(early, late)| {
             let [before, after] = [early, late].map(|block| Some((primary(block.1)? / primary(block.2)?).ln()));
-            let disturbance = [early.1, early.2, late.1, late.2].into_iter().map(disturbance).sum();
+            let disturbance =
+                [early.1, early.2, late.1, late.2].into_iter().map(|trial| trial.observations.machine.taken()).sum();
             Some((early.0.0, Disturbed { value: after? - before?, disturbance }))
         });
         let change = location::locate(&grouped(changes)?)?.estimate;
