@@ -18,12 +18,10 @@ use common::Lasthop;
 use lasthop::cli::Cli;
 use lasthop::load;
 use lasthop::selftest::outcome::SelfTest;
+use lasthop_analyse::across::{beside::Beside, diff::Diff, fleet::Fleet};
 use lasthop_plan::schema;
+use lasthop_report::explained;
 use lasthop_repro::{outcome::Repetition, study};
-use lasthop_results::{
-    analyse::across::{beside::Beside, diff::Diff, fleet::Fleet},
-    report::{self, explained},
-};
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -49,7 +47,7 @@ fn schemas(files: &mut Files) {
         ("experiment", schema::experiment_schema().clone()),
         ("recipe", schema::recipe_schema().clone()),
         ("load", load::schema()),
-        ("result", report::schema()),
+        ("result", lasthop_report::schema()),
         ("diff", schemars::schema_for!(Diff).to_value()),
         ("runs", schemars::schema_for!(Beside).to_value()),
         ("fleet", schemars::schema_for!(Fleet).to_value()),

@@ -171,12 +171,12 @@ fn folders(files: &Graph) -> BTreeSet<String> {
     inner.chain([String::new()]).collect()
 }
 
-/// Circles that lead through a folder. Directly below `src` a file counts as one, too.
+/// Circles that lead through a folder, among the children of any folder.
 fn circles_of_folders(files: &Graph) -> Vec<BTreeSet<String>> {
     let folders = folders(files);
     let below = |parent: &String| {
         let circles = circles(&graph_below(parent, files)).into_iter();
-        let leads = |circle: &BTreeSet<String>| parent.is_empty() || circle.iter().any(|name| folders.contains(name));
+        let leads = |circle: &BTreeSet<String>| circle.iter().any(|name| folders.contains(name));
         circles.filter(leads).collect::<Vec<_>>()
     };
     folders.iter().flat_map(below).collect()

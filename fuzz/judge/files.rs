@@ -24,11 +24,8 @@ use lasthop_protocol::{
     url::{UrlOptions, parse},
 };
 use lasthop_record::store;
+use lasthop_report::{Extras, Format, Options};
 use lasthop_repro::study::{catalog, model::number};
-use lasthop_results::{
-    analyse,
-    report::{self, Extras, Format, Options},
-};
 use lasthop_stack::guard::message;
 
 /// Name of a target, and what judges its input.
@@ -153,12 +150,12 @@ pub fn record(data: &[u8]) {
     }
     match store::read(folder.path()) {
         Ok(data) => {
-            let summary = analyse::summarise(&data);
-            let (plots, trials) = (analyse::plots::plots(&data), analyse::rows::rows(&data));
+            let summary = lasthop_analyse::summarise(&data);
+            let (plots, trials) = (lasthop_analyse::plots::plots(&data), lasthop_analyse::rows::rows(&data));
             let extras = Extras { plots, trials, ..Extras::default() };
             let everything = Options { verbose: true, ..Options::default() };
             for format in Format::ALL {
-                assert!(!report::render(&summary, &extras, format, &everything).is_empty());
+                assert!(!lasthop_report::render(&summary, &extras, format, &everything).is_empty());
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),

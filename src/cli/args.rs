@@ -7,6 +7,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use clap_complete::{Shell, engine::ArgValueCompleter};
+use lasthop_analyse::limit::Limit;
 use lasthop_fleet::layout::Layout;
 use lasthop_model::{
     driver::{DriverAt, Remote, ToolChoice},
@@ -16,7 +17,7 @@ use lasthop_model::{
     selection::Choice,
 };
 use lasthop_plan::settings::{Overrides, Times};
-use lasthop_results::{analyse::limit::Limit, report::Format};
+use lasthop_report::Format;
 
 use super::{
     complete, load,

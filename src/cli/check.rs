@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
+use lasthop_analyse::summary::Summary;
 use lasthop_model::record::{Difference, Stopped};
 use lasthop_plan::{plan::Plan, settings::Overrides};
-use lasthop_results::{analyse::summary::Summary, report};
 use lasthop_run::Job;
 use lasthop_stack::home::Home;
 
@@ -39,7 +39,7 @@ pub fn check(arguments: &args::Check) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let summary = ask(&plan, arguments)?;
-    print(&report::checked(&summary, &terminal()))?;
+    print(&lasthop_report::checked(&summary, &terminal()))?;
     let answered = summary.cases.iter().filter(|case| case.metrics.is_some()).count();
     if summary.stopped == Stopped::Interrupted {
         return Ok(ExitCode::from(INTERRUPTED));

@@ -13,10 +13,10 @@ use clap_complete::{
     engine::{CompletionCandidate, PathCompleter, ValueCompleter, complete},
     env::{Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh},
 };
+use lasthop_analyse::checks::known;
 use lasthop_model::{level::Level, run_name};
 use lasthop_plan::model::{Experiment, Factor};
 use lasthop_record::Store;
-use lasthop_results::analyse::checks::known;
 use lasthop_system::date;
 
 use super::{

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lasthop_analyse::{plots::plots, rows::rows, summary::Summary};
 use lasthop_plan::{
     catalog::Catalog,
     model::{Experiment, Source},
@@ -16,11 +17,7 @@ use lasthop_record::{
     Store,
     store::{self, State},
 };
-use lasthop_results::{
-    analyse::{self, plots::plots, rows::rows, summary::Summary},
-    export,
-    report::{self, Extras, Format},
-};
+use lasthop_report::{Extras, Format, export};
 use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
@@ -37,7 +34,7 @@ pub fn summarise(directory: &Path) -> Result<Summary, CliError> {
     // A record by its path needs no data folder.
     let word =
         home().map_or_else(|_| store::word_for_folder(directory), |home| Store::new(home.path()).word_for(directory));
-    Ok(Summary { running, folder: directory.to_owned(), word, ..analyse::summarise(&data) })
+    Ok(Summary { running, folder: directory.to_owned(), word, ..lasthop_analyse::summarise(&data) })
 }
 
 /// The command line for the record, which other people may read: passwords are removed from URLs.
@@ -83,7 +80,7 @@ pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError
     add_to_job(summary, std::env::var_os(JOB_PAGE).filter(|path| !path.is_empty()).as_deref().map(Path::new))?;
     has_format(summary.overload.is_some(), output)?;
     let extras = extras(summary, output.format, output.verbose)?;
-    deliver_bytes(output, |options| report::render(summary, &extras, output.format, options))
+    deliver_bytes(output, |options| lasthop_report::render(summary, &extras, output.format, options))
 }
 
 /// Errors: a run with overload does not have the format.
@@ -119,10 +116,13 @@ pub fn writable(path: &Path) -> Result<(), CliError> {
 }
 
 /// Writes what `bytes` renders.
-pub fn deliver_bytes(output: &OutputOptions, bytes: impl Fn(&report::Options) -> Vec<u8>) -> Result<(), CliError> {
+pub fn deliver_bytes(
+    output: &OutputOptions,
+    bytes: impl Fn(&lasthop_report::Options) -> Vec<u8>,
+) -> Result<(), CliError> {
     let verbose = output.verbose;
-    let Some(path) = &output.output else { return print(&bytes(&report::Options { verbose, ..terminal() })) };
-    let plain = report::Options { width: WIDTH, verbose, ..report::Options::default() };
+    let Some(path) = &output.output else { return print(&bytes(&lasthop_report::Options { verbose, ..terminal() })) };
+    let plain = lasthop_report::Options { width: WIDTH, verbose, ..lasthop_report::Options::default() };
     fs::write(path, bytes(&plain)).map_err(|error| not_written(path, &error))
 }
 
@@ -131,7 +131,8 @@ const JOB_PAGE: &str = "GITHUB_STEP_SUMMARY";
 
 fn add_to_job(summary: &Summary, page: Option<&Path>) -> Result<(), CliError> {
     let Some(path) = page else { return Ok(()) };
-    let markdown = report::render(summary, &Extras::default(), Format::Markdown, &report::Options::default());
+    let markdown =
+        lasthop_report::render(summary, &Extras::default(), Format::Markdown, &lasthop_report::Options::default());
     let file = fs::OpenOptions::new().append(true).create(true).open(path);
     file.and_then(|mut file| file.write_all(&[&markdown[..], b"\n"].concat()))
         .map_err(|error| not_written(path, &error))

@@ -6,19 +6,17 @@ use std::{
     thread,
 };
 
-use lasthop_record::{RunData, Store, store};
-use lasthop_results::{
-    analyse::{
-        across::{
-            beside::beside,
-            diff,
-            fleet::{self, Member},
-        },
-        limit::{self, Limit, Subject},
-        summary::{Held, Standing, Summary},
+use lasthop_analyse::{
+    across::{
+        beside::beside,
+        diff,
+        fleet::{self, Member},
     },
-    report::across::{self, Told},
+    limit::{self, Limit, Subject},
+    summary::{Held, Standing, Summary},
 };
+use lasthop_record::{RunData, Store, store};
+use lasthop_report::across::{self, Told};
 
 use super::{
     args,

@@ -7,10 +7,7 @@ use std::{
 
 use lasthop_model::record::RunHeader;
 use lasthop_record::{Store, store};
-use lasthop_results::{
-    analyse,
-    export::{self, Exported},
-};
+use lasthop_report::export::{self, Exported};
 
 use super::{
     args,
@@ -21,7 +18,7 @@ use super::{
 pub fn export(arguments: &args::Export) -> Result<(), CliError> {
     let record = find(&arguments.run)?;
     let data = store::read(&record).map_err(CliError::failed)?;
-    let summary = analyse::summarise(&data);
+    let summary = lasthop_analyse::summarise(&data);
     let case = arguments.case.as_deref();
     let exported = export::export(&record, &data, &summary, case).map_err(CliError::failed)?;
     match &arguments.into {

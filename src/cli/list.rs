@@ -16,7 +16,7 @@ use lasthop_record::{
     Store,
     store::{self, State},
 };
-use lasthop_results::report::{self, ExperimentEntry, Page, RunEntry, RunState};
+use lasthop_report::{ExperimentEntry, Page, RunEntry, RunState};
 use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
@@ -31,7 +31,7 @@ pub fn experiments(arguments: &args::List) -> Result<(), CliError> {
     let entries = catalog()?.list();
     let (good, bad): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.experiment.is_ok());
     let listed: Vec<ExperimentEntry> = good.iter().filter_map(|entry| listed(&home, entry)).collect();
-    print(&report::experiments_table(&listed, arguments.all, &terminal()))?;
+    print(&lasthop_report::experiments_table(&listed, arguments.all, &terminal()))?;
     for entry in bad {
         if let Err(error) = entry.experiment {
             talk(&format!("warning: {} cannot be loaded:\n{error}", entry.name));
@@ -95,7 +95,7 @@ fn files(experiment: &str, wanted: &[PathBuf]) -> Result<(), CliError> {
 
 fn describe(plan: &Plan) -> Vec<u8> {
     let experiment = &plan.experiment;
-    let mut page = Page::new(&report::Options { color: false, ..terminal() });
+    let mut page = Page::new(&lasthop_report::Options { color: false, ..terminal() });
     let mut say = |line: String| {
         let text = line.trim_start();
         let indent = line.len() - text.len();
@@ -153,7 +153,7 @@ pub fn runs() -> Result<(), CliError> {
         return Ok(());
     }
     let entries: Vec<RunEntry> = directories.iter().map(|directory| run_entry(&store, directory)).collect();
-    print(&report::runs_table(&entries, &terminal()))
+    print(&lasthop_report::runs_table(&entries, &terminal()))
 }
 
 fn run_entry(store: &Store, directory: &Path) -> RunEntry {

@@ -25,7 +25,6 @@ use lasthop_protocol::{
     url::{self, UrlOptions},
     wire::{Stage, TrialPhases},
 };
-use lasthop_results::report;
 use lasthop_stack::null::LISTENING;
 
 use super::{
@@ -324,7 +323,7 @@ pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
     };
     let bytes = match arguments.format {
         LoadFormat::Terminal if arguments.output.is_none() => load::render(&figures, &terminal()),
-        LoadFormat::Terminal => load::render(&figures, &report::Options::default()),
+        LoadFormat::Terminal => load::render(&figures, &lasthop_report::Options::default()),
         LoadFormat::Json => figures.json(),
     };
     match &arguments.output {

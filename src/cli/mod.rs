@@ -37,13 +37,10 @@ use clap::{
     CommandFactory, Parser,
     error::{ContextKind, ContextValue},
 };
+use lasthop_analyse::checks::known::{self, Known};
 use lasthop_model::{engine::EngineKind, observation};
 use lasthop_plan::diagnostics::closest;
-use lasthop_results::{
-    analyse::checks::known::{self, Known},
-    report::{self, explained},
-    text,
-};
+use lasthop_report::{explained, text};
 use lasthop_stack::{
     container::{
         engine::Engine,
@@ -246,7 +243,7 @@ fn explain_check(id: Option<&str>) -> Result<(), CliError> {
             CliError::usage(format!("there is no check `{id}`; {near}`lasthop explain-check` lists all"))
         })?),
     };
-    print(&report::document_terminal(&document, &terminal()))
+    print(&lasthop_report::document_terminal(&document, &terminal()))
 }
 
 /// Prints the path to a server, hop by hop.

@@ -3,16 +3,13 @@
 use std::{process::ExitCode, time::Duration};
 
 use lasthop_plan::{catalog::LoadError, model::Experiment};
+use lasthop_report::{Format, text};
 use lasthop_repro::{
     Options,
     book::{Book, write_site},
     outcome::Repetition,
     page,
     study::{catalog as studies, model::Study},
-};
-use lasthop_results::{
-    report::{self, Format},
-    text,
 };
 use lasthop_stack::home::Home;
 use lasthop_system::interrupt;
@@ -60,7 +57,7 @@ fn table() -> Result<(), CliError> {
         let state = state(&study);
         listed.push((study, state));
     }
-    print(&report::document_terminal(&page::listing(&listed), &terminal()))
+    print(&lasthop_report::document_terminal(&page::listing(&listed), &terminal()))
 }
 
 /// Programs that are not installed, and what installs them.
@@ -80,11 +77,11 @@ fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let result = repeat(study, &book, arguments)?;
     let bytes = match arguments.format {
         Format::Json => text::json(&result),
-        Format::Markdown => report::document_markdown(&page::document(&result)),
-        Format::Html => report::document_html(&page::document(&result)),
+        Format::Markdown => lasthop_report::document_markdown(&page::document(&result)),
+        Format::Html => lasthop_report::document_html(&page::document(&result)),
         _ => {
-            let everything = report::Options { verbose: true, ..terminal() };
-            report::document_terminal(&page::document(&result), &everything)
+            let everything = lasthop_report::Options { verbose: true, ..terminal() };
+            lasthop_report::document_terminal(&page::document(&result), &everything)
         }
     };
     print(&bytes)?;

@@ -5,13 +5,13 @@ use std::{
     process::ExitCode,
 };
 
+use lasthop_analyse::limit;
 use lasthop_model::{
     driver::Remote,
     record::{Digests, Origin, Stopped},
     selection::{OWN_DRIVER, Selection},
 };
 use lasthop_plan::{digest, model::Source, plan::Plan, settings::Overrides};
-use lasthop_results::{analyse::limit, report};
 use lasthop_run::{Job, Outcome, RunError, resume::Unfinished};
 use lasthop_stack::guard;
 
@@ -97,7 +97,7 @@ pub fn not_run(error: RunError) -> CliError {
 /// Reports a run that has just ended, and chooses the exit code.
 fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode, CliError> {
     let summary = diff::with_limits(&output.fail_if, summarise(&outcome.record)?)?;
-    lasthop_record::keep_headline(&outcome.record, &report::headline(&summary)).map_err(CliError::failed)?;
+    lasthop_record::keep_headline(&outcome.record, &lasthop_report::headline(&summary)).map_err(CliError::failed)?;
     deliver(&summary, output)?;
     let held = diff::hold(&summary.limits);
     Ok(match outcome.stopped {

@@ -9,10 +9,7 @@ use crate::selftest::{
 };
 use lasthop_model::selection::{Choice, Selection};
 use lasthop_plan::plan::Plan;
-use lasthop_results::{
-    report::{self, Format},
-    text,
-};
+use lasthop_report::{Format, text};
 use lasthop_stack::home::Home;
 
 use super::{
@@ -55,9 +52,9 @@ pub fn selftest(arguments: &args::SelfTest) -> Result<ExitCode, CliError> {
     let document = page::document(&result);
     print(&match arguments.format {
         Format::Json => text::json(&result),
-        Format::Markdown => report::document_markdown(&document),
-        Format::Html => report::document_html(&document),
-        _ => report::document_terminal(&document, &terminal()),
+        Format::Markdown => lasthop_report::document_markdown(&document),
+        Format::Html => lasthop_report::document_html(&document),
+        _ => lasthop_report::document_terminal(&document, &terminal()),
     })?;
     Ok(match (result.interrupted, result.passed) {
         (true, _) => ExitCode::from(INTERRUPTED),

@@ -11,7 +11,7 @@ use lasthop_protocol::{
     spec::{Engine, Model, Reuse, Spec},
     steady::Little,
 };
-use lasthop_results::report::units::Bytes;
+use lasthop_report::units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -211,7 +211,7 @@ impl Figures {
 
     /// The figures of a load that could not begin.
     pub fn failed(job: &Job, error: &CaseError) -> Self {
-        let name = error.class.map(lasthop_results::analyse::name_of);
+        let name = error.class.map(lasthop_analyse::name_of);
         Self {
             errors: name.iter().map(|name| (name.clone(), 1)).collect(),
             first_errors: name.into_iter().map(|name| (name, error.cause.clone())).collect(),
@@ -246,7 +246,7 @@ impl Figures {
 
     /// One object, with line breaks.
     pub fn json(&self) -> Vec<u8> {
-        lasthop_results::text::json(self)
+        lasthop_report::text::json(self)
     }
 }
 
@@ -263,7 +263,7 @@ fn unsteady(little: Little) -> String {
 type Errors = (BTreeMap<String, u64>, BTreeMap<String, String>);
 
 fn errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Errors {
-    let name = |class: &ErrorClass| lasthop_results::analyse::name_of(*class);
+    let name = |class: &ErrorClass| lasthop_analyse::name_of(*class);
     (
         found.iter().map(|(class, error)| (name(class), error.count)).collect(),
         found.iter().map(|(class, error)| (name(class), error.first.clone())).collect(),

@@ -1,7 +1,7 @@
 //! The figures of a load for people.
 
 use lasthop_protocol::spec::{Engine, Reuse};
-use lasthop_results::report::{
+use lasthop_report::{
     Options, Page,
     document::{Text, Tone},
     units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column},

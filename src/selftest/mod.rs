@@ -15,14 +15,13 @@ pub mod page;
 
 use std::time::{Duration, Instant};
 
-use lasthop_model::record::{Stopped, TrialRecord};
-use lasthop_plan::{plan::Plan, settings::Overrides};
-use lasthop_record::{RunData, store};
-use lasthop_results::analyse::{
-    self,
+use lasthop_analyse::{
     checks::is_of_another_ratio,
     summary::{Check, Comparison, Summary},
 };
+use lasthop_model::record::{Stopped, TrialRecord};
+use lasthop_plan::{plan::Plan, settings::Overrides};
+use lasthop_record::{RunData, store};
 use lasthop_run::event::Event;
 use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::interrupt;
@@ -119,12 +118,12 @@ fn ask(
         return Err("lasthop's guard process was lost".to_owned());
     }
     let mut data = store::read(&outcome.record).map_err(|error| error.to_string())?;
-    let summary = analyse::summarise(&data);
+    let summary = lasthop_analyse::summarise(&data);
     part.failures.extend(summary.failures.iter().map(|failure| format!("{}: {}", failure.case, failure.cause)));
     let planted = match options.question {
         Question::Itself { plant } => {
             self::plant(&mut data, plant);
-            Some(analyse::summarise(&data))
+            Some(lasthop_analyse::summarise(&data))
         }
         Question::Again => None,
     };

@@ -11,8 +11,7 @@ use lasthop_stack::{
     sandbox::Sandbox,
 };
 use lasthop_stats::random::Draws;
-use lasthop_system::clock;
-use lasthop_system::{cpus, executable::own_executable};
+use lasthop_system::{clock, cpus, executable::own_executable};
 
 /// Mean length of a burst, in nanoseconds of CPU time.
 const BURST_NS: f64 = 20e6;

@@ -1,6 +1,6 @@
 //! The result of a selftest, and its JSON.
 
-use lasthop_results::analyse::summary::Verdict;
+use lasthop_analyse::summary::Verdict;
 use lasthop_stats::{Estimate, Interval, mean, stopping, student};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

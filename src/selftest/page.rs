@@ -1,6 +1,6 @@
 //! The result of a selftest for people.
 
-use lasthop_results::report::{
+use lasthop_report::{
     document::{Block, Depth, Document, Section, Text, Tone},
     units::Seconds,
 };

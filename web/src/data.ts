@@ -1,4 +1,4 @@
-// What `crates/lasthop-results/src/report/page.rs` embeds in the page. All times are microseconds.
+// What `crates/lasthop-report/src/page.rs` embeds in the page. All times are microseconds.
 
 export interface Latencies {
   /** Nines and microseconds: 0 is the fastest request, 1 the 90th percentile, 2 the 99th. */

@@ -16,8 +16,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use lasthop_model::{record::SEAL, run_name};
-use lasthop_system::regular;
-use lasthop_system::{date, digest};
+use lasthop_system::{date, digest, regular};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a file in one line: container runtimes break lines of 16 KiB.

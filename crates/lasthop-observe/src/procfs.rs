@@ -25,9 +25,10 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_model::observation::{Role, RoleUsage};
-use lasthop_system::run_delay;
-
-use lasthop_system::process::{self, Stat};
+use lasthop_system::{
+    process::{self, Stat},
+    run_delay,
+};
 
 /// A snapshot is repeated if a process ends meanwhile, at most this many times.
 const TRIES: usize = 3;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use lasthop_analyse::{checks::counted, summary::Summary};
 use lasthop_classic::Tool;
 use lasthop_model::{
     driver::ToolChoice,
@@ -17,7 +18,6 @@ use lasthop_plan::{
     settings::{Overrides, PlacementChoice},
 };
 use lasthop_record::{RunData, store};
-use lasthop_results::analyse::{self, checks::counted, summary::Summary};
 use lasthop_run::{RunError, event::Event};
 use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::interrupt;
@@ -109,7 +109,7 @@ impl Job<'_> {
         };
         match self.execute(&design, self.overrides(), tell) {
             Ok((record, data)) => {
-                let summary = analyse::summarise(&data);
+                let summary = lasthop_analyse::summarise(&data);
                 part.design_record = Some(record);
                 part.design = Some(describe_design(run, &design, &summary));
                 part.found = found(run, &summary);
@@ -161,7 +161,7 @@ impl Job<'_> {
                         let answered = data.trials().filter(|trial| trial.result.requests > 0);
                         let into = if factor == 1 { &mut method.trials } else { &mut method.double };
                         into.extend(answered.map(|trial| trial.result.clone()));
-                        keep_failures(part, &analyse::summarise(&data), "the study's method");
+                        keep_failures(part, &lasthop_analyse::summarise(&data), "the study's method");
                         part.method_records.push(record);
                         carried.method_environment = carried.method_environment.take().or(data.environment);
                     }

@@ -1,15 +1,12 @@
 //! A classic tool beside lasthop over the cases of a study, in turn, with the shape of the load and not the study's flags:
 //! do two load generators count the same?
 
+use lasthop_analyse::summary::{Check, Summary};
 use lasthop_model::{
     driver::ToolChoice,
     selection::{OWN_DRIVER, Selection},
 };
 use lasthop_plan::{model::Experiment, plan::Plan, settings::Overrides};
-use lasthop_results::analyse::{
-    self,
-    summary::{Check, Summary},
-};
 use lasthop_run::event::Event;
 
 use super::{
@@ -42,7 +39,7 @@ impl Job<'_> {
         let tools = vec![ToolChoice::plain(tool)];
         let overrides = Overrides { tools, no_headroom: true, ..self.overrides() };
         match self.execute(&plan, overrides, tell) {
-            Ok((record, data)) => (agreements(&analyse::summarise(&data)), Some(record)),
+            Ok((record, data)) => (agreements(&lasthop_analyse::summarise(&data)), Some(record)),
             Err(cause) => (vec![not_run(cause.to_string())], None),
         }
     }

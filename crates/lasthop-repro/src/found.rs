@@ -1,7 +1,7 @@
 //! What lasthop's design found beside the published figures: conditions that a study could not have, quantities of
 //! transports that it left out.
 
-use lasthop_results::analyse::summary::{CaseSummary, Comparison, Derived, Measured, Metric, Summary};
+use lasthop_analyse::summary::{CaseSummary, Comparison, Derived, Measured, Metric, Summary};
 
 use super::outcome::{Found, Value};
 use crate::study::model::StudyRun;

@@ -1,8 +1,8 @@
 //! What the two ways of measuring yielded, by condition, in the quantities of the study.
 
 use indexmap::IndexMap;
+use lasthop_analyse::summary::{CaseSummary, Measured, Summary};
 use lasthop_protocol::TrialResult;
-use lasthop_results::analyse::summary::{CaseSummary, Measured, Summary};
 use lasthop_stats::mean;
 
 use super::outcome::Value;
@@ -314,7 +314,7 @@ impl MeasuredPart<'_> {
     }
 
     fn paired(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<Value> {
-        use lasthop_results::analyse::summary::Metric;
+        use lasthop_analyse::summary::Metric;
         let time = quantity.is(Base::Time) || quantity.is(Base::LatencyMean);
         let plain = matches!(self.run.time, Time::Rate | Time::Slope);
         if !plain || self.is_derived(quantity) || !(time || quantity.is(Base::Rate)) {

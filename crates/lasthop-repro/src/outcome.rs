@@ -1,7 +1,7 @@
 //! The result of repeating a study: the content of its table, and the JSON of the book.
 
+use lasthop_analyse::summary::Verdict;
 use lasthop_model::record::Environment;
-use lasthop_results::analyse::summary::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! A repetition for people: published figures, their method here, lasthop here, and why they differ.
 
-use lasthop_results::report::{
+use lasthop_report::{
     document::{Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
     units::{Seconds, plural},
     wording::word,

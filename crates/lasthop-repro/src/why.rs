@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
+use lasthop_analyse::{
+    checks::counted,
+    summary::{CaseSummary, Check, Severity},
+};
 use lasthop_model::{
     observation,
     record::{Environment, Placement},
-};
-use lasthop_results::analyse::{
-    checks::counted,
-    summary::{CaseSummary, Check, Severity},
 };
 
 use super::{

@@ -12,7 +12,7 @@ use lasthop_model::{
 };
 use lasthop_plan::model::{Experiment, Recipe, Source};
 use lasthop_protocol::spec::Spec;
-use lasthop_results::text;
+use lasthop_report::text;
 use lasthop_stack::container::containerfile::FILE;
 use serde_json::Value;
 

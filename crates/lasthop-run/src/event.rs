@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use lasthop_model::record::{Failure, Resumption, Stopped};
 
-use lasthop_results::analyse::ProgressLine;
+use lasthop_analyse::ProgressLine;
 use lasthop_stack::guard::GuardError;
 
 /// Something that happened, in order.

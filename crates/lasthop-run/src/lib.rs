@@ -9,8 +9,8 @@
 //! | drive | [`lasthop_load`] | one [`lasthop_protocol::TrialResult`] per trial |
 //! | observe | [`lasthop_observe`] | CPU, switches, run delay, steal per trial; the environment per run |
 //! | keep | [`lasthop_record::record`] | a directory; every report is made from it |
-//! | analyse | [`lasthop_results::analyse`] | estimates, comparisons, checks, verdicts |
-//! | report | [`lasthop_results::report`] | bytes |
+//! | analyse | [`lasthop_analyse`] | estimates, comparisons, checks, verdicts |
+//! | report | [`lasthop_report`] | bytes |
 //!
 //! ```text
 //! run    ── round (services and drivers started afresh) ── block (every case once, random order) ── trial
@@ -59,9 +59,8 @@ use lasthop_plan::{
     schedule::{self, Schedule},
 };
 use lasthop_record::{RunData, Store, Writer};
-use lasthop_results::analyse;
-use lasthop_stack::account;
 use lasthop_stack::{
+    account,
     container::{
         image,
         site::{Site, SiteError},
@@ -382,10 +381,10 @@ impl Runner<'_> {
     /// Reports the comparisons so far, unless it is too early, and lets go the cases whose intervals are narrow enough. True
     /// if all are.
     fn is_precise(&mut self, round: u32) -> bool {
-        if !analyse::is_due(round + 1) || self.job.settings.overload.is_some() {
+        if !lasthop_analyse::is_due(round + 1) || self.job.settings.overload.is_some() {
             return false;
         }
-        let look = analyse::look(&self.data);
+        let look = lasthop_analyse::look(&self.data);
         let elapsed = self.elapsed();
         (self.tell)(&Event::Progress { round, elapsed, comparisons: &look.lines });
         let line = |case: &CasePlan| look.lines.iter().find(|line| line.case == case.case && line.blocks > 0);

@@ -8,8 +8,7 @@ use std::{
 use lasthop_load::transport;
 use lasthop_model::service::{Ready, ReadyCheck};
 use lasthop_protocol::spec::{Address, Endpoint, Tls};
-use lasthop_system::connect;
-use lasthop_system::interrupt;
+use lasthop_system::{connect, interrupt};
 use rustls::{ClientConnection, StreamOwned};
 
 use super::{

@@ -19,17 +19,16 @@ use std::{
 
 use lasthop_model::driver::{Login, Remote};
 use lasthop_protocol::spec::Spec;
-use lasthop_system::regular;
+use lasthop_system::{
+    command, interrupt,
+    lines::{LineError, Lines},
+    private, regular,
+    shell::quoted,
+};
 
 use lasthop_stack::{
     guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
     locate,
-};
-use lasthop_system::{
-    command, interrupt,
-    lines::{LineError, Lines},
-    private,
-    shell::quoted,
 };
 
 /// The longest that a command on the host may take.

@@ -10,8 +10,7 @@ use std::{
 };
 
 use lasthop_model::program::Program;
-use lasthop_system::regular;
-use lasthop_system::{command, digest};
+use lasthop_system::{command, digest, regular};
 
 use super::{
     IMAGE_LABEL,

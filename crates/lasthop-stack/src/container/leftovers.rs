@@ -10,8 +10,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_system::regular;
-use lasthop_system::{command, interrupt, private};
+use lasthop_system::{command, interrupt, private, regular};
 use serde::{Deserialize, Serialize};
 
 use super::{OWNER_LABEL, RUN_LABEL, SANDBOX_LABEL, dialect::DIALECTS, engine::Engine, owner};

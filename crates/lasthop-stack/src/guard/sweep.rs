@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_system::regular;
 use lasthop_system::{
     private,
     process::{self, Handle, Stat},
+    regular,
 };
 use serde::{Deserialize, Serialize};
 

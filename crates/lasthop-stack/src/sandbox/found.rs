@@ -13,8 +13,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use lasthop_system::private;
-use lasthop_system::regular;
+use lasthop_system::{private, regular};
 
 use super::{LETTERS, LOCK, PREFIX, WORD, lock, queues};
 

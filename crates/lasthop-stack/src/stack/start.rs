@@ -14,8 +14,7 @@ use lasthop_model::{
     service::RenderedService,
 };
 use lasthop_protocol::spec::Address;
-use lasthop_system::regular;
-use lasthop_system::{folder::Folder, interrupt, listener, process};
+use lasthop_system::{folder::Folder, interrupt, listener, process, regular};
 
 use super::{Instance, Life, Log, StartCause, StartError, ground::Ground, stop_signal};
 use crate::{

@@ -1,0 +1,204 @@
+//! What changed from one run to another.
+
+use lasthop_record::data::RunData;
+use lasthop_stats::{CONFIDENCE, holm};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    Analysed, NotAlike, Ratio, Side, alike, change,
+    facts::{Differing, differing},
+    is_declared,
+};
+use crate::{
+    cases::Known,
+    summary::{Comparison, Held, Measured, Metric, Summary, Verdict},
+};
+
+pub const SCHEMA: &str = "lasthop-diff/1";
+
+/// What changed from one run to another of the same experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Diff {
+    /// `lasthop-diff/1`
+    pub schema: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    pub title: String,
+    pub question: String,
+    pub old: Side,
+    pub new: Side,
+    /// Changes within this share count as none; the larger of the two runs'.
+    pub margin: f64,
+    /// Confidence level of every interval, 0.95.
+    pub confidence: f64,
+    /// How ratios changed: what to rely on.
+    pub comparisons: Vec<RatioChange>,
+    /// How absolute figures changed, which includes what else happened on the machine.
+    pub cases: Vec<CaseChange>,
+    /// Cases that only one of the runs has.
+    pub only_old: Vec<String>,
+    pub only_new: Vec<String>,
+    /// What else differs, as far as the records keep it; values are those of the old and of the new run.
+    pub differences: Vec<Differing>,
+    /// How cases stand to the limits of `--fail-if`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Held>,
+    /// The runs, old and new.
+    #[serde(skip)]
+    pub runs: [Summary; 2],
+}
+
+/// How the ratio of a case and its reference changed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RatioChange {
+    pub case: String,
+    pub reference: String,
+    pub metric: Metric,
+    /// Whether verdicts are about this metric.
+    pub declared: bool,
+    /// Case divided by reference.
+    pub old: Ratio,
+    pub new: Ratio,
+    /// New ratio divided by old ratio.
+    pub change: Ratio,
+    /// In the sense of the metric: `faster` if the case gained on its reference. `null` if a check says that one of the
+    /// runs must not be used for it.
+    pub verdict: Option<Verdict>,
+    /// Probability of such a change by chance, adjusted by Holm for all changes that are judged: those of the declared
+    /// metric and of the CPU time. `null` for the others.
+    pub adjusted_p: Option<f64>,
+    /// True if one of the ratios is a lower bound, so that the change may be larger or smaller.
+    pub lower_bound: bool,
+    /// True if one of the ratios is of one start of the servers, which decides nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_start: bool,
+}
+
+impl RatioChange {
+    /// Whether it is one of the changes that the answer is about.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.adjusted_p.is_some()
+    }
+
+    fn differs(&self) -> bool {
+        matches!(self.verdict, Some(Verdict::Faster | Verdict::Slower))
+    }
+
+    /// Whether the ratio changed, and not by chance among so many.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        self.differs() && self.adjusted_p.is_some_and(|p| p < 1.0 - CONFIDENCE)
+    }
+
+    /// Whether it seems to have changed, as one among so many may by chance.
+    #[must_use]
+    pub fn may_be_chance(&self) -> bool {
+        self.is_judged() && self.differs() && !self.changed()
+    }
+}
+
+/// How a figure of a case changed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CaseChange {
+    pub case: String,
+    pub metric: Metric,
+    /// Whether verdicts are about this metric.
+    pub declared: bool,
+    pub old: Measured,
+    pub new: Measured,
+    /// New divided by old. The interval does not include how the machine differs from one day to another.
+    pub change: Ratio,
+}
+
+/// Compares two runs.
+/// Errors: [`NotAlike`] unless both are of the same experiment, with a case in common.
+pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
+    let new = Analysed::of(new_data);
+    let old = Analysed::of(old_data).named_like(&new.summary);
+    alike(&old, &new)?;
+    let missing = |from: &Analysed, to: &Analysed| {
+        from.case_names().filter(|case| to.case_names().all(|other| other != *case)).cloned().collect()
+    };
+    let summary = &new.summary;
+    Ok(Diff {
+        schema: SCHEMA.to_owned(),
+        experiment: summary.experiment.clone(),
+        title: summary.title.clone(),
+        question: summary.question.clone(),
+        old: Side::of(&old.summary),
+        new: Side::of(summary),
+        margin: margin(&old, &new),
+        confidence: CONFIDENCE,
+        comparisons: ratios(&old, &new),
+        cases: cases(&old, &new),
+        only_old: missing(&old, &new),
+        only_new: missing(&new, &old),
+        differences: differing(&[old_data, new_data]),
+        limits: Vec::new(),
+        runs: [old.summary, new.summary],
+    })
+}
+
+fn margin(old: &Analysed, new: &Analysed) -> f64 {
+    old.summary.settings.margin.max(new.summary.settings.margin)
+}
+
+/// Every comparison that both runs have.
+fn ratios(old: &Analysed, new: &Analysed) -> Vec<RatioChange> {
+    let (margin, confidence) = (margin(old, new), old.confidence.max(new.confidence));
+    let one = |(to, to_log): (&Comparison, _)| {
+        let (from, from_log) = old.like(to)?;
+        let (change, verdict, p) = change(to.metric, from_log, to_log, confidence, margin);
+        let unusable = [old, new].iter().any(|run| run.summary.invalid(&to.case, &to.reference).is_some());
+        // What one run was asked for, another may only describe.
+        let unusable = unusable || is_declared(&old.summary, from) != is_declared(&new.summary, to);
+        let one_start = from.one_start || to.one_start;
+        let verdict = if one_start { Verdict::Undecided } else { verdict };
+        let declared = is_declared(&new.summary, to);
+        let judged = !unusable && (declared || to.metric == Metric::CpuPerRequest);
+        Some(RatioChange {
+            case: to.case.clone(),
+            reference: to.reference.clone(),
+            metric: to.metric,
+            declared,
+            old: from.into(),
+            new: to.into(),
+            change,
+            verdict: (!unusable).then_some(verdict),
+            adjusted_p: judged.then_some(p),
+            lower_bound: from.lower_bound || to.lower_bound,
+            one_start,
+        })
+    };
+    let mut all: Vec<RatioChange> = new.summary.comparisons.iter().zip(&new.logs).filter_map(one).collect();
+    let family: Vec<f64> = all.iter().filter_map(|one| one.adjusted_p).collect();
+    let judged = all.iter_mut().filter_map(|one| one.adjusted_p.as_mut());
+    judged.zip(holm::adjust(&family)).for_each(|(p, adjusted)| *p = adjusted);
+    all
+}
+
+/// Every figure that both runs have.
+fn cases(old: &Analysed, new: &Analysed) -> Vec<CaseChange> {
+    let confidence = old.confidence.max(new.confidence);
+    let margin = margin(old, new);
+    let of = |run: &Analysed, case: &str| run.case_names().position(|name| name == case);
+    let mut found = Vec::new();
+    for (case, to) in new.summary.cases.iter().zip(&new.cases) {
+        let Some(from) = of(old, &case.case).map(|place| &old.cases[place]) else { continue };
+        let same = |known: &Known| from.iter().find(|one| one.metric == known.metric);
+        found.extend(to.iter().filter_map(|known| {
+            let before = same(known)?;
+            Some(CaseChange {
+                case: case.case.clone(),
+                metric: known.metric,
+                declared: known.metric == Metric::primary(&case.load),
+                old: before.measured.clone(),
+                new: known.measured.clone(),
+                change: change(known.metric, &before.log, &known.log, confidence, margin).0,
+            })
+        }));
+    }
+    found
+}

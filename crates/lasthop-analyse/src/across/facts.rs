@@ -1,0 +1,191 @@
+//! What the records keep of where and how runs were made, and in what they differ.
+
+use indexmap::{IndexMap, IndexSet};
+use lasthop_model::record::Settings;
+use lasthop_record::data::RunData;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+/// What is left out, because it differs between any two runs.
+const ALWAYS: [&str; 3] = ["load average", "seed", "programs"];
+/// Characters of a digest that are shown.
+const DIGITS: usize = 12;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The machine, its kernel and its settings.
+    Environment,
+    /// Versions and digests of what was started.
+    Program,
+    /// How the run was made: times, levels, placement, load.
+    Setting,
+    /// Digests of the files of the experiment and its recipes.
+    File,
+}
+
+/// Something that is not the same in every run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Differing {
+    pub kind: Kind,
+    pub name: String,
+    /// By run; `null` where there is none, or where the record does not keep it.
+    pub values: Vec<Option<String>>,
+}
+
+type Facts = IndexMap<(Kind, String), String>;
+
+/// What differs between the runs, environment first.
+#[must_use]
+pub fn differing(runs: &[&RunData]) -> Vec<Differing> {
+    let has = |run: &RunData, case: &str| run.header.cases.iter().any(|plan| plan.case == case);
+    let facts: Vec<Facts> = runs.iter().map(|run| of(run, |case| runs.iter().all(|run| has(run, case)))).collect();
+    let keys: IndexSet<&(Kind, String)> = facts.iter().flat_map(IndexMap::keys).collect();
+    let one = |key: &(Kind, String)| {
+        let values: Vec<Option<String>> = facts.iter().map(|facts| facts.get(key).cloned()).collect();
+        let differs = values.iter().any(|value| *value != values[0]);
+        differs.then(|| Differing { kind: key.0, name: key.1.clone(), values })
+    };
+    let mut found: Vec<Differing> = keys.into_iter().filter_map(one).collect();
+    found.sort_by_key(|one| one.kind as u8);
+    found
+}
+
+/// Of one run; of its cases those that all have.
+fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
+    let header = &run.header;
+    let mut facts = Facts::new();
+    fields(&mut facts, Kind::Environment, "", &run.environment);
+    let programs = run.environment.iter().flat_map(|environment| &environment.programs);
+    let programs = programs.map(|(name, program)| (name.clone(), program.version.clone()));
+    let lasthop = [("lasthop".to_owned(), header.lasthop.clone())];
+    facts.extend(lasthop.into_iter().chain(programs).map(|(name, version)| ((Kind::Program, name), version)));
+    settings(&mut facts, &header.settings);
+    fields(&mut facts, Kind::Setting, "recipe of", &header.experiment.services);
+    for (name, factor) in &header.factors {
+        let levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
+        facts.insert((Kind::Setting, format!("levels of {name}")), levels.join(", "));
+    }
+    for case in header.cases.iter().filter(|plan| is_shared(&plan.case)) {
+        fields(&mut facts, Kind::Setting, &case.case, &case.load);
+    }
+    for (case, endpoint) in header.given.iter().flat_map(|given| &given.endpoints) {
+        facts.insert((Kind::Setting, format!("{case} URL")), endpoint.url.clone());
+        facts.extend(endpoint.server.clone().map(|server| ((Kind::Program, format!("{case} server")), server)));
+    }
+    let Some(origin) = &header.origin else { return facts };
+    fields(&mut facts, Kind::Setting, "engine", &origin.engine);
+    fields(&mut facts, Kind::Setting, "images", &origin.images);
+    let short = |digest: &String| digest.chars().take(DIGITS).collect::<String>();
+    let digests = |kind, name: fn(&String) -> String, all: &lasthop_model::record::Digests| -> Facts {
+        all.iter().map(|(of, digest)| ((kind, name(of)), short(digest))).collect()
+    };
+    facts.extend(digests(Kind::Program, |of| format!("executable of {of}"), &origin.executables));
+    facts.extend(digests(Kind::File, String::clone, &origin.files));
+    facts
+}
+
+fn settings(facts: &mut Facts, settings: &Settings) {
+    fields(facts, Kind::Setting, "", settings);
+    facts.retain(|(_, name), _| !name.starts_with("placement "));
+    let percent = |share: f64| format!("{} %", share * 100.0);
+    let words = [
+        ("placement", settings.placement.to_string()),
+        ("precision", percent(settings.precision)),
+        ("margin", percent(settings.margin)),
+    ];
+    facts.extend(words.map(|(name, text)| ((Kind::Setting, name.to_owned()), text)));
+}
+
+/// Every field of a value as text, by its name in words.
+fn fields(facts: &mut Facts, kind: Kind, place: &str, value: &impl Serialize) {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    flatten(facts, kind, place, &value);
+}
+
+fn flatten(facts: &mut Facts, kind: Kind, place: &str, value: &Value) {
+    if ALWAYS.contains(&place) {
+        return;
+    }
+    let text = match value {
+        Value::Null => return,
+        Value::Object(object) => {
+            for (name, value) in object {
+                // The name of a sysctl stays as it is.
+                let name = if name.contains('.') { name.clone() } else { name.replace('_', " ") };
+                flatten(facts, kind, format!("{place} {name}").trim_start(), value);
+            }
+            return;
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match (place.strip_suffix(" ns"), value.as_u64()) {
+        (Some(place), Some(nanoseconds)) => {
+            let time = lasthop_model::quantity::written(std::time::Duration::from_nanos(nanoseconds));
+            facts.insert((kind, place.to_owned()), time)
+        }
+        _ => facts.insert((kind, place.to_owned()), text),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_model::record::{Placement, ProgramVersion};
+
+    use super::*;
+    use crate::testing::healthy;
+
+    #[test]
+    fn only_what_differs_is_named() {
+        let old = healthy();
+        assert_eq!(differing(&[&old, &old.clone()]), []);
+        let mut new = old.clone();
+        let environment = new.environment.as_mut().unwrap();
+        environment.kernel = "6.19".to_owned();
+        environment.load_average = [9.0; 3];
+        environment.sysctl.insert("net.core.somaxconn".to_owned(), "128".to_owned());
+        let nginx = ProgramVersion { path: "/usr/sbin/nginx".to_owned(), version: "1.26".to_owned() };
+        environment.programs.insert("nginx".to_owned(), nginx);
+        new.header.settings.seed = 77;
+        new.header.settings.trial_ns = 50_000_000;
+        new.header.settings.placement = Placement::Same { cpu: 1 };
+        new.header.settings.margin = 0.05;
+        new.header.cases[0].load.connections = 4;
+        let found = differing(&[&old, &new]);
+        let shown: Vec<String> = found
+            .iter()
+            .map(|one| {
+                let values: Vec<&str> = one.values.iter().map(|value| value.as_deref().unwrap_or("none")).collect();
+                format!("{:?} {}: {}", one.kind, one.name, values.join(" → "))
+            })
+            .collect();
+        let expected = [
+            "Environment kernel: 6.18 → 6.19",
+            "Environment sysctl net.core.somaxconn: none → 128",
+            "Program nginx: none → 1.26",
+            "Setting margin: 2 % → 5 %",
+            "Setting trial: 100ms → 50ms",
+            "Setting placement: CPUs chosen by the scheduler → driver and services on CPU 1",
+            "Setting tcp connections: 1 → 4",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn digests_of_files_tell_which_one_changed() {
+        let mut old = healthy();
+        old.header.origin = serde_json::from_value(serde_json::json!({
+            "experiment": "x", "selection": {"only": [], "set": [], "aa": false, "drivers": []}, "programs": {},
+            "engine": null, "images": "auto", "remote": {"options": [], "config": null, "program": null, "listen": null},
+            "files": {"experiment.toml": "a".repeat(64)}, "executables": {"lasthop": "b".repeat(64)}
+        }))
+        .unwrap();
+        let mut new = old.clone();
+        new.header.origin.as_mut().unwrap().files.insert("experiment.toml".to_owned(), "c".repeat(64));
+        let found = differing(&[&old, &new]);
+        assert_eq!((found.len(), found[0].kind, &*found[0].name), (1, Kind::File, "experiment.toml"));
+        assert_eq!(found[0].values, [Some("a".repeat(DIGITS)), Some("c".repeat(DIGITS))]);
+    }
+}

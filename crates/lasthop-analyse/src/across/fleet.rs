@@ -1,0 +1,333 @@
+//! Runs of several machines: what they say together, and whether the answer depends on the machine or on its kind.
+
+use indexmap::{IndexMap, IndexSet};
+use lasthop_record::data::RunData;
+use lasthop_stats::{
+    CONFIDENCE, Estimate, holm,
+    pooled::{self, Pooled},
+    verdict,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    Analysed, NotAlike, Ratio, Side, alike,
+    apart::{self, Apart, Found},
+    facts::{Differing, differing},
+};
+use crate::{
+    comparisons::better,
+    summary::{Comparison, Held, Metric, Summary, Verdict},
+    trials::Trials,
+};
+
+pub const SCHEMA: &str = "lasthop-fleet/1";
+/// The label that names a machine; without it the name of its host does.
+pub const NAME: &str = "machine";
+/// What makes kinds unless told otherwise, besides labels, where it differs between machines.
+const USUAL: [&str; 4] = ["architecture", "cpu", "cpus", "kernel"];
+
+/// Runs of the same experiment on several machines.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Fleet {
+    /// `lasthop-fleet/1`
+    pub schema: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    pub title: String,
+    pub question: String,
+    /// In the order in which their runs were named.
+    pub machines: Vec<Machine>,
+    /// Facts and labels that make a kind of machine; empty if all are of one kind.
+    pub by: Vec<String>,
+    /// In the order of their first machines.
+    pub kinds: Vec<Kind>,
+    /// Differences within this share count as none; the largest of the runs'.
+    pub margin: f64,
+    /// Confidence level of every interval, 0.95.
+    pub confidence: f64,
+    pub comparisons: Vec<Together>,
+    /// What differs between the runs, as far as the records keep it; values are by machine.
+    pub differences: Vec<Differing>,
+    /// How cases stand to the limits of `--fail-if`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Held>,
+    /// The run that names the cases: one that has most of them.
+    #[serde(skip)]
+    pub main: Summary,
+}
+
+/// A run and where it was made.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Machine {
+    /// Its label `machine`, else its host's name.
+    pub name: String,
+    /// Place in the list of kinds.
+    pub kind: usize,
+    pub run: Side,
+}
+
+/// Machines that are alike in what makes a kind.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Kind {
+    /// The values of what makes a kind, `null` where a record has none.
+    pub values: Vec<Option<String>>,
+    pub machines: usize,
+}
+
+/// A comparison on all machines.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Together {
+    pub case: String,
+    pub reference: String,
+    pub metric: Metric,
+    /// Whether verdicts are about this metric.
+    pub declared: bool,
+    /// By machine; `null` where it was not measured or must not be used.
+    pub machines: Vec<Option<Judged>>,
+    /// The mean of all such machines, of which these are a sample; `null` with fewer than two.
+    pub mean: Option<Ratio>,
+    /// What another such machine will have; `null` with fewer than three.
+    pub next: Option<Ratio>,
+    /// How much machines differ, whatever their kind; `null` with fewer than two.
+    pub between_machines: Option<Spread>,
+    /// `null` with fewer than two kinds, or if each machine is of a kind of its own.
+    pub kinds: Option<ByKind>,
+}
+
+/// A machine's ratio and its verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Judged {
+    #[serde(flatten)]
+    pub ratio: Ratio,
+    pub verdict: Verdict,
+}
+
+/// How much true ratios differ.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Spread {
+    /// A typical difference from the mean: e to the standard deviation of the logarithms, 1 or more, with its interval.
+    pub typical: Ratio,
+    /// Probability of such differences by chance, adjusted by Holm for all comparisons of the declared metric and of the CPU
+    /// time; as it is for other metrics.
+    pub p: f64,
+    /// Whether they reliably differ: of machines, two of them by more than the margin. `null` where that is not judged.
+    pub differs: Option<bool>,
+}
+
+impl Spread {
+    /// Whether they reliably differ.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.differs.unwrap_or(self.p < 1.0 - CONFIDENCE)
+    }
+}
+
+impl From<pooled::Spread> for Spread {
+    fn from(pooled::Spread { deviation, p }: pooled::Spread) -> Self {
+        // Finite, which JSON can hold.
+        let [ratio, low, high] = [deviation.estimate, deviation.low, deviation.high].map(|log| log.exp().min(f64::MAX));
+        Self { typical: Ratio { ratio, low, high }, p, differs: None }
+    }
+}
+
+/// What the kinds say.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ByKind {
+    /// The mean of each kind; `null` where none of its machines has the comparison.
+    pub means: Vec<Option<Ratio>>,
+    /// How much machines of one kind differ.
+    pub within: Spread,
+    /// How much kinds differ.
+    pub between: Spread,
+}
+
+/// A run with what a fleet needs of it.
+pub struct Member {
+    analysed: Analysed,
+    /// Without trials.
+    data: RunData,
+}
+
+impl Member {
+    /// Of a whole record, whose trials are dropped.
+    #[must_use]
+    pub fn of(mut data: RunData) -> Self {
+        let analysed = Analysed::of_trials(&Trials::of_ratios(&data));
+        data.records = Vec::new();
+        Self { analysed, data }
+    }
+
+    #[must_use]
+    pub fn summary(&self) -> &Summary {
+        &self.analysed.summary
+    }
+
+    /// A fact of the machine or a label.
+    fn fact(&self, name: &str) -> Option<String> {
+        let environment = self.data.environment.as_ref();
+        let known = environment.and_then(|environment| match name {
+            "architecture" => Some(environment.architecture.clone()),
+            "cpu" => Some(environment.cpu_model.clone()),
+            "cpus" => Some(environment.cpus.to_string()),
+            "kernel" => Some(environment.kernel.clone()),
+            "distribution" => Some(environment.distribution.clone()),
+            "virtualization" => Some(environment.virtualization.clone()),
+            _ => None,
+        });
+        known.or_else(|| self.data.header.labels.get(name).cloned())
+    }
+
+    fn name(&self) -> String {
+        let host = || self.data.environment.as_ref().map(|environment| environment.host.clone());
+        self.fact(NAME).or_else(host).unwrap_or_else(|| self.data.header.run.clone())
+    }
+}
+
+/// Runs that are no fleet.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoFleet {
+    #[error(transparent)]
+    NotAlike(#[from] NotAlike),
+    #[error(
+        "no record has `{0}`: kinds are made of {known} and of labels",
+        known = "architecture, cpu, cpus, kernel, distribution, virtualization"
+    )]
+    Unknown(String),
+}
+
+/// Puts machines together; `by` names what makes a kind, or nothing for what usually does.
+/// Errors: [`NoFleet`] unless all runs are of the same experiment, every two have a case in common, and a record has each
+/// fact of `by`.
+///
+/// # Panics
+/// Without a member.
+pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> {
+    let first = members[0].analysed.summary.clone();
+    for member in &mut members[1..] {
+        member.analysed.rename_like(&first);
+    }
+    for (place, member) in members.iter().enumerate() {
+        members[..place].iter().try_for_each(|before| alike(&before.analysed, &member.analysed))?;
+    }
+    let by = what_makes_kinds(&members, by)?;
+    let (kinds, of) = kinds(&members, &by);
+    let data: Vec<&RunData> = members.iter().map(|member| &member.data).collect();
+    let machine = |(member, kind): (&Member, &usize)| Machine {
+        name: member.name(),
+        kind: *kind,
+        run: Side::of(&member.analysed.summary),
+    };
+    let main = members.iter().map(|member| &member.analysed.summary).max_by_key(|summary| summary.cases.len());
+    let margin = members.iter().map(|member| member.analysed.summary.settings.margin).fold(0.0, f64::max);
+    Ok(Fleet {
+        schema: SCHEMA.to_owned(),
+        experiment: first.experiment.clone(),
+        title: first.title.clone(),
+        question: first.question.clone(),
+        machines: members.iter().zip(&of).map(machine).collect(),
+        margin,
+        confidence: CONFIDENCE,
+        comparisons: comparisons(&members, &of, kinds.len(), margin),
+        differences: differing(&data),
+        limits: Vec::new(),
+        by,
+        kinds,
+        main: main.unwrap_or(&first).clone(),
+    })
+}
+
+fn what_makes_kinds(members: &[Member], by: &[String]) -> Result<Vec<String>, NoFleet> {
+    let known = |name: &String| members.iter().any(|member| member.fact(name).is_some());
+    if let Some(unknown) = by.iter().find(|name| !known(name)) {
+        return Err(NoFleet::Unknown(unknown.clone()));
+    }
+    if !by.is_empty() {
+        return Ok(by.to_vec());
+    }
+    let labels = members.iter().flat_map(|member| member.data.header.labels.keys().map(String::as_str));
+    let all: IndexSet<&str> = USUAL.into_iter().chain(labels.filter(|label| *label != NAME)).collect();
+    let differs = |name: &&str| members.iter().any(|member| member.fact(name) != members[0].fact(name));
+    Ok(all.into_iter().filter(differs).map(str::to_owned).collect())
+}
+
+/// The kinds, and of which one each member is.
+fn kinds(members: &[Member], by: &[String]) -> (Vec<Kind>, Vec<usize>) {
+    let mut found: IndexMap<Vec<Option<String>>, usize> = IndexMap::new();
+    let mut of = Vec::new();
+    for member in members {
+        let values = by.iter().map(|name| member.fact(name)).collect();
+        let entry = found.entry(values);
+        of.push(entry.index());
+        *entry.or_insert(0) += 1;
+    }
+    (found.into_iter().map(|(values, machines)| Kind { values, machines }).collect(), of)
+}
+
+fn comparisons(members: &[Member], of: &[usize], kinds: usize, margin: f64) -> Vec<Together> {
+    let all = apart::found(&members.iter().map(|member| &member.analysed).collect::<Vec<_>>());
+    let judged = apart::judge(&all, margin);
+    let mut together: Vec<Together> =
+        all.iter().zip(judged).map(|(found, apart)| self::together(found, apart, of, kinds)).collect();
+    adjust_kinds(&mut together);
+    together
+}
+
+fn together(found: &Found<'_>, apart: Option<Apart>, of: &[usize], kinds: usize) -> Together {
+    let pooled = pooled::pool(&found.logs());
+    let ratio = |log: &Estimate| Ratio::from(log.exponential(CONFIDENCE));
+    let judged = |(comparison, _): (&Comparison, _)| Judged { ratio: comparison.into(), verdict: comparison.verdict };
+    let spread = |pooled: Pooled| {
+        let spread = Spread::from(pooled.spread);
+        Spread { p: apart.map_or(spread.p, |apart| apart.p), differs: apart.map(|apart| apart.differs), ..spread }
+    };
+    Together {
+        case: found.one.case.clone(),
+        reference: found.one.reference.clone(),
+        metric: found.one.metric,
+        declared: found.declared,
+        machines: found.known.iter().map(|known| known.map(judged)).collect(),
+        mean: pooled.map(|Pooled { mean, .. }| ratio(&mean)),
+        next: pooled.and_then(|pooled| pooled.next.as_ref().map(ratio)),
+        between_machines: pooled.map(spread),
+        kinds: by_kind(found, of, kinds),
+    }
+}
+
+fn by_kind(found: &Found<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
+    let mut logs: Vec<Vec<Estimate>> = vec![Vec::new(); kinds];
+    for (known, kind) in found.known.iter().zip(of) {
+        logs[*kind].extend(known.map(|(_, log)| *log));
+    }
+    let known: Vec<Vec<Estimate>> = logs.iter().filter(|logs| !logs.is_empty()).cloned().collect();
+    let found = pooled::kinds(&known)?;
+    let mut means = found.means.iter().map(|mean| Ratio::from(mean.exponential(CONFIDENCE)));
+    let means = logs.iter().map(|logs| if logs.is_empty() { None } else { means.next() }).collect();
+    Some(ByKind { means, within: found.within.into(), between: found.between.spread.into() })
+}
+
+/// The judged comparisons are one family, as for machines.
+fn adjust_kinds(all: &mut [Together]) {
+    let judged = all.iter_mut().filter(|one| one.declared || one.metric == Metric::CpuPerRequest);
+    let mut between: Vec<&mut Spread> = judged.filter_map(|one| Some(&mut one.kinds.as_mut()?.between)).collect();
+    let adjusted = holm::adjust(&between.iter().map(|spread| spread.p).collect::<Vec<_>>());
+    for (spread, p) in between.iter_mut().zip(adjusted) {
+        **spread = Spread { p, differs: Some(p < 1.0 - CONFIDENCE), ..**spread };
+    }
+}
+
+impl Together {
+    /// The verdict on the mean.
+    #[must_use]
+    pub fn verdict(&self, margin: f64) -> Option<Verdict> {
+        let Ratio { ratio: estimate, low, high } = self.mean?;
+        let interval = lasthop_stats::Interval { estimate, low, high };
+        Some(verdict::verdict(&interval, margin, better(self.metric)).into())
+    }
+
+    /// On how many machines the verdict is this one.
+    #[must_use]
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.machines.iter().flatten().filter(|judged| judged.verdict == verdict).count()
+    }
+}

@@ -1,0 +1,155 @@
+//! Whether the load itself crossed the link, by what the services and the kernel did during the trials. One request that
+//! was asked for (`transport_not_as_asked`) does not say where the others went.
+
+use lasthop_model::record::{CasePlan, CaseProof, Elsewhere};
+
+use super::finding::{Evidence, counted, of_case};
+use crate::{
+    summary::{Check, Severity},
+    trials::{Trials, served},
+};
+
+pub const ID: &str = "load-not-over-link";
+
+/// A server that takes a request from a socket and sends a reply uses more CPU time than this, in microseconds.
+const LEAST_CPU_US: f64 = 0.5;
+/// The same work takes less than so many times the CPU time over another transport, unless TLS is added to it …
+const MOST_CPU: f64 = 4.0;
+/// … which does not take so many times the context switches.
+const MOST_SWITCHES: f64 = 2.0;
+/// Share of answers for which a connection must have been opened if each should have its own.
+const OPENED_SHARE: f64 = 0.9;
+/// With fewer, the counters are those of another network namespace.
+const COUNTED_SHARE: f64 = 0.05;
+/// Share of the server's connections that may come by another of its addresses.
+const ELSEWHERE_SHARE: f64 = 0.05;
+
+/// What a service did for each answer.
+#[derive(Clone, Copy)]
+struct Work {
+    cpu_us: f64,
+    switches: f64,
+}
+
+impl Work {
+    /// `None` if nothing is known of its processes.
+    fn of(trials: &Trials, case: &str, role: &str) -> Option<Self> {
+        let all = trials.of(case).filter_map(|trial| Some((served(trial), trial.observations.roles.get(role)?)));
+        let (mut answers, mut cpu_ns, mut switches, mut processes) = (0.0, 0, 0, 0);
+        for (served, usage) in all {
+            answers += served;
+            cpu_ns += usage.cpu_ns;
+            switches += usage.voluntary_switches + usage.involuntary_switches;
+            processes += usage.processes;
+        }
+        let known = processes > 0 && answers > 0.0;
+        known.then(|| Self { cpu_us: cpu_ns as f64 / 1e3 / answers, switches: switches as f64 / answers })
+    }
+
+    /// Whether it did far less than the same service did for the same answers elsewhere.
+    fn is_far_less_than(self, other: Self) -> bool {
+        self.cpu_us * MOST_CPU < other.cpu_us && self.switches * MOST_SWITCHES < other.switches
+    }
+
+    fn words(self) -> String {
+        format!("{} µs of CPU time and {} context switches", figure(self.cpu_us), figure(self.switches))
+    }
+}
+
+/// Two digits or more, without an exponent.
+fn figure(value: f64) -> String {
+    format!("{value:.0$}", if value < 10.0 { 1 } else { 0 })
+}
+
+pub fn load_not_over_link(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let effect =
+        "the case did not measure the link: an answer came from a cache, from another server or by another address";
+    let check = |plan: &CasePlan| {
+        let text = idle(trials, plan)
+            .or_else(|| too_few_opened(trials, plan))
+            .or_else(|| elsewhere(trials, plan))
+            .or_else(|| other_work(trials, plan))?;
+        Some(of_case(ID, Severity::Invalid, &plan.case, text, effect))
+    };
+    let cases = trials.cases().iter().filter(|_| trials.data.header.experiment.from != "driver");
+    cases.filter_map(check).collect()
+}
+
+/// The link's server did next to nothing, or far less than in a case that is compared with this one.
+fn idle(trials: &Trials, plan: &CasePlan) -> Option<String> {
+    let server = &trials.data.header.experiment.to;
+    let own = Work::of(trials, &plan.case, server)?;
+    let seen = format!("for each answer {server} took {}", own.words());
+    let more = compared_with(trials, plan).find_map(|other| {
+        let work = Work::of(trials, &other.case, server).filter(|work| own.is_far_less_than(*work))?;
+        Some(format!(", against {} with {}", work.words(), other.case))
+    });
+    let idle = own.cpu_us < LEAST_CPU_US;
+    (idle || more.is_some())
+        .then(|| format!("{seen}{}: most answers did not come through the link", more.unwrap_or_default()))
+}
+
+/// A service beside the link worked here and not in a case that is compared with this one.
+fn other_work(trials: &Trials, plan: &CasePlan) -> Option<String> {
+    let experiment = &trials.data.header.experiment;
+    let others = experiment.services.keys().filter(|role| **role != experiment.from && **role != experiment.to);
+    let found = |role: &String| {
+        let own = Work::of(trials, &plan.case, role)?;
+        compared_with(trials, plan).find_map(|other| {
+            let work = Work::of(trials, &other.case, role).filter(|work| work.is_far_less_than(own))?;
+            Some(format!(
+                "for each answer {role} took {}, against {} with {}: {} asked it instead of {}",
+                own.words(),
+                work.words(),
+                other.case,
+                experiment.from,
+                experiment.to
+            ))
+        })
+    };
+    others.filter(|role| role.as_str() != plan.load.target).find_map(found)
+}
+
+/// The reference of a case, or the cases that have it as theirs.
+fn compared_with<'a>(trials: &Trials<'a>, plan: &'a CasePlan) -> impl Iterator<Item = &'a CasePlan> {
+    let name = Some(plan.case.as_str());
+    let cases = trials.cases().iter();
+    cases.filter(move |other| other.reference.as_deref() == name || plan.reference.as_deref() == Some(&other.case))
+}
+
+/// Other traffic of the machine opens connections too, so that there may be more, but never fewer.
+fn too_few_opened(trials: &Trials, plan: &CasePlan) -> Option<String> {
+    let experiment = &trials.data.header.experiment;
+    let each_its_own =
+        |seen: &CaseProof| seen.link.as_ref().is_some_and(|link| link.wanted.as_deref() == Some("per-request"));
+    let is_tcp = !plan.transport.is_unix() && trials.proofs(&plan.case).last().is_some_and(each_its_own);
+    let opened: u64 = trials.of(&plan.case).map(|trial| trial.observations.network.tcp_opened).sum();
+    let answers: f64 = trials.of(&plan.case).map(served).sum();
+    let share = opened as f64 / answers.max(1.0);
+    (is_tcp && (COUNTED_SHARE..OPENED_SHARE).contains(&share)).then(|| {
+        format!(
+            "for 100 answers {} TCP connections were opened, though {} should open one to {} for each: not every answer \
+             came through the link",
+            figure(share * 100.0),
+            experiment.from,
+            experiment.to
+        )
+    })
+}
+
+/// The server was reached by another of its addresses while the driver sent.
+fn elsewhere(trials: &Trials, plan: &CasePlan) -> Option<String> {
+    let to = &trials.data.header.experiment.to;
+    let is_much = |seen: &&Elsewhere| {
+        let all = seen.connections + seen.over_link;
+        f64::from(seen.connections) > ELSEWHERE_SHARE * f64::from(all)
+    };
+    let Elsewhere { address, connections, over_link } =
+        trials.proofs(&plan.case).filter_map(|seen| seen.elsewhere.as_ref()).find(is_much)?;
+    Some(format!(
+        "while the driver sent, {to} was reached over {} at {address}, which is not the link; {over_link} were \
+         seen on the link",
+        counted((*connections).into(), "connection")
+    ))
+}

@@ -1,0 +1,94 @@
+//! Requests that nobody answers, and that never arrive.
+
+use super::finding::{Evidence, grouped, of_case, percent};
+use crate::{
+    cases,
+    summary::{Check, Severity},
+};
+
+/// Where senders are not told, only the two counts together show a loss.
+pub fn lost(evidence: &Evidence) -> Vec<Check> {
+    let effect =
+        "nobody told the sender; throughput counts what the server received, and a faster sender only loses more";
+    let check = |case: &str| {
+        let all = cases::sending(evidence.trials, case).filter(|all| all.lost() > 0)?;
+        let where_lost = match all.dropped_total {
+            Some(dropped) if dropped >= all.lost() => {
+                ", all dropped by the kernel because the server's buffer was full".to_owned()
+            }
+            Some(dropped) if dropped > 0 => format!(
+                ": the kernel dropped {} because the server's buffer was full, and the server lost {}",
+                grouped(dropped),
+                grouped(all.lost() - dropped)
+            ),
+            _ => ", none of them dropped by the kernel as far as it tells".to_owned(),
+        };
+        let share = percent(all.lost() as f64 / all.sent_total as f64);
+        let text = format!("{share} of {} requests never arrived{where_lost}", grouped(all.sent_total));
+        Some(of_case("lost", Severity::Doubt, case, text, effect))
+    };
+    evidence.trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_model::record::MeasuredTrial;
+    use lasthop_protocol::result::OneWay;
+    use lasthop_record::data::RunData;
+
+    use super::*;
+    use crate::{
+        summarise,
+        summary::{Comparison, Metric},
+        testing::{each_trial, finding, findings, healthy},
+    };
+
+    /// Both cases send one way, at the driver's limit; `unix` sends more than arrives.
+    fn sending(lost: u64, dropped: Option<u64>) -> RunData {
+        let mut data = healthy();
+        let one_way = |trial: &mut MeasuredTrial, lost| {
+            let received_total = trial.result.requests_total;
+            let (sent, sent_total) = (trial.result.requests + lost, received_total + lost);
+            let dropped_total = dropped.filter(|_| lost > 0);
+            trial.result.one_way =
+                Some(Box::new(OneWay { sent, waited: 0, sent_total, received_total, dropped_total }));
+            trial.result.cost.system_ns = trial.result.elapsed_ns;
+        };
+        each_trial(&mut data, "unix", |trial| one_way(trial, lost));
+        each_trial(&mut data, "tcp", |trial| one_way(trial, 0));
+        data
+    }
+
+    #[test]
+    fn a_loss_is_named_with_its_place() {
+        assert_eq!(findings(&sending(0, None), "lost"), []);
+        for (dropped, place) in [
+            (Some(5), "never arrived, all dropped by the kernel"),
+            (Some(3), "and the server lost"),
+            (None, "none of them dropped by the kernel"),
+        ] {
+            let check = finding(&sending(5, dropped), "lost");
+            assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
+            assert!(check.evidence.contains(place), "{}", check.evidence);
+        }
+    }
+
+    #[test]
+    fn a_driver_that_sends_more_than_arrives_is_not_the_bottleneck() {
+        let saturated = |data: &RunData| -> Vec<Option<String>> {
+            findings(data, "driver-saturated").into_iter().map(|check| check.case).collect()
+        };
+        assert_eq!(saturated(&sending(0, None)).len(), 2);
+        let losing = sending(5, Some(5));
+        assert_eq!(saturated(&losing), [Some("tcp".to_owned())]);
+        let summary = summarise(&losing);
+        let of_speed = |one: &&Comparison| one.metric == Metric::Throughput;
+        let comparison = summary.comparisons.iter().find(of_speed).unwrap();
+        assert!(comparison.ratio > 1.0 && !comparison.lower_bound, "unix is the better one");
+        let advice = comparison.materiality.as_ref().and_then(|materiality| materiality.break_even.as_ref());
+        assert!(advice.is_none(), "no handler is waited for");
+        let unix = summary.cases.iter().find(|case| case.case == "unix").unwrap().metrics.as_ref().unwrap();
+        let sending = unix.one_way.as_ref().unwrap();
+        assert!(sending.lost > 0.0 && Some(sending.sent - sending.received) == sending.dropped, "{sending:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Whether a resumed run measured the same before and after its pauses.
+
+use std::collections::BTreeMap;
+
+use lasthop_model::record::{CasePlan, MeasuredTrial, Resumption, Stopped};
+use lasthop_stats::{Grouped, mean, variance};
+
+use super::{
+    finding::{Evidence, of_case, of_run, percent},
+    order::LEVEL,
+};
+use crate::{
+    pairs::Pairs,
+    summary::{Check, Severity},
+    trials::{Trials, primary, primary_name},
+};
+
+/// Notes that the run has pauses.
+pub fn resumed(evidence: &Evidence) -> Vec<Check> {
+    let pauses: Vec<String> = evidence.trials.data.resumptions().map(described).collect();
+    if pauses.is_empty() {
+        return vec![];
+    }
+    let effect = "its parts count as rounds of one run; if the result changed in a pause, the check `pause` fires";
+    vec![of_run("resumed", Severity::Note, pauses.join("; "), effect)]
+}
+
+fn described(resumption: &Resumption) -> String {
+    let how = match resumption.ended {
+        None => "it was killed",
+        Some(Stopped::Budget) => "its budget was spent",
+        Some(_) => "it was interrupted",
+    };
+    let after = resumption.at_ns as f64 / 1e9;
+    format!("{how} after {after:.0} s and resumed {} later, at {}", duration(resumption.pause_ns), resumption.at)
+}
+
+fn duration(nanoseconds: u64) -> String {
+    let seconds = nanoseconds as f64 / 1e9;
+    match seconds {
+        _ if seconds < 120.0 => format!("{seconds:.0} s"),
+        _ if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ if seconds < 172_800.0 => format!("{:.0} h", seconds / 3600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
+/// For each round, the number of pauses before it.
+type Parts = BTreeMap<u32, usize>;
+
+/// A ratio, or a reference's own figure, that differs before and after a pause.
+pub fn pause(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    if trials.data.resumptions().next().is_none() {
+        return vec![];
+    }
+    let parts = trials.data.parts();
+    let moved = |plan| of_ratio(trials, &parts, plan).or_else(|| of_reference(trials, &parts, plan));
+    trials.cases().iter().filter_map(moved).collect()
+}
+
+fn of_ratio(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
+    let pairs = Pairs::of(trials, plan)?;
+    let moved = moved(trials, parts, pairs.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())))?;
+    let text =
+        format!("the ratio to {} differs by {} between the parts of the run", pairs.reference.case, percent(moved));
+    let effect = "the result is a mean over two states: start a new run, and look for what changed in the pause";
+    Some(of_case("pause", Severity::Doubt, &plan.case, text, effect))
+}
+
+fn of_reference(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
+    if plan.reference.is_some() {
+        return None;
+    }
+    let value = |trial: &MeasuredTrial| Some((trial.round, primary(trial)?.ln()));
+    let moved = moved(trials, parts, trials.of(&plan.case).filter_map(value))?;
+    let what = primary_name(plan);
+    let text = format!("its {what} differs by {} between the parts of the run", percent(moved));
+    let effect = "the machine's speed changed in the pause; ratios stay fair, because they are taken within blocks";
+    Some(of_case("pause", Severity::Note, &plan.case, text, effect))
+}
+
+/// How far apart the means of the parts are, as a share, if that is certain and more than the margin. The analysis of
+/// variance compares means of rounds, because blocks of the same round are not independent.
+fn moved(trials: &Trials, part_of: &Parts, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
+    let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (round, log) in logs {
+        rounds.entry(round).or_default().push(log);
+    }
+    let mut parts: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (round, logs) in rounds {
+        parts.entry(part_of[&round]).or_default().extend(mean::of(logs));
+    }
+    let means: Vec<f64> = parts.values().filter_map(|rounds| mean::of(rounds.iter().copied())).collect();
+    let (low, high) =
+        (means.iter().copied().fold(f64::INFINITY, f64::min), means.iter().copied().fold(f64::MIN, f64::max));
+    let found = variance::components(&Grouped::new(parts.into_values().collect()).ok()?)?;
+    let share = (high - low).exp_m1();
+    (found.p_value < LEVEL && share > trials.data.header.settings.margin).then_some(share)
+}

@@ -1,0 +1,90 @@
+//! Trials that are too short for what they measure.
+
+use std::time::Duration;
+
+use lasthop_model::{
+    quantity::written,
+    record::{CasePlan, Settings},
+};
+use lasthop_stats::stopping::LEAST_BLOCKS;
+
+use super::finding::{Evidence, of_case};
+use crate::{
+    steady::{self, TooShort},
+    summary::{Check, Severity},
+    trials::Trials,
+};
+
+/// A trial of a case with slow replies and what comes with it, in multiples of these: the warm-up, four for the trial, and
+/// the last replies.
+const UNITS: u64 = 7;
+
+/// Latencies that contradict the throughput.
+pub fn littles_law(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &CasePlan| {
+        let little = steady::little(trials, plan).filter(|little| !little.holds())?;
+        let (least, most) = (little.possible.start(), little.possible.end());
+        let known =
+            if (most - least) / most < 0.05 { format!("{most:.0}") } else { format!("{least:.1} to {most:.0}") };
+        let text = format!(
+            "by Little's law, the mean latency and the throughput make {:.1} requests under way at a time; the \
+             connections had {known}",
+            little.under_way
+        );
+        let effect = "the trials do not show a steady state, so its latencies are left out, and its throughput may be off: \
+                      use longer trials (--trial) and a longer warm-up (--warm-up)";
+        Some(of_case("littles-law", Severity::Doubt, &plan.case, text, effect))
+    };
+    trials.cases().iter().filter_map(check).collect()
+}
+
+/// Replies that are slow for their trials.
+pub fn short_trials(evidence: &Evidence) -> Vec<Check> {
+    let trials = evidence.trials;
+    let check = |plan: &CasePlan| {
+        let short = steady::too_short(trials, plan)?;
+        let text = format!(
+            "slow replies, with a tenth of the time of all connections, take {} and longer; a trial takes {}",
+            said(short.slow_ns),
+            said(short.trial_ns)
+        );
+        let left_out = match steady::is_steady(trials, plan) {
+            true => "its latencies and throughput are partly those of a beginning",
+            false => "its latencies are left out, and its throughput is partly that of a beginning",
+        };
+        Some(of_case(
+            "short-trials",
+            Severity::Doubt,
+            &plan.case,
+            text,
+            &format!("{left_out}: {}", advice(trials, short)),
+        ))
+    };
+    trials.cases().iter().filter_map(check).collect()
+}
+
+fn advice(trials: &Trials, short: TooShort) -> String {
+    let Settings { lengthens, budget_ns, .. } = trials.data.header.settings;
+    let needed = trials.cases().len() as u64 * UNITS * short.slow_ns * LEAST_BLOCKS as u64;
+    if !lengthens {
+        return format!("use `--trial {}` or more, or leave out --trial", whole(short.slow_ns * 4));
+    }
+    match needed > budget_ns {
+        true => format!("its trials would be longer with `--budget {}`", whole(needed)),
+        false => "a longer run will find the length that its trials need".to_owned(),
+    }
+}
+
+fn said(nanoseconds: u64) -> String {
+    match nanoseconds as f64 / 1e6 {
+        milliseconds if milliseconds < 1e3 => format!("{milliseconds:.0} ms"),
+        milliseconds => format!("{:.1} s", milliseconds / 1e3),
+    }
+}
+
+/// Rounded up, as an option takes it.
+fn whole(nanoseconds: u64) -> String {
+    let unit = if nanoseconds < 1_000_000_000 { 1_000_000 } else { 1_000_000_000 };
+    written(Duration::from_nanos(nanoseconds.div_ceil(unit) * unit))
+}

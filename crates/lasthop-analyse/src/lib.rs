@@ -1,0 +1,172 @@
+//! ANALYSE: from a run record to estimates, comparisons, checks and verdicts.
+//!
+//! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
+//! - [`look`]: the ratios so far that verdicts are about, for the progress line and for stopping at a precision.
+//! - [`across`]: several runs: what changed, and what differs between them.
+//! - [`limit`]: whether a result is beyond what the user allows.
+//! - [`checks`]: reasons to doubt the result.
+//! - [`plots`]: what a page draws besides.
+//! - [`rows`]: every trial, for other tools.
+
+mod absolute;
+pub mod across;
+mod cases;
+pub mod checks;
+mod comparisons;
+mod derived;
+pub mod limit;
+mod materiality;
+mod overload;
+mod pairs;
+pub mod plots;
+mod progress;
+pub mod rows;
+mod run_delay;
+mod steady;
+pub mod summary;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod trials;
+mod under_load;
+mod weighed;
+
+use std::path::PathBuf;
+
+pub use cases::name_of;
+use indexmap::IndexMap;
+use lasthop_model::record::{CasePlan, FactorSummary, Resumption, RunHeader, Stopped};
+use lasthop_record::data::RunData;
+pub use progress::{Look, ProgressLine, is_due, look};
+
+use self::{
+    absolute::Absolute,
+    pairs::Compared,
+    summary::{Check, Comparison, LinkEnds, Resumed, SCHEMA, SettingsSummary, Summary, Verdict},
+    trials::Trials,
+};
+
+/// What a run amounts to so far.
+#[must_use]
+pub fn summarise(data: &RunData) -> Summary {
+    let trials = Trials::new(data);
+    summary(&trials, comparisons::compare_all(&trials))
+}
+
+fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
+    let data = trials.data;
+    let checks = checks::all(&checks::Evidence { trials, compared: &compared });
+    let cases = cases::summarise_all(trials, &Absolute::of(trials, &compared));
+    let mut comparisons: Vec<_> = compared.into_iter().map(|Compared { comparison, .. }| comparison).collect();
+    checks::driver::mark_lower_bounds(trials, &mut comparisons);
+    withhold_verdicts(&checks, &mut comparisons);
+    let header = &data.header;
+    Summary {
+        schema: SCHEMA.to_owned(),
+        experiment: header.experiment.name.clone(),
+        title: header.experiment.title.clone(),
+        question: header.experiment.question.clone(),
+        answer: Vec::new(),
+        limits: Vec::new(),
+        link: LinkEnds { from: header.experiment.from.clone(), to: header.experiment.to.clone() },
+        run: header.run.clone(),
+        lasthop: header.lasthop.clone(),
+        command: header.command.clone(),
+        started: header.started.to_string(),
+        seconds: trials.seconds(),
+        seed: header.settings.seed,
+        stopped: data.end.as_ref().map_or(Stopped::Interrupted, |end| end.stopped),
+        complete: data.end.is_some(),
+        running: false,
+        folder: PathBuf::new(),
+        word: header.run.clone(),
+        resumed: data.resumptions().map(resumed).collect(),
+        aa: header.settings.aa,
+        settings: settings(data),
+        rounds: trials.rounds(),
+        blocks: trials.blocks(),
+        factors: factors(header),
+        labels: labels(header),
+        controls: controls(header),
+        alternatives: if trials.ratios_only { Vec::new() } else { comparisons::alternatives(trials) },
+        weighed: if trials.ratios_only { Vec::new() } else { weighed::weigh(trials) },
+        asked: header.answer.clone(),
+        explanations: explanations(header),
+        environment: data.environment.clone(),
+        cases,
+        comparisons,
+        derived: if trials.ratios_only { Vec::new() } else { derived::derive_all(trials) },
+        overload: overload::summarise(data),
+        checks,
+        failures: trials.data.failures().cloned().collect(),
+    }
+}
+
+/// What must not be used gets no verdict.
+fn withhold_verdicts(checks: &[Check], comparisons: &mut [Comparison]) {
+    let forbidden = |one: &Comparison| checks.iter().any(|check| check.forbids(&one.case, &one.reference));
+    for comparison in comparisons.iter_mut().filter(|one| forbidden(one)) {
+        (comparison.verdict, comparison.more_seconds) = (Verdict::Undecided, None);
+    }
+}
+
+fn resumed(resumption: &Resumption) -> Resumed {
+    Resumed {
+        at: resumption.at.to_string(),
+        after_seconds: resumption.at_ns as f64 / 1e9,
+        pause_seconds: resumption.pause_ns as f64 / 1e9,
+        ended: resumption.ended,
+    }
+}
+
+fn settings(data: &RunData) -> SettingsSummary {
+    let settings = &data.header.settings;
+    SettingsSummary {
+        precision: settings.precision,
+        budget_seconds: data.budget_ns() as f64 / 1e9,
+        margin: settings.margin,
+        trial_seconds: settings.trial_ns as f64 / 1e9,
+        blocks_per_round: settings.blocks,
+        confidence: lasthop_stats::CONFIDENCE,
+        placement: settings.placement.clone(),
+    }
+}
+
+fn factors(header: &RunHeader) -> IndexMap<String, Vec<String>> {
+    let levels =
+        |factor: &lasthop_model::record::FactorSummary| factor.levels.iter().map(ToString::to_string).collect();
+    header.factors.iter().map(|(name, factor)| (name.clone(), levels(factor))).collect()
+}
+
+fn labels(header: &RunHeader) -> IndexMap<String, IndexMap<String, String>> {
+    let labelled = header.factors.iter().filter(|(_, factor)| !factor.labels.is_empty());
+    labelled.map(|(name, factor)| (name.clone(), factor.labels.clone())).collect()
+}
+
+fn explanations(header: &RunHeader) -> Vec<String> {
+    let varies = |factor: &&FactorSummary| factor.levels.len() > 1;
+    let asked = header.answer.explain.iter().filter_map(|name| header.factors.get(name));
+    asked.filter(varies).map(|factor| factor.help.clone()).collect()
+}
+
+fn controls(header: &RunHeader) -> Vec<String> {
+    let controls = |case: &&CasePlan| {
+        case.levels
+            .iter()
+            .any(|(factor, level)| header.factors.get(factor).is_some_and(|of| of.controls.contains(level)))
+    };
+    header.cases.iter().filter(controls).map(|case| case.case.clone()).collect()
+}
+
+impl From<lasthop_stats::Verdict> for Verdict {
+    fn from(word: lasthop_stats::Verdict) -> Self {
+        match word {
+            lasthop_stats::Verdict::Faster => Self::Faster,
+            lasthop_stats::Verdict::Slower => Self::Slower,
+            lasthop_stats::Verdict::Equivalent => Self::Equivalent,
+            lasthop_stats::Verdict::Undecided => Self::Undecided,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

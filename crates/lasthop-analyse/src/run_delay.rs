@@ -1,0 +1,242 @@
+//! Run delay: how long the threads of each role were runnable but not running.
+//!
+//! Per right answer, like CPU time: the driver's in the measure phase, the services' in the whole trial. Trials in
+//! which it was not measured are left out.
+
+use indexmap::IndexMap;
+use lasthop_model::record::MeasuredTrial;
+use lasthop_stats::totals::{self, Fraction, PairedTotals, Totals};
+
+use super::{
+    cases,
+    pairs::Pairs,
+    summary::{Measured, Metric, RunDelay, RunDelaySaved},
+    trials::{self, DRIVER, Trials, grouped},
+};
+
+/// What was measured for one role in one or more trials.
+#[derive(Clone, Copy, Default)]
+struct Waited {
+    delay_ns: u64,
+    cpu_ns: u64,
+    requests: f64,
+}
+
+impl Waited {
+    /// `None` if it was not measured.
+    fn of(trial: &MeasuredTrial, role: &str) -> Option<Self> {
+        if role == DRIVER {
+            let cost = &trial.result.cost;
+            return Some(Self {
+                delay_ns: cost.run_delay_ns?,
+                cpu_ns: cost.cpu_ns(),
+                requests: trial.result.requests as f64,
+            });
+        }
+        let usage = trial.observations.roles.get(role)?;
+        Some(Self { delay_ns: usage.run_delay_ns?, cpu_ns: usage.cpu_ns, requests: trials::served(trial) })
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            delay_ns: self.delay_ns + other.delay_ns,
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+            requests: self.requests + other.requests,
+        }
+    }
+
+    /// Microseconds per request.
+    fn fraction(self) -> Fraction {
+        Fraction { numerator: self.delay_ns as f64 / 1e3, denominator: self.requests }
+    }
+}
+
+/// The driver, then the services that were observed with a case.
+fn roles<'a>(trials: &Trials<'a>, case: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    std::iter::once(DRIVER).chain(cases::roles(trials, case))
+}
+
+/// For the roles that were measured at least once.
+pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
+    let of_role = |role: &str| {
+        let sum = trials.of(case).filter_map(|trial| Waited::of(trial, role)).reduce(Waited::and)?;
+        let busy_ns = (sum.delay_ns + sum.cpu_ns).max(1);
+        Some(RunDelay {
+            us_per_request: sum.delay_ns as f64 / 1e3 / sum.requests,
+            share: sum.delay_ns as f64 / busy_ns as f64,
+        })
+    };
+    roles(trials, case).filter_map(|role| Some((role.to_owned(), of_role(role)?))).collect()
+}
+
+/// Only with the metric that the verdict is about. `None` for the others, or if fewer than two blocks have it for both.
+pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelaySaved> {
+    if metric != Metric::primary(&pairs.case.load) {
+        return None;
+    }
+    let of_role = |role: &str| {
+        let totals = |trial: &MeasuredTrial| Some(Totals(vec![Waited::of(trial, role)?.fraction()]));
+        Some((role.to_owned(), difference(trials, pairs, role, totals)?))
+    };
+    let saved = RunDelaySaved {
+        all: difference(trials, pairs, "", |trial| all(trials, pairs, trial)),
+        roles: roles(trials, &pairs.case.case).filter_map(of_role).collect(),
+    };
+    (saved.all.is_some() || !saved.roles.is_empty()).then_some(saved)
+}
+
+/// For all roles in a trial that [`Trials::cpu`] adds up; `None` unless it is known for each that ran.
+fn all(trials: &Trials, pairs: &Pairs, trial: &MeasuredTrial) -> Option<Totals> {
+    let services = trial.observations.roles.values();
+    let ran = services.filter(|usage| usage.cpu_ns > 0 || usage.run_delay_ns.is_some());
+    let known: Option<Vec<u64>> = ran.map(|usage| usage.run_delay_ns).collect();
+    let delay_ns = known?.iter().sum();
+    let services = Waited { delay_ns, cpu_ns: 0, requests: trials::served(trial) };
+    let driver = match trials.counts_driver(&pairs.case.load) {
+        true => Some(Waited::of(trial, DRIVER)?),
+        false => None,
+    };
+    Some(Totals(driver.into_iter().chain([services]).map(Waited::fraction).collect()))
+}
+
+/// The reference's minus the case's, in microseconds per request, over the blocks that contain both.
+fn difference(
+    trials: &Trials,
+    pairs: &Pairs,
+    role: &str,
+    totals: impl Fn(&MeasuredTrial) -> Option<Totals>,
+) -> Option<Measured> {
+    let pair = |ours, theirs| Some(PairedTotals { case: totals(ours)?, reference: totals(theirs)? });
+    let known = pairs.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
+    let how = trials.resampling(&pairs.case.case, &format!("run delay {role}"));
+    let more = totals::difference(&grouped(known)?, how)?.interval(trials.confidence());
+    let less = |micros: f64| 0.0 - micros;
+    Some(Measured { unit: "us".to_owned(), estimate: less(more.estimate), low: less(more.high), high: less(more.low) })
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_model::observation::RoleUsage;
+    use lasthop_record::data::RunData;
+
+    use super::*;
+    use crate::{
+        summarise,
+        summary::{CaseSummary, Summary},
+        testing::{at_rate, comparison, each_trial, healthy},
+    };
+
+    /// Run delay of driver and server in microseconds per request.
+    fn wait(data: &mut RunData, case: &str, driver: f64, server: f64) {
+        each_trial(data, case, |trial| {
+            trial.result.cost.run_delay_ns = Some((trial.result.requests as f64 * driver * 1e3) as u64);
+            let served = trials::served(trial);
+            trial.observations.roles["server"].run_delay_ns = Some((served * server * 1e3) as u64);
+        });
+    }
+
+    /// By Unix socket 2 and 6 µs, by TCP 3 and 20.
+    fn waiting() -> RunData {
+        let mut data = healthy();
+        wait(&mut data, "unix", 2.0, 6.0);
+        wait(&mut data, "tcp", 3.0, 20.0);
+        data
+    }
+
+    fn case<'a>(summary: &'a Summary, name: &str) -> &'a CaseSummary {
+        summary.cases.iter().find(|case| case.case == name).unwrap()
+    }
+
+    fn saved_by_unix(summary: &Summary, metric: Metric) -> Option<RunDelaySaved> {
+        comparison(summary, "unix", metric).unwrap().run_delay_saved
+    }
+
+    fn is(saved: &Measured, truth: f64) -> bool {
+        saved.low <= saved.estimate && saved.estimate <= saved.high && (saved.estimate - truth).abs() < 0.01
+    }
+
+    #[test]
+    fn it_is_per_request_and_a_share_of_the_time_not_spent_idle() {
+        let summary = summarise(&waiting());
+        let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
+        let (driver, server) = (metrics.run_delay["driver"], metrics.run_delay["server"]);
+        assert!((driver.us_per_request - 3.0).abs() < 0.01 && (server.us_per_request - 20.0).abs() < 0.01);
+        // 10 and 20 µs of CPU time.
+        assert!((driver.share - 3.0 / 13.0).abs() < 1e-3 && (server.share - 0.5).abs() < 1e-3, "{server:?}");
+        assert!((metrics.run_delay_total().unwrap() - 23.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn what_a_case_saves_stands_with_its_verdict() {
+        let summary = summarise(&waiting());
+        let saved = saved_by_unix(&summary, Metric::Throughput).unwrap();
+        assert!(is(&saved.roles["driver"], 1.0) && is(&saved.roles["server"], 14.0), "{saved:?}");
+        assert!(is(saved.all.as_ref().unwrap(), 15.0), "{saved:?}");
+        for metric in [Metric::LatencyP50, Metric::LatencyP99, Metric::CpuPerRequest] {
+            assert_eq!(saved_by_unix(&summary, metric), None, "{metric:?}");
+        }
+    }
+
+    /// Now and then something else takes the CPU: no difference is known.
+    #[test]
+    fn scatter_is_in_the_interval() {
+        let mut data = waiting();
+        for name in ["unix", "tcp"] {
+            each_trial(&mut data, name, |trial| {
+                let disturbed = (trial.round + u32::from(name == "unix")).is_multiple_of(2);
+                trial.observations.roles["server"].run_delay_ns = Some(if disturbed { 90_000_000 } else { 0 });
+            });
+        }
+        let saved = saved_by_unix(&summarise(&data), Metric::Throughput).unwrap();
+        let server = &saved.roles["server"];
+        assert!(server.low < 0.0 && 0.0 < server.high, "{server:?}");
+    }
+
+    #[test]
+    fn the_driver_of_an_open_loop_is_no_part_of_the_whole() {
+        let summary = summarise(&at_rate(waiting(), 2_000.0));
+        let saved = saved_by_unix(&summary, Metric::LatencyP50).unwrap();
+        assert!(is(saved.all.as_ref().unwrap(), saved.roles["server"].estimate), "{saved:?}");
+        let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
+        assert_eq!(metrics.run_delay_total(), Some(metrics.run_delay["server"].us_per_request));
+    }
+
+    #[test]
+    fn what_nobody_counted_is_absent() {
+        let mut data = waiting();
+        for name in ["unix", "tcp"] {
+            each_trial(&mut data, name, |trial| trial.result.cost.run_delay_ns = None);
+        }
+        let summary = summarise(&data);
+        let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
+        assert_eq!(metrics.run_delay.keys().collect::<Vec<_>>(), ["server"]);
+        assert_eq!(metrics.run_delay_total(), None);
+        let saved = saved_by_unix(&summary, Metric::Throughput).unwrap();
+        assert!(saved.all.is_none() && saved.roles.len() == 1 && is(&saved.roles["server"], 14.0), "{saved:?}");
+
+        // Trials that know nothing do not count as trials without.
+        each_trial(&mut data, "tcp", |trial| {
+            if trial.block == 0 {
+                trial.observations.roles["server"].run_delay_ns = None;
+            }
+        });
+        let summary = summarise(&data);
+        let server = case(&summary, "tcp").metrics.as_ref().unwrap().run_delay["server"];
+        assert!((server.us_per_request - 20.0).abs() < 0.01, "{server:?}");
+
+        for name in ["unix", "tcp"] {
+            each_trial(&mut data, name, |trial| trial.observations.roles["server"].run_delay_ns = None);
+        }
+        let summary = summarise(&data);
+        assert_eq!(saved_by_unix(&summary, Metric::Throughput), None);
+        assert!(case(&summary, "unix").metrics.as_ref().unwrap().run_delay.is_empty());
+    }
+
+    #[test]
+    fn records_of_earlier_versions_are_read() {
+        let old = r#"{"cpu_ns":7,"voluntary_switches":1,"involuntary_switches":2,"processes":3}"#;
+        let usage: RoleUsage = serde_json::from_str(old).unwrap();
+        assert_eq!((usage.cpu_ns, usage.run_delay_ns), (7, None));
+        assert_eq!(serde_json::to_string(&usage).unwrap(), old);
+    }
+}

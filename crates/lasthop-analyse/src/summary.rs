@@ -1,0 +1,759 @@
+//! The result of a run: the content of every report and, through serde, the JSON for programs.
+//!
+//! Keys are stable. New ones may be added, but none is renamed or removed without a new [`SCHEMA`].
+
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+use lasthop_model::record::{AnswerPlan, Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped};
+use lasthop_protocol::spec::Transport;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub const SCHEMA: &str = "lasthop/1";
+
+/// The result of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// `lasthop/1`
+    pub schema: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    pub title: String,
+    pub question: String,
+    /// What answers it, line by line, as reports for people say it.
+    #[serde(default)]
+    pub answer: Vec<String>,
+    /// How cases stand to the limits of `--fail-if`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Held>,
+    /// Ends of the link under test.
+    pub link: LinkEnds,
+    /// Name of the run.
+    pub run: String,
+    /// Version of lasthop that wrote the record.
+    pub lasthop: String,
+    /// Command line that started it.
+    pub command: Vec<String>,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// Seconds that the run took, without pauses.
+    pub seconds: f64,
+    pub seed: u64,
+    pub stopped: Stopped,
+    /// Whether the record is complete; false if the run was killed or is still running.
+    pub complete: bool,
+    /// Whether the run was still running when this summary was made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub running: bool,
+    /// The run's folder, which is that of this machine and so in no report for programs.
+    #[serde(skip)]
+    pub folder: PathBuf,
+    /// How a command names the run: its name, or its folder if it is in no store.
+    #[serde(skip)]
+    pub word: String,
+    /// Where the run was resumed, in order.
+    #[serde(default)]
+    pub resumed: Vec<Resumed>,
+    /// Whether this run compares each reference with itself.
+    pub aa: bool,
+    pub settings: SettingsSummary,
+    pub rounds: u32,
+    /// Blocks over all rounds.
+    pub blocks: u32,
+    pub factors: IndexMap<String, Vec<String>>,
+    /// Levels in the words of the experiment, by factor and level, where it has such words.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub labels: IndexMap<String, IndexMap<String, String>>,
+    /// Cases that only control, so that no report advises them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<String>,
+    /// `None` if the run died before the first round was up.
+    pub environment: Option<Environment>,
+    pub cases: Vec<CaseSummary>,
+    pub comparisons: Vec<Comparison>,
+    /// Every two cases with the same reference, neither of which is one or only controls: which of them is better.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Comparison>,
+    /// Quantities that follow from several cases.
+    #[serde(default)]
+    pub derived: Vec<Derived>,
+    /// Which of two quantities is larger, if the experiment asks that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weighed: Vec<Weighed>,
+    /// What answers the question of the experiment, besides what to choose.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub asked: AnswerPlan,
+    /// Words of the experiment, explained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explanations: Vec<String>,
+    /// What a run with overload found; absent in every other run. Its cases have no metrics and no comparisons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overload: Option<Overload>,
+    pub checks: Vec<Check>,
+    pub failures: Vec<Failure>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Summary {
+    /// A case against its reference by one metric; `None` for a reference.
+    #[must_use]
+    pub fn comparison(&self, case: &CaseSummary, metric: Metric) -> Option<&Comparison> {
+        self.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
+    }
+
+    /// The check by which a case must not be used, or by which its reference must not.
+    #[must_use]
+    pub fn invalid(&self, case: &str, reference: &str) -> Option<&Check> {
+        self.checks.iter().find(|check| check.forbids(case, reference))
+    }
+
+    /// The verdict on one case against another alternative, if they were compared; undecided where it may be chance among
+    /// so many.
+    #[must_use]
+    pub fn against(&self, case: &str, other: &str, metric: Metric) -> Option<Verdict> {
+        let is = |one: &&Comparison, case: &str, other: &str| (one.case == case) && (one.reference == other);
+        let mut of_metric = self.alternatives.iter().filter(|one| one.metric == metric);
+        let found = of_metric.find(|one| is(one, case, other) || is(one, other, case))?;
+        Some(match found.verdict {
+            Verdict::Faster | Verdict::Slower if found.may_be_chance() => Verdict::Undecided,
+            verdict if found.case == case => verdict,
+            Verdict::Faster => Verdict::Slower,
+            Verdict::Slower => Verdict::Faster,
+            verdict => verdict,
+        })
+    }
+
+    /// The comparison that verdicts are about.
+    #[must_use]
+    pub fn declared(&self, case: &CaseSummary) -> Option<&Comparison> {
+        self.comparison(case, Metric::primary(&case.load))
+    }
+}
+
+/// How a subject stands to a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Standing {
+    /// All of the interval is beyond it.
+    #[serde(rename = "exceeded")]
+    Beyond,
+    /// A part of the interval is beyond it, or there is none.
+    #[serde(rename = "undecided")]
+    Undecided,
+    /// Nothing of the interval is.
+    #[serde(rename = "kept")]
+    Within,
+}
+
+/// How a case stands to a limit, for reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Held {
+    /// As typed: `unix slower > 5%`
+    pub limit: String,
+    pub case: String,
+    pub standing: Standing,
+    /// Both in a sentence, with the figures.
+    pub text: String,
+}
+
+/// What a run with overload found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Overload {
+    /// Seconds of each trial that count.
+    pub counted_seconds: f64,
+    /// Seconds of the same load before these, in which queues fill.
+    pub fill_seconds: f64,
+    /// Seconds after an overload in which a recovery is seen.
+    pub recovery_seconds: f64,
+    /// CPU time that other processes and the hypervisor used during the trials, as a share of the machine's.
+    pub foreign_share: f64,
+    pub cases: Vec<OverloadCase>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OverloadCase {
+    pub case: String,
+    /// Right answers per second in a closed loop; `None` if that was not measured.
+    pub capacity: Option<Span>,
+    /// By offered load, in rising order.
+    pub points: Vec<OverloadPoint>,
+}
+
+/// A case at one offered load. Shares are of the requests that were due while it counted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OverloadPoint {
+    /// Multiple of the lowest capacity of the compared cases.
+    pub times: f64,
+    /// Requests per second.
+    pub offered: f64,
+    /// Repetitions.
+    pub trials: u32,
+    /// Whether in each repetition no more than 1 % of the requests had no right answer.
+    pub served: bool,
+    /// Right answers per second.
+    pub goodput: Span,
+    /// Right answers as a share.
+    pub right: Span,
+    /// How other requests ended, the most frequent first: `status-502`, `timeout`, `reset`, `refused`, `backlog-full`, …
+    pub wrong: IndexMap<String, Wrong>,
+    /// Share that was not sent, because every connection was busy.
+    pub not_sent: Span,
+    /// Share by which the outstanding requests became more.
+    pub unanswered: Span,
+    /// Response times of right answers in milliseconds; `None` without any.
+    pub p50_ms: Option<Span>,
+    pub p99_ms: Option<Span>,
+    /// How late requests were sent, the 99th percentile in milliseconds over each whole trial: the driver's own limit.
+    pub lag_p99_ms: Option<Span>,
+    /// Counters of the kernel over each whole trial: connections that found a full accept queue, connections that listeners
+    /// dropped, and SYNs sent again.
+    pub listen_overflows: Span,
+    pub listen_drops: Span,
+    pub syns_retransmitted: Span,
+    /// Lines in the logs of services over each whole trial, by what they mean.
+    pub logged: IndexMap<String, Span>,
+    /// `None` below capacity, and where the load before was not usual.
+    pub recovery: Option<Recovery>,
+}
+
+/// Requests that ended in one way other than a right answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Wrong {
+    /// Over all repetitions.
+    pub count: u64,
+    pub share: Span,
+    /// Median time from when they were due, in milliseconds.
+    pub after_ms: f64,
+    /// The first one, in words.
+    pub first: String,
+}
+
+/// How long after an overload half of the capacity is answered as before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Recovery {
+    /// Of the repetitions that recovered within the time that was looked at.
+    pub seconds: Option<Span>,
+    /// Repetitions that took longer.
+    pub late: u32,
+}
+
+/// A figure over all repetitions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Span {
+    pub least: f64,
+    pub median: f64,
+    pub most: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkEnds {
+    pub from: String,
+    pub to: String,
+}
+
+/// A run that was resumed after a pause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Resumed {
+    /// When, RFC 3339.
+    pub at: String,
+    /// Seconds that the run had taken before.
+    pub after_seconds: f64,
+    /// Seconds in which nothing ran.
+    pub pause_seconds: f64,
+    /// How it had ended; absent if it was killed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Stopped>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SettingsSummary {
+    /// Half width of the interval at which the run may stop, as a share.
+    pub precision: f64,
+    pub budget_seconds: f64,
+    /// Differences within this share count as none.
+    pub margin: f64,
+    pub trial_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks_per_round: Option<u32>,
+    /// Confidence level of every interval, 0.95.
+    pub confidence: f64,
+    pub placement: Placement,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CaseSummary {
+    pub case: String,
+    /// Level of each factor that applies.
+    pub levels: IndexMap<String, String>,
+    pub transport: Transport,
+    /// Whether other cases are compared with it.
+    pub reference: bool,
+    pub load: LoadSummary,
+    pub trials: u32,
+    pub failed_trials: u32,
+    /// Requests with a right answer, over all trials.
+    pub requests: u64,
+    /// Errors by class, over all trials.
+    pub errors: IndexMap<String, u64>,
+    /// `None` if no trial succeeded.
+    pub metrics: Option<Metrics>,
+    /// What the live connections turned out to be; `None` if the case never worked.
+    pub proof: Option<ProofSummary>,
+    /// The load generator can generate at least this many times the load: the throughput against a server that does
+    /// nothing (always in a closed loop), divided by the throughput of the case, or by the rate of an open loop. `None`
+    /// if it was not calibrated.
+    #[serde(default)]
+    pub headroom: Option<f64>,
+    /// Length of its trials in seconds, where its replies needed longer ones than those of the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_seconds: Option<f64>,
+    /// How much its container's CPU limit throttled each service, over all trials. Services that were not throttled are
+    /// absent.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub throttled: IndexMap<String, Throttled>,
+}
+
+/// The effect of a CPU limit: a container that has used up its share of a period (usually 100 ms) waits for the next
+/// one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Throttled {
+    /// Periods in which it had to wait.
+    pub times: u64,
+    /// Periods in which it ran.
+    pub periods: u64,
+    /// Seconds that it waited.
+    pub seconds: f64,
+    /// The same as a share of the time of the trials.
+    pub share: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProofSummary {
+    /// Address family of the driver's connection: `unix`, `inet` or `inet6`.
+    pub family: String,
+    pub tls_version: Option<String>,
+    pub tls_cipher: Option<String>,
+    /// Whether the driver's connection was kept between requests.
+    pub reused: bool,
+    /// The link behind the target, if the application can tell.
+    pub link: Option<LinkObserved>,
+    /// Hops from a client on this machine to the link's server, if the run has containers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Metrics {
+    /// Right answers per second.
+    pub throughput: Measured,
+    /// Bytes of payload per second, for protocols that move bulk.
+    pub bandwidth: Option<Measured>,
+    /// Closed loop: service time, from when a request was sent. Open loop: response time, from when it was due. `None`
+    /// if the driver has no latencies.
+    pub latency_p50: Option<Measured>,
+    pub latency_p99: Option<Measured>,
+    pub latency_max: Option<f64>,
+    pub cpu_per_request: CpuPerRequest,
+    /// Nanoseconds of CPU time per byte of payload, of the roles that cases are compared by, for protocols that move bulk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_per_byte: Option<f64>,
+    /// Context switches per request, by role; the driver is `driver`.
+    pub switches_per_request: IndexMap<String, f64>,
+    /// Run delay by role: how long its threads were runnable but not running. The driver is `driver`. Roles for which
+    /// it was not measured are absent.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub run_delay: IndexMap<String, RunDelay>,
+    /// System calls per request of the driver, as it counts them itself.
+    pub driver_system_calls_per_request: f64,
+    /// The driver's CPU time as a share of one core per thread, 0 to 1, over all trials. In an open loop this includes
+    /// busy-waiting.
+    pub driver_load: f64,
+    /// Whether the schedule was kept; absent for a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenLoop>,
+    /// What became of requests that nobody answers; absent where replies come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWay>,
+}
+
+impl Metrics {
+    /// CPU time per request of the roles that count, in microseconds.
+    #[must_use]
+    pub fn cpu_total(&self) -> f64 {
+        self.cpu_per_request.total()
+    }
+
+    /// Context switches per request of the same roles together.
+    #[must_use]
+    pub fn switches_total(&self) -> f64 {
+        let counted = self.switches_per_request.iter().filter(|(role, _)| self.cpu_per_request.counts(role));
+        counted.map(|(_, switches)| switches).sum()
+    }
+
+    /// How many CPUs these roles keep busy.
+    #[must_use]
+    pub fn cpus_busy(&self) -> f64 {
+        self.cpu_total() * self.throughput.estimate / 1e6
+    }
+
+    /// Run delay per request of the same roles together, in microseconds; `None` unless it is known for each that ran.
+    #[must_use]
+    pub fn run_delay_total(&self) -> Option<f64> {
+        let of = |role: &str| self.run_delay.get(role).map(|delay| delay.us_per_request);
+        let services = self.cpu_per_request.roles.iter();
+        let ran = services.filter(|(role, cpu)| **cpu > 0.0 || of(role).is_some()).map(|(role, _)| role.as_str());
+        let driver = self.cpu_per_request.counts_driver.then_some("driver");
+        let known: Option<Vec<f64>> = ran.chain(driver).map(of).collect();
+        known.filter(|known| !known.is_empty()).map(|known| known.iter().sum())
+    }
+}
+
+/// What each role costs per right answer, as reports show it. A new one is an entry of [`PER_REQUEST`], beside its field in
+/// [`Metrics`].
+#[derive(Debug)]
+pub struct PerRequest {
+    /// The title of its column for all roles together.
+    pub title: &'static str,
+    /// What a heading calls it.
+    pub heading: &'static str,
+    /// The roles that have it.
+    pub roles: fn(&Metrics) -> Vec<&str>,
+    /// Of all roles together; `None` if it is not known.
+    pub total: fn(&Metrics) -> Option<f64>,
+    /// Its columns of CSV, with the role in the place of `ROLE`.
+    pub csv: &'static [(&'static str, ValueOf)],
+}
+
+/// The value of a role.
+type ValueOf = fn(&Metrics, &str) -> Option<f64>;
+
+/// The title of the CPU time of all roles, if all count.
+pub const ALL: &str = "all";
+
+pub static PER_REQUEST: [PerRequest; 3] = [
+    PerRequest {
+        title: ALL,
+        heading: "CPU µs",
+        roles: |metrics| metrics.cpu_per_request.of_all().map(|(role, _)| role).collect(),
+        total: |metrics| Some(metrics.cpu_total()),
+        csv: &[("cpu_ROLE_us", |metrics, role| metrics.cpu_per_request.of(role))],
+    },
+    PerRequest {
+        title: "switches",
+        heading: "context switches",
+        roles: |metrics| metrics.switches_per_request.keys().map(String::as_str).collect(),
+        total: |metrics| Some(metrics.switches_total()),
+        csv: &[("switches_ROLE_per_request", |metrics, role| metrics.switches_per_request.get(role).copied())],
+    },
+    PerRequest {
+        title: "run delay",
+        heading: "run delay µs",
+        roles: |metrics| metrics.run_delay.keys().map(String::as_str).collect(),
+        total: Metrics::run_delay_total,
+        // Per request, and as a share of run delay and CPU time.
+        csv: &[
+            ("run_delay_ROLE_us", |metrics, role| Some(metrics.run_delay.get(role)?.us_per_request)),
+            ("run_delay_ROLE_share", |metrics, role| Some(metrics.run_delay.get(role)?.share)),
+        ],
+    },
+];
+
+impl CpuPerRequest {
+    /// The driver's, then the services'.
+    pub fn of_all(&self) -> impl Iterator<Item = (&str, f64)> {
+        let services = self.roles.iter().map(|(role, cpu)| (role.as_str(), *cpu));
+        std::iter::once(("driver", self.driver)).chain(services)
+    }
+
+    /// Whether a role is one of those that cases are compared by.
+    #[must_use]
+    pub fn counts(&self, role: &str) -> bool {
+        role != "driver" || self.counts_driver
+    }
+
+    /// Those that count.
+    pub fn counted(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.of_all().filter(|(role, _)| self.counts(role))
+    }
+
+    /// Of those that count.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.counted().map(|(_, cpu)| cpu).sum()
+    }
+
+    /// Multiplies what counts.
+    pub fn scale(&mut self, factor: f64) {
+        self.roles.values_mut().for_each(|cpu| *cpu *= factor);
+        if self.counts_driver {
+            self.driver *= factor;
+        }
+    }
+
+    #[must_use]
+    pub fn of(&self, role: &str) -> Option<f64> {
+        self.of_all().find(|(name, _)| *name == role).map(|(_, cpu)| cpu)
+    }
+}
+
+/// How long the threads of a role were runnable but not running.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunDelay {
+    /// Microseconds per right answer, all threads added up.
+    pub us_per_request: f64,
+    /// Run delay divided by the sum of run delay and CPU time, 0 to 1: the share of its work time that it waited for a
+    /// CPU.
+    pub share: f64,
+}
+
+/// What an open loop should have sent over all trials, and what it did send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenLoop {
+    /// Requests that were due in the measured time.
+    pub scheduled: u64,
+    /// How many of them were sent in that time.
+    pub sent: u64,
+    /// Whether at least 99 % of them were sent.
+    pub reached: bool,
+    /// How long after they were due requests were sent, in microseconds. Part of the response time.
+    pub lag_p50_us: Option<f64>,
+    pub lag_p99_us: Option<f64>,
+}
+
+/// What became of requests that nobody answers, over all trials with their warm-ups. The throughput counts those that the
+/// server received, and latencies are times in `send`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OneWay {
+    pub sent: u64,
+    /// How many of them the server received.
+    pub received: u64,
+    /// How many of them the kernel dropped because the server's buffer was full, where it tells.
+    pub dropped: Option<u64>,
+    /// Share of what was sent that never arrived, 0 to 1.
+    pub lost: f64,
+    /// Requests sent per second of the measure phases.
+    pub sent_per_s: f64,
+    /// Share of them that found no room and waited for it, 0 to 1.
+    pub waited: f64,
+}
+
+/// An estimate with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measured {
+    /// `1/s`, `us`, `bytes/s`.
+    pub unit: String,
+    pub estimate: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// CPU time per right answer, in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuPerRequest {
+    /// `us`
+    pub unit: String,
+    pub driver: f64,
+    /// By service.
+    pub roles: IndexMap<String, f64>,
+    /// Whether cases are compared by the driver's, too: if it is an end of the link on this machine. A driver in front of a
+    /// proxy stands for clients elsewhere, and that of an open loop busy-waits.
+    #[serde(default = "yes")]
+    pub counts_driver: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A quantity that cases are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// More is better. Verdicts of closed loops are about it. Open loops are not compared by it, because it was asked
+    /// for.
+    Throughput,
+    /// Less is better. Verdicts of open loops are about it.
+    LatencyP50,
+    /// Less is better.
+    LatencyP99,
+    /// CPU of the services, and of the driver if it is an end of the link on this machine (in an open loop never). Less is
+    /// better.
+    CpuPerRequest,
+}
+
+impl Metric {
+    /// The metric declared in advance for a load, which verdict sentences are about.
+    #[must_use]
+    pub fn primary(load: &LoadSummary) -> Self {
+        if load.is_open() { Self::LatencyP50 } else { Self::Throughput }
+    }
+}
+
+/// A case against its reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    pub case: String,
+    pub reference: String,
+    pub metric: Metric,
+    /// Case divided by reference.
+    pub ratio: f64,
+    pub low: f64,
+    pub high: f64,
+    /// `undecided` also where a check says that one of the two must not be used.
+    pub verdict: Verdict,
+    /// True if a check found that the driver or the machine hides part of the difference. The ratio is then closer to 1
+    /// than the truth.
+    pub lower_bound: bool,
+    /// Probability of such a difference by chance, by Holm's adjustment over all comparisons by declared metrics; absent
+    /// for other metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adjusted_p: Option<f64>,
+    /// Blocks that contain both cases.
+    pub blocks: u32,
+    /// True if all of them are of one start of the servers: how the ratio varies from one start to the next is then unknown,
+    /// and the verdict is `undecided`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_start: bool,
+    /// For `undecided`: estimate of how many more seconds of this run would decide it.
+    pub more_seconds: Option<f64>,
+    /// What the difference means for a request; absent for `latency_p99`.
+    pub materiality: Option<Materiality>,
+    /// How much less the case waits for CPUs. Only with the metric that the verdict is about; absent if not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_delay_saved: Option<RunDelaySaved>,
+}
+
+impl Comparison {
+    /// Whether a verdict of difference does not survive the adjustment for the number of comparisons.
+    #[must_use]
+    pub fn may_be_chance(&self) -> bool {
+        let differs = matches!(self.verdict, Verdict::Faster | Verdict::Slower);
+        differs && self.adjusted_p.is_some_and(|adjusted| adjusted > 1.0 - lasthop_stats::CONFIDENCE)
+    }
+}
+
+/// In the sense of the metric: `faster` is better, even if less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Faster,
+    Slower,
+    /// The whole interval lies within the margin.
+    Equivalent,
+    Undecided,
+}
+
+/// Whether the difference matters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Materiality {
+    /// Time per request that the case saves compared with its reference, in microseconds; negative if it costs time.
+    /// With several connections and in an open loop this includes queueing.
+    pub saved_us: f64,
+    pub saved_us_low: f64,
+    pub saved_us_high: f64,
+    /// How long a handler may take (`ms`) until the time saved is less than the margin of the whole. Of a time, the
+    /// handler's duration and the response time of a request that does not queue; `None` if requests queued. Of
+    /// `cpu_per_request`, the handler's CPU time and the throughput of busy CPUs. `low` is 0 if the interval of the
+    /// saving contains 0.
+    #[serde(default)]
+    pub break_even: Option<Measured>,
+    /// CPU cores saved at 1,000 requests/s by the same roles as the CPU time; negative if it costs cores.
+    pub cores_saved_at_1000_per_second: f64,
+}
+
+/// Run delay per request that a case saves compared with its reference, in microseconds; negative if it waits longer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunDelaySaved {
+    /// The roles that cases are compared by together; `None` unless it is known for each that ran.
+    pub all: Option<Measured>,
+    /// By role, if it is known for both cases; the driver is `driver`.
+    pub roles: IndexMap<String, Measured>,
+}
+
+/// A quantity that follows from several cases: a difference of times, a slope, a crossover.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Derived {
+    /// Its name in the experiment.
+    pub quantity: String,
+    pub help: String,
+    /// Levels that all its cases share.
+    pub levels: IndexMap<String, String>,
+    /// Transport of its cases.
+    pub transport: Transport,
+    /// `us` for times; for a crossover the factor whose level it is. `None` without two blocks that have all cases.
+    pub value: Option<Measured>,
+    /// Of a slope: the time at 0, `us`.
+    pub intercept: Option<Measured>,
+    /// The value minus that of the reference transport, from the same blocks; `None` for the reference and for a
+    /// crossover.
+    pub against_reference: Option<Measured>,
+    /// For a crossover, the factor whose level it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
+    /// For a crossover outside the levels that were run: on which side.
+    pub outside: Option<Outside>,
+}
+
+/// Two quantities, weighed against each other in the same blocks. Each is averaged over the cases that distinguish only one of
+/// them from the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Weighed {
+    /// Their names in the experiment.
+    pub quantities: [String; 2],
+    pub helps: [String; 2],
+    /// Levels that the cases of both share.
+    pub levels: IndexMap<String, String>,
+    /// `us`
+    pub values: [Measured; 2],
+    /// The first minus the second.
+    pub difference: Measured,
+}
+
+/// Why there is no crossover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Outside {
+    /// The difference is within the margin at every level.
+    Before,
+    /// It is still larger at the highest level.
+    Beyond,
+    /// The intervals are too wide to tell.
+    Open,
+}
+
+/// A finding that affects trust in the result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// Stable name, for example `driver-saturated`.
+    pub id: String,
+    pub severity: Severity,
+    /// The case it is about; `None` for the whole run.
+    pub case: Option<String>,
+    /// What was seen, with figures.
+    pub evidence: String,
+    /// Its effect on the result.
+    pub effect: String,
+}
+
+impl Check {
+    /// Whether a case must not be compared with its reference because of this.
+    #[must_use]
+    pub fn forbids(&self, case: &str, reference: &str) -> bool {
+        let concerns = self.case.as_ref().is_none_or(|name| [case, reference].contains(&name.as_str()));
+        concerns && self.severity == Severity::Invalid
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// The result is weaker than it looks.
+    Doubt,
+    /// The result must not be used.
+    Invalid,
+}

@@ -1,0 +1,43 @@
+//! Limits in words.
+
+use lasthop_analyse::{
+    limit::Finding,
+    summary::{Held, Metric, Standing, Verdict},
+};
+
+use super::comparison;
+use crate::{
+    units::NBSP,
+    wording::{Quantity, change},
+};
+
+/// Findings for reports.
+#[must_use]
+pub fn held(findings: &[Finding<'_>], confidence: f64) -> Vec<Held> {
+    let one = |finding: &Finding<'_>| Held {
+        limit: finding.limit.to_string(),
+        case: finding.subject.case.clone(),
+        standing: finding.standing,
+        text: line(finding, confidence),
+    };
+    findings.iter().map(one).collect()
+}
+
+/// `unix slower > 5%: exceeded by unix/pattern=echo: −12 %, 95 % interval −15 % to −9 % requests/s`
+fn line(finding: &Finding<'_>, confidence: f64) -> String {
+    let Finding { limit, subject, standing } = finding;
+    let word = match standing {
+        Standing::Beyond => "exceeded by",
+        Standing::Undecided => "undecided for",
+        Standing::Within => "kept by",
+    };
+    let why = match subject.judged {
+        Some((metric, ratio)) => {
+            let quantity = if metric == Metric::LatencyP50 { Quantity::ResponseTime } else { Quantity::Requests };
+            let shown = comparison(&subject.case, "", metric, &ratio, Verdict::Undecided);
+            format!("{} ({})", quantity.word(), change(&shown, confidence))
+        }
+        None => "it has no ratio that may be used".to_owned(),
+    };
+    format!("{limit}: {word} {}: {why}", subject.case).replace(NBSP, " ")
+}

@@ -1,0 +1,273 @@
+//! Whether the figures of a report agree with each other, as a reader with a calculator finds out.
+
+use indexmap::IndexMap;
+use lasthop_analyse::{
+    summarise,
+    summary::Summary,
+    testing::{Noise, TCP, Truth, UNIX, at_rate, each_trial, fail, noisy_run},
+};
+use lasthop_protocol::spec::Transport;
+use lasthop_record::data::RunData;
+use proptest::prelude::*;
+
+use super::{Extras, Format, Options, fixtures, render, units::NBSP};
+
+/// A printed number, and half a unit of its last place.
+#[derive(Clone, Copy, Debug)]
+struct Printed {
+    value: f64,
+    half: f64,
+}
+
+impl Printed {
+    /// The numbers in a text. Of a long one three digits are exact.
+    fn all(text: &str) -> Vec<Self> {
+        let pattern = regex::Regex::new(r"[−-]?[0-9][0-9,]*(\.[0-9]+)?").unwrap();
+        let one = |found: regex::Match<'_>| {
+            let plain = found.as_str().replace(',', "").replace('−', "-");
+            let value: f64 = plain.parse().unwrap();
+            let decimals = plain.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);
+            let digits = value.abs().max(1e-9).log10().floor() as i32;
+            let place = if decimals == 0 { (digits - 2).max(0) } else { -decimals };
+            Self { value, half: 0.5 * 10f64.powi(place) }
+        };
+        pattern.find_iter(text).map(one).collect()
+    }
+
+    /// One of a sentence, which has two significant digits or more.
+    fn significant(text: &str) -> Self {
+        let one = Self::all(text)[0];
+        let decimals = text.contains('.');
+        let digits = one.value.abs().max(1e-9).log10().floor() as i32;
+        let half = if decimals { one.half } else { 0.5 * 10f64.powi((digits - 1).max(0)) };
+        Self { half, ..one }
+    }
+
+    fn ends(self) -> [f64; 2] {
+        [self.value - self.half, self.value + self.half]
+    }
+}
+
+type Cells = IndexMap<String, String>;
+
+/// The rows of the tables with such columns, under their settings.
+fn tables(markdown: &str, columns: &[&str]) -> Vec<Vec<Cells>> {
+    let (mut groups, mut titles): (Vec<Vec<Cells>>, Vec<String>) = (vec![], vec![]);
+    for line in markdown.lines() {
+        let Some(line) = line.strip_prefix("| ") else {
+            titles.clear();
+            continue;
+        };
+        let cells: Vec<String> =
+            line.trim_end_matches('|').split('|').map(|cell| cell.trim().replace("**", "")).collect();
+        if titles.is_empty() {
+            titles = cells;
+            groups.push(vec![]);
+        } else if cells[1..].iter().all(String::is_empty) {
+            groups.push(vec![]);
+        } else if !cells[0].starts_with(':') && columns.iter().all(|column| titles.iter().any(|title| title == column))
+        {
+            let row = titles.iter().cloned().zip(cells).collect();
+            groups.last_mut().unwrap().push(row);
+        }
+    }
+    groups.retain(|group| !group.is_empty());
+    groups
+}
+
+fn number(row: &Cells, column: &str) -> Option<Printed> {
+    Printed::all(row.get(column)?).first().copied()
+}
+
+/// Where the quotient of a column is outside the interval that is printed beside it.
+fn contradictions(markdown: &str, ratio: &str, interval: &str, columns: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for group in tables(markdown, &[ratio, interval]) {
+        let reference = |row: &&Cells| row[ratio].starts_with('1') && row[interval].is_empty();
+        let Some(reference) = group.iter().find(reference) else { continue };
+        for row in group.iter().filter(|row| !row[interval].is_empty()) {
+            let Some(column) = columns.iter().find(|column| row.contains_key(**column)) else { continue };
+            let (Some(ours), Some(theirs)) = (number(row, column), number(reference, column)) else { continue };
+            let [low, high] = Printed::all(&row[interval])[..] else { panic!("{row:?}") };
+            let least = ours.ends()[0] / theirs.ends()[1];
+            let most = if theirs.ends()[0] > 0.0 { ours.ends()[1] / theirs.ends()[0] } else { f64::INFINITY };
+            if most < low.ends()[0] || least > high.ends()[1] {
+                found.push(format!("{column}: {row:?} against {reference:?}"));
+            }
+        }
+    }
+    found
+}
+
+/// Microseconds in a unit.
+fn micros(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ns" => 1e-3,
+        "µs" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        _ => return None,
+    })
+}
+
+/// What tables say of ratios, and of times in microseconds: what is saved, and up to which handler it matters.
+fn told(markdown: &str) -> (Vec<Printed>, Vec<Printed>) {
+    let ratios = tables(markdown, &["ratio", "95 % interval"]).concat();
+    let ratios =
+        ratios.iter().flat_map(|row| [&row["ratio"], &row["95 % interval"]]).flat_map(|cell| Printed::all(cell));
+    let mut times = Vec::new();
+    for (column, cell) in markdown
+        .split("Does it matter?")
+        .skip(1)
+        .filter_map(|part| part.split("</details>").next())
+        .flat_map(|part| tables(part, &[]))
+        .flatten()
+        .flatten()
+    {
+        let unit = column.split(' ').next().and_then(micros);
+        let unit = unit.or_else(|| cell.rsplit(' ').next().and_then(micros));
+        let Some(unit) = unit else { continue };
+        times.extend(
+            Printed::all(&cell).iter().map(|one| Printed { value: one.value.abs() * unit, half: one.half * unit }),
+        );
+    }
+    (ratios.collect(), times)
+}
+
+/// Numbers of the answer that no table has.
+fn unfounded(summary: &Summary, page: &str) -> Vec<String> {
+    let (ratios, times) = told(page);
+    let spoken = regex::Regex::new(r"([0-9][0-9,]*(?:\.[0-9]+)?) (times|ns|µs|ms|s)\b").unwrap();
+    let near = |one: Printed, known: &[Printed]| {
+        known.iter().any(|other| (one.value - other.value).abs() <= (one.half + other.half) * 1.000_001)
+    };
+    let mut found = Vec::new();
+    for line in super::answer(summary) {
+        let line = line.to_string().replace(NBSP, " ");
+        for number in spoken.captures_iter(&line) {
+            let printed = Printed::significant(&number[1]);
+            let is_told = match micros(&number[2]) {
+                None => near(printed, &ratios),
+                Some(unit) => near(Printed { value: printed.value * unit, half: printed.half * unit }, &times),
+            };
+            if !is_told {
+                found.push(format!("{} in: {line}", &number[0]));
+            }
+        }
+    }
+    found
+}
+
+fn markdown(summary: &Summary) -> String {
+    let options = Options { verbose: true, ..Options::default() };
+    String::from_utf8(render(summary, &Extras::default(), Format::Markdown, &options)).unwrap()
+}
+
+fn check(summary: &Summary) -> Result<(), String> {
+    let page = markdown(summary);
+    let is_open = summary.cases.iter().any(|case| case.load.is_open());
+    let rates: &[&str] = match is_open {
+        true => &["p50 µs", "p50 ms", "p50 ns", "p50 s"],
+        false => &["requests/s", "received/s", "B/s", "kB/s", "MB/s", "GB/s"],
+    };
+    let confidence = "95 % interval";
+    let mut found = contradictions(&page, "ratio", confidence, rates);
+    found.extend(contradictions(&page, "CPU ratio", "interval", &["all", "services"]));
+    found.extend(unfounded(summary, &page));
+    if found.is_empty() { Ok(()) } else { Err(format!("{found:#?}\n{page}")) }
+}
+
+#[test]
+fn columns_divide_to_the_ratio_beside_them() {
+    for (name, summary) in fixtures::all() {
+        check(&summary).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+    }
+}
+
+#[test]
+fn a_contradiction_is_found() {
+    let mut summary = fixtures::three_transports();
+    summary.cases[0].metrics.as_mut().unwrap().throughput.estimate *= 0.9;
+    assert!(check(&summary).is_err());
+    let mut summary = fixtures::three_transports();
+    summary.comparisons[1].materiality.as_mut().unwrap().saved_us *= 1.2;
+    assert!(check(&summary).is_ok(), "the table has it, too");
+    let mut summary = fixtures::three_transports();
+    summary.cases[2].metrics.as_mut().unwrap().cpu_per_request.driver *= 1.2;
+    assert!(check(&summary).is_err());
+}
+
+/// A run on a machine that others use, whose servers stall now and then, and some of whose trials fail.
+#[derive(Clone, Copy, Debug)]
+struct World {
+    rates: [f64; 3],
+    noise: [f64; 3],
+    /// Share of the trials that others disturb, and by how much they slow a case down, by its place.
+    disturbed: f64,
+    slowed: f64,
+    stalls: f64,
+    failing: u32,
+    /// Whether the driver stands for clients that are elsewhere.
+    proxied: bool,
+    open: bool,
+    seed: u64,
+}
+
+fn worlds() -> impl Strategy<Value = World> {
+    let rates = [1.0..6.0f64, 1.0..6.0, 1.0..6.0].prop_map(|logs| logs.map(|log| 10f64.powf(log)));
+    let noise = [0.0..0.05f64, 0.0..0.3, 0.0..0.3];
+    let shares = (0.0..1.0f64, 0.0..0.8f64, 0.0..0.3f64, 0u32..4);
+    (rates, noise, shares, any::<bool>(), any::<bool>(), any::<u64>()).prop_map(
+        |(rates, noise, (disturbed, slowed, stalls, failing), proxied, open, seed)| World {
+            rates,
+            noise,
+            disturbed,
+            slowed,
+            stalls,
+            failing,
+            proxied,
+            open,
+            seed,
+        },
+    )
+}
+
+fn record(world: &World) -> RunData {
+    let [tcp, unix, tls] = world.rates;
+    let truths = [
+        Truth { rate: tcp, ..TCP },
+        Truth { rate: unix, ..UNIX },
+        Truth { rate: tls, transport: Transport::Tls, ..TCP },
+    ];
+    let [luck, trial, neighbours] = world.noise;
+    let mut data = noisy_run(&truths, 5, 6, world.seed, Noise { luck, trial, neighbours });
+    let mut draws = lasthop_stats::random::Draws::new(world.seed);
+    for (place, case) in ["tcp", "unix", "tls"].into_iter().enumerate() {
+        each_trial(&mut data, case, |trial| {
+            let taken = if draws.unit() < world.disturbed { draws.unit() } else { 0.0 };
+            trial.observations.machine.foreign_ns = (taken * 1.1e8) as u64;
+            let slowed = 1.0 - world.slowed * taken * (place + 1) as f64 / 3.0;
+            let stalled = if draws.unit() < world.stalls { 0.1 } else { 1.0 };
+            let result = &mut trial.result;
+            result.requests = ((result.requests as f64 * slowed * stalled) as u64).max(1);
+            result.requests_total = result.requests + result.requests / 10;
+            let mut latencies = lasthop_protocol::Histogram::new();
+            latencies.record_n(result.elapsed_ns / result.requests, result.requests);
+            result.service_time = Some(latencies);
+        });
+    }
+    fail(&mut data, "unix", |trial| trial.block < world.failing && trial.round % 2 == 0);
+    if world.proxied {
+        data.header.experiment.from = "proxy".to_owned();
+    }
+    if world.open { at_rate(data, 1_000.0) } else { data }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn columns_of_any_record_divide_to_the_ratio_beside_them(world in worlds()) {
+        let summary = summarise(&record(&world));
+        check(&summary).map_err(TestCaseError::fail)?;
+    }
+}

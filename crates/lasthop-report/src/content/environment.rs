@@ -1,0 +1,106 @@
+//! The machine, the programs and the settings of a run.
+
+use lasthop_analyse::summary::{CaseSummary, Resumed, Summary};
+use lasthop_model::record::{Environment, Stopped};
+
+use super::parts;
+use crate::{
+    document::{Block, Depth, Section, Text, Tone},
+    units::{Bytes, NBSP, Seconds, plural},
+    wording::margin,
+};
+
+pub fn section(summary: &Summary) -> Option<Section> {
+    let mut lines: Vec<String> = Vec::new();
+    if let Some(environment) = &summary.environment {
+        lines.push(machine(environment));
+        lines.push(programs(summary, environment));
+        lines.extend(driver(environment));
+    }
+    lines.push(run(summary));
+    lines.extend(headroom(summary));
+    let blocks = lines.into_iter().map(|line| Block::Paragraph(Text::of(Tone::Dim, line))).collect();
+    parts::section("Environment", Depth::Folded, blocks)
+}
+
+/// The range over the cases that were calibrated.
+fn headroom(summary: &Summary) -> Option<String> {
+    let times = || summary.cases.iter().filter_map(|case| case.headroom);
+    let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+    let range = if least < 0.95 * most { format!("{least:.1} to {most:.1}") } else { format!("{least:.1}") };
+    (most > 0.0)
+        .then(|| format!("headroom: against a server that does nothing, the driver reached {range} times this load"))
+}
+
+fn driver(environment: &Environment) -> Option<String> {
+    let driver = environment.driver.as_ref()?;
+    Some(format!("driver {}; services reached at {}", driver.place, driver.reaches))
+}
+
+fn machine(environment: &Environment) -> String {
+    let virtualization = match environment.virtualization.as_str() {
+        "" | "none" => String::new(),
+        kind => format!(", under {kind}"),
+    };
+    format!(
+        "{}, {}, {} memory, {}, Linux{NBSP}{}{NBSP}{}{virtualization}",
+        environment.cpu_model,
+        plural(u64::from(environment.cpus), "CPU"),
+        Bytes(environment.memory),
+        environment.distribution,
+        environment.kernel,
+        environment.architecture
+    )
+}
+
+fn programs(summary: &Summary, environment: &Environment) -> String {
+    let started = environment.programs.iter().map(|(name, program)| format!("{name} {}", program.version));
+    let mut all: Vec<String> = started.collect();
+    if !environment.programs.contains_key("lasthop") {
+        all.insert(0, format!("lasthop {}", summary.lasthop));
+    }
+    format!("{}; {}", all.join(", "), summary.settings.placement)
+}
+
+fn run(summary: &Summary) -> String {
+    let precision = margin(summary.settings.precision);
+    let ended = match summary.stopped {
+        _ if summary.running => "still running".to_owned(),
+        _ if !summary.complete => "cut off".to_owned(),
+        Stopped::Precision => format!("stopped: every interval within ±{precision}"),
+        Stopped::Budget => {
+            format!("stopped: budget of {} spent", Seconds(summary.settings.budget_seconds))
+        }
+        Stopped::Rounds => format!("stopped after {}", plural(u64::from(summary.rounds), "round")),
+        Stopped::Interrupted => "interrupted".to_owned(),
+        Stopped::Failed if summary.cases.iter().any(|case| case.metrics.is_some()) => {
+            "stopped: nothing was left to compare".to_owned()
+        }
+        Stopped::Failed => "stopped: no case worked".to_owned(),
+    };
+    let resumed = |one: &Resumed| format!("; resumed {} after a pause of {}", one.at, Seconds(one.pause_seconds));
+    let resumed: String = summary.resumed.iter().map(resumed).collect();
+    format!("run {}, seed {}, {ended}{resumed}", summary.run, summary.seed)
+}
+
+/// How long they were.
+fn trials(summary: &Summary) -> String {
+    let usual = format!("trials of {}", Seconds(summary.settings.trial_seconds));
+    let longer = |case: &CaseSummary| Some(format!("{} for {}", Seconds(case.trial_seconds?), case.case));
+    std::iter::once(usual).chain(summary.cases.iter().filter_map(longer)).collect::<Vec<_>>().join(", ")
+}
+
+/// Everything else known about the machine and the settings.
+pub fn detail(summary: &Summary) -> Option<Section> {
+    let environment = summary.environment.as_ref()?;
+    let mut items = vec![
+        format!("started {}, {}", summary.started, plural(u64::from(summary.blocks), "block")),
+        trials(summary),
+        format!("load average before: {}", environment.load_average.map(|load| format!("{load:.2}")).join(", ")),
+        format!("governor: {}", environment.governor.as_deref().unwrap_or("not shown by the kernel")),
+    ];
+    items.extend(environment.programs.iter().map(|(name, program)| format!("{name}: {}", program.path)));
+    items.extend(environment.sysctl.iter().map(|(name, value)| format!("{name} = {value}")));
+    let blocks = items.into_iter().map(|item| Block::Item(item.into())).collect();
+    parts::section("Settings and kernel", Depth::Detail, blocks)
+}

@@ -1,0 +1,355 @@
+//! The tables of figures: rates and latencies, cost per request, all comparisons.
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexSet;
+use lasthop_analyse::summary::{
+    ALL, CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary, Verdict,
+};
+use lasthop_model::quantity::rate_text;
+
+use super::{
+    parts::{self, case_title, table_under_settings, under_settings},
+    verdicts::failed_stage,
+};
+use crate::{
+    document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
+    groups::Group,
+    units::{ByteRateUnit, Count, NONE, TimeUnit, column, ratio, significant},
+    wording::{Quantity, bounds, percent, ratio_places, tone, word},
+};
+
+/// Rates, latencies and ratios. Groups measured in bytes per second get a separate table.
+pub fn section(groups: &[Group<'_>]) -> Option<Section> {
+    let (bulk, plain): (Vec<&Group<'_>>, Vec<&Group<'_>>) = groups.iter().partition(|group| group.is_bulk());
+    let tables = [plain, bulk];
+    let mut blocks: Vec<Block> = tables.iter().filter_map(|groups| table(groups)).map(Block::Table).collect();
+    blocks.extend(units(groups).map(Block::Paragraph));
+    blocks.extend(response_times(groups).map(Block::Paragraph));
+    blocks.extend(times_in_send(groups).map(Block::Paragraph));
+    (!blocks.is_empty()).then_some(Section { title: None, depth: Depth::Open, blocks })
+}
+
+/// Requests that are timed together, because they share a connection that is closed after them.
+fn unit(case: &CaseSummary) -> Option<u32> {
+    let load = &case.load;
+    (load.reuse == "per-request" && load.requests_per_connection > 1).then_some(load.requests_per_connection)
+}
+
+/// What the percentiles refer to if not to single requests.
+fn units(groups: &[Group<'_>]) -> Option<Text> {
+    let measured = groups.iter().flat_map(|group| &group.cases).filter(|case| case.metrics.is_some());
+    let units: BTreeSet<u32> = measured.filter_map(|case| unit(case)).collect();
+    let shown: Vec<String> = units.iter().map(|unit| Count(u64::from(*unit)).to_string()).collect();
+    (!units.is_empty()).then(|| {
+        let many = shown.join(" or ");
+        let text =
+            format!("If a connection carries {many} requests, p50 and p99 are the time of all of them together.");
+        Text::of(Tone::Dim, text)
+    })
+}
+
+/// Explains the latencies of open loops.
+fn response_times(groups: &[Group<'_>]) -> Option<Text> {
+    let measured = groups.iter().flat_map(|group| &group.cases).filter(|case| case.metrics.is_some());
+    let (open, closed): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
+        measured.copied().partition(|case| case.load.is_open());
+    let whose = match (open.is_empty(), closed.is_empty()) {
+        (true, _) => return None,
+        (false, true) => "",
+        (false, false) => "In open loops, ",
+    };
+    let text = format!(
+        "{whose}p50, p99 and ratios refer to the response time, from when a request was due until its last byte \
+         arrived. Lag is the 99th percentile of the time from when a request was due until it was sent."
+    );
+    Some(Text::of(Tone::Dim, text))
+}
+
+/// Explains the figures of requests that nobody answers.
+fn times_in_send(groups: &[Group<'_>]) -> Option<Text> {
+    let mut measured = groups.iter().flat_map(|group| &group.cases).filter_map(|case| case.metrics.as_ref());
+    measured.any(|metrics| metrics.one_way.is_some()).then(|| {
+        let text =
+            "Received is what the server counted, and ratios refer to it. p50 and p99 are the time that a send took.";
+        Text::of(Tone::Dim, text)
+    })
+}
+
+/// A group's case with figures.
+struct Line<'a> {
+    group: &'a Group<'a>,
+    case: &'a CaseSummary,
+    metrics: &'a Metrics,
+}
+
+fn lines<'a>(groups: &[&'a Group<'a>]) -> Vec<Line<'a>> {
+    let of = |group: &'a Group<'a>| {
+        group.cases.iter().filter_map(move |case| Some(Line { group, case, metrics: case.metrics.as_ref()? }))
+    };
+    groups.iter().flat_map(|group| of(group)).collect()
+}
+
+fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
+    let lines = lines(groups);
+    let summary = groups.first()?.summary();
+    if lines.is_empty() {
+        return None;
+    }
+    let columns = Columns::default().with(Column::left(case_title(summary)), lines.iter().map(name));
+    let kept = |line: &Line<'_>| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached);
+    let columns = asked_column(columns, &lines);
+    // A rate that was kept need not be shown twice.
+    let columns = if lines.iter().all(kept) { columns } else { rate_column(columns, &lines) };
+    let columns = sent_columns(columns, &lines);
+    let columns = lag_column(latency_columns(columns, &lines), &lines);
+    Some(assemble(summary, groups, ratio_columns(columns, &lines)))
+}
+
+/// Puts the rows under their settings, and adds the cases without figures.
+fn assemble(summary: &Summary, groups: &[&Group<'_>], columns: Columns) -> Table {
+    let (columns, rows) = columns.into_rows();
+    let mut figures = rows.into_iter();
+    let rows = under_settings(groups.iter().copied(), |group| {
+        let row = |case: &&CaseSummary| match case.metrics {
+            Some(_) => figures.next().map(Row::Cells),
+            None => Some(Row::Note(group.label(case).into(), Cell::new(Tone::Bad, why_missing(summary, case)))),
+        };
+        group.cases.iter().filter_map(row).collect()
+    });
+    Table { columns, rows }
+}
+
+fn why_missing(summary: &Summary, case: &CaseSummary) -> String {
+    failed_stage(summary, case).map_or_else(|| "not measured".to_owned(), |stage| format!("failed at {stage}"))
+}
+
+fn name(line: &Line<'_>) -> Cell {
+    Cell::new(Tone::Strong, line.group.label(line.case))
+}
+
+fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    if lines.iter().all(|line| line.group.is_bulk()) {
+        let bandwidths: Vec<f64> =
+            lines.iter().filter_map(|line| line.metrics.bandwidth.as_ref()).map(|measured| measured.estimate).collect();
+        let unit = ByteRateUnit::of_column(&bandwidths);
+        let values = bandwidths.iter().map(|rate| significant(rate / unit.bytes(), 3));
+        return columns.with(Column::right(unit.name()), values);
+    }
+    let rates: Vec<_> = lines.iter().map(|line| Some(line.metrics.throughput.estimate)).collect();
+    let is_one_way = lines.iter().all(|line| line.group.is_one_way());
+    columns.with(Column::right(if is_one_way { "received/s" } else { "requests/s" }), column(&rates))
+}
+
+/// What senders did to whom nobody answers, and how much of it was lost.
+fn sent_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let sending = || lines.iter().map(|line| line.metrics.one_way.as_ref());
+    if sending().all(|sending| sending.is_none()) {
+        return columns;
+    }
+    let rates: Vec<Option<f64>> = sending().map(|sending| Some(sending?.sent_per_s)).collect();
+    let losses = sending().map(|sending| sending.map_or(NONE.to_owned(), |sending| percent(sending.lost, 1)));
+    columns.with(Column::right("sent/s"), column(&rates)).with(Column::right("lost"), losses)
+}
+
+/// The rates asked of open loops.
+fn asked_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let rates: Vec<Option<f64>> = lines.iter().map(|line| line.case.load.rate).collect();
+    if rates.iter().all(Option::is_none) {
+        return columns;
+    }
+    columns.with(Column::right("asked/s"), rates.iter().map(|rate| rate.map_or(NONE.to_owned(), rate_text)))
+}
+
+/// How late the requests of open loops were sent.
+fn lag_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let lags: Vec<_> = lines.iter().map(|line| line.metrics.open_loop.as_ref()?.lag_p99_us).collect();
+    let known: Vec<f64> = lags.iter().flatten().copied().collect();
+    if known.is_empty() {
+        return columns;
+    }
+    let unit = TimeUnit::of_column(&known);
+    let scaled: Vec<_> = lags.iter().map(|lag| lag.map(|lag| lag / unit.micros())).collect();
+    columns.with(Column::right(format!("lag {}", unit.name())), column(&scaled))
+}
+
+/// Median and 99th percentile in one unit.
+fn latency_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let of = |pick: fn(&Metrics) -> &Option<Measured>| -> Vec<Option<f64>> {
+        lines.iter().map(|line| pick(line.metrics).as_ref().map(|measured| measured.estimate)).collect()
+    };
+    let percentiles = [("p50", of(|metrics| &metrics.latency_p50)), ("p99", of(|metrics| &metrics.latency_p99))];
+    let known: Vec<f64> = percentiles.iter().flat_map(|(_, micros)| micros.iter().flatten().copied()).collect();
+    let unit = TimeUnit::of_column(&known);
+    percentiles.iter().filter(|(_, micros)| micros.iter().any(Option::is_some)).fold(
+        columns,
+        |columns, (title, micros)| {
+            let scaled: Vec<Option<f64>> =
+                micros.iter().map(|value| value.map(|value| value / unit.micros())).collect();
+            columns.with(Column::right(format!("{title} {}", unit.name())), column(&scaled))
+        },
+    )
+}
+
+/// What verdicts are on, as three columns: ratio, interval and verdict.
+struct Judged {
+    of: for<'a> fn(&Line<'a>) -> Option<&'a Comparison>,
+    titles: [String; 2],
+    word: fn(Verdict) -> &'static str,
+    /// Whether a lower bound is marked: a driver at its limit bounds the speed, not the cost.
+    marks_bounds: bool,
+    /// In the place of the reference's verdict.
+    reference: Option<&'static str>,
+}
+
+/// The declared quantity.
+fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let confidence = lines.first().map_or(0.0, |line| line.group.summary().settings.confidence);
+    let judged = Judged {
+        of: |line| line.group.declared(line.case),
+        titles: ["ratio".to_owned(), format!("{} interval", percent(confidence, 0))],
+        word,
+        marks_bounds: true,
+        reference: Some("reference"),
+    };
+    judged.columns(columns, lines)
+}
+
+/// The CPU time of all roles together.
+fn cpu_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let judged = Judged {
+        of: |line| line.group.comparison(line.case, Metric::CpuPerRequest),
+        titles: ["CPU ratio".to_owned(), "interval".to_owned()],
+        word: |verdict| Quantity::Cpu.verdict(verdict),
+        marks_bounds: false,
+        reference: None,
+    };
+    judged.columns(columns, lines)
+}
+
+impl Judged {
+    fn columns(&self, columns: Columns, lines: &[Line<'_>]) -> Columns {
+        let Self { of, titles: [title, interval], word, marks_bounds, reference } = self;
+        let Some(places) = lines.iter().filter_map(|line| of(line).map(ratio_places)).max() else { return columns };
+        let bound = |lower: bool, ratio: f64| match (lower && *marks_bounds, ratio >= 1.0) {
+            (false, _) => "",
+            (true, true) => "≥ ",
+            (true, false) => "≤ ",
+        };
+        let ratios = lines.iter().map(|line| match of(line) {
+            Some(c) => {
+                Cell::new(toned(line, c), format!("{}{}", bound(c.lower_bound, c.ratio), ratio(c.ratio, places)))
+            }
+            None if line.case.reference => ratio(1.0, places).into(),
+            None => NONE.into(),
+        });
+        let intervals = lines.iter().map(|line| of(line).map_or(String::new(), |c| bounds(c, places)));
+        let verdicts = lines.iter().map(|line| match of(line) {
+            Some(_) if line.group.invalid(line.case).is_some() => "invalid".into(),
+            Some(comparison) => Cell::new(tone(comparison.verdict), word(comparison.verdict)),
+            None if line.case.reference => reference.map_or_else(Cell::default, |word| Cell::new(Tone::Dim, word)),
+            None => Cell::default(),
+        });
+        columns
+            .with(Column::right(title), ratios)
+            .with(Column::left(interval).joined(), intervals)
+            .with(Column::left("verdict").joined(), verdicts)
+    }
+}
+
+/// What must not be used has no colour.
+fn toned(line: &Line<'_>, comparison: &Comparison) -> Tone {
+    if line.group.invalid(line.case).is_some() { Tone::Plain } else { tone(comparison.verdict) }
+}
+
+/// CPU time, context switches and run delay per request, by role.
+pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
+    let groups: Vec<&Group<'_>> = groups.iter().collect();
+    let lines = lines(&groups);
+    let first = lines.first()?;
+    let mut columns = Columns::default().with(Column::left(case_title(first.group.summary())), lines.iter().map(name));
+    for role in roles(&lines) {
+        let values: Vec<_> = lines.iter().map(|line| line.metrics.cpu_per_request.of(&role)).collect();
+        columns = columns.with(Column::right(&role), column(&values));
+    }
+    let mut headings = Vec::new();
+    let counts_driver = lines.iter().all(|line| line.metrics.cpu_per_request.counts_driver);
+    for one in &PER_REQUEST {
+        let totals: Vec<_> = lines.iter().map(|line| (one.total)(line.metrics)).collect();
+        if totals.iter().any(Option::is_some) {
+            let title = if one.title == ALL && !counts_driver { "services" } else { one.title };
+            columns = columns.with(Column::right(title), column(&totals));
+            headings.push(one.heading);
+        }
+    }
+    columns = cpu_columns(columns, &lines);
+    if lines.iter().any(|line| line.group.is_bulk() && line.metrics.cpu_per_byte.is_some()) {
+        let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte.map_or(NONE.to_owned(), |ns| significant(ns, 3));
+        columns = columns.with(Column::right("ns/byte"), lines.iter().map(per_byte));
+    }
+    let with_figures = |group: &Group<'_>| group.cases.iter().filter(|case| case.metrics.is_some()).count();
+    let title = format!("{} per request", listed(&headings));
+    let mut blocks = vec![Block::Table(table_under_settings(groups, columns, with_figures))];
+    if !counts_driver {
+        let open = lines.iter().any(|line| line.metrics.open_loop.is_some());
+        let why = if open { "busy-waits in an open loop" } else { "stands for clients that are elsewhere" };
+        let text = format!("The driver {why}, so it is not in what services use, nor in what is saved.");
+        blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
+    }
+    parts::section(&title, Depth::Folded, blocks)
+}
+
+/// `a, b and c`
+pub fn listed(words: &[&str]) -> String {
+    match words {
+        [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// The driver, and every service that used CPU time in any case.
+fn roles(lines: &[Line<'_>]) -> Vec<String> {
+    let all = lines.iter().flat_map(|line| line.metrics.cpu_per_request.of_all());
+    all.map(|(role, _)| role.to_owned()).collect::<IndexSet<_>>().into_iter().collect()
+}
+
+/// Every comparison by every metric.
+pub fn comparison_section(summary: &Summary) -> Option<Section> {
+    let all = &summary.comparisons;
+    let verdict = |c: &Comparison| match summary.invalid(&c.case, &c.reference) {
+        Some(_) => "invalid".into(),
+        None if c.metric == Metric::CpuPerRequest => Cell::new(tone(c.verdict), Quantity::Cpu.verdict(c.verdict)),
+        None => Cell::new(tone(c.verdict), word(c.verdict)),
+    };
+    let intervals = all.iter().map(|c| bounds(c, ratio_places(c)));
+    let columns = Columns::default()
+        .with(Column::left("case"), all.iter().map(|c| c.case.clone()))
+        .with(Column::left("against"), all.iter().map(|c| c.reference.clone()))
+        .with(Column::left("metric"), all.iter().map(|c| metric_name(summary, c)))
+        .with(Column::right("ratio"), all.iter().map(|c| ratio(c.ratio, ratio_places(c))))
+        .with(Column::left("interval"), intervals)
+        .with(Column::right("blocks"), all.iter().map(|c| c.blocks.to_string()))
+        .with(Column::left("verdict"), all.iter().map(verdict));
+    let (columns, rows) = columns.into_rows();
+    if rows.is_empty() {
+        return None;
+    }
+    let table = Table { columns, rows: rows.into_iter().map(Row::Cells).collect() };
+    parts::section("All comparisons", Depth::Detail, vec![Block::Table(table)])
+}
+
+fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
+    let case = summary.cases.iter().find(|case| case.case == comparison.case);
+    let is_open = case.is_some_and(|case| case.load.is_open());
+    let counts = case.and_then(|case| case.metrics.as_ref()).is_none_or(|one| one.cpu_per_request.counts_driver);
+    let latency = if is_open { "response time" } else { "latency" };
+    let time =
+        case.and_then(unit).map_or_else(|| latency.to_owned(), |unit| format!("{} requests", Count(unit.into())));
+    match comparison.metric {
+        Metric::Throughput => "throughput".to_owned(),
+        Metric::LatencyP50 => format!("{time} p50"),
+        Metric::LatencyP99 => format!("{time} p99"),
+        Metric::CpuPerRequest if !counts => "CPU per request, services".to_owned(),
+        Metric::CpuPerRequest => "CPU per request".to_owned(),
+    }
+}

@@ -1,0 +1,20 @@
+//! How cases stand to the limits of `--fail-if`.
+
+use lasthop_analyse::summary::{Held, Standing};
+
+use super::parts;
+use crate::document::{Block, Depth, Section, Text, Tone};
+
+/// How cases stand to the user's limits; `None` without any.
+#[must_use]
+pub fn limits(held: &[Held]) -> Option<Section> {
+    let item = |one: &Held| {
+        let tone = match one.standing {
+            Standing::Beyond => Tone::Bad,
+            Standing::Undecided => Tone::Warning,
+            Standing::Within => Tone::Good,
+        };
+        Block::Item(Text::of(tone, &one.text))
+    };
+    parts::section("Limits", Depth::Open, held.iter().map(item).collect())
+}

@@ -1,0 +1,152 @@
+//! Whether a difference matters: what it means for one request and for a machine.
+
+use lasthop_analyse::summary::{Comparison, Materiality, Metric, Summary, Verdict};
+
+use super::parts::{self, case_title, table_under_settings};
+use crate::{
+    document::{Block, Cell, Column, Columns, Depth, Section, Text, Tone},
+    groups::{Compared, Group},
+    units::{Micros, NONE, TimeUnit, column},
+    wording::margin,
+};
+
+/// A case, and what its differences are worth.
+struct Line<'a> {
+    label: String,
+    time: Worth<'a>,
+    cpu: Option<Worth<'a>>,
+}
+
+/// A saving per request, and whether it is one.
+#[derive(Clone, Copy)]
+struct Worth<'a> {
+    verdict: Verdict,
+    materiality: &'a Materiality,
+}
+
+pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
+    if summary.aa {
+        return None;
+    }
+    let groups: Vec<&Group<'_>> = groups.iter().collect();
+    let lines: Vec<Line<'_>> = groups.iter().flat_map(|group| lines(group)).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let worths = lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
+    if !worths.into_iter().any(|worth| matches!(worth.verdict, Verdict::Faster | Verdict::Slower)) {
+        let blocks = vec![Block::Paragraph(nothing_found(&lines).into())];
+        return parts::section("Does it matter?", Depth::Folded, blocks);
+    }
+    let table = table_under_settings(groups, columns(summary, &lines), |group| self::lines(group).len());
+    let blocks = vec![Block::Table(table), Block::Paragraph(legend(summary, &lines))];
+    parts::section("Does it matter?", Depth::Folded, blocks)
+}
+
+fn lines<'a>(group: &Group<'a>) -> Vec<Line<'a>> {
+    let line = |compared: Compared<'a>| {
+        let by = |metric| group.comparison(compared.case, metric).and_then(worth);
+        // The mean time of a request, as the verdict. In an open loop, or if the mean is unknown, the median.
+        Some(Line {
+            label: group.label(compared.case),
+            time: by(Metric::Throughput).or_else(|| by(Metric::LatencyP50))?,
+            cpu: by(Metric::CpuPerRequest),
+        })
+    };
+    group.compared().filter_map(line).collect()
+}
+
+fn worth(comparison: &Comparison) -> Option<Worth<'_>> {
+    Some(Worth { verdict: comparison.verdict, materiality: comparison.materiality.as_ref()? })
+}
+
+fn columns(summary: &Summary, lines: &[Line<'_>]) -> Columns {
+    let times = lines.iter().map(|line| Some(line.time)).collect();
+    let columns = Columns::default()
+        .with(Column::left(case_title(summary)), lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)));
+    let columns = saved(columns, "saved", "response below", times);
+    saved(columns, "CPU saved", "throughput below", lines.iter().map(|line| line.cpu).collect())
+}
+
+/// What is saved, and for which handlers that matters. Columns without any entry are left out.
+fn saved(columns: Columns, title: &str, below: &str, worths: Vec<Option<Worth<'_>>>) -> Columns {
+    let saved: Vec<f64> = worths.iter().flatten().map(|worth| worth.materiality.saved_us).collect();
+    if saved.is_empty() {
+        return columns;
+    }
+    let unit = TimeUnit::of_differences(&saved);
+    let scaled: Vec<_> =
+        worths.iter().map(|worth| worth.map(|worth| worth.materiality.saved_us / unit.micros())).collect();
+    let columns = columns.with(Column::right(format!("{} {title}", unit.name())), column(&scaled));
+    if !worths.iter().flatten().any(Worth::advises) {
+        return columns;
+    }
+    columns.with(Column::left(below), worths.iter().map(|worth| worth.map_or(NONE.to_owned(), |worth| worth.below())))
+}
+
+impl Worth<'_> {
+    fn advises(&self) -> bool {
+        self.materiality.break_even.is_some()
+    }
+
+    /// The handlers that the difference matters to.
+    fn below(&self) -> String {
+        /// No handler takes a year.
+        const YEAR_MS: f64 = 3.2e10;
+        let Some(handler) = &self.materiality.break_even else { return NONE.to_owned() };
+        let unknown = self.materiality.saved_us_low <= 0.0 && self.materiality.saved_us_high >= 0.0;
+        match (self.verdict, handler.high) {
+            (Verdict::Equivalent, _) | (_, 0.0) => "never".to_owned(),
+            (Verdict::Undecided, _) => "undecided".to_owned(),
+            _ if unknown => "undecided".to_owned(),
+            (_, ms) if ms > YEAR_MS => "always".to_owned(),
+            (_, ms) => {
+                let unit = TimeUnit::of(handler.estimate * 1e3);
+                let ends = column(&[handler.low, ms].map(|ms| Some(ms * 1e3 / unit.micros())));
+                format!("{} to {} {}", ends[0], ends[1], unit.name())
+            }
+        }
+    }
+}
+
+/// If no difference was found, how large it can be at most.
+fn nothing_found(lines: &[Line<'_>]) -> String {
+    let low = lines.iter().map(|line| line.time.materiality.saved_us_low).fold(f64::INFINITY, f64::min);
+    let high = lines.iter().map(|line| line.time.materiality.saved_us_high).fold(f64::NEG_INFINITY, f64::max);
+    format!(
+        "No difference was found. If there is one, a request takes between {} less and {} more than with the reference.",
+        Micros(high.max(0.0)),
+        Micros((-low).max(0.0))
+    )
+}
+
+/// What the columns mean, and what they are silent about.
+fn legend(summary: &Summary, lines: &[Line<'_>]) -> Text {
+    let all = || lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
+    let costs = all().any(|worth| worth.materiality.saved_us < 0.0);
+    let mut said = vec![format!(
+        "Saved: per request, compared with the reference{}.",
+        if costs { " (a minus is a cost)" } else { "" }
+    )];
+    let margin = margin(summary.settings.margin);
+    if lines.iter().any(|line| line.time.advises()) {
+        said.push(format!(
+            "Response below: while your handler takes less than this, the difference is more than {margin} of the time \
+             of a request that finds no queue."
+        ));
+    }
+    if lines.iter().filter_map(|line| line.cpu).any(|worth| worth.advises()) {
+        said.push(format!(
+            "Throughput below: while it computes less than this, the difference is more than {margin} of what busy CPUs \
+             handle."
+        ));
+    }
+    if lines.iter().any(|line| !line.time.advises()) {
+        let how = match lines.iter().any(|line| line.time.advises()) {
+            true => "see one connection",
+            false => "measure one connection in a closed loop",
+        };
+        said.push(format!("Where requests queue, the time saved is that of the queue and not advice: {how}."));
+    }
+    Text::of(Tone::Dim, said.join(" "))
+}

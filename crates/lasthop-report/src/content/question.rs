@@ -1,0 +1,389 @@
+//! The lines that answer an experiment's own question, for which its `[answer]` asks.
+
+use indexmap::IndexMap;
+use lasthop_analyse::summary::{CaseSummary, Derived, Measured, Outside, Summary, Verdict, Weighed};
+
+use super::{
+    answer::the,
+    figures::listed,
+    found::{Found, effects, some, time},
+};
+use crate::{
+    document::Text,
+    groups::{Group, compared_level, compared_name, is_compared, phrase, transport_name},
+    units::{Micros, NBSP, capital, significant},
+    wording::{margin, percent},
+};
+
+/// A loss below this share is none, as a table shows it.
+const NO_LOSS: f64 = 0.0005;
+/// A loss from this share on is told with its setting.
+const LOSS: f64 = 0.05;
+
+/// In a fixed order, none of which need be there.
+pub fn lines(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
+    let asked = &summary.asked;
+    let mut said: Vec<String> = Vec::new();
+    if asked.lost {
+        said.extend(lost(groups));
+        said.extend(waits(groups));
+    }
+    said.extend(asked.until.iter().flat_map(|quantity| until(summary, quantity)));
+    said.extend(summary.weighed.iter().map(|weighed| which(summary, weighed)));
+    said.extend(costs(summary, &asked.costs));
+    said.extend(asked.price.iter().filter_map(|level| price(groups, level)));
+    said.extend(asked.occupies.iter().filter_map(|level| occupies(groups, level)));
+    said.into_iter().map(Text::from).collect()
+}
+
+/// The cases of each compared level with their groups, by name.
+fn by_name<'a>(groups: &'a [Group<'a>]) -> IndexMap<String, Vec<(&'a Group<'a>, &'a CaseSummary)>> {
+    let mut all: IndexMap<String, Vec<(&Group<'_>, &CaseSummary)>> = IndexMap::new();
+    for group in groups {
+        for case in group.cases.iter().filter(|case| case.metrics.is_some()) {
+            all.entry(the(compared_name(group.summary(), case))).or_default().push((group, case));
+        }
+    }
+    all
+}
+
+fn loss(case: &CaseSummary) -> Option<f64> {
+    Some(case.metrics.as_ref()?.one_way.as_ref()?.lost)
+}
+
+/// `The Unix datagram socket lost nothing; UDP lost 87.0 % (20 metrics) and up to 4.7 % elsewhere.`
+fn lost(groups: &[Group<'_>]) -> Option<String> {
+    let (mut nothing, mut something) = (vec![], vec![]);
+    let all = by_name(groups);
+    for (name, cases) in &all {
+        let losses: Vec<(&str, f64)> =
+            cases.iter().filter_map(|(group, case)| Some((group.setting.as_str(), loss(case)?))).collect();
+        let (much, little): (Vec<_>, Vec<_>) = losses.iter().partition(|(_, share)| *share >= LOSS);
+        let most = little.iter().map(|(_, share)| *share).fold(0.0, f64::max);
+        let mut told: Vec<String> =
+            much.iter().map(|(setting, share)| format!("{} ({setting})", percent(*share, 1))).collect();
+        if most >= NO_LOSS {
+            let elsewhere = if told.is_empty() { "" } else { " elsewhere" };
+            told.push(format!("up to {}{elsewhere}", percent(most, 1)));
+        }
+        match (losses.is_empty(), told.is_empty()) {
+            (true, _) => {}
+            (false, true) => nothing.push(name.as_str()),
+            (false, false) => something.push(format!("{name} lost {}", told.join(", ").replace(" ()", ""))),
+        }
+    }
+    let none = (!nothing.is_empty()).then(|| format!("{} lost nothing", listed(&nothing)));
+    let said: Vec<String> = none.into_iter().chain(something).collect();
+    (!said.is_empty()).then(|| format!("{}.", capital(&said.join("; "))))
+}
+
+/// What it costs the sender that nothing is lost, where it costs most.
+fn waits(groups: &[Group<'_>]) -> Option<String> {
+    let p50 = |case: &CaseSummary| Some(case.metrics.as_ref()?.latency_p50.as_ref()?.estimate);
+    let mut waiting: Vec<(&Group<'_>, &CaseSummary, &CaseSummary)> = Vec::new();
+    for group in groups.iter().filter(|group| loss(group.head()).is_some_and(|share| share >= LOSS)) {
+        let keeps = group.cases.iter().filter(|case| loss(case).is_some_and(|share| share < NO_LOSS));
+        waiting.extend(keeps.map(|case| (group, *case, group.head())));
+    }
+    let (group, case, reference) = waiting
+        .into_iter()
+        .max_by(|one, other| p50(one.1).partial_cmp(&p50(other.1)).unwrap_or(std::cmp::Ordering::Equal))?;
+    let (ours, theirs) = (p50(case)?, p50(reference)?);
+    (ours > theirs).then(|| {
+        let [name, other] = [case, reference].map(|case| the(compared_name(group.summary(), case)));
+        let setting = if group.setting.is_empty() { String::new() } else { format!(" ({})", group.setting) };
+        format!(
+            "What is not lost waits: a send by {name} takes up to {}, by {other} {}{setting}.",
+            Micros(ours),
+            Micros(theirs)
+        )
+    })
+}
+
+/// From which level on a difference is within the margin.
+fn until(summary: &Summary, quantity: &str) -> Vec<String> {
+    let of = |derived: &Derived| {
+        let factor = derived.over.as_deref()?;
+        let within = margin(summary.settings.margin);
+        let who = the(transport_name(derived.transport.name()));
+        let level = |value: f64| phrase(summary, factor, &format!("{:.0}", value));
+        let levels = || summary.cases.iter().filter_map(|case| case.levels.get(factor)?.parse::<f64>().ok());
+        let (least, most) = (levels().fold(f64::INFINITY, f64::min), levels().fold(0.0, f64::max));
+        let what = capital(&derived.help);
+        Some(match (&derived.value, derived.outside) {
+            (Some(at), _) => {
+                format!("{what}: {who} differs by less than {within} from {} on.", level(at.estimate))
+            }
+            (None, Some(Outside::Before)) => format!(
+                "{what}: {who} differs by less than {within} at each, from {} to {}.",
+                level(least),
+                level(most)
+            ),
+            (None, Some(Outside::Beyond)) => {
+                format!("{what}: none up to {}, the largest that ran, ends the difference of {who}.", level(most))
+            }
+            (None, Some(Outside::Open)) => {
+                format!("{what}: from which on {who} differs by less than {within} is undecided.")
+            }
+            (None, None) => return None,
+        })
+    };
+    summary.derived.iter().filter(|derived| derived.quantity == quantity).filter_map(of).collect()
+}
+
+/// Which of two quantities is larger.
+fn which(summary: &Summary, weighed: &Weighed) -> String {
+    let Weighed { helps: [one, other], values: [first, second], difference, .. } = weighed;
+    let words: Vec<String> = weighed.levels.iter().map(|(factor, level)| phrase(summary, factor, level)).collect();
+    let told = |help: &str, value: &Measured| format!("{} ({})", short(help), time_of(value.estimate));
+    let [one, other] = [told(one, first), told(other, second)];
+    let said = match (difference.low > 0.0, difference.high < 0.0) {
+        (true, _) => format!("{one} costs more than {other}"),
+        (_, true) => format!("{other} costs more than {one}"),
+        _ => format!("undecided which costs more, {one} or {other}"),
+    };
+    let said = if words.is_empty() { said } else { format!("{}: {said}", words.join(", ")) };
+    format!("{}.", capital(&said))
+}
+
+/// With its sign, if it is a saving.
+fn time_of(micros: f64) -> String {
+    if micros < 0.0 { format!("−{}", time(-micros)) } else { time(micros) }
+}
+
+/// The words up to the first explanation.
+fn short(help: &str) -> &str {
+    help.split([':', ',']).next().unwrap_or(help).trim()
+}
+
+/// What derived quantities cost by each transport.
+fn costs(summary: &Summary, quantities: &[String]) -> Option<String> {
+    let mut said = Vec::new();
+    for quantity in quantities {
+        let all: Vec<&Derived> = summary.derived.iter().filter(|one| one.quantity == *quantity).collect();
+        let mut by_levels: IndexMap<String, Vec<&Derived>> = IndexMap::new();
+        let varies = |factor: &String, level: &String| all.iter().any(|other| other.levels.get(factor) != Some(level));
+        for one in &all {
+            let own = one.levels.iter().filter(|(factor, level)| !is_compared(factor) && varies(factor, level));
+            let words: Vec<String> = own.map(|(factor, level)| phrase(summary, factor, level)).collect();
+            by_levels.entry(words.join(", ")).or_default().push(one);
+        }
+        said.extend(by_levels.iter().filter_map(|(setting, all)| cost(setting, all)));
+    }
+    (!said.is_empty()).then(|| format!("{}.", capital(&said.join("; "))))
+}
+
+/// `one more query on a connection costs 44 µs by TCP, 16 µs less by the Unix socket`
+fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
+    let by = |derived: &Derived| format!("by {}", the(transport_name(derived.transport.name())));
+    let (reference, others): (Vec<&Derived>, Vec<&Derived>) =
+        all.iter().copied().partition(|one| one.against_reference.is_none());
+    let own = |one: &Derived| {
+        let value = one.value.as_ref()?;
+        Some(match (value.low > 0.0, value.high < 0.0) {
+            (true, _) => format!("costs {} {}", time(value.estimate), by(one)),
+            (_, true) => format!("saves {} {}", time(-value.estimate), by(one)),
+            _ => format!("costs nothing that this run can tell {}", by(one)),
+        })
+    };
+    let against = |one: &Derived| {
+        let more = one.against_reference.as_ref()?;
+        Some(match (more.low > 0.0, more.high < 0.0) {
+            (true, _) => format!("{} more {}", time(more.estimate), by(one)),
+            (_, true) => format!("{} less {}", time(-more.estimate), by(one)),
+            _ => format!("undecided {}", by(one)),
+        })
+    };
+    let said: Vec<String> =
+        reference.iter().filter_map(|one| own(one)).chain(others.iter().filter_map(|one| against(one))).collect();
+    let setting = if setting.is_empty() { String::new() } else { format!(" ({setting})") };
+    (!said.is_empty()).then(|| format!("{} {}{setting}", short(&all[0].help), said.join(", ")))
+}
+
+/// What a level of the compared factor costs, compared with the reference.
+fn price(groups: &[Group<'_>], level: &str) -> Option<String> {
+    let has_level = |found: &Found<'_>| compared_level(found.compared.case).is_some_and(|own| own == level);
+    let all: Vec<Found<'_>> = groups
+        .iter()
+        .flat_map(|group| group.compared().map(move |compared| Found { group, compared }))
+        .filter(has_level)
+        .collect();
+    let first = all.first()?;
+    let summary = first.group.summary();
+    let [name, reference] =
+        [first.compared.case, first.compared.reference].map(|case| the(compared_name(summary, case)));
+    let with = |word| move |found: &&Found<'_>| found.comparison().verdict == word;
+    let decided: Vec<&Found<'_>> =
+        all.iter().filter(|one| matches!(one.comparison().verdict, Verdict::Faster | Verdict::Slower)).collect();
+    let settings = |verdict| all.iter().filter(with(verdict)).map(|one| one.group.setting.as_str()).collect::<Vec<_>>();
+    let within = format!("within {} of {reference}", margin(summary.settings.margin));
+    let effect = (!decided.is_empty()).then(|| effects(&decided, &reference));
+    let others = [(settings(Verdict::Equivalent), within.as_str()), (settings(Verdict::Undecided), "undecided")];
+    let others = others.iter().filter(|(settings, _)| !settings.is_empty());
+    let others = others.map(|(settings, word)| format!("{word} ({})", some(settings)).replace(" ()", ""));
+    let said: Vec<String> = effect.into_iter().chain(others).collect();
+    Some(format!("{}: {}.", capital(&name), said.join("; ")))
+}
+
+/// How many CPUs a level of the compared factor keeps busy, and the reference.
+fn occupies(groups: &[Group<'_>], level: &str) -> Option<String> {
+    let busy = |case: &CaseSummary| Some(case.metrics.as_ref()?.cpus_busy());
+    let mut said = Vec::new();
+    let mut names = None;
+    for group in groups {
+        let own = group.cases.iter().find(|case| compared_level(case).is_some_and(|own| own == level));
+        let Some((own, reference)) = own.map(|case| (*case, group.head())) else { continue };
+        let Some((ours, theirs)) = busy(own).zip(busy(reference)) else { continue };
+        names = Some([own, reference].map(|case| the(compared_name(group.summary(), case))));
+        let setting = if group.setting.is_empty() { String::new() } else { format!(" ({})", group.setting) };
+        said.push((significant(ours, 2), significant(theirs, 2), setting));
+    }
+    let [name, reference] = names?;
+    let told = |pick: fn(&(String, String, String)) -> &String| {
+        said.iter().map(|one| format!("{}{NBSP}CPUs{}", pick(one), one.2)).collect::<Vec<_>>().join(", ")
+    };
+    Some(format!("{} keeps {} busy; {reference} {}.", capital(&name), told(|one| &one.0), told(|one| &one.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_analyse::summary::OneWay;
+    use lasthop_protocol::spec::Transport;
+
+    use super::*;
+    use crate::{fixtures, groups::groups};
+
+    fn said(summary: &Summary) -> Vec<String> {
+        lines(summary, &groups(summary)).iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
+    }
+
+    fn micros(estimate: f64, half: f64) -> Measured {
+        Measured { unit: "us".into(), estimate, low: estimate - half, high: estimate + half }
+    }
+
+    fn derived(transport: Transport, value: Option<Measured>, against: Option<Measured>) -> Derived {
+        Derived {
+            quantity: "row".into(),
+            help: "one more row, the slope over rows".into(),
+            levels: IndexMap::new(),
+            transport,
+            value,
+            intercept: None,
+            against_reference: against,
+            over: None,
+            outside: None,
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_that_was_not_asked() {
+        for (name, mut summary) in fixtures::all() {
+            summary.derived = vec![derived(Transport::Tcp, Some(micros(44.0, 1.0)), None)];
+            assert_eq!(said(&summary), [""; 0], "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_lost_and_what_that_spares_the_sender() {
+        let mut summary = fixtures::patterns();
+        let losses = [0.0, 0.87, 0.002, 0.0, 0.01, 0.0, 0.0, 0.99, 0.0];
+        for (case, lost) in summary.cases.iter_mut().zip(losses) {
+            let one_way = OneWay { sent: 9, received: 9, dropped: None, lost, sent_per_s: 9.0, waited: 0.0 };
+            let metrics = case.metrics.as_mut().unwrap();
+            metrics.one_way = Some(one_way);
+            if case.case == "unix/pattern=stream" {
+                metrics.latency_p50 = Some(micros(5_120.0, 1.0));
+            }
+        }
+        summary.asked.lost = true;
+        assert_eq!(
+            said(&summary),
+            [
+                "The Unix socket lost nothing; TCP lost 87.0 % (hello), 99.0 % (stream), up to 1.0 % elsewhere; TLS over TCP \
+                 lost up to 0.2 %.",
+                "What is not lost waits: a send by the Unix socket takes up to 5.12 ms, by TCP 1.99 ms (stream)."
+            ]
+        );
+    }
+
+    #[test]
+    fn costs_are_told_by_each_transport() {
+        let mut summary = fixtures::three_transports();
+        summary.derived = vec![
+            derived(Transport::Unix, Some(micros(28.0, 1.0)), Some(micros(-16.0, 2.0))),
+            derived(Transport::Tcp, Some(micros(44.0, 1.0)), None),
+            derived(Transport::Tls, Some(micros(45.0, 1.0)), Some(micros(1.0, 2.0))),
+        ];
+        summary.asked.costs = vec!["row".into(), "missing".into()];
+        assert_eq!(
+            said(&summary),
+            ["One more row costs 44 µs by TCP, 16 µs less by the Unix socket, undecided by TLS over TCP."]
+        );
+        summary.derived[1].value = Some(micros(-5.0, 1.0));
+        assert!(said(&summary)[0].starts_with("One more row saves 5.0 µs by TCP"), "{:?}", said(&summary));
+        summary.derived[1].value = Some(micros(1.0, 2.0));
+        assert!(said(&summary)[0].starts_with("One more row costs nothing that this run can tell by TCP"));
+    }
+
+    #[test]
+    fn a_crossover_is_a_level_in_words() {
+        let mut summary = fixtures::three_transports();
+        summary.asked.until = Some("row".into());
+        let crossover = |value, outside| Derived {
+            help: "file size".into(),
+            over: Some("size".into()),
+            outside,
+            ..derived(Transport::Unix, value, None)
+        };
+        let at = Measured { unit: "size".into(), ..micros(65_536.0, 9.0) };
+        for (derived, line) in [
+            (crossover(Some(at), None), "File size: the Unix socket differs by less than 2 % from 64 KiB on."),
+            (
+                crossover(None, Some(Outside::Beyond)),
+                "File size: none up to 64 B, the largest that ran, ends the difference of the Unix socket.",
+            ),
+            (
+                crossover(None, Some(Outside::Open)),
+                "File size: from which on the Unix socket differs by less than 2 % is undecided.",
+            ),
+        ] {
+            summary.derived = vec![derived];
+            assert_eq!(said(&summary), [line]);
+        }
+    }
+
+    #[test]
+    fn of_two_quantities_the_larger_is_named() {
+        let mut summary = fixtures::three_transports();
+        let weighed = |difference| Weighed {
+            quantities: ["one".into(), "other".into()],
+            helps: ["TCP to the pool".into(), "TCP to the server".into()],
+            levels: IndexMap::from([("pattern".to_owned(), "echo".to_owned())]),
+            values: [micros(22.0, 1.0), micros(5.0, 1.0)],
+            difference,
+        };
+        summary.weighed = vec![weighed(micros(17.0, 2.0)), weighed(micros(-17.0, 2.0)), weighed(micros(1.0, 2.0))];
+        assert_eq!(
+            said(&summary),
+            [
+                "Echo: TCP to the pool (22 µs) costs more than TCP to the server (5.0 µs).",
+                "Echo: TCP to the server (5.0 µs) costs more than TCP to the pool (22 µs).",
+                "Echo: undecided which costs more, TCP to the pool (22 µs) or TCP to the server (5.0 µs)."
+            ]
+        );
+    }
+
+    #[test]
+    fn a_price_and_busy_cpus_are_those_of_a_level() {
+        let mut summary = fixtures::three_transports();
+        summary.asked.price = vec!["tls".into()];
+        summary.asked.occupies = vec!["unix".into()];
+        assert_eq!(
+            said(&summary),
+            [
+                "TLS over TCP: 0.69 times the requests/s of TCP and 15 µs more CPU a request.",
+                "The Unix socket keeps 0.70 CPUs busy; TCP 0.67 CPUs."
+            ]
+        );
+    }
+}

@@ -1,0 +1,265 @@
+//! Whether to trust the result: what the checks that fired mean for the answer, in a line each, and their evidence.
+
+use std::cmp::Reverse;
+
+use indexmap::{IndexMap, IndexSet};
+use lasthop_analyse::{
+    checks::known::Known,
+    summary::{Check, Severity, Summary},
+};
+
+use super::parts;
+use crate::{
+    document::{Block, Depth, Section, Text, Tone},
+    groups::{Group, short_name},
+    units::{Count, NBSP, plural},
+};
+
+/// Doubts that are shown in the brief list. What must not be used is always shown.
+const SHOWN: usize = 3;
+/// If a check has more findings than this, only the first is shown in full.
+const MANY: usize = 3;
+
+/// The findings of a check that are equally severe.
+struct Kind<'a> {
+    severity: Severity,
+    id: &'a str,
+    findings: Vec<&'a Check>,
+}
+
+/// The worst first; of equally severe ones, those of the most important subjects.
+fn kinds(summary: &Summary) -> Vec<Kind<'_>> {
+    let mut found: IndexMap<(Severity, &str), Vec<&Check>> = IndexMap::new();
+    for check in &summary.checks {
+        found.entry((check.severity, &check.id)).or_default().push(check);
+    }
+    let mut kinds: Vec<Kind> =
+        found.into_iter().map(|((severity, id), findings)| Kind { severity, id, findings }).collect();
+    kinds.sort_by_key(|kind| Reverse(kind.severity));
+    kinds
+}
+
+fn title(kinds: &[Kind<'_>]) -> &'static str {
+    if kinds.iter().all(|kind| kind.severity == Severity::Note) { "Notes" } else { "Doubts" }
+}
+
+/// What the worst findings mean for the answer. Notes are counted, unless there is nothing else or an option asked for
+/// them.
+pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
+    let kinds = kinds(summary);
+    if kinds.is_empty() {
+        let has_figures = summary.cases.iter().any(|case| case.metrics.is_some());
+        let none = Text::of(Tone::Dim, "No check found a reason to doubt this result.");
+        return has_figures.then(|| parts::section("Doubts", Depth::Open, vec![Block::Paragraph(none)])).flatten();
+    }
+    let title = title(&kinds);
+    let listed = if title == "Notes" { Severity::Note } else { Severity::Doubt };
+    let mut left = SHOWN;
+    let (shown, rest): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|kind| {
+        let fits = kind.severity >= listed && left > 0;
+        left -= usize::from(fits);
+        fits || kind.severity == Severity::Invalid || Known::of(kind.id).is_some_and(|known| known.asked)
+    });
+    let lines = shown.iter().map(|kind| Block::Item(line(kind, summary, groups)));
+    let rest = counted(&rest, listed == Severity::Note);
+    parts::section(title, Depth::Brief, lines.chain(rest).collect())
+}
+
+/// `unix (hello): Requests failed, and the figures are those of the others (errors)`
+fn line(kind: &Kind<'_>, summary: &Summary, groups: &[Group<'_>]) -> Text {
+    let mut cases: Vec<_> = kind.findings.iter().map(|check| check.case.as_deref()).collect();
+    cases.dedup();
+    let only = match cases[..] {
+        [Some(case)] if summary.cases.len() > 1 => Some(short_name(groups, case)),
+        _ => None,
+    };
+    let begin = match (kind.severity, only) {
+        (Severity::Invalid, only) => {
+            let case = only.map(|case| case + " ").unwrap_or_default();
+            Text::from(case).and(Tone::Bad, "must not be used").plain(": ")
+        }
+        (_, Some(case)) => format!("{case}: ").into(),
+        (_, None) => Text::default(),
+    };
+    begin.plain(meaning(kind)).plain(" (").and(led(kind.id, Tone::Check), kind.id).plain(")")
+}
+
+/// A record of another version may have a check that this one does not know, and that leads nowhere.
+fn led(id: &str, tone: Tone) -> Tone {
+    if Known::of(id).is_some() { tone } else { Tone::Strong }
+}
+
+fn meaning(kind: &Kind<'_>) -> String {
+    match Known::of(kind.id) {
+        Some(known) => known.meaning(kind.severity).to_owned(),
+        None => fragment(&kind.findings[0].effect).to_owned(),
+    }
+}
+
+/// `and 2 more doubts and 1 note`
+fn counted(rest: &[Kind<'_>], only_notes: bool) -> Option<Block> {
+    let many = |word: &str, is_note: bool| {
+        let count = rest.iter().filter(|kind| (kind.severity == Severity::Note) == is_note).count();
+        (count > 0).then(|| plural(count as u64, word))
+    };
+    let parts: Vec<String> = [many("more doubt", false), many(if only_notes { "more note" } else { "note" }, true)]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!parts.is_empty()).then(|| Block::Rest(format!("and {}", parts.join(" and ")).into()))
+}
+
+/// All findings with their effects and figures.
+pub fn evidence(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
+    let kinds = kinds(summary);
+    let title = format!("{} with evidence", title(&kinds));
+    let blocks = kinds.iter().flat_map(|kind| {
+        let mut effects: IndexMap<&str, Vec<&Check>> = IndexMap::new();
+        for check in &kind.findings {
+            effects.entry(&check.effect).or_default().push(check);
+        }
+        let of_effect = |(effect, checks): (&str, Vec<&Check>)| {
+            let effect = Some(fragment(effect)).filter(|effect| *effect != meaning(kind));
+            let effect = effect.map(|effect| Block::SubItem(effect.into()));
+            effect.into_iter().chain(findings(&checks, groups).into_iter().flat_map(shown)).collect::<Vec<_>>()
+        };
+        std::iter::once(Block::Item(head(kind))).chain(effects.into_iter().flat_map(of_effect)).collect::<Vec<_>>()
+    });
+    parts::section(&title, Depth::Folded, blocks.collect())
+}
+
+/// What a check does to the result.
+fn head(kind: &Kind<'_>) -> Text {
+    let (word, tone) = match kind.severity {
+        Severity::Invalid => ("invalid", Tone::Bad),
+        Severity::Doubt => ("doubt", Tone::Warning),
+        Severity::Note => ("note", Tone::Dim),
+    };
+    Text::of(tone, word).plain(" ").and(led(kind.id, Tone::Told), kind.id).plain(format!(": {}", meaning(kind)))
+}
+
+/// No line ends between a number and its sign.
+fn unbroken(evidence: &str) -> String {
+    evidence.replace(" %", &format!("{NBSP}%")).replace("p = ", &format!("p{NBSP}={NBSP}"))
+}
+
+/// The evidence for each case for which the check fired.
+fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
+    let name = |check: &Check| check.case.as_deref().map(|case| short_name(groups, case));
+    let told = if checks.len() > MANY { 1 } else { checks.len() };
+    let mut findings: Vec<String> = checks[..told]
+        .iter()
+        .map(|check| match name(check) {
+            Some(case) => format!("{case}: {}", unbroken(fragment(&check.evidence))),
+            None => unbroken(fragment(&check.evidence)),
+        })
+        .collect();
+    // A case may have the finding for each metric.
+    let shown: IndexSet<String> = checks[..told].iter().filter_map(|check| name(check)).collect();
+    let rest: IndexSet<String> = checks[told..].iter().filter_map(|check| name(check)).collect();
+    let others: Vec<&str> = rest.difference(&shown).map(String::as_str).collect();
+    if !others.is_empty() {
+        findings.push(format!("the same for {}{NBSP}more: {}", Count(others.len() as u64), others.join("; ")));
+    }
+    findings
+}
+
+/// A finding whose further lines, such as those of a difference of two files, stay lines.
+fn shown(finding: String) -> impl Iterator<Item = Block> {
+    let (first, rest) = match finding.split_once('\n') {
+        Some((first, rest)) => (first.to_owned(), Some(rest.to_owned())),
+        None => (finding, None),
+    };
+    let rest = rest.map(|tail| Block::Log { tail, file: None });
+    std::iter::once(Block::SubItem(first.into())).chain(rest)
+}
+
+fn fragment(text: &str) -> &str {
+    text.trim().trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixtures, groups::groups};
+
+    fn check(id: &str, severity: Severity, case: Option<&str>) -> Check {
+        let (id, case) = (id.to_owned(), case.map(str::to_owned));
+        Check { id, severity, case, evidence: "it was 12.3 %".to_owned(), effect: "p = 0.01 after Holm".to_owned() }
+    }
+
+    /// What the brief list says of findings, line by line.
+    fn listed(found: &[(&str, Severity)]) -> Vec<String> {
+        let mut summary = fixtures::three_transports();
+        summary.checks = found.iter().map(|(id, severity)| check(id, *severity, None)).collect();
+        let section = section(&summary, &groups(&summary)).unwrap();
+        let line = |block: &Block| match block {
+            Block::Item(text) | Block::Rest(text) | Block::Paragraph(text) => text.to_string().replace(NBSP, " "),
+            other => panic!("{other:?}"),
+        };
+        std::iter::once(section.title.unwrap()).chain(section.blocks.iter().map(line)).collect()
+    }
+
+    #[test]
+    fn the_worst_are_listed_and_the_rest_is_counted() {
+        let (note, doubt, invalid) = (Severity::Note, Severity::Doubt, Severity::Invalid);
+        let doubts = ["headroom", "steal", "drift", "late", "pause"].map(|id| (id, doubt));
+        let notes = [("governor", note), ("weighted", note)];
+        let all = listed(&[notes.to_vec(), doubts.to_vec(), vec![("errors", invalid)]].concat());
+        assert_eq!(all.len(), 5, "{all:#?}");
+        assert_eq!(all[1], "must not be used: Requests failed, and the figures are those of the others (errors)");
+        assert!(all[2].ends_with("(headroom)") && all[3].ends_with("(steal)"), "{all:#?}");
+        assert_eq!(all[4], "and 3 more doubts and 2 notes");
+        assert!(!all.concat().contains("Holm") && !all.concat().contains("12.3"), "{all:#?}");
+        let four = ["errors", "no-interval", "rate-not-reached", "load-not-over-link"].map(|id| (id, invalid));
+        assert_eq!(
+            listed(&[&four[..], &doubts[..1]].concat())[5],
+            "and 1 more doubt",
+            "what is invalid is never left out"
+        );
+        assert_eq!(listed(&doubts[..3]).len(), 4);
+    }
+
+    #[test]
+    fn notes_are_listed_where_there_is_nothing_else_or_an_option_asked() {
+        let notes = ["governor", "weighted", "position", "resumed"].map(|id| (id, Severity::Note));
+        let alone = listed(&notes);
+        assert_eq!((alone.len(), &*alone[0], &*alone[4]), (5, "Notes", "and 1 more note"));
+        let asked = listed(&[("steal", Severity::Doubt), notes[0], ("cross-check-agrees", Severity::Note)]);
+        assert_eq!(asked[2..], ["The other load generator finds the same (cross-check-agrees)", "and 1 note"]);
+    }
+
+    #[test]
+    fn a_single_case_is_named() {
+        let mut summary = fixtures::three_transports();
+        let said = |summary: &Summary, id| {
+            let kind = &kinds(summary)[0];
+            assert_eq!(kind.id, id);
+            line(kind, summary, &groups(summary)).to_string()
+        };
+        let [first, second] = [0, 1].map(|at| summary.cases[at].case.clone());
+        summary.checks = vec![check("headroom", Severity::Doubt, Some(&first))];
+        assert!(said(&summary, "headroom").starts_with("unix: The servers"), "{}", said(&summary, "headroom"));
+        summary.checks.push(check("headroom", Severity::Doubt, Some(&second)));
+        assert!(said(&summary, "headroom").starts_with("The servers"));
+    }
+
+    #[test]
+    fn a_check_of_another_version_leads_nowhere() {
+        let mut summary = fixtures::three_transports();
+        summary.checks = vec![check("](http://x)", Severity::Doubt, None)];
+        let line = line(&kinds(&summary)[0], &summary, &groups(&summary));
+        assert_eq!(line.to_string(), "p = 0.01 after Holm (](http://x))");
+        assert!(line.0.iter().all(|(tone, _)| *tone != Tone::Check), "{line:?}");
+    }
+
+    #[test]
+    fn a_finding_of_several_lines_stays_so() {
+        let blocks: Vec<Block> = shown("differs, first:\n-a\n+b".to_owned()).collect();
+        assert_eq!(
+            blocks,
+            [Block::SubItem("differs, first:".to_owned().into()), Block::Log { tail: "-a\n+b".to_owned(), file: None }]
+        );
+        assert_eq!(shown("one line".to_owned()).collect::<Vec<_>>(), [Block::SubItem("one line".to_owned().into())]);
+    }
+}

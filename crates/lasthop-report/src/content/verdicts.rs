@@ -1,0 +1,259 @@
+//! The verdict in words, and what you must know before you read it.
+
+use indexmap::IndexMap;
+use lasthop_analyse::summary::{CaseSummary, Check, Comparison, Metric, Summary, Verdict};
+use lasthop_model::record::{Stage, Stopped};
+
+use super::parts::{self, terms};
+use crate::{
+    document::{Block, Depth, Section, Text, Tone},
+    groups::{Compared, Group, compared_name, groups, short_name},
+    units::{NBSP, Seconds, capital, plural, ratio},
+    wording::{self, Claim, Part, Quantity},
+};
+
+/// More sentences than this are folded: the table has all verdicts.
+const MANY_SENTENCES: usize = 3;
+/// With this many groups or more, each transport is summed up over all of them.
+const MANY_GROUPS: usize = 4;
+
+pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
+    let texts = results(summary, groups);
+    let depth = if texts.len() > MANY_SENTENCES { Depth::Folded } else { Depth::Open };
+    let title = (depth == Depth::Folded).then(|| "Verdicts".to_owned());
+    let blocks: Vec<Block> = texts.into_iter().map(Block::Paragraph).collect();
+    (!blocks.is_empty()).then_some(Section { title, depth, blocks })
+}
+
+/// An unfinished run says so first.
+pub fn cut_off(summary: &Summary) -> Option<Section> {
+    let why = match (summary.complete, summary.stopped) {
+        _ if summary.running => "This run is still running",
+        (false, _) => "This run was cut off",
+        (true, Stopped::Interrupted) => "This run was interrupted",
+        _ => return None,
+    };
+    let after = if summary.seconds > 0.0 { format!(" after {}", Seconds(summary.seconds)) } else { String::new() };
+    let rests = if summary.blocks == 0 {
+        ", before any block was finished.".to_owned()
+    } else {
+        format!(
+            ": the results below rest on {} in {}.",
+            plural(u64::from(summary.blocks), "block"),
+            plural(u64::from(summary.rounds), "round")
+        )
+    };
+    let allowed = Seconds(summary.settings.budget_seconds);
+    let text = Text::of(Tone::Warning, format!("{why}{after}")).plain(format!(" of its budget of {allowed}{rests}"));
+    Some(Section { title: None, depth: Depth::Open, blocks: vec![Block::Paragraph(text)] })
+}
+
+fn results(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
+    match why_none(summary, groups) {
+        Some(_) => vec![],
+        None if groups.len() >= MANY_GROUPS && !summary.aa => summed_up(summary, groups),
+        None => one_by_one(summary, groups),
+    }
+}
+
+/// Why nothing was compared.
+pub fn why_none(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
+    if summary.cases.iter().all(|case| case.metrics.is_none()) {
+        return Some(without_result(summary, groups));
+    }
+    let compared = |group: &Group<'_>| group.cases.iter().any(|case| group.declared(case).is_some());
+    (!groups.iter().any(compared)).then(|| without_comparison(summary, groups))
+}
+
+fn without_result(summary: &Summary, groups: &[Group<'_>]) -> String {
+    match summary.failures.first() {
+        Some(first) => {
+            let name = capital(&short_name(groups, &first.case));
+            format!("no case has a result. {name} failed at {}, see Failures.", first.stage)
+        }
+        None => "no case has a result.".to_owned(),
+    }
+}
+
+fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
+    let broken = groups.iter().map(Group::head).find(|head| head.reference && head.metrics.is_none());
+    if let Some(reference) = broken {
+        let stage = failed_stage(summary, reference).map(|stage| format!(" at {stage}")).unwrap_or_default();
+        let name = compared_name(summary, reference);
+        return format!("{name}, the reference, failed{stage}. The other cases were measured.");
+    }
+    if summary.cases.len() == 1 {
+        return "one case was measured, so there is nothing to compare it with.".to_owned();
+    }
+    let mut failed = summary.cases.iter().filter(|case| case.metrics.is_none());
+    match failed.find_map(|case| Some((case, failed_stage(summary, case)?))) {
+        Some((case, stage)) => format!("{} failed at {stage}.", compared_name(summary, case)),
+        None if summary.blocks == 1 => "one block gives no interval. Use a larger budget.".to_owned(),
+        None => "no block contains both a case and its reference.".to_owned(),
+    }
+}
+
+/// A sentence per comparison, grouped by setting.
+fn one_by_one(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
+    let mut explain = true;
+    let mut texts = Vec::new();
+    for group in groups {
+        let lead = || match group.setting.as_str() {
+            "" => Text::default(),
+            setting => Text::of(Tone::Strong, format!("{setting}: ")),
+        };
+        for compared in group.compared() {
+            texts.push(lead().join(one(summary, group, compared, explain)));
+            explain = false;
+        }
+        texts.extend(group.unusable().map(|(case, check)| lead().join(unusable(group, case, check))));
+        texts.extend(group.cases.iter().filter(|case| case.metrics.is_none()).map(|case| failed(summary, group, case)));
+    }
+    texts
+}
+
+fn one(summary: &Summary, group: &Group<'_>, compared: Compared<'_>, explain: bool) -> Text {
+    let Compared { case, reference, comparison } = compared;
+    let quantity = quantity(group);
+    if summary.aa {
+        let (case, reference) = (group.label(case), group.label(reference));
+        let claim = Claim { case: &case, reference: &reference, comparison, quantity, explain };
+        return wording::same_twice(&claim, &terms(summary));
+    }
+    let (case_name, reference_name) = (group.name(case), group.name(reference));
+    let claim = Claim { case: &case_name, reference: &reference_name, comparison, quantity, explain };
+    let tail = group.comparison(case, Metric::LatencyP99).and_then(|p99| wording::tail(&case_name, comparison, p99));
+    let cpu = group.comparison(case, Metric::CpuPerRequest).and_then(|cpu| wording::cpu(comparison, cpu));
+    wording::verdict(&claim, &terms(summary)).join(cpu.unwrap_or_default()).join(tail.unwrap_or_default())
+}
+
+/// What must not be used gets no verdict, but the reason.
+fn unusable(group: &Group<'_>, case: &CaseSummary, check: &Check) -> Text {
+    let whose = match &check.case {
+        Some(name) if *name != case.case => format!(", because of {}", group.name(group.head())),
+        _ => String::new(),
+    };
+    let why = check.evidence.trim_end_matches('.');
+    Text::from(format!("{} has no verdict{whose}: {why} (see Doubts).", capital(&group.name(case))))
+}
+
+fn failed(summary: &Summary, group: &Group<'_>, case: &CaseSummary) -> Text {
+    let stage = failed_stage(summary, case).map(|stage| format!(" at {stage}")).unwrap_or_default();
+    Text::from(format!("{} ", capital(&parts::full_name(group, case)))).and(Tone::Bad, "has no result").plain(
+        match stage.as_str() {
+            "" => ".".to_owned(),
+            stage => format!(": it failed{stage}."),
+        },
+    )
+}
+
+/// Stage at which a case failed first.
+pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a Stage> {
+    summary.failures.iter().find(|failure| failure.case == case.case).map(|failure| &failure.stage)
+}
+
+/// One sentence per transport, over all groups.
+fn summed_up(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
+    let mut pairs: IndexMap<(String, String), [Vec<Part<'_>>; 2]> = IndexMap::new();
+    for group in groups {
+        for Compared { case, reference, comparison } in group.compared() {
+            let [rates, cpus] = pairs.entry((group.name(case), group.name(reference))).or_default();
+            let part = |comparison, quantity| Part { setting: &group.setting, comparison, quantity };
+            rates.push(part(comparison, quantity(group)));
+            cpus.extend(group.comparison(case, Metric::CpuPerRequest).map(|cpu| part(cpu, Quantity::Cpu)));
+        }
+        for (case, _) in group.unusable() {
+            pairs.entry((group.name(case), group.name(group.head()))).or_default();
+        }
+    }
+    let comparisons: Vec<&Comparison> =
+        pairs.values().flat_map(|[rates, _]| rates).map(|part| part.comparison).collect();
+    let mut texts = Vec::new();
+    for ((case, reference), [rates, cpus]) in &pairs {
+        texts.push(wording::across(case, reference, rates, without_verdict(groups, case)));
+        if !cpus.is_empty() {
+            texts.push(wording::across(case, reference, cpus, [0, 0]));
+        }
+    }
+    texts.extend(wording::undecided_count(&comparisons, &terms(summary)));
+    if comparisons.iter().any(|comparison| comparison.lower_bound) {
+        texts.push(Text::from("\"At least\" marks a lower bound (see Doubts)."));
+    }
+    texts
+}
+
+/// In how many settings a case failed, and in how many it must not be used.
+fn without_verdict(groups: &[Group<'_>], name: &str) -> [usize; 2] {
+    let failed =
+        |group: &Group<'_>| group.cases.iter().filter(|c| c.metrics.is_none() && group.name(c) == name).count();
+    let invalid = |group: &Group<'_>| group.unusable().filter(|(case, _)| group.name(case) == name).count();
+    [groups.iter().map(failed).sum(), groups.iter().map(invalid).sum()]
+}
+
+pub fn quantity(group: &Group<'_>) -> Quantity {
+    match group.head().load.is_open() {
+        true => Quantity::ResponseTime,
+        false if group.is_bulk() => Quantity::Bytes,
+        false if group.is_one_way() => Quantity::Received,
+        false => Quantity::Requests,
+    }
+}
+
+/// Ends a cause with a full stop.
+pub fn sentence(cause: &str) -> String {
+    let cause = cause.trim_end();
+    if cause.ends_with(['.', '!', '?']) { cause.to_owned() } else { format!("{cause}.") }
+}
+
+/// The verdict in a few words, for a list of runs: `unix 1.87 times tcp, tls 0.69 times`, `unix 0.53 times the median
+/// time of tcp`.
+#[must_use]
+pub fn headline(summary: &Summary) -> String {
+    let groups = groups(summary);
+    let several = groups.len() > 1;
+    let mut by_label: IndexMap<String, Vec<Option<Compared<'_>>>> = IndexMap::new();
+    for group in &groups {
+        for compared in group.compared() {
+            by_label.entry(group.label(compared.case)).or_default().push(Some(compared));
+        }
+        for (case, _) in group.unusable() {
+            by_label.entry(group.label(case)).or_default().push(None);
+        }
+    }
+    if by_label.is_empty() {
+        return if summary.cases.iter().all(|case| case.metrics.is_none()) { "no result" } else { "nothing compared" }
+            .into();
+    }
+    let parts: Vec<String> = by_label
+        .iter()
+        .map(|(label, all)| match all[0] {
+            _ if several => counted(label, all),
+            Some(compared) => single(label, &groups[0], compared),
+            None => format!("{label} invalid"),
+        })
+        .collect();
+    parts.join(", ").replace(NBSP, " ")
+}
+
+fn single(label: &str, group: &Group<'_>, compared: Compared<'_>) -> String {
+    let reference = group.label(compared.reference);
+    match compared.comparison.verdict {
+        Verdict::Equivalent => format!("{label} equivalent to {reference}"),
+        Verdict::Undecided => format!("{label} against {reference} undecided"),
+        _ => {
+            let of = if quantity(group) == Quantity::ResponseTime { "the median time of " } else { "" };
+            format!("{label} {}{NBSP}times {of}{reference}", ratio(compared.comparison.ratio, 2))
+        }
+    }
+}
+
+/// `None` is a case that must not be used.
+fn counted(label: &str, all: &[Option<Compared<'_>>]) -> String {
+    let verdicts = [Verdict::Faster, Verdict::Slower, Verdict::Equivalent, Verdict::Undecided];
+    let order = verdicts.map(|verdict| (Some(verdict), wording::word(verdict)));
+    let counts = order.into_iter().chain([(None, "invalid")]).filter_map(|(verdict, word)| {
+        let count = all.iter().filter(|one| one.map(|compared| compared.comparison.verdict) == verdict).count();
+        (count > 0).then(|| format!("{word} {count}/{}", all.len()))
+    });
+    format!("{label} {}", counts.collect::<Vec<_>>().join(" "))
+}

@@ -1,0 +1,288 @@
+//! CSV for spreadsheets and data frames: one row per case, with everything that you may want to plot or filter.
+//!
+//! RFC 4180: there is a header, lines end in CR LF, and fields with commas, semicolons or quotes are quoted. Numbers
+//! are written in full, without thousands separators. Units are in the column names. What does not apply is empty. Text
+//! that a spreadsheet would take for a formula starts with an apostrophe, and hidden characters are escaped (`\n`,
+//! `\u{1b}`). Columns, in order:
+//!
+//! | columns | meaning |
+//! |---|---|
+//! | `experiment`, `run`, `case` | |
+//! | `factor_NAME` | level of each factor; empty if the factor does not apply |
+//! | `is_reference`, `reference` | `true` or `false`; the case that the ratios refer to |
+//! | `trials`, `failed_trials`, `requests`, `errors` | counts over all trials |
+//! | `throughput_per_s`, `bandwidth_bytes_per_s`, `latency_p50_us`, `latency_p99_us` | each with `_low` and `_high`, the ends of its interval |
+//! | `latency_max_us` | |
+//! | `cpu_ROLE_us` and what else [`PER_REQUEST`] has | what the driver and each service cost per request; no columns for what was not measured |
+//! | `driver_system_calls_per_request`, `driver_load` | |
+//! | `rate_per_s`, `scheduled`, `sent`, `lag_p50_us`, `lag_p99_us` | open loops only, whose latencies are response times: the rate asked for, and how well the schedule was kept |
+//! | `sent_per_s`, `lost_share`, `dropped`, `waited_share` | only of runs where nothing comes back: what was sent, what never arrived, what the kernel dropped, and which sends had to wait |
+//! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
+//! | `limits` | only with `--fail-if`: each limit that names the case, and whether it is `kept`, `exceeded` or `undecided` |
+//! | `lower_bound` | whether the ratio behind the verdict is a lower bound |
+//! | `failed_stage` | stage of the first failure |
+//!
+//! [`trials`] has one row per trial instead, a format that tools which make their own statistics call tidy:
+//!
+//! | columns | meaning |
+//! |---|---|
+//! | `experiment`, `run`, `case`, `factor_NAME`, `is_reference`, `reference` | as above |
+//! | `round`, `block`, `position` | trials of the same round and block are pairs: ratios are taken within them |
+//! | `at_s`, `seconds` | when it began, since the run began; how long was measured |
+//! | `requests`, `errors`, `bytes_received`, `throughput_per_s` | |
+//! | `latency_p50_us`, `latency_p90_us`, `latency_p99_us`, `latency_p999_us`, `latency_max_us` | response times in open loops |
+//! | `cpu_driver_us` | the driver's CPU time per request |
+
+use indexmap::IndexSet;
+use lasthop_analyse::{
+    name_of,
+    rows::{QUANTILES, TrialRow},
+    summary::{
+        CaseSummary, Comparison, Measured, Metric, Metrics, Overload, OverloadCase, OverloadPoint, PER_REQUEST, Span,
+        Summary,
+    },
+};
+
+use crate::text;
+
+/// The report for spreadsheets and data frames.
+#[must_use]
+pub fn render(summary: &Summary) -> Vec<u8> {
+    if let Some(overload) = &summary.overload {
+        return loads(summary, overload);
+    }
+    let shape = Shape::of(summary);
+    page(&summary.cases, |case| row(summary, case, &shape))
+}
+
+/// A line for each item. The row of none has the names of the header.
+fn page<T>(items: impl IntoIterator<Item = T>, row: impl Fn(Option<T>) -> Row) -> Vec<u8> {
+    let mut page = line(row(None).0.iter().map(|(name, _)| name.as_str()));
+    for item in items {
+        page.push_str(&line(row(Some(item)).0.iter().map(|(_, value)| value.as_str())));
+    }
+    page.into_bytes()
+}
+
+/// A row for each trial.
+#[must_use]
+pub fn trials(summary: &Summary, trials: &[TrialRow]) -> Vec<u8> {
+    let factors = Shape::of(summary).factors;
+    page(trials, |trial| trial_row(summary, trial, &factors))
+}
+
+/// The row of a trial. Without a trial, its names make the header.
+fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&str>) -> Row {
+    let mut row = Row::default();
+    row.put("experiment", &summary.experiment);
+    row.put("run", &summary.run);
+    setting(&mut row, summary, trial.map(|trial| &summary.cases[trial.case]), factors);
+    row.put_some("round", trial.map(|trial| trial.round));
+    row.put_some("block", trial.map(|trial| trial.block));
+    row.put_some("position", trial.map(|trial| trial.position));
+    row.put_some("at_s", trial.map(|trial| trial.at));
+    row.put_some("seconds", trial.map(|trial| trial.seconds));
+    row.put_some("requests", trial.map(|trial| trial.requests));
+    row.put_some("errors", trial.map(|trial| trial.errors));
+    row.put_some("bytes_received", trial.map(|trial| trial.bytes));
+    row.put_some("throughput_per_s", trial.map(|trial| trial.rate));
+    for (place, (_, name)) in QUANTILES.iter().enumerate() {
+        row.put_some(format!("latency_{name}_us"), trial.and_then(|trial| Some(trial.latencies?[place])));
+    }
+    row.put_some("cpu_driver_us", trial.map(|trial| trial.driver_cpu));
+    row
+}
+
+/// A run with overload: one row per case and offered load. Figures have the columns `_least`, `_median` and `_most`, over the
+/// repetitions. Shares are of the requests that were due; `error_KIND_share` is one for each way in which requests ended.
+fn loads(summary: &Summary, overload: &Overload) -> Vec<u8> {
+    let factors = Shape::of(summary).factors;
+    let points = || overload.cases.iter().flat_map(|case| case.points.iter().map(move |point| (case, point)));
+    let kinds: IndexSet<&str> = points().flat_map(|(_, point)| point.wrong.keys().map(String::as_str)).collect();
+    let logged: IndexSet<&str> = points().flat_map(|(_, point)| point.logged.keys().map(String::as_str)).collect();
+    let row = |of: Option<(&OverloadCase, &OverloadPoint)>| {
+        let mut row = Row::default();
+        row.put("experiment", &summary.experiment);
+        row.put("run", &summary.run);
+        let case = of.and_then(|(found, _)| summary.cases.iter().find(|case| case.case == found.case));
+        setting(&mut row, summary, case, &factors);
+        row.spans("capacity_per_s", of.and_then(|(case, _)| case.capacity));
+        load(&mut row, of.map(|(_, point)| point), &kinds, &logged);
+        row
+    };
+    page(points(), row)
+}
+
+fn load(row: &mut Row, point: Option<&OverloadPoint>, kinds: &IndexSet<&str>, logged: &IndexSet<&str>) {
+    row.put_some("times", point.map(|point| point.times));
+    row.put_some("offered_per_s", point.map(|point| point.offered));
+    row.put_some("trials", point.map(|point| point.trials));
+    row.put_some("served", point.map(|point| point.served));
+    row.spans("goodput_per_s", point.map(|point| point.goodput));
+    row.spans("right_share", point.map(|point| point.right));
+    for kind in kinds {
+        let share = |point: &OverloadPoint| point.wrong.get(*kind).map(|wrong| wrong.share);
+        row.spans(&format!("error_{kind}_share"), point.and_then(share));
+        let after = |point: &OverloadPoint| point.wrong.get(*kind).map(|wrong| wrong.after_ms);
+        row.put_some(format!("error_{kind}_after_ms"), point.and_then(after));
+    }
+    row.spans("not_sent_share", point.map(|point| point.not_sent));
+    row.spans("waiting_share", point.map(|point| point.unanswered));
+    row.spans("p50_ms", point.and_then(|point| point.p50_ms));
+    row.spans("p99_ms", point.and_then(|point| point.p99_ms));
+    row.spans("lag_p99_ms", point.and_then(|point| point.lag_p99_ms));
+    let recovery = point.and_then(|point| point.recovery);
+    row.spans("recovery_s", recovery.and_then(|recovery| recovery.seconds));
+    row.put_some("not_recovered", recovery.map(|recovery| recovery.late));
+    row.spans("listen_overflows", point.map(|point| point.listen_overflows));
+    row.spans("listen_drops", point.map(|point| point.listen_drops));
+    row.spans("syns_retransmitted", point.map(|point| point.syns_retransmitted));
+    for meaning in logged {
+        row.spans(&format!("logged {meaning}"), point.and_then(|point| point.logged.get(*meaning).copied()));
+    }
+}
+
+/// Columns that depend on the run.
+struct Shape<'a> {
+    factors: IndexSet<&'a str>,
+    /// The roles that have what is in [`PER_REQUEST`].
+    roles: [IndexSet<&'a str>; PER_REQUEST.len()],
+    /// Nothing comes back in some case.
+    has_one_way: bool,
+}
+
+impl<'a> Shape<'a> {
+    fn of(summary: &'a Summary) -> Self {
+        let metrics = || summary.cases.iter().filter_map(|case| case.metrics.as_ref());
+        let levels = summary.cases.iter().flat_map(|case| case.levels.keys());
+        let mut roles: [IndexSet<&str>; _] =
+            PER_REQUEST.each_ref().map(|one| metrics().flat_map(|metrics| (one.roles)(metrics)).collect());
+        if roles[0].is_empty() {
+            // There is always a driver.
+            roles[0] = IndexSet::from(["driver"]);
+        }
+        let has_one_way = metrics().any(|metrics| metrics.one_way.is_some());
+        Self { roles, has_one_way, factors: summary.factors.keys().chain(levels).map(String::as_str).collect() }
+    }
+}
+
+/// Names and values of one case.
+#[derive(Default)]
+struct Row(Vec<(String, String)>);
+
+impl Row {
+    fn put(&mut self, name: impl Into<String>, value: impl ToString) {
+        self.0.push((name.into(), value.to_string()));
+    }
+
+    fn put_some(&mut self, name: impl Into<String>, value: Option<impl ToString>) {
+        self.put(name, value.map(|value| value.to_string()).unwrap_or_default());
+    }
+
+    fn measured(&mut self, name: &str, value: Option<&Measured>) {
+        self.put_some(name, value.map(|value| value.estimate));
+        self.put_some(format!("{name}_low"), value.map(|value| value.low));
+        self.put_some(format!("{name}_high"), value.map(|value| value.high));
+    }
+
+    fn spans(&mut self, name: &str, span: Option<Span>) {
+        self.put_some(format!("{name}_least"), span.map(|span| span.least));
+        self.put_some(format!("{name}_median"), span.map(|span| span.median));
+        self.put_some(format!("{name}_most"), span.map(|span| span.most));
+    }
+
+    fn ratio(&mut self, name: &str, comparison: Option<&Comparison>) {
+        self.put_some(name, comparison.map(|comparison| comparison.ratio));
+        self.put_some(format!("{name}_low"), comparison.map(|comparison| comparison.low));
+        self.put_some(format!("{name}_high"), comparison.map(|comparison| comparison.high));
+        self.put_some(format!("{name}_verdict"), comparison.map(|comparison| super::wording::word(comparison.verdict)));
+    }
+}
+
+/// The row of a case. Without a case, its names make the header.
+fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row {
+    let mut row = Row::default();
+    row.put("experiment", &summary.experiment);
+    row.put("run", &summary.run);
+    setting(&mut row, summary, case, &shape.factors);
+    counts(&mut row, case);
+    metrics(&mut row, case.and_then(|case| case.metrics.as_ref()), shape);
+    schedule(&mut row, case);
+    if shape.has_one_way {
+        sending(&mut row, case);
+    }
+    ratios(&mut row, summary, case);
+    let failure = summary.failures.iter().find(|failure| Some(&failure.case) == case.map(|case| &case.case));
+    row.put_some("failed_stage", failure.map(|failure| &failure.stage));
+    row
+}
+
+fn setting(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, factors: &IndexSet<&str>) {
+    row.put_some("case", case.map(|case| &case.case));
+    for factor in factors {
+        row.put_some(format!("factor_{factor}"), case.and_then(|case| case.levels.get(*factor)));
+    }
+    row.put_some("is_reference", case.map(|case| case.reference));
+    let reference = case.and_then(|case| summary.declared(case)).map(|c| &c.reference);
+    row.put_some("reference", reference);
+}
+
+fn counts(row: &mut Row, case: Option<&CaseSummary>) {
+    row.put_some("trials", case.map(|case| case.trials));
+    row.put_some("failed_trials", case.map(|case| case.failed_trials));
+    row.put_some("requests", case.map(|case| case.requests));
+    row.put_some("errors", case.map(|case| case.errors.values().sum::<u64>()));
+}
+
+fn metrics(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
+    row.measured("throughput_per_s", metrics.map(|m| &m.throughput));
+    row.measured("bandwidth_bytes_per_s", metrics.and_then(|m| m.bandwidth.as_ref()));
+    row.measured("latency_p50_us", metrics.and_then(|m| m.latency_p50.as_ref()));
+    row.measured("latency_p99_us", metrics.and_then(|m| m.latency_p99.as_ref()));
+    row.put_some("latency_max_us", metrics.and_then(|m| m.latency_max));
+    for (one, roles) in PER_REQUEST.iter().zip(&shape.roles) {
+        for (role, (name, value)) in roles.iter().flat_map(|role| one.csv.iter().map(move |column| (role, column))) {
+            row.put_some(name.replace("ROLE", role), metrics.and_then(|m| value(m, role)));
+        }
+    }
+    row.put_some("driver_system_calls_per_request", metrics.map(|m| m.driver_system_calls_per_request));
+    row.put_some("driver_load", metrics.map(|m| m.driver_load));
+}
+
+fn schedule(row: &mut Row, case: Option<&CaseSummary>) {
+    let open = case.and_then(|case| case.metrics.as_ref()?.open_loop.as_ref());
+    row.put_some("rate_per_s", case.and_then(|case| case.load.rate));
+    row.put_some("scheduled", open.map(|open| open.scheduled));
+    row.put_some("sent", open.map(|open| open.sent));
+    row.put_some("lag_p50_us", open.and_then(|open| open.lag_p50_us));
+    row.put_some("lag_p99_us", open.and_then(|open| open.lag_p99_us));
+}
+
+fn sending(row: &mut Row, case: Option<&CaseSummary>) {
+    let sending = case.and_then(|case| case.metrics.as_ref()?.one_way.as_ref());
+    row.put_some("sent_per_s", sending.map(|sending| sending.sent_per_s));
+    row.put_some("lost_share", sending.map(|sending| sending.lost));
+    row.put_some("dropped", sending.and_then(|sending| sending.dropped));
+    row.put_some("waited_share", sending.map(|sending| sending.waited));
+}
+
+fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
+    let of = |metric| case.and_then(|case| summary.comparison(case, metric));
+    row.ratio("throughput_ratio", of(Metric::Throughput));
+    row.ratio("latency_p50_ratio", of(Metric::LatencyP50));
+    row.ratio("latency_p99_ratio", of(Metric::LatencyP99));
+    row.ratio("cpu_per_request_ratio", of(Metric::CpuPerRequest));
+    if !summary.limits.is_empty() {
+        let of = |case: &CaseSummary| {
+            let own = summary.limits.iter().filter(|held| held.case == case.case);
+            own.map(|held| format!("{}: {}", held.limit, name_of(held.standing))).collect::<Vec<_>>().join("; ")
+        };
+        row.put_some("limits", case.map(of));
+    }
+    row.put_some("lower_bound", case.and_then(|case| summary.declared(case)).map(|comparison| comparison.lower_bound));
+}
+
+/// A line of fields.
+pub fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
+    fields.map(text::csv).collect::<Vec<_>>().join(",") + "\r\n"
+}

@@ -1,0 +1,330 @@
+//! The configuration of a case, to copy. It comes from the files and commands with which its servers were started.
+//! Private folders and ports of the run are replaced by usual ones. The conditions under which it works are listed.
+
+mod blocks;
+mod conditions;
+mod winner;
+mod write;
+
+use std::{
+    cell::Cell,
+    collections::{BTreeSet, HashMap},
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use lasthop_analyse::summary::Summary;
+use lasthop_model::{
+    binding::{SOCKET, service_of},
+    record::{CasePlan, CaseProof},
+};
+use lasthop_model::{
+    place::{PLACE, Place},
+    service::stays_inside,
+};
+use lasthop_protocol::spec::Address;
+use lasthop_record::RunData;
+use lasthop_system::beneath;
+use regex::{Captures, Regex};
+
+pub use self::{
+    winner::{Winner, winner},
+    write::{WriteError, write},
+};
+use crate::text;
+
+/// Nothing can be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    #[error("the run has no case `{case}`; its cases: {known}")]
+    Unknown { case: String, known: String },
+    #[error("no case of the run has a result, so there is no winner; choose a case with --case")]
+    NoWinner,
+    #[error("case `{0}` never worked in that run, so there is no configuration")]
+    NeverWorked(String),
+    #[error("{path} is missing or cannot be read ({cause}): the record was made by an older lasthop, or is incomplete")]
+    Record { path: PathBuf, cause: String },
+    #[error("a run with overload has no winner; name another run, or choose a case with --case")]
+    Overload,
+}
+
+/// A file of an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// Name of the file in a folder.
+    pub name: String,
+    pub text: String,
+}
+
+/// One service as it ran.
+struct Served {
+    name: String,
+    place: Place,
+    record: PathBuf,
+    /// Its folder in the record.
+    below: PathBuf,
+    /// How many bytes of files may still be read, of all services.
+    room: Rc<Cell<u64>>,
+}
+
+impl Served {
+    fn folder(&self) -> PathBuf {
+        self.record.join(&self.below)
+    }
+
+    /// A file that it was started with. It counts towards the limit for all.
+    /// Errors: it cannot be read, is no text, or is larger than configurations are.
+    fn file(&self, file: &Path) -> Result<String, ExportError> {
+        let below = self.below.join(file);
+        let failed = |cause: String| ExportError::Record { path: self.record.join(&below), cause };
+        let most = self.room.get().min(LONGEST);
+        let bytes = beneath::read(&self.record, &below, most).map_err(|error| failed(error.to_string()))?;
+        // An empty one takes room, too.
+        self.room.set(self.room.get().saturating_sub(bytes.len() as u64 + 1));
+        String::from_utf8(bytes).map_err(|_| failed("it is not text".to_owned()))
+    }
+}
+
+/// Bytes of the longest file of a record that is exported.
+const LONGEST: u64 = 1 << 20;
+
+/// Bytes of all files of an export.
+const ROOM: u64 = 64 << 20;
+
+/// Exports the configuration of `case`, or of the winner.
+/// Errors: there is no such case, it never worked, or the record is incomplete.
+pub fn export(
+    record: &Path,
+    data: &RunData,
+    summary: &Summary,
+    case: Option<&str>,
+) -> Result<Vec<Exported>, ExportError> {
+    let won = winner(summary);
+    let Chosen { plan, proof, served } = choose(record, data, won.as_ref(), case)?;
+    let mut exported =
+        vec![Exported { name: "README.md".to_owned(), text: readme(summary, plan, proof, &served, won.as_ref()) }];
+    let replaced = Replacements::new(&served);
+    for one in &served {
+        exported.extend(files(one, &replaced)?);
+    }
+    exported.extend(dsn(proof, data, plan, &replaced));
+    if exported.iter().any(|one| one.text.contains(PASSWORD)) {
+        exported[0].text.push_str(&format!("- you put your own password in the place of {PASSWORD}\n"));
+    }
+    exported[0].text = replaced.apply(&exported[0].text);
+    Ok(exported)
+}
+
+/// A case and how its services ran.
+struct Chosen<'a> {
+    plan: &'a CasePlan,
+    proof: &'a CaseProof,
+    served: Vec<Served>,
+}
+
+/// The case that was named, or the winner.
+fn choose<'a>(
+    record: &Path,
+    data: &'a RunData,
+    won: Option<&Winner>,
+    case: Option<&str>,
+) -> Result<Chosen<'a>, ExportError> {
+    let cases = &data.header.cases;
+    let name = case.map(str::to_owned).or_else(|| won.map(|won| won.case.clone()));
+    let without_winner = match data.header.settings.overload {
+        Some(_) => ExportError::Overload,
+        None => ExportError::NoWinner,
+    };
+    let name = name.ok_or(without_winner)?;
+    let plan = cases.iter().find(|plan| plan.case == name).ok_or_else(|| ExportError::Unknown {
+        case: name.clone(),
+        known: cases.iter().map(|plan| plan.case.as_str()).collect::<Vec<_>>().join(", "),
+    })?;
+    let up = data.rounds().filter_map(|round| Some((round.round, &**round.cases.get(&name)?))).last();
+    let (round, proof) = up.ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
+    let stack = PathBuf::from("services").join(round.to_string()).join(plan.stack.to_string());
+    Ok(Chosen { plan, proof, served: served(record, data, &stack)? })
+}
+
+/// The services of a stack, whose folder in the record this is.
+fn served(record: &Path, data: &RunData, stack: &Path) -> Result<Vec<Served>, ExportError> {
+    let failed = |path: &Path, cause: String| ExportError::Record { path: record.join(path), cause };
+    let mut names = beneath::names(record, stack).map_err(|error| failed(stack, error.to_string()))?;
+    names.sort();
+    let room = Rc::new(Cell::new(ROOM));
+    let mut served = Vec::new();
+    for service in data.header.experiment.services.keys() {
+        // A service with several servers has a folder for each, numbered.
+        for name in names.iter().filter_map(|name| name.to_str()).filter(|name| service_of(name) == service) {
+            let path = stack.join(name).join(PLACE);
+            let text = beneath::read(record, &path, LONGEST).map_err(|error| failed(&path, error.to_string()))?;
+            let place: Place = serde_json::from_slice(&text).map_err(|error| failed(&path, error.to_string()))?;
+            if let Some(outside) = place.files.iter().find(|file| !stays_inside(file)) {
+                return Err(failed(&path, format!("`{}` is outside the record", outside.display())));
+            }
+            let (record, room) = (record.to_owned(), room.clone());
+            served.push(Served { name: name.to_owned(), place, record, below: stack.join(name), room });
+        }
+    }
+    if served.is_empty() {
+        return Err(failed(stack, "no service is recorded there".to_owned()));
+    }
+    Ok(served)
+}
+
+/// What stands in a run's private places, and what is put there instead.
+struct Replacements {
+    by_private: HashMap<String, String>,
+    /// Any of them, the longest first.
+    any: Regex,
+}
+
+/// Stands for the password of the run.
+const PASSWORD: &str = "YOUR_PASSWORD";
+
+/// The port of a server that has none of its own.
+const PORT: u16 = 8000;
+
+impl Replacements {
+    fn new(served: &[Served]) -> Self {
+        let mut pairs = Vec::new();
+        let mut taken = BTreeSet::new();
+        for one in served {
+            let (name, place) = (&one.name, &one.place);
+            match &place.endpoint.address {
+                Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
+                    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    // Database clients know the socket by its name in a folder; others may have any name.
+                    let file = if file == SOCKET { format!("{name}.sock") } else { file };
+                    pairs.push((path.display().to_string(), format!("/run/{name}/{file}")));
+                    let folder = path.parent().unwrap_or(path).display().to_string();
+                    pairs.push((folder, format!("/run/{name}")));
+                }
+                Address::Abstract(given) => pairs.push((given.clone(), name.clone())),
+                Address::Tcp(address) | Address::Udp(address) => {
+                    let usual = place.export.port.unwrap_or(PORT);
+                    let port = (usual..).find(|port| taken.insert(*port)).unwrap_or(usual);
+                    pairs.push((address.port().to_string(), port.to_string()));
+                    // That of a container, of a network of the run or of this host: a name stands for it.
+                    if !address.ip().is_loopback() {
+                        pairs.push((address.ip().to_string(), name.clone()));
+                    }
+                }
+            }
+            pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
+            pairs.push((one.folder().display().to_string(), format!("/srv/{name}")));
+            pairs.push((place.runtime.display().to_string(), format!("/run/{name}")));
+            if !place.secret.is_empty() {
+                pairs.push((place.secret.clone(), PASSWORD.to_owned()));
+            }
+            if let Some([certificate, key]) = &place.tls {
+                pairs.push((certificate.display().to_string(), format!("/etc/ssl/{name}.pem")));
+                pairs.push((key.display().to_string(), format!("/etc/ssl/private/{name}.key")));
+            }
+            let authority = place.endpoint.tls.as_ref().and_then(|tls| tls.authority.as_ref());
+            pairs.extend(authority.map(|path| (path.display().to_string(), "/etc/ssl/authority.pem".to_owned())));
+        }
+        Self::of(pairs)
+    }
+
+    /// A number (a port, an address) is replaced where it stands alone: after a host as well as by itself.
+    fn of(mut pairs: Vec<(String, String)>) -> Self {
+        pairs.sort_by_key(|(private, _)| std::cmp::Reverse(private.len()));
+        let alone = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let pattern = |(private, _): &(String, String)| match alone(private) {
+            true => format!(r"\b{}\b", regex::escape(private)),
+            false => regex::escape(private),
+        };
+        let any = pairs.iter().map(pattern).collect::<Vec<_>>().join("|");
+        let any = Regex::new(&any).expect("texts that are escaped make a pattern");
+        // Of two for the same place the first counts.
+        Self { by_private: pairs.into_iter().rev().collect(), any }
+    }
+
+    fn apply(&self, text: &str) -> String {
+        let common = |found: &Captures<'_>| self.by_private.get(&found[0]).cloned().unwrap_or_default();
+        self.any.replace_all(text, common).into_owned()
+    }
+}
+
+/// The files of a service and its command, or what its recipe says instead.
+fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, ExportError> {
+    let Served { name, place, .. } = served;
+    let exported = |file: &str, text: &str| Exported { name: format!("{name}/{file}"), text: replaced.apply(text) };
+    if !place.export.files.is_empty() {
+        return Ok(place.export.files.iter().map(|(file, text)| exported(file, text)).collect());
+    }
+    let mut all = Vec::new();
+    for path in &place.files {
+        let text = served.file(path)?;
+        let text = if place.export.blocks.is_empty() { text } else { blocks::excerpt(&text, &place.export.blocks) };
+        all.push(exported(&path.file_name().unwrap_or_default().to_string_lossy(), &text));
+    }
+    if !place.export.is_excerpt() {
+        all.push(exported("command.sh", &command(place)));
+    }
+    Ok(all)
+}
+
+/// A shell line; the program by its name, environment before it.
+fn command(place: &Place) -> String {
+    // A quoted NAME=value would be a command.
+    let quoted = |value: &str| shlex::try_quote(value).map_or_else(|_| value.to_owned(), |text| text.into_owned());
+    let environment: String =
+        place.environment.iter().map(|(key, value)| format!("{key}={} ", quoted(value))).collect();
+    let mut words: Vec<String> = Vec::new();
+    for (at, word) in place.command.iter().enumerate() {
+        let program = || Path::new(word).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        words.push(if at == 0 { program() } else { word.clone() });
+    }
+    let line = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "));
+    format!("{environment}{line}\n")
+}
+
+/// How clients name the server, where they reach it over the link itself.
+fn dsn(proof: &CaseProof, data: &RunData, plan: &CasePlan, replaced: &Replacements) -> Option<Exported> {
+    (data.header.experiment.from == "driver").then_some(())?;
+    let text = proof.spec.protocol.data_source(&proof.spec.endpoint);
+    Some(Exported { name: format!("{}.dsn", plan.load.target), text: format!("{}\n", replaced.apply(&text)) })
+}
+
+/// What was found, and what must be true.
+fn readme(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Served], won: Option<&Winner>) -> String {
+    let mut text = format!("# {}\n\n", text::line(&format!("{}: {}", summary.experiment, plan.case)));
+    match won.filter(|won| won.case == plan.case) {
+        Some(won) => text.push_str(&text::line(&won.sentence)),
+        None => text.push_str("You chose this case; it is not the winner of the run."),
+    }
+    let from = format!("From run {} of {}.", summary.run, summary.started);
+    text.push_str(&format!("\n\n{}\n\nWhat must be true:\n\n", text::line(&from)));
+    for condition in conditions::all(summary, plan, proof, served) {
+        text.push_str(&format!("- {}\n", text::line(&condition)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_the_same_wherever_it_stands() {
+        let pairs = [
+            ("27047", "8000"),
+            ("8000", "8001"),
+            ("/tmp/run", "/run/app"),
+            ("/tmp/run/socket", "/run/app/app.sock"),
+            ("10.89.0.1", "app"),
+        ];
+        let replaced = Replacements::of(pairs.map(|(private, common)| (private.to_owned(), common.to_owned())).into());
+        for (text, wanted) in [
+            ("--tcp 127.0.0.1 27047", "--tcp 127.0.0.1 8000"),
+            ("http://127.0.0.1:27047/ [::1]:27047", "http://127.0.0.1:8000/ [::1]:8000"),
+            ("port='27047'; size 270470; 8000", "port='8000'; size 270470; 8001"),
+            ("server 10.89.0.1:27047; 10.89.0.18", "server app:8000; 10.89.0.18"),
+            ("unix:/tmp/run/socket /tmp/run", "unix:/run/app/app.sock /run/app"),
+        ] {
+            assert_eq!(replaced.apply(text), wanted);
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The forest plot: every ratio with its interval, on a logarithmic axis, with the margin shaded. SVG without a script.
+//!
+//! Positions across are shares of the width and positions down are pixels, so that the same picture fits a phone and a
+//! screen, with text of the same size.
+
+use std::fmt::Write as _;
+
+use indexmap::IndexSet;
+use lasthop_analyse::summary::{Comparison, Metric, Summary, Verdict};
+
+use super::{
+    content::{answer, ends, quantity, subtitle, title},
+    groups::{Compared, Group, compared_name, groups},
+    units::{NBSP, grouped},
+    wording::{Quantity, margin, word},
+};
+use crate::text::markup as escape;
+
+/// As many as the style has.
+const COLORS: usize = 8;
+/// Width of the picture that stands alone, in pixels.
+const WIDTH: u32 = 720;
+/// Room beside that picture.
+const SIDE: u32 = 16;
+/// Where the axis begins and ends, in per cent of the width.
+const LEFT: f64 = 2.0;
+const RIGHT: f64 = 98.0;
+const ROW: f64 = 46.0;
+const HEADING: f64 = 28.0;
+/// If a case and its ratio do not fit one line of a phone, the ratio has a line of its own.
+const LINE: f64 = 19.0;
+const FITS: usize = 12;
+/// What a panel has besides its rows: a title above, an axis below.
+const TITLE: f64 = 30.0;
+const AXIS: f64 = 28.0;
+const LEGEND: f64 = 22.0;
+/// Above the picture that stands alone: what it is of.
+const HEAD: f64 = 52.0;
+/// Intervals that go further beyond the outermost ratio than this factor are cut, with an arrow.
+const FURTHEST: f64 = 3.0;
+
+const STYLE: &str = include_str!("forest.css");
+
+/// A forest plot: what it is of, and its panels.
+pub struct Picture {
+    pub title: String,
+    pub subtitle: String,
+    /// The picture in words.
+    pub description: String,
+    pub margin: f64,
+    pub panels: Vec<Panel>,
+}
+
+/// Ratios of one quantity share an axis.
+pub struct Panel {
+    pub title: String,
+    pub parts: Vec<Part>,
+}
+
+/// Rows under a heading, which may be empty.
+pub struct Part {
+    pub heading: String,
+    pub rows: Vec<Row>,
+}
+
+/// A ratio and what it is of.
+pub struct Row {
+    /// The colour of what is compared, on a page in every plot; `None` where rows are not of cases.
+    color: Option<usize>,
+    pub(super) label: String,
+    pub(super) bound: &'static str,
+    pub(super) comparison: Comparison,
+}
+
+impl Row {
+    #[must_use]
+    pub fn new(label: String, comparison: &Comparison) -> Self {
+        let bound = if comparison.lower_bound { "at least " } else { "" };
+        Self { color: None, label, bound, comparison: comparison.clone() }
+    }
+
+    fn colored(self, color: Option<usize>) -> Self {
+        Self { color, ..self }
+    }
+
+    fn height(&self) -> f64 {
+        let length = self.label.chars().count() + self.bound.len();
+        if length > FITS { ROW + LINE } else { ROW }
+    }
+}
+
+/// From a ratio to a share of the width.
+pub(super) struct Axis {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Picture {
+    /// The ratios of a run.
+    #[must_use]
+    pub fn of(summary: &Summary) -> Self {
+        let groups = groups(summary);
+        Self {
+            title: title(summary),
+            subtitle: subtitle(summary).to_string(),
+            description: described(summary, &groups),
+            margin: summary.settings.margin,
+            panels: panels(&groups),
+        }
+    }
+
+    /// As a file of its own.
+    #[must_use]
+    pub fn file(&self) -> Vec<u8> {
+        let (body, below) = self.drawn();
+        let (height, width) = (below + HEAD, WIDTH - 2 * SIDE);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"forest\" viewBox=\"0 0 {WIDTH} {height}\" \
+             width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-labelledby=\"forest-title forest-desc\">\n\
+             <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
+             <text class=\"setting\" x=\"{SIDE}\" y=\"24\">{}</text>\n\
+             <text class=\"faint\" x=\"{SIDE}\" y=\"43\">{}</text>\n\
+             <svg x=\"{SIDE}\" y=\"{HEAD}\" width=\"{width}\" height=\"{below}\">\n{body}</svg>\n</svg>\n",
+            escape(&self.title),
+            escape(&self.subtitle)
+        )
+        .into_bytes()
+    }
+
+    /// Within a page, as wide as there is room.
+    #[must_use]
+    pub fn inline(&self) -> String {
+        let (body, height) = self.drawn();
+        format!(
+            "<svg class=\"forest\" width=\"100%\" height=\"{height}\" role=\"img\" \
+             aria-labelledby=\"forest-title forest-desc\">\n<style>{STYLE}</style>\n{body}</svg>\n"
+        )
+    }
+
+    /// What is drawn, and its height in pixels.
+    fn drawn(&self) -> (String, f64) {
+        let mut svg = format!(
+            "<title id=\"forest-title\">{}: ratios with their intervals</title>\n<desc id=\"forest-desc\">{}</desc>\n",
+            escape(&self.title),
+            escape(&self.description)
+        );
+        let mut down = 0.0;
+        for panel in &self.panels {
+            down = panel.draw(&mut svg, down, self.margin);
+        }
+        let legend = match down > 0.0 {
+            true => format!("▲ better, ▼ worse, ■ equivalent, ○ undecided; shaded: within {}", margin(self.margin)),
+            false => "Nothing was compared.".to_owned(),
+        };
+        let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 10.0, escape(&legend));
+        (svg, down + LEGEND)
+    }
+}
+
+/// The picture in words.
+fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
+    let answer: Vec<String> = answer(summary).iter().map(ToString::to_string).collect();
+    let rows = groups.iter().flat_map(|group| {
+        group.compared().map(move |compared| {
+            let setting = if group.setting.is_empty() { String::new() } else { format!(" ({})", group.setting) };
+            let label = group.label(compared.case);
+            format!("{label}{setting}: {}, {}.", interval(compared.comparison), word(compared.comparison.verdict))
+        })
+    });
+    answer.into_iter().chain(rows).collect::<Vec<_>>().join(" ")
+}
+
+/// What is drawn, as a picture or as text.
+pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
+    // In the order in which a page gives colours to them.
+    let labels: IndexSet<String> =
+        all.iter().flat_map(|group| group.cases.iter().map(|case| group.label(case))).collect();
+    let of = |wanted| {
+        let with_rows = |group: &&Group<'_>| quantity(group) == wanted && group.compared().next().is_some();
+        let groups: Vec<&Group<'_>> = all.iter().filter(with_rows).collect();
+        let head = groups.first()?.head();
+        let part = |group: &&Group<'_>| {
+            let row = |compared: Compared<'_>| {
+                let label = group.label(compared.case);
+                let color = labels.iter().position(|one| *one == label);
+                Row::new(label, compared.comparison).colored(color)
+            };
+            Part { heading: group.setting.clone(), rows: group.compared().map(row).collect() }
+        };
+        let reference = compared_name(groups[0].summary(), head);
+        let title = directed(wanted, &format!("relative to {reference}"));
+        Some(Panel { title, parts: groups.iter().map(part).collect() })
+    };
+    Quantity::DECLARED.into_iter().filter_map(of).collect()
+}
+
+/// What an axis shows, with an arrow to what is better.
+#[must_use]
+pub fn directed(quantity: Quantity, relative: &str) -> String {
+    let word = quantity.word();
+    let less = matches!(quantity, Quantity::ResponseTime | Quantity::Cpu);
+    if less { format!("← {word} {relative}") } else { format!("{word} {relative} →") }
+}
+
+impl Axis {
+    pub(super) fn of(rows: &[&Row], margin: f64) -> Self {
+        let all = || rows.iter().map(|row| &row.comparison);
+        let least = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 - margin, f64::min);
+        let most = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 + margin, f64::max);
+        let low = least(|one| one.low).max(least(|one| one.ratio) / FURTHEST);
+        let high = most(|one| one.high).min(most(|one| one.ratio) * FURTHEST);
+        let room = (high / low).powf(0.06);
+        Self { low: low / room, high: high * room }
+    }
+
+    /// From 0 to 1; beyond an end, that end.
+    pub(super) fn share(&self, ratio: f64) -> f64 {
+        ((ratio / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
+    }
+
+    /// In per cent of the width.
+    fn place(&self, ratio: f64) -> f64 {
+        LEFT + (RIGHT - LEFT) * self.share(ratio)
+    }
+
+    /// Ratios to write below: round numbers, not more than fit on a phone.
+    pub(super) fn ticks(&self) -> Vec<f64> {
+        let decades = |digits: &[f64]| -> Vec<f64> {
+            let powers = (-4..=4).map(|power| 10f64.powi(power));
+            powers.flat_map(|power| digits.iter().map(move |digit| digit * power)).collect()
+        };
+        let steps = |step: f64| (1..=400).map(|count| f64::from(count) * step).collect();
+        let sets = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5].map(steps);
+        let sets = sets.into_iter().chain([decades(&[1.0, 2.0, 5.0]), decades(&[1.0])]);
+        let shown =
+            |set: Vec<f64>| -> Vec<f64> { set.into_iter().filter(|at| (self.low..self.high).contains(at)).collect() };
+        let apart = |set: &Vec<f64>| set.windows(2).all(|two| self.place(two[1]) - self.place(two[0]) > 11.0);
+        sets.map(shown).find(apart).unwrap_or_else(|| vec![1.0])
+    }
+}
+
+impl Panel {
+    /// Draws from `down` on, and returns where it ends.
+    fn draw(&self, svg: &mut String, down: f64, margin_share: f64) -> f64 {
+        let rows: Vec<&Row> = self.parts.iter().flat_map(|part| &part.rows).collect();
+        let headings = self.parts.iter().filter(|part| !part.heading.is_empty()).count();
+        let top = down + TITLE;
+        let bottom = top + rows.iter().map(|row| row.height()).sum::<f64>() + HEADING * headings as f64;
+        let axis = Axis::of(&rows, margin_share);
+        let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 18.0, escape(&self.title));
+        axis.draw(svg, top, bottom, margin_share);
+        let mut down = top;
+        for Part { heading, rows } in &self.parts {
+            if !heading.is_empty() {
+                let _ =
+                    writeln!(svg, "<text class=\"setting\" x=\"0\" y=\"{}\">{}</text>", down + 20.0, escape(heading));
+                down += HEADING;
+            }
+            for row in rows {
+                axis.draw_row(svg, down, row);
+                down += row.height();
+            }
+        }
+        bottom + AXIS
+    }
+}
+
+impl Axis {
+    fn draw(&self, svg: &mut String, top: f64, bottom: f64, margin_share: f64) {
+        let (from, to) = (self.place(1.0 - margin_share), self.place(1.0 + margin_share));
+        let height = bottom - top;
+        let _ = writeln!(
+            svg,
+            "<rect class=\"margin\" x=\"{from:.2}%\" y=\"{top}\" width=\"{:.2}%\" height=\"{height}\">\
+             <title>Within {}: counts as no difference</title></rect>",
+            to - from,
+            escape(&margin(margin_share))
+        );
+        for tick in self.ticks() {
+            let class = if (tick - 1.0).abs() < 1e-9 { "one" } else { "grid" };
+            let _ = writeln!(
+                svg,
+                "<line class=\"{class}\" x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"{top}\" y2=\"{bottom}\"/>\
+                 <text class=\"tick\" x=\"{x:.2}%\" y=\"{}\">{}</text>",
+                bottom + 16.0,
+                tick_text(tick),
+                x = self.place(tick),
+            );
+        }
+    }
+
+    fn draw_row(&self, svg: &mut String, down: f64, row: &Row) {
+        let Row { label, bound, comparison, .. } = row;
+        let base = down + 18.0;
+        let last = base + row.height() - ROW;
+        let _ = writeln!(
+            svg,
+            "<g class=\"{}{}\"><text class=\"case\" x=\"0\" y=\"{base}\">{}</text>\
+             <text class=\"value\" x=\"100%\" y=\"{last}\">{bound}{} <tspan class=\"verdict\">{}</tspan></text>",
+            word(comparison.verdict),
+            row.color.map(|color| format!(" c{}", color % COLORS)).unwrap_or_default(),
+            escape(label),
+            escape(&interval(comparison)),
+            match comparison.metric {
+                Metric::CpuPerRequest => Quantity::Cpu.verdict(comparison.verdict),
+                _ => word(comparison.verdict),
+            },
+        );
+        self.draw_interval(svg, last + 14.0, comparison);
+        svg.push_str("</g>\n");
+    }
+
+    fn draw_interval(&self, svg: &mut String, middle: f64, comparison: &Comparison) {
+        let [low, at, high] = [comparison.low, comparison.ratio, comparison.high].map(|ratio| self.place(ratio));
+        let _ = write!(
+            svg,
+            "<line class=\"interval\" x1=\"{low:.2}%\" x2=\"{high:.2}%\" y1=\"{middle}\" y2=\"{middle}\"/>"
+        );
+        let cut = [(comparison.low < self.low, low, "‹"), (comparison.high > self.high, high, "›")];
+        for (is_cut, end, arrow) in cut {
+            let _ = match is_cut {
+                true => write!(svg, "<text class=\"cut\" x=\"{end:.2}%\" y=\"{}\">{arrow}</text>", middle + 6.0),
+                false => write!(
+                    svg,
+                    "<line class=\"end\" x1=\"{end:.2}%\" x2=\"{end:.2}%\" y1=\"{}\" y2=\"{}\"/>",
+                    middle - 5.0,
+                    middle + 5.0
+                ),
+            };
+        }
+        let _ = write!(
+            svg,
+            "<svg x=\"{at:.2}%\" y=\"{middle}\" overflow=\"visible\"><path class=\"mark\" d=\"{}\"/></svg>",
+            shape(comparison.verdict)
+        );
+    }
+}
+
+/// The verdict as a shape around the origin: a triangle that points up or down, a square, or a ring.
+fn shape(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "M0-7L6.5 5H-6.5Z",
+        Verdict::Slower => "M0 7L6.5-5H-6.5Z",
+        Verdict::Equivalent => "M-5-5H5V5H-5Z",
+        Verdict::Undecided => "M-5.5 0A5.5 5.5 0 1 0 5.5 0A5.5 5.5 0 1 0-5.5 0Z",
+    }
+}
+
+pub(super) fn tick_text(tick: f64) -> String {
+    let exact = |places: &usize| ((tick * 10f64.powi(*places as i32)).fract() - 0.5).abs() > 0.499_999;
+    grouped(tick, (0..4).find(exact).unwrap_or(4))
+}
+
+/// `1.63 × (1.58 to 1.68)`
+fn interval(comparison: &Comparison) -> String {
+    let [low, ratio, high] = ends(comparison);
+    format!("{ratio}{NBSP}× ({low} to {high})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    fn shown(summary: &Summary) -> String {
+        String::from_utf8(Picture::of(summary).file()).unwrap()
+    }
+
+    #[test]
+    fn every_comparison_that_may_be_used_has_a_mark() {
+        for (name, summary) in fixtures::all() {
+            let svg = shown(&summary);
+            let marks: usize = groups(&summary).iter().map(|group| group.compared().count()).sum();
+            assert_eq!(svg.matches("class=\"mark\"").count(), marks, "{name}");
+            assert_eq!(svg.contains("Nothing was compared"), marks == 0, "{name}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf%"), "{name}: {svg}");
+        }
+    }
+
+    /// A page draws its other plots in these colours.
+    #[test]
+    fn a_transport_has_one_colour_and_a_verdict_a_shape() {
+        let svg = shown(&fixtures::patterns());
+        let of = |word: &str, color: &str| svg.matches(&format!("<g class=\"{word} {color}\">")).count();
+        assert_eq!((of("faster", "c0"), of("undecided", "c0")), (2, 1), "unix is first: {svg}");
+        assert_eq!((of("slower", "c2"), of("undecided", "c2")), (2, 1), "tls is third: {svg}");
+        assert_eq!(svg.matches(shape(Verdict::Faster)).count(), 2);
+    }
+
+    #[test]
+    fn the_axis_reads_well() {
+        let ticks = |low, high| {
+            let axis = Axis { low, high };
+            axis.ticks().into_iter().map(tick_text).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(ticks(0.95, 1.75), "1 1.2 1.4 1.6");
+        assert_eq!(ticks(0.975, 1.035), "0.98 0.99 1 1.01 1.02 1.03");
+        assert_eq!(ticks(0.3, 9.0), "0.5 1 2 5");
+        assert_eq!(ticks(0.001, 200.0), "0.001 0.01 0.1 1 10 100");
+    }
+
+    #[test]
+    fn a_hopeless_interval_does_not_squeeze_the_others() {
+        let mut summary = fixtures::three_transports();
+        summary.comparisons.iter_mut().for_each(|comparison| comparison.high = 1e6);
+        let svg = shown(&summary);
+        assert!(svg.contains("›") && !svg.contains("1,000,000</text>"), "{svg}");
+    }
+
+    #[test]
+    fn names_are_text_and_nothing_else() {
+        let mut summary = fixtures::three_transports();
+        summary.experiment = "</title><script>alert(1)</script>".into();
+        let svg = shown(&summary);
+        assert!(!svg.contains("<script") && svg.contains("&lt;script&gt;"), "{svg}");
+    }
+}

@@ -1,0 +1,320 @@
+//! Groups cases, and names them in tables and sentences.
+//!
+//! A group is a reference and the cases that are compared with it. The subtitle says once what all groups share, the
+//! setting of a group says how it differs from the others, and the label of a case how it differs within its group.
+
+use indexmap::IndexMap;
+use lasthop_analyse::summary::{CaseSummary, Check, Comparison, Metric, Summary};
+
+use super::units::{Bytes, Count, NBSP};
+
+/// The factors that can be compared. A run has one of them.
+const COMPARED: [&str; 2] = ["path", "transport"];
+
+/// The level of the factor under comparison.
+#[must_use]
+pub fn compared_level(case: &CaseSummary) -> Option<&String> {
+    COMPARED.iter().find_map(|factor| case.levels.get(*factor))
+}
+
+/// Whether a factor is one of those that can be compared.
+#[must_use]
+pub fn is_compared(factor: &str) -> bool {
+    COMPARED.contains(&factor)
+}
+
+/// Name of the factor under comparison.
+#[must_use]
+pub fn compared_factor(summary: &Summary) -> &'static str {
+    let has = |factor: &&&str| summary.cases.iter().any(|case| case.levels.contains_key(**factor));
+    COMPARED.iter().find(has).copied().unwrap_or("transport")
+}
+
+/// A reference and the cases that are compared with it.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    summary: &'a Summary,
+    /// In the order of the summary, reference included.
+    pub cases: Vec<&'a CaseSummary>,
+    /// What sets this group apart from the others, for example `10 connections`; empty when there is one group.
+    pub setting: String,
+}
+
+/// A case that has a comparison with its reference.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'a> {
+    pub case: &'a CaseSummary,
+    pub reference: &'a CaseSummary,
+    /// Compared by the declared quantity: requests/s, bytes/s, or in open loops the median response time.
+    pub comparison: &'a Comparison,
+}
+
+/// The groups of a summary, in the order of their first cases.
+#[must_use]
+pub fn groups(summary: &Summary) -> Vec<Group<'_>> {
+    let mut found: IndexMap<&str, Vec<&CaseSummary>> = IndexMap::new();
+    let keys: Vec<&str> = summary.cases.iter().map(|case| group_key(summary, case)).collect();
+    for (case, key) in summary.cases.iter().zip(keys) {
+        found.entry(key).or_default().push(case);
+    }
+    let mut groups: Vec<Group<'_>> =
+        found.into_values().map(|cases| Group { summary, cases, setting: String::new() }).collect();
+    name_settings(&mut groups);
+    groups
+}
+
+/// Name of the case that identifies the group: the reference, or the first case that could share one.
+fn group_key<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
+    if case.reference {
+        return &case.case;
+    }
+    if let Some(comparison) = summary.comparisons.iter().find(|comparison| comparison.case == case.case) {
+        return &comparison.reference;
+    }
+    let mut alike = summary.cases.iter().filter(|other| agree(case, other));
+    let first = alike.clone().next().unwrap_or(case);
+    &alike.find(|other| other.reference).unwrap_or(first).case
+}
+
+/// Whether two cases have the same level of every factor that applies to both, except the compared one.
+fn agree(one: &CaseSummary, other: &CaseSummary) -> bool {
+    other_levels(one).all(|(factor, level)| other.levels.get(factor).is_none_or(|same| same == level))
+}
+
+fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &String)> {
+    case.levels.iter().filter(|(factor, _)| !is_compared(factor))
+}
+
+fn name_settings(groups: &mut [Group<'_>]) {
+    let settings: Vec<String> = groups
+        .iter()
+        .map(|group| {
+            let varies = |factor: &str, level: &String| {
+                groups.iter().any(|other| other.head().levels.get(factor) != Some(level))
+            };
+            phrases(group.summary, other_levels(group.head()).filter(|(factor, level)| varies(factor, level)))
+        })
+        .collect();
+    for (group, setting) in groups.iter_mut().zip(settings) {
+        group.setting = setting;
+    }
+}
+
+/// A case by its short name and setting. An unknown name stays as it is.
+#[must_use]
+pub fn short_name(groups: &[Group<'_>], name: &str) -> String {
+    let found = groups.iter().find_map(|group| Some((group, group.cases.iter().find(|case| case.case == name)?)));
+    match found {
+        Some((group, case)) if group.setting.is_empty() => group.label(case),
+        Some((group, case)) => format!("{} ({})", group.label(case), group.setting),
+        None => name.to_owned(),
+    }
+}
+
+/// Levels that all cases have, in words.
+#[must_use]
+pub fn constants(summary: &Summary) -> String {
+    let Some(first) = summary.cases.first() else { return String::new() };
+    let everywhere = |factor: &str, level: &String| {
+        summary.cases.iter().all(|case| case.levels.get(factor).is_none_or(|other| other == level))
+    };
+    phrases(summary, other_levels(first).filter(|(factor, level)| everywhere(factor, level)))
+}
+
+impl<'a> Group<'a> {
+    /// The reference, or the first case if there is none.
+    #[must_use]
+    pub fn head(&self) -> &'a CaseSummary {
+        self.cases.iter().copied().find(|case| case.reference).unwrap_or(self.cases[0])
+    }
+
+    #[must_use]
+    pub fn summary(&self) -> &'a Summary {
+        self.summary
+    }
+
+    #[must_use]
+    pub fn comparison(&self, case: &CaseSummary, metric: Metric) -> Option<&'a Comparison> {
+        self.summary.comparison(case, metric)
+    }
+
+    /// The comparison that verdicts are about.
+    #[must_use]
+    pub fn declared(&self, case: &CaseSummary) -> Option<&'a Comparison> {
+        self.summary.declared(case)
+    }
+
+    /// The check by which a case or its reference must not be used.
+    #[must_use]
+    pub fn invalid(&self, case: &CaseSummary) -> Option<&'a Check> {
+        self.summary.invalid(&case.case, &self.head().case)
+    }
+
+    /// Cases that have a comparison and may be used, in order.
+    pub fn compared(&self) -> impl Iterator<Item = Compared<'a>> {
+        self.cases.iter().filter(|case| self.invalid(case).is_none()).filter_map(|&case| {
+            let comparison = self.declared(case)?;
+            Some(Compared { case, reference: self.head(), comparison })
+        })
+    }
+
+    /// Cases that have a comparison and must not be used, with the reason.
+    pub fn unusable(&self) -> impl Iterator<Item = (&'a CaseSummary, &'a Check)> {
+        let compared = self.cases.iter().filter(|case| self.declared(case).is_some());
+        compared.filter_map(|&case| Some((case, self.invalid(case)?)))
+    }
+
+    /// Whether to show bytes per second instead of requests per second: in a closed loop, if all measured cases stream
+    /// or move payloads of 64 KiB or more.
+    #[must_use]
+    pub fn is_bulk(&self) -> bool {
+        let bulk = |case: &CaseSummary| case.load.protocol == "stream" || case.load.bytes.is_some_and(|b| b >= 1 << 16);
+        let mut measured = self.cases.iter().filter_map(|case| Some((case, case.metrics.as_ref()?))).peekable();
+        let counts = |case: &CaseSummary| bulk(case) && !case.load.is_open();
+        measured.peek().is_some() && measured.all(|(case, metrics)| metrics.bandwidth.is_some() && counts(case))
+    }
+
+    /// Whether nothing comes back, in all measured cases.
+    #[must_use]
+    pub fn is_one_way(&self) -> bool {
+        let mut measured = self.cases.iter().filter_map(|case| case.metrics.as_ref()).peekable();
+        measured.peek().is_some() && measured.all(|metrics| metrics.one_way.is_some())
+    }
+
+    /// Short name of a case within its group, in the words of the command line.
+    #[must_use]
+    pub fn label(&self, case: &CaseSummary) -> String {
+        let label = self.with_extras(case, compared_level(case).map_or(case.case.as_str(), String::as_str));
+        let head = self.head();
+        if case.case == head.case || case.levels != head.levels {
+            return label;
+        }
+        // In an A/A run both have the same levels. The first part of the name distinguishes them.
+        match case.case.split('/').next() {
+            Some(first) if head.case.split('/').next() != Some(first) => self.with_extras(case, first),
+            _ => case.case.clone(),
+        }
+    }
+
+    /// Name of a case within its group for a sentence.
+    #[must_use]
+    pub fn name(&self, case: &CaseSummary) -> String {
+        match compared_level(case) {
+            Some(_) => self.with_extras(case, compared_name(self.summary, case)),
+            None => case.case.clone(),
+        }
+    }
+
+    /// The name, and the levels besides the transport by which the case differs from its reference.
+    fn with_extras(&self, case: &CaseSummary, name: &str) -> String {
+        let head = self.head();
+        let differs = |factor: &str, level: &String| head.levels.get(factor).is_some_and(|own| own != level);
+        let extras = phrases(self.summary, other_levels(case).filter(|(factor, level)| differs(factor, level)));
+        if extras.is_empty() { name.to_owned() } else { format!("{name}, {extras}") }
+    }
+}
+
+/// What is compared, of a case, for a sentence: in the experiment's words or the usual ones.
+#[must_use]
+pub fn compared_name<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
+    let found = COMPARED.iter().find_map(|factor| Some((factor, case.levels.get(*factor)?)));
+    found.map_or(&case.case, |(factor, level)| label(summary, factor, level).unwrap_or_else(|| transport_name(level)))
+}
+
+/// The experiment's own words for a level.
+fn label<'a>(summary: &'a Summary, factor: &str, level: &str) -> Option<&'a str> {
+    Some(summary.labels.get(factor)?.get(level)?)
+}
+
+/// The usual name of a transport. An unknown word stays as it is.
+#[must_use]
+pub fn transport_name(level: &str) -> &str {
+    match level {
+        "unix" => "Unix socket",
+        "unixgram" => "Unix datagram socket",
+        "seqpacket" => "Unix seqpacket socket",
+        "udp" => "UDP",
+        "abstract" => "abstract Unix socket",
+        "tcp" => "TCP",
+        "tcp6" => "TCP over IPv6",
+        "tls" => "TLS over TCP",
+        "tls-unix" => "TLS over Unix socket",
+        "pipe" => "pair of pipes",
+        "mqueue" => "message queue",
+        "shm" => "shared memory",
+        "shm-spin" => "spinning shared memory",
+        other => other,
+    }
+}
+
+fn phrases<'a>(summary: &Summary, levels: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    levels.map(|(factor, level)| phrase(summary, factor, level)).collect::<Vec<_>>().join(", ")
+}
+
+/// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`, or those of the experiment.
+pub fn phrase(summary: &Summary, factor: &str, level: &str) -> String {
+    match label(summary, factor, level) {
+        Some(label) => label.to_owned(),
+        None => usual(factor, level),
+    }
+}
+
+fn usual(factor: &str, level: &str) -> String {
+    match (factor, level, level.parse::<u64>()) {
+        ("rate", _, Ok(0)) => "closed loop".to_owned(),
+        ("rate", _, Ok(rate)) => format!("{}{NBSP}requests/s", Count(rate)),
+        ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
+        (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),
+        (_, _, Ok(number)) if factor.ends_with('s') => format!("{}{NBSP}{factor}", Count(number)),
+        (_, _, Ok(number)) => format!("{factor}{NBSP}{}", Count(number)),
+        (_, "none", _) => format!("no{NBSP}{factor}"),
+        (_, "true" | "on", _) => format!("{factor}{NBSP}on"),
+        (_, "false" | "off", _) => format!("{factor}{NBSP}off"),
+        (_, word, _) => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::three_transports;
+
+    #[test]
+    fn levels_read_as_words() {
+        for (factor, level, expected) in [
+            ("connections", "1", "1 connection"),
+            ("connections", "1000", "1,000 connections"),
+            ("size", "65536", "64 KiB"),
+            ("rate", "2048", "2,048 requests/s"),
+            ("rate", "0", "closed loop"),
+            ("nodelay", "true", "nodelay on"),
+            ("nodelay", "false", "nodelay off"),
+            ("pattern", "echo", "echo"),
+            ("tw_reuse", "off", "tw_reuse off"),
+            ("depth", "16", "depth 16"),
+            ("backlog", "1024", "backlog 1,024"),
+            ("handler", "none", "no handler"),
+            ("handler", "sleep-10ms", "sleep-10ms"),
+        ] {
+            assert_eq!(usual(factor, level).replace(NBSP, " "), expected);
+        }
+    }
+
+    #[test]
+    fn an_experiment_has_words_of_its_own() {
+        let mut summary = three_transports();
+        let labels = [("limit", "free", "no limit at all"), ("transport", "unix", "pigeon")];
+        for (factor, level, label) in labels {
+            summary.labels.insert(factor.to_owned(), IndexMap::from([(level.to_owned(), label.to_owned())]));
+        }
+        assert_eq!(phrase(&summary, "limit", "free"), "no limit at all");
+        assert_eq!(phrase(&summary, "limit", "half"), "half");
+        let names: Vec<&str> = summary.cases.iter().map(|case| compared_name(&summary, case)).collect();
+        assert_eq!(names, ["pigeon", "TCP", "TLS over TCP"]);
+    }
+
+    #[test]
+    fn an_unknown_transport_keeps_its_word() {
+        assert_eq!(transport_name("carrier-pigeon"), "carrier-pigeon");
+    }
+}

@@ -1,0 +1,230 @@
+//! Documents in HTML: sections, tables and logs, and the frame of a page that loads nothing.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use super::document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone};
+use crate::text::markup as escape;
+
+/// Written by `script/web` from `web/src`.
+pub const SCRIPT: &str = include_str!("../../../web/dist/page.js");
+const STYLE: &str = include_str!("../../../web/dist/page.css");
+
+/// SHA-256 of the script, in base64.
+const DIGEST: &str = include_str!("../../../web/dist/page.sha256");
+
+/// A whole page. `body` is HTML. Only the script of lasthop may run in it, whatever text got into it, and nothing may be
+/// loaded.
+pub fn frame(title: &str, body: &str) -> Vec<u8> {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{DIGEST}'; \
+         style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"lasthop\">\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        escape(title)
+    )
+    .into_bytes()
+}
+
+/// A document as a page without plots.
+pub fn document(document: &Document) -> Vec<u8> {
+    let sections: String = document.sections.iter().map(section).collect();
+    let head = format!("<h1>{}</h1>\n<p class=\"sub\">{}</p>\n", escape(&document.title), inline(&document.subtitle));
+    frame(&document.title, &(head + &sections))
+}
+
+/// A page of contents: of each document its title, which leads to its page, and its first section. `pages` are the names
+/// of files and what is in them.
+pub fn contents(title: &str, pages: &[(String, Document)]) -> Vec<u8> {
+    let entry = |(file, document): &(String, Document)| {
+        let first = document.sections.first().map(|section| blocks(&section.blocks)).unwrap_or_default();
+        format!(
+            "<section>\n<h2><a href=\"{}\">{}</a></h2>\n<p class=\"sub\">{}</p>\n{first}</section>\n",
+            escape(file),
+            escape(&document.title),
+            inline(&document.subtitle)
+        )
+    };
+    let entries: String = pages.iter().map(entry).collect();
+    frame(title, &format!("<h1>{}</h1>\n{entries}", escape(title)))
+}
+
+/// A section under its heading, folded if the document says so.
+pub fn section(section: &Section) -> String {
+    let blocks = blocks(&section.blocks);
+    match (&section.title, section.depth) {
+        (None, _) => blocks,
+        (Some(title), Depth::Open | Depth::Brief) => {
+            format!("<section>\n<h2>{}</h2>\n{blocks}</section>\n", escape(title))
+        }
+        (Some(title), _) => {
+            format!("<details>\n<summary><h2>{}</h2></summary>\n{blocks}</details>\n", escape(title))
+        }
+    }
+}
+
+pub fn blocks(blocks: &[Block]) -> String {
+    let mut html = String::new();
+    // How many lists are open.
+    let mut depth = 0;
+    for block in blocks {
+        let wanted = match block {
+            Block::Item(_) | Block::Rest(_) => 1,
+            Block::SubItem(_) => 2,
+            _ => 0,
+        };
+        lists(&mut html, &mut depth, wanted);
+        html.push_str(&self::block(block));
+    }
+    lists(&mut html, &mut depth, 0);
+    html
+}
+
+/// Opens or closes lists. A list in a list is part of the entry before.
+fn lists(html: &mut String, depth: &mut usize, wanted: usize) {
+    while *depth > wanted {
+        html.push_str("</li>\n</ul>\n");
+        *depth -= 1;
+    }
+    if *depth == wanted && wanted > 0 {
+        html.push_str("</li>\n");
+    }
+    while *depth < wanted {
+        html.push_str("<ul>\n");
+        *depth += 1;
+        if *depth < wanted {
+            html.push_str("<li>");
+        }
+    }
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Paragraph(text) => format!("<p>{}</p>\n", inline(text)),
+        Block::Item(text) | Block::SubItem(text) | Block::Rest(text) => format!("<li>{}", inline(text)),
+        Block::Table(table) => self::table(table),
+        Block::Log { tail, file } => {
+            let whole = |file: &PathBuf| {
+                format!(
+                    "<p class=\"dim\">Whole log: {}, in the folder of the run.</p>\n",
+                    escape(&file.to_string_lossy())
+                )
+            };
+            log(tail.trim_end(), "log") + &file.as_ref().map(whole).unwrap_or_default()
+        }
+    }
+}
+
+/// Text as it was written, which the keyboard can scroll.
+pub fn log(text: &str, name: &str) -> String {
+    format!("<pre tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</pre>\n", escape(name), escape(text))
+}
+
+pub fn inline(text: &Text) -> String {
+    text.0.iter().map(|(tone, text)| toned(*tone, text)).collect()
+}
+
+/// Words between backticks are code.
+fn coded(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escape).collect();
+    let is_paired = parts.len() % 2 == 1;
+    let part = |(place, part): (usize, &String)| match place % 2 == 1 {
+        true => format!("<code>{part}</code>"),
+        false => part.clone(),
+    };
+    if is_paired { parts.iter().enumerate().map(part).collect() } else { escape(text) }
+}
+
+fn toned(tone: Tone, text: &str) -> String {
+    let text = coded(text);
+    match tone {
+        Tone::Plain => text,
+        Tone::Strong => format!("<strong>{text}</strong>"),
+        Tone::Good => format!("<strong class=\"good\">{text}</strong>"),
+        Tone::Bad => format!("<strong class=\"bad\">{text}</strong>"),
+        Tone::Warning => format!("<strong class=\"warning\">{text}</strong>"),
+        Tone::Dim => format!("<span class=\"dim\">{text}</span>"),
+        Tone::Check => format!("<a href=\"#check-{text}\">{text}</a>"),
+        Tone::Told => format!("<strong id=\"check-{text}\">{text}</strong>"),
+    }
+}
+
+/// Every cell says its column, because on a phone each row becomes a list.
+fn table(table: &Table) -> String {
+    let mut html = "<table>\n<thead><tr>".to_owned();
+    for column in &table.columns {
+        let _ = write!(html, "<th scope=\"col\"{}>{}</th>", aligned(column), escape(&column.title));
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        html.push_str(&self::row(row, &table.columns));
+    }
+    html + "</tbody>\n</table>\n"
+}
+
+fn row(row: &Row, columns: &[Column]) -> String {
+    let width = columns.len();
+    match row {
+        Row::Group(name) => {
+            format!("<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{width}\">{}</th></tr>\n", escape(name))
+        }
+        Row::Note(name, note) => {
+            let rest = width.saturating_sub(1).max(1);
+            format!("<tr>{}<td colspan=\"{rest}\">{}</td></tr>\n", head(name), toned(note.tone, &note.text))
+        }
+        Row::Cells(cells) => {
+            let Some((name, rest)) = cells.split_first() else { return String::new() };
+            let rest: String = rest.iter().zip(&columns[1..]).map(|(cell, column)| self::cell(cell, column)).collect();
+            format!("<tr>{}{rest}</tr>\n", head(name))
+        }
+    }
+}
+
+fn head(name: &Cell) -> String {
+    format!("<th scope=\"row\">{}</th>", escape(&name.text))
+}
+
+fn cell(cell: &Cell, column: &Column) -> String {
+    let empty = if cell.text.is_empty() { " class=\"empty\"" } else { "" };
+    let label = escape(&column.title);
+    format!("<td{}{empty} data-label=\"{label}\">{}</td>", aligned(column), toned(cell.tone, &cell.text))
+}
+
+fn aligned(column: &Column) -> &'static str {
+    if column.align == Align::Right { " data-number" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_part_of_the_entry_above_it() {
+        let item = |text: &str| Block::Item(text.into());
+        let sub = |text: &str| Block::SubItem(text.into());
+        let html = blocks(&[item("a"), sub("b"), sub("c"), item("d"), Block::Paragraph("e".into()), sub("f")]);
+        let html = html.replace('\n', "");
+        assert_eq!(
+            html,
+            "<ul><li>a<ul><li>b</li><li>c</li></ul></li><li>d</li></ul><p>e</p><ul><li><ul><li>f</li></ul></li></ul>"
+        );
+    }
+
+    #[test]
+    fn words_between_backticks_are_code() {
+        assert_eq!(coded("see `perf <x>`, `y`"), "see <code>perf &lt;x&gt;</code>, <code>y</code>");
+        assert_eq!(coded("a ` alone"), "a ` alone");
+    }
+
+    #[test]
+    fn foreign_text_is_no_markup() {
+        let cell = Cell::new(Tone::Plain, "<img src=x>");
+        let column = Column::right("\" onclick=\"x");
+        let table = Table { columns: vec![column.clone(), column], rows: vec![Row::Cells(vec![cell.clone(), cell])] };
+        let html = block(&Block::Table(table));
+        assert!(!html.contains("<img") && !html.contains("\" onclick"), "{html}");
+        let log = block(&Block::Log { tail: "</pre><script>".into(), file: Some("</p><b>".into()) });
+        assert!(!log.contains("<script") && !log.contains("<b>"), "{log}");
+    }
+}

@@ -1,0 +1,144 @@
+//! REPORT: from a summary to bytes. One file per format.
+//!
+//! Reports for people (`terminal`, `markdown`) render one [`document::Document`], whose sections are written by
+//! `content`, its sentences by [`wording`], its numbers by [`units`]. Reports for machines (`json`, `csv`, `benchstat`)
+//! write the summary itself, or every trial. Nothing here measures, reads or prints.
+//!
+//! [`text`] is the one door for foreign text. [`export`] makes configurations of the servers that were measured.
+
+pub mod across;
+mod again;
+#[cfg(test)]
+mod agreement;
+mod benchstat;
+mod content;
+mod csv;
+mod curves;
+pub mod document;
+pub mod explained;
+pub mod export;
+#[cfg(test)]
+pub(crate) mod fixtures;
+mod forest;
+mod groups;
+mod html;
+mod json;
+mod listing;
+mod markdown;
+mod options;
+mod page;
+mod plots;
+mod terminal;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod units;
+pub mod wording;
+
+use lasthop_analyse::summary::Summary;
+
+pub use self::{
+    content::{answer, headline},
+    json::schema,
+    listing::{ExperimentEntry, RunEntry, RunState, experiments_table, runs_table},
+    options::Options,
+    page::Extras,
+    terminal::Page,
+};
+
+/// The formats, by the names of the option `--format`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Text for a terminal.
+    #[default]
+    #[value(alias = "text")]
+    Terminal,
+    /// The whole result, for programs (schema lasthop/1).
+    Json,
+    /// One row per case, for spreadsheets and data frames.
+    Csv,
+    /// One row per trial, to make your own statistics (tidy CSV).
+    Trials,
+    /// One line per trial, as Go's benchmarks print it.
+    Benchstat,
+    /// To paste into an issue.
+    Markdown,
+    /// A page with plots, in one file.
+    Html,
+    /// The ratios with their intervals, as a picture; the curves of a run with overload.
+    Svg,
+}
+
+impl Format {
+    pub const ALL: [Self; 8] =
+        [Self::Terminal, Self::Json, Self::Csv, Self::Trials, Self::Benchstat, Self::Markdown, Self::Html, Self::Svg];
+
+    /// Whether only a single run has this format.
+    #[must_use]
+    pub fn is_of_trials(self) -> bool {
+        matches!(self, Self::Trials | Self::Benchstat)
+    }
+
+    /// Whether only runs have this format: neither a study nor a selftest has cases or trials of its own.
+    #[must_use]
+    pub fn is_of_runs(self) -> bool {
+        matches!(self, Self::Csv | Self::Trials | Self::Benchstat | Self::Svg)
+    }
+}
+
+/// A document for a terminal.
+#[must_use]
+pub fn document_terminal(document: &document::Document, options: &Options) -> Vec<u8> {
+    let mut page = terminal::Page::new(options);
+    page.document(document);
+    page.finish()
+}
+
+/// A document in Markdown, under a heading of the second level.
+#[must_use]
+pub fn document_markdown(document: &document::Document) -> Vec<u8> {
+    markdown::page(document).replace(units::NBSP, " ").into_bytes()
+}
+
+/// A document as a page without plots.
+#[must_use]
+pub fn document_html(document: &document::Document) -> Vec<u8> {
+    html::document(document)
+}
+
+/// A page that leads to the pages of documents, given with the names of their files.
+#[must_use]
+pub fn contents_html(title: &str, pages: &[(String, document::Document)]) -> Vec<u8> {
+    html::contents(title, pages)
+}
+
+/// The report of a run. Without [`Extras`], plots and trials are missing.
+#[must_use]
+pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Options) -> Vec<u8> {
+    match format {
+        Format::Terminal => terminal::render(summary, &extras.plots, options),
+        Format::Json => json::render(summary),
+        Format::Csv => csv::render(summary),
+        Format::Trials => csv::trials(summary, &extras.trials),
+        Format::Benchstat => benchstat::render(summary, &extras.trials),
+        Format::Markdown => markdown::render(summary),
+        Format::Html => page::render(summary, extras),
+        Format::Svg => match &summary.overload {
+            Some(overload) => curves::file(summary, overload),
+            None => forest::Picture::of(summary).file(),
+        },
+    }
+}
+
+/// Whether the cases of a run that was too short to compare them work: their figures, what failed, and what is wrong with
+/// the link.
+#[must_use]
+pub fn checked(summary: &Summary, options: &Options) -> Vec<u8> {
+    let of_link = ["link-not-proven", "reuse-not-as-asked", "transport-not-as-asked"];
+    let mut summary = Summary { comparisons: Vec::new(), ..summary.clone() };
+    summary.checks.retain(|check| of_link.contains(&check.id.as_str()));
+    let mut page = terminal::Page::of(&summary, options);
+    let parts = content::Parts::of(&summary);
+    [parts.figures, parts.failures, parts.evidence].iter().flatten().for_each(|section| page.section(section));
+    page.finish()
+}

@@ -1,0 +1,342 @@
+//! The page of a run: text and tables as in the other reports, plots that a script draws from the numbers embedded in
+//! it, and the numbers to download.
+//!
+//! All that the script reads is [`Data`]; `web/src/data.ts` says the same in TypeScript.
+
+use lasthop_analyse::{
+    plots::CasePlots,
+    rows::TrialRow,
+    summary::{Materiality, Metric, Metrics, Summary, Verdict},
+};
+use serde::Serialize;
+
+use super::{
+    again::again,
+    content::{Parts, answer, quantity, subtitle, title},
+    csv, curves,
+    document::Text,
+    forest::Picture,
+    groups::{Compared, Group, compared_name, groups},
+    html::{self, SCRIPT, inline, section},
+    json,
+    wording::{Quantity, word},
+};
+use crate::text::{embedded, markup as escape};
+
+/// What reports show besides the summary, which only the record has.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// By case, in the order of the summary; none if the report is made without the record.
+    pub plots: Vec<CasePlots>,
+    /// Every trial.
+    pub trials: Vec<TrialRow>,
+    /// The configuration of the winner: names of files and their text.
+    pub configuration: Vec<(String, String)>,
+}
+
+/// What the script of a page reads.
+#[derive(Serialize)]
+struct Data<'a> {
+    groups: Vec<GroupData<'a>>,
+    /// Differences within this share count as none.
+    margin: f64,
+    /// The result as `--format json` and as `--format csv`.
+    result: Summary,
+    csv: String,
+}
+
+/// Cases that are compared with each other.
+#[derive(Serialize)]
+struct GroupData<'a> {
+    setting: &'a str,
+    /// Whether latencies are response times, which are then what is compared.
+    open: bool,
+    cases: Vec<CaseData<'a>>,
+}
+
+#[derive(Serialize)]
+struct CaseData<'a> {
+    /// Its name in the record.
+    case: &'a str,
+    /// Its name in its group.
+    label: String,
+    plots: Option<&'a CasePlots>,
+    cost: Vec<Cost<'a>>,
+    matter: Option<Matter>,
+}
+
+/// What a role costs per right answer, in microseconds.
+#[derive(Serialize)]
+struct Cost<'a> {
+    role: &'a str,
+    cpu: f64,
+    /// Run delay; `None` if it was not measured.
+    waiting: Option<f64>,
+}
+
+/// What a difference is worth.
+#[derive(Serialize)]
+struct Matter {
+    reference: String,
+    time: Worth,
+    cpu: Option<Worth>,
+    /// Cores saved at 1,000 requests/s.
+    cores: f64,
+}
+
+/// Microseconds per request.
+#[derive(Serialize)]
+struct Worth {
+    verdict: &'static str,
+    /// Low end, estimate, high end.
+    saved: [f64; 3],
+    /// What a request of the reference takes.
+    spent: f64,
+    /// Whether it holds for a handler: not if requests queued.
+    advises: bool,
+}
+
+/// The page.
+#[must_use]
+pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
+    let groups = groups(summary);
+    let drawn = !extras.plots.is_empty() && summary.overload.is_none();
+    let compared = groups.iter().any(|group| group.compared().next().is_some());
+    let parts = Parts::of(summary);
+    let show = |part: &Option<_>| part.as_ref().map(section).unwrap_or_default();
+    let body = [
+        head(summary),
+        show(&parts.cut_off),
+        show(&parts.limits),
+        if compared { figure("ratios", "Ratios", &Picture::of(summary).inline()) } else { String::new() },
+        show(&parts.verdicts),
+        summary.overload.as_ref().map_or_else(String::new, |overload| {
+            figure("overload", "Offered load", &curves::inline(summary, overload))
+        }),
+        show(&parts.figures),
+        if drawn { plots() } else { String::new() },
+        show(&parts.cost),
+        show(&parts.matter),
+        if drawn && compared && !summary.aa { "<div id=\"matter\"></div>\n".to_owned() } else { String::new() },
+        show(&parts.derived),
+        show(&parts.why),
+        show(&parts.paths),
+        show(&parts.trust),
+        show(&parts.evidence),
+        show(&parts.failures),
+        show(&parts.environment),
+        show(&parts.detail),
+        show(&parts.comparisons),
+        configuration(&extras.configuration),
+        numbers(summary, &groups, extras),
+    ];
+    html::frame(&title(summary), &body.concat())
+}
+
+fn head(summary: &Summary) -> String {
+    header(&summary.question, &title(summary), &answer(summary), &subtitle(summary))
+}
+
+/// The head of a page: the question, and its answer.
+#[must_use]
+pub fn header(question: &str, title: &str, answer: &[Text], subtitle: &Text) -> String {
+    let lines: String = answer.iter().map(|line| format!("<p>{}</p>\n", inline(line))).collect();
+    format!(
+        "<header>\n<p class=\"question\">{}</p>\n<h1>{}</h1>\n<div class=\"answer\">\n{lines}</div>\n\
+         <p class=\"sub\">{}</p>\n</header>\n",
+        escape(question),
+        escape(title),
+        inline(subtitle)
+    )
+}
+
+/// A section with a picture.
+#[must_use]
+pub fn figure(id: &str, title: &str, content: &str) -> String {
+    format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{content}</section>\n")
+}
+
+/// Where the script draws, in the place of what is there.
+fn plots() -> String {
+    let plot = |(id, title): (&str, &str)| {
+        format!(
+            "<section id=\"{id}\">\n<h2>{title}</h2>\n<p class=\"dim drawn\">This plot needs \
+             JavaScript; the tables have its figures.</p>\n</section>\n"
+        )
+    };
+    let all = [
+        ("percentiles", "Latency by percentile"),
+        ("distribution", "Latency as a distribution"),
+        ("trials", "Every trial over time"),
+        ("cost", "What a request costs"),
+    ];
+    all.map(plot).concat()
+}
+
+fn configuration(files: &[(String, String)]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let shown =
+        |(name, text): &(String, String)| format!("<h3>{}</h3>\n{}", escape(name), html::log(text.trim_end(), name));
+    let shown: String = files.iter().map(shown).collect();
+    format!("<details>\n<summary><h2>Configuration of the winner</h2></summary>\n{shown}</details>\n")
+}
+
+/// How to repeat the run, the downloads, and the script with what it reads.
+fn numbers(summary: &Summary, groups: &[Group<'_>], extras: &Extras) -> String {
+    let command = again(summary);
+    let data = Data {
+        groups: groups.iter().map(|group| of_group(group, extras)).collect(),
+        margin: summary.settings.margin,
+        result: json::answered(summary),
+        csv: String::from_utf8_lossy(&csv::render(summary)).into_owned(),
+    };
+    let repeat = if command.is_empty() {
+        String::new()
+    } else {
+        format!("<p>To repeat it:</p>\n{}", html::log(&command, "command"))
+    };
+    format!(
+        "<section id=\"numbers\">\n<h2>The numbers</h2>\n{repeat}<p id=\"downloads\">Run {}, lasthop {}.</p>\n</section>\n\
+         <script type=\"application/json\" id=\"data\">{}</script>\n<script>{SCRIPT}</script>\n",
+        escape(&summary.run),
+        escape(&summary.lasthop),
+        embedded(&data)
+    )
+}
+
+fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras) -> GroupData<'a> {
+    let summary = group.summary();
+    let place = |name: &str| summary.cases.iter().position(|case| case.case == name);
+    let cases = group.cases.iter().map(|case| CaseData {
+        case: &case.case,
+        label: group.label(case),
+        plots: place(&case.case).and_then(|place| extras.plots.get(place)),
+        cost: costs(case.metrics.as_ref()),
+        matter: group.compared().find(|compared| compared.case.case == case.case).and_then(|one| matter(group, one)),
+    });
+    GroupData { setting: &group.setting, open: quantity(group) == Quantity::ResponseTime, cases: cases.collect() }
+}
+
+/// Of the roles that cases are compared by.
+fn costs(metrics: Option<&Metrics>) -> Vec<Cost<'_>> {
+    let Some(metrics) = metrics else { return vec![] };
+    let of = |(role, cpu)| Cost { role, cpu, waiting: metrics.run_delay.get(role).map(|delay| delay.us_per_request) };
+    metrics.cpu_per_request.counted().map(of).collect()
+}
+
+fn matter(group: &Group<'_>, compared: Compared<'_>) -> Option<Matter> {
+    let reference = compared.reference.metrics.as_ref()?;
+    let of = |metric, spent| {
+        let comparison = group.comparison(compared.case, metric)?;
+        Some(worth(comparison.verdict, comparison.materiality.as_ref()?, spent))
+    };
+    // The time of all connections, divided by the requests.
+    let mean = f64::from(compared.reference.load.connections.max(1)) * 1e6 / reference.throughput.estimate;
+    let median = reference.latency_p50.as_ref().map_or(0.0, |median| median.estimate);
+    let cpu = of(Metric::CpuPerRequest, reference.cpu_total());
+    Some(Matter {
+        reference: compared_name(group.summary(), compared.reference).to_owned(),
+        time: of(Metric::Throughput, mean).or_else(|| of(Metric::LatencyP50, median))?,
+        cpu,
+        cores: compared.comparison.materiality.as_ref()?.cores_saved_at_1000_per_second,
+    })
+}
+
+fn worth(verdict: Verdict, materiality: &Materiality, spent: f64) -> Worth {
+    let Materiality { saved_us_low, saved_us, saved_us_high, .. } = *materiality;
+    Worth {
+        verdict: word(verdict),
+        saved: [saved_us_low, saved_us, saved_us_high],
+        spent,
+        advises: materiality.break_even.is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_analyse::{plots::plots, summarise, testing};
+
+    use super::*;
+    use crate::fixtures;
+
+    fn shown(summary: &Summary, extras: &Extras) -> String {
+        String::from_utf8(render(summary, extras)).unwrap()
+    }
+
+    fn embedded_in(page: &str) -> serde_json::Value {
+        let (_, rest) = page.split_once("id=\"data\">").unwrap();
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+    }
+
+    #[test]
+    fn the_answer_comes_first_and_the_numbers_last() {
+        for (name, summary) in fixtures::all() {
+            let page = shown(&summary, &Extras::default());
+            let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{name} has no {what}"));
+            assert!(place("class=\"answer\"") < place("id=\"numbers\""), "{name}");
+            let data = embedded_in(&page);
+            assert_eq!(data["result"]["run"], summary.run.as_str(), "{name}");
+            let cases: usize =
+                data["groups"].as_array().unwrap().iter().map(|group| group["cases"].as_array().unwrap().len()).sum();
+            assert_eq!(cases, summary.cases.len(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_record_has_is_drawn() {
+        let data = testing::healthy();
+        let summary = summarise(&data);
+        let extras = Extras {
+            plots: plots(&data),
+            configuration: vec![("nginx.conf".into(), "a < b".into())],
+            ..Extras::default()
+        };
+        let page = shown(&summary, &extras);
+        assert!(page.contains("id=\"percentiles\"") && page.contains("a &lt; b"));
+        let groups = &embedded_in(&page)["groups"];
+        for case in groups[0]["cases"].as_array().unwrap() {
+            assert!(case["plots"]["trials"]["rate"].as_array().unwrap().len() > 1, "{case}");
+            assert!(case["cost"][0]["cpu"].as_f64().unwrap() > 0.0, "{case}");
+        }
+        assert!(!shown(&summary, &Extras::default()).contains("id=\"percentiles\""));
+    }
+
+    #[test]
+    fn two_hundred_trials_of_eight_cases_are_below_a_megabyte() {
+        let data = testing::healthy();
+        let summary = summarise(&data);
+        let mut plots = plots(&data);
+        for case in &mut plots {
+            let columns = &mut case.trials;
+            columns.round.resize(200, 12);
+            columns.block.resize(200, 12);
+            columns.at_ms.resize(200, 123_456);
+            columns.rate.resize(200, 12_340.0);
+            columns.p50_us.resize(200, Some(123.4));
+            columns.p99_us.resize(200, Some(1_234.0));
+        }
+        let size = |extras: &Extras| render(&summary, extras).len();
+        let without = size(&Extras::default());
+        let per_case = (size(&Extras { plots: plots.clone(), ..Extras::default() }) - without) / plots.len();
+        assert!(without + 8 * per_case < 1_000_000, "{without} and {per_case} a case");
+    }
+
+    #[test]
+    fn foreign_text_stays_text() {
+        let mut summary = fixtures::failed_case();
+        let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u{202e}";
+        summary.title = hostile.into();
+        summary.question = hostile.into();
+        summary.command.push(hostile.into());
+        for failure in &mut summary.failures {
+            (failure.cause, failure.log) = (hostile.into(), hostile.into());
+        }
+        let configuration = vec![(hostile.into(), hostile.into())];
+        let page = shown(&summary, &Extras { configuration, ..Extras::default() });
+        assert_eq!(page.matches("<script").count(), 2, "the data and the script of the page");
+        assert!(!page.contains("<img") && !page.contains('\u{202e}'));
+        assert_eq!(embedded_in(&page)["result"]["title"], hostile);
+    }
+}

@@ -1,0 +1,285 @@
+//! Plots in characters: every ratio with its interval, and how the latencies of each case are spread. The ratios are
+//! those of [`forest`](super::forest), on its axis.
+
+use lasthop_analyse::{
+    plots::{BINS, CasePlots, Latencies},
+    summary::{CaseSummary, Comparison, Summary},
+};
+use textwrap::core::display_width;
+
+use super::{
+    content::ends,
+    document::{Text, Tone},
+    forest::{Axis, Panel, Row, panels, tick_text},
+    groups::groups,
+    units::Micros,
+    wording::{margin as margin_text, tone},
+};
+
+const GAP: usize = 2;
+/// The share of requests that is shown: the slowest would squeeze the others.
+const SHOWN: f64 = 0.999;
+
+/// What plots are drawn with.
+struct Glyphs {
+    margin: char,
+    one: char,
+    interval: char,
+    ends: [char; 2],
+    /// Ends beyond the axis.
+    cut: [char; 2],
+    ratio: char,
+    /// From the lowest to the highest.
+    bars: [char; 8],
+    /// Characters of the report's own sentences, and what to write for them.
+    words: &'static [(&'static str, &'static str)],
+}
+
+const UNICODE: Glyphs = Glyphs {
+    margin: '░',
+    one: '│',
+    interval: '─',
+    ends: ['├', '┤'],
+    cut: ['‹', '›'],
+    ratio: '●',
+    bars: ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
+    words: &[],
+};
+
+const ASCII: Glyphs = Glyphs {
+    margin: '.',
+    one: '|',
+    interval: '-',
+    ends: ['[', ']'],
+    cut: ['<', '>'],
+    ratio: 'o',
+    bars: ['.', ':', '-', '=', '+', '*', '%', '#'],
+    words: &[("→", "->"), ("←", "<-"), ("×", "x"), ("µ", "u"), ("…", "...")],
+};
+
+impl Glyphs {
+    fn of(unicode: bool) -> &'static Self {
+        if unicode { &UNICODE } else { &ASCII }
+    }
+
+    fn words(&self, text: &str) -> String {
+        self.words.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    }
+}
+
+/// Every ratio with its interval, and the margin.
+pub fn ratios(summary: &Summary, width: usize, unicode: bool) -> Vec<Text> {
+    let glyphs = Glyphs::of(unicode);
+    let (groups, share) = (groups(summary), summary.settings.margin);
+    let mut lines: Vec<Text> = panels(&groups).iter().flat_map(|panel| drawn(panel, share, width, glyphs)).collect();
+    if !lines.is_empty() {
+        let legend = format!("{} within {}, counts as no difference", glyphs.margin, margin_text(share));
+        lines.push(Text::of(Tone::Dim, glyphs.words(&legend)));
+    }
+    lines
+}
+
+fn drawn(panel: &Panel, margin: f64, width: usize, glyphs: &Glyphs) -> Vec<Text> {
+    let all: Vec<&Row> = panel.parts.iter().flat_map(|part| &part.rows).collect();
+    let axis = Axis::of(&all, margin);
+    let value = |row: &Row| format!("{}{}", row.bound, ends(&row.comparison)[1]);
+    let values = all.iter().map(|row| display_width(&value(row))).max().unwrap_or(0);
+    let labels = label_width(all.iter().map(|row| row.label.as_str()), width);
+    let room = width.saturating_sub(labels + values + 2 * GAP).max(1);
+    let mut lines = vec![Text::of(Tone::Dim, glyphs.words(&panel.title))];
+    for part in &panel.parts {
+        lines.extend(heading(&part.heading, glyphs));
+        for row in &part.rows {
+            let bar = bar(&axis, &row.comparison, margin, room, glyphs);
+            let value = format!("{:GAP$}{:>values$}", "", value(row));
+            let drawn = Text::of(tone(row.comparison.verdict), bar).plain(value);
+            lines.extend(labelled(&glyphs.words(&row.label), labels, drawn));
+        }
+    }
+    lines.push(Text::of(Tone::Dim, format!("{:1$}{2}", "", labels + GAP, ticks(&axis, room))));
+    lines
+}
+
+fn heading(setting: &str, glyphs: &Glyphs) -> Option<Text> {
+    (!setting.is_empty()).then(|| Text::of(Tone::Strong, glyphs.words(setting)))
+}
+
+/// Longer labels get a line of their own.
+fn label_width<'a>(labels: impl Iterator<Item = &'a str>, width: usize) -> usize {
+    labels.map(display_width).filter(|label| *label <= width / 3).max().unwrap_or(width / 6)
+}
+
+fn labelled(label: &str, width: usize, drawn: Text) -> Vec<Text> {
+    let beside = |label: &str| Text::from(format!("{label}{:1$}", "", width - display_width(label) + GAP));
+    match display_width(label) <= width {
+        true => vec![beside(label).join(drawn)],
+        false => vec![label.into(), beside("").join(drawn)],
+    }
+}
+
+fn place(axis: &Axis, ratio: f64, room: usize) -> usize {
+    (axis.share(ratio) * (room - 1) as f64).round() as usize
+}
+
+/// `  ░│░  ├──●──┤  `
+fn bar(axis: &Axis, comparison: &Comparison, margin: f64, room: usize, glyphs: &Glyphs) -> String {
+    let at = |ratio| place(axis, ratio, room);
+    let Comparison { low, ratio, high, .. } = *comparison;
+    let mut cells = vec![' '; room];
+    // A damaged record may have ends in the wrong order.
+    let mut fill = |from: usize, to: usize, glyph| cells[from..=to.max(from)].fill(glyph);
+    fill(at(1.0 - margin), at(1.0 + margin), glyphs.margin);
+    fill(at(1.0), at(1.0), glyphs.one);
+    fill(at(low), at(high), glyphs.interval);
+    for (end, end_at, is_cut) in [(0, low, low < axis.low), (1, high, high > axis.high)] {
+        cells[at(end_at)] = if is_cut { glyphs.cut[end] } else { glyphs.ends[end] };
+    }
+    cells[at(ratio)] = glyphs.ratio;
+    cells.into_iter().collect()
+}
+
+/// Round ratios below the place where they are, as far as there is room.
+fn ticks(axis: &Axis, room: usize) -> String {
+    let mut line = String::new();
+    for tick in axis.ticks() {
+        let text = tick_text(tick);
+        let begin = place(axis, tick, room).saturating_sub(text.len() / 2);
+        let free = line.len() + usize::from(!line.is_empty());
+        if free <= begin && begin + text.len() <= room {
+            line = format!("{line:begin$}{text}");
+        }
+    }
+    line
+}
+
+/// How the latencies of each case are spread, with one axis for all cases of a group.
+pub fn latencies(summary: &Summary, plots: &[CasePlots], width: usize, unicode: bool) -> Vec<Text> {
+    let glyphs = Glyphs::of(unicode);
+    let of = |case: &CaseSummary| {
+        let place = summary.cases.iter().position(|other| other.case == case.case)?;
+        let CasePlots { service, response, .. } = plots.get(place)?;
+        response.as_ref().or(service.as_ref()).filter(|latencies| !latencies.shares.is_empty())
+    };
+    let mut lines = Vec::new();
+    for group in &groups(summary) {
+        let known: Vec<(String, &Latencies)> =
+            group.cases.iter().filter_map(|case| Some((glyphs.words(&group.label(case)), of(case)?))).collect();
+        if !known.is_empty() {
+            lines.extend(heading(&group.setting, glyphs));
+            lines.extend(spread(&known, width, glyphs));
+        }
+    }
+    if !lines.is_empty() {
+        let legend = "share of the requests by latency, without the slowest 0.1 %; the axis is logarithmic";
+        lines.push(Text::of(Tone::Dim, legend));
+    }
+    lines
+}
+
+fn spread(cases: &[(String, &Latencies)], width: usize, glyphs: &Glyphs) -> Vec<Text> {
+    let first = cases.iter().map(|(_, one)| one.first).min().unwrap_or(0);
+    let last = cases.iter().map(|(_, one)| last_shown(one)).max().unwrap_or(first);
+    let bins = (last - first + 1) as usize;
+    let labels = label_width(cases.iter().map(|(label, _)| label.as_str()), width);
+    let room = width.saturating_sub(labels + GAP).max(1);
+    // Whole columns for each bin, or whole bins in each column.
+    let room = if bins < room { room / bins * bins } else { room };
+    let mut lines: Vec<Text> = cases
+        .iter()
+        .flat_map(|(label, one)| labelled(label, labels, columns(one, first, bins, room, glyphs).into()))
+        .collect();
+    let [begin, end] =
+        [first, last + 1].map(|bin| glyphs.words(&Micros(10f64.powf(f64::from(bin) / BINS) / 1e3).to_string()));
+    let between = room.saturating_sub(display_width(&begin) + display_width(&end));
+    let axis = format!("{}{begin}{}{end}", " ".repeat(labels + GAP), " ".repeat(between));
+    lines.push(Text::of(Tone::Dim, axis));
+    lines
+}
+
+/// The bin within which almost all requests have been counted.
+fn last_shown(latencies: &Latencies) -> i32 {
+    let mut counted = 0.0;
+    let within = latencies.shares.iter().take_while(|share| {
+        counted += **share;
+        counted < SHOWN
+    });
+    latencies.first + within.count().min(latencies.shares.len() - 1) as i32
+}
+
+fn columns(latencies: &Latencies, first: i32, bins: usize, room: usize, glyphs: &Glyphs) -> String {
+    let mut heights = vec![0.0; room];
+    for (bin, share) in (latencies.first - first..).zip(&latencies.shares) {
+        let bin = bin as usize;
+        let columns = bin * room / bins..((bin + 1) * room / bins).max(bin * room / bins + 1);
+        heights.iter_mut().take(columns.end).skip(columns.start).for_each(|height| *height += share);
+    }
+    let highest = heights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let step = |height: &f64| (height / highest * glyphs.bars.len() as f64).ceil() as usize;
+    let glyph = |height: &f64| step(height).checked_sub(1).map_or(' ', |step| glyphs.bars[step]);
+    heights.iter().map(glyph).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_analyse::testing;
+
+    use super::*;
+    use crate::{Extras, Format, Options, fixtures, render};
+
+    #[test]
+    fn a_row_shows_margin_interval_and_ratio() {
+        let axis = Axis { low: 0.5, high: 2.0 };
+        let mut comparison =
+            fixtures::compare("unix", "tcp", [1.3, 1.5, 1.7], lasthop_analyse::summary::Verdict::Faster);
+        let drawn = bar(&axis, &comparison, 0.02, 41, &UNICODE);
+        assert_eq!(drawn.trim(), "░│░      ├───●──┤");
+        assert_eq!(drawn.chars().position(|one| one == '│'), Some(20), "1 is in the middle");
+        (comparison.low, comparison.high) = (0.1, 9.0);
+        let cut = bar(&axis, &comparison, 0.02, 41, &ASCII);
+        assert!(cut.starts_with('<') && cut.ends_with('>') && cut.contains("-o-"), "{cut}");
+        assert!(ticks(&axis, 41).split_whitespace().any(|tick| tick == "1"), "{}", ticks(&axis, 41));
+    }
+
+    #[test]
+    fn the_marks_are_where_the_picture_has_them() {
+        for (name, summary) in fixtures::all() {
+            let marks: usize = groups(&summary).iter().map(|group| group.compared().count()).sum();
+            for unicode in [true, false] {
+                let lines: Vec<String> = ratios(&summary, 78, unicode).iter().map(ToString::to_string).collect();
+                let glyphs = Glyphs::of(unicode);
+                let rows = lines.iter().filter(|line| line.contains([glyphs.ends[0], glyphs.cut[0], glyphs.ratio]));
+                assert!(rows.count() >= marks, "{name}: {lines:#?}");
+                assert!(unicode || lines.concat().replace('\u{a0}', " ").is_ascii(), "{name}: {lines:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_histogram_is_as_wide_as_the_page_and_shows_where_requests_are() {
+        let latencies = |first, shares: &[f64]| Latencies { first, shares: shares.to_vec(), ..Latencies::default() };
+        let (fast, slow) = (latencies(90, &[0.5, 0.5]), latencies(92, &[0.25, 0.75, 0.0, 0.0005]));
+        let cases = [("unix".to_owned(), &fast), ("tcp".to_owned(), &slow)];
+        let lines: Vec<String> = spread(&cases, 30, &UNICODE).iter().map(ToString::to_string).collect();
+        assert_eq!(lines[0], format!("unix  {}{:12}", "█".repeat(12), ""));
+        assert_eq!(lines[1], format!("tcp   {:12}{}{}", "", "▃".repeat(6), "█".repeat(6)));
+        assert_eq!(lines[2].split_whitespace().collect::<Vec<_>>(), ["1.00", "µs", "1.36", "µs"]);
+        assert_eq!(display_width(&lines[2]), 30);
+        assert_eq!(last_shown(&slow), 93, "the slowest are left out");
+    }
+
+    #[test]
+    fn the_report_of_a_record_has_both() {
+        let data = testing::healthy();
+        let extras = Extras { plots: lasthop_analyse::plots::plots(&data), ..Extras::default() };
+        for (verbose, unicode) in [(false, true), (true, true), (true, false)] {
+            for width in [40, 80, 100] {
+                let options = Options { verbose, unicode, width, ..Options::default() };
+                let page = render(&lasthop_analyse::summarise(&data), &extras, Format::Terminal, &options);
+                let page = String::from_utf8(page).unwrap();
+                assert_eq!(page.contains("\nLatencies\n") && page.contains("\nRatios\n"), verbose, "{page}");
+                assert_eq!(page.contains('█'), verbose && unicode, "{page}");
+                assert!(page.lines().all(|line| display_width(line) <= width), "{page}");
+            }
+        }
+    }
+}

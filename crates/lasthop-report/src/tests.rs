@@ -1,0 +1,361 @@
+//! Every format of every hand-made summary as a snapshot, and what holds for all of them.
+
+use std::collections::BTreeSet;
+
+use lasthop_analyse::summary::Check;
+use lasthop_model::record::Stopped;
+use textwrap::core::display_width;
+
+use super::*;
+use crate::fixtures;
+
+fn text(summary: &Summary, format: Format) -> String {
+    let everything = Options { verbose: true, ..Options::default() };
+    String::from_utf8(render(summary, &Extras::default(), format, &everything)).expect("reports are UTF-8")
+}
+
+/// What a terminal shows unless asked for more.
+#[test]
+fn a_report_fits_a_screen() {
+    for (name, summary) in fixtures::all() {
+        let page =
+            String::from_utf8(render(&summary, &Extras::default(), Format::Terminal, &Options::default())).unwrap();
+        assert!(page.lines().count() <= 40 || summary.failures.len() > 1, "{name}:\n{page}");
+    }
+    for (name, summary) in [
+        ("three_transports", fixtures::three_transports()),
+        ("patterns", fixtures::patterns()),
+        ("lower_bound", fixtures::lower_bound()),
+    ] {
+        let page =
+            String::from_utf8(render(&summary, &Extras::default(), Format::Terminal, &Options::default())).unwrap();
+        insta::assert_snapshot!(format!("brief_{name}"), page);
+    }
+}
+
+#[test]
+fn terminal_snapshots() {
+    for (name, summary) in fixtures::all() {
+        insta::assert_snapshot!(format!("terminal_{name}"), text(&summary, Format::Terminal));
+    }
+}
+
+#[test]
+fn markdown_snapshots() {
+    for (name, summary) in fixtures::all() {
+        insta::assert_snapshot!(format!("markdown_{name}"), text(&summary, Format::Markdown));
+    }
+}
+
+#[test]
+fn csv_snapshots() {
+    for (name, summary) in fixtures::all() {
+        insta::assert_snapshot!(format!("csv_{name}"), text(&summary, Format::Csv));
+    }
+}
+
+#[test]
+fn json_snapshots() {
+    for (name, summary) in
+        [("three_transports", fixtures::three_transports()), ("failed_case", fixtures::failed_case())]
+    {
+        insta::assert_snapshot!(format!("json_{name}"), text(&summary, Format::Json));
+    }
+}
+
+#[test]
+fn a_reference_alone_is_compared_with_nothing() {
+    let mut summary = fixtures::failed_case();
+    let failed = summary.failures[0].case.clone();
+    summary.cases.retain(|case| case.reference || case.case == failed);
+    summary.comparisons.clear();
+    summary.stopped = Stopped::Failed;
+    let page = text(&summary, Format::Terminal).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("No answer: TLS over TCP failed at ready. "), "{page}");
+    assert!(page.contains("stopped: nothing was left to compare"), "{page}");
+}
+
+#[test]
+fn no_terminal_line_is_wider_than_asked() {
+    for width in [40, 60, 80, 100] {
+        for (name, summary) in fixtures::all() {
+            for color in [false, true] {
+                let page = render(
+                    &summary,
+                    &Extras::default(),
+                    Format::Terminal,
+                    &Options { color, width, verbose: true, unicode: true },
+                );
+                for line in String::from_utf8(page).unwrap().lines() {
+                    assert!(display_width(line) <= width, "{name} at {width}: {line:?}");
+                }
+            }
+        }
+    }
+}
+
+proptest::proptest! {
+    /// The page stays within its width, and formatting loses no figure.
+    #[test]
+    fn any_figures_fit(scale in -4.0f64..7.0, low in 0.01f64..4.0, up in 0.0f64..1.0, further in 0.0f64..1.0) {
+        let mut summary = fixtures::three_transports();
+        for metrics in summary.cases.iter_mut().filter_map(|case| case.metrics.as_mut()) {
+            metrics.throughput.estimate *= 10f64.powf(-scale);
+            metrics.cpu_per_request.driver *= 10f64.powf(scale);
+            for latency in [&mut metrics.latency_p50, &mut metrics.latency_p99].into_iter().flatten() {
+                latency.estimate *= 10f64.powf(scale);
+            }
+        }
+        for comparison in &mut summary.comparisons {
+            (comparison.low, comparison.ratio, comparison.high) = (low, low + up, low + up + further);
+        }
+        let page = text(&summary, Format::Terminal);
+        for line in page.lines() {
+            proptest::prop_assert!(display_width(line) <= 80, "{line}");
+        }
+        proptest::prop_assert!(!page.contains("NaN") && !page.contains("inf"));
+    }
+}
+
+#[test]
+fn escape_sequences_appear_only_when_colour_is_asked_for() {
+    for (name, summary) in fixtures::all() {
+        for format in Format::ALL {
+            let page = text(&summary, format);
+            assert!(!page.contains('\u{1b}'), "{name} as {format:?}");
+            assert!(!page.contains('\u{a0}'), "{name} as {format:?} has a no-break space");
+        }
+        let coloured = render(
+            &summary,
+            &Extras::default(),
+            Format::Terminal,
+            &Options { color: true, width: 80, verbose: true, unicode: true },
+        );
+        let coloured = String::from_utf8(coloured).unwrap();
+        assert!(coloured.contains("\u{1b}["), "{name} has no colour");
+        let plain = anstream::adapter::strip_str(&coloured).to_string();
+        let plain: String = plain.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+        assert_eq!(plain, text(&summary, Format::Terminal), "{name}: colour changes the text");
+    }
+}
+
+#[test]
+fn what_must_not_be_used_has_no_verdict_and_no_colour() {
+    let summary = fixtures::lower_bound();
+    let page = String::from_utf8(render(
+        &summary,
+        &Extras::default(),
+        Format::Terminal,
+        &Options { color: true, width: 80, verbose: true, unicode: true },
+    ))
+    .unwrap();
+    let plain = anstream::adapter::strip_str(&page).to_string();
+    assert!(plain.contains("TLS over TCP has no verdict: 12 of 432,100 answers had the wrong content"), "{plain}");
+    assert!(!plain.contains("slower") && !plain.contains("TLS over TCP takes"), "{plain}");
+    let row = page.lines().find(|line| line.contains("invalid") && line.contains("tls")).unwrap();
+    assert!(row.ends_with("  invalid") && !row.contains("\u{1b}[31m"), "{row:?}");
+
+    // A reference that must not be used takes the others along.
+    let mut summary = fixtures::lower_bound();
+    summary.checks[3].case = Some("tcp/pattern=echo/size=64".into());
+    let page = text(&summary, Format::Terminal);
+    assert!(page.contains("Unix socket has no verdict, because of TCP: 12 of 432,100"), "{page}");
+    assert_eq!(headline(&summary), "unix invalid, tls invalid");
+
+    let mut summary = fixtures::twelve_cases();
+    summary
+        .checks
+        .push(Check { case: Some(summary.cases[0].case.clone()), ..fixtures::lower_bound().checks[3].clone() });
+    let page = text(&summary, Format::Terminal);
+    assert!(page.contains("no verdict in 1 (see"), "{page}");
+    assert!(headline(&summary).contains("unix faster 2/4 undecided 1/4 invalid 1/4"), "{}", headline(&summary));
+}
+
+/// The time of a connection with several requests is not the latency of a request.
+#[test]
+fn the_time_of_several_requests_is_not_called_a_latency() {
+    let mut summary = fixtures::three_transports();
+    assert!(text(&summary, Format::Markdown).contains("latency p50"));
+    for case in &mut summary.cases {
+        (case.load.reuse, case.load.requests_per_connection) = ("per-request".to_owned(), 1_024);
+    }
+    let page = text(&summary, Format::Markdown);
+    assert!(!page.contains("latency") && page.contains("1,024 requests p50"), "{page}");
+    assert!(page.contains("carries 1,024 requests, p50 and p99 are the time of all of them"), "{page}");
+}
+
+#[test]
+fn no_line_ends_in_space() {
+    for (name, summary) in fixtures::all() {
+        for line in text(&summary, Format::Terminal).lines() {
+            assert_eq!(line, line.trim_end(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn json_reads_back_and_fits_its_schema() {
+    let validator = jsonschema::validator_for(&schema()).expect("the schema is a schema");
+    for (name, summary) in fixtures::all() {
+        let json = text(&summary, Format::Json);
+        assert!(json.ends_with("}\n"), "{name}");
+        let read: Summary = serde_json::from_str(&json).unwrap();
+        let said: Vec<String> = answer(&summary).iter().map(|line| line.to_string().replace('\u{a0}', " ")).collect();
+        assert_eq!(read.answer, said, "{name}");
+        assert_eq!(Summary { answer: vec![], word: summary.word.clone(), ..read }, summary, "{name}");
+        let value = serde_json::from_str(&json).unwrap();
+        assert!(validator.is_valid(&value), "{name}: {:?}", validator.iter_errors(&value).next());
+    }
+    assert!(!validator.is_valid(&serde_json::json!({ "schema": "lasthop/1" })));
+}
+
+/// Keys that scripts rely on: more may be added, none may disappear.
+#[test]
+fn json_keeps_the_keys_that_scripts_rely_on() {
+    let summary = Summary { checks: fixtures::lower_bound().checks, ..fixtures::failed_case() };
+    let json: serde_json::Value = serde_json::from_str(&text(&summary, Format::Json)).unwrap();
+    let has = |value: &serde_json::Value, keys: &[&str]| {
+        let found: BTreeSet<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        for key in keys {
+            assert!(found.contains(key), "{key} is not among {found:?}");
+        }
+    };
+    let top =
+        ["schema", "experiment", "run", "seed", "stopped", "environment", "cases", "comparisons", "checks", "failures"];
+    has(&json, &top);
+    let case = &json["cases"][0];
+    has(case, &["case", "levels", "reference", "trials", "failed_trials", "metrics"]);
+    has(&case["metrics"], &["throughput", "latency_p50", "latency_p99", "cpu_per_request"]);
+    for metric in ["throughput", "latency_p50", "latency_p99"] {
+        has(&case["metrics"][metric], &["unit", "estimate", "low", "high"]);
+    }
+    has(&case["metrics"]["cpu_per_request"], &["unit", "driver", "roles"]);
+    assert_eq!(case["metrics"]["cpu_per_request"]["unit"], "us");
+    assert_eq!(json["schema"], "lasthop/1");
+    assert_eq!(json["stopped"], "precision");
+    assert_eq!(case["levels"]["transport"], "unix");
+    has(&json["comparisons"][0], &["case", "reference", "metric", "ratio", "low", "high", "verdict"]);
+    has(&json["checks"][0], &["id", "severity", "case", "evidence", "effect"]);
+    has(&json["failures"][0], &["case", "stage", "cause", "log"]);
+}
+
+/// Numbers of a text, thousands separators removed.
+fn numbers(text: &str) -> BTreeSet<String> {
+    let pattern = regex::Regex::new(r"[0-9][0-9,]*(\.[0-9]+)?").unwrap();
+    pattern.find_iter(text).map(|found| found.as_str().replace(',', "")).collect()
+}
+
+#[test]
+fn terminal_and_markdown_say_the_numbers_of_the_json() {
+    for (name, summary) in fixtures::all() {
+        let (terminal, markdown) =
+            (numbers(&text(&summary, Format::Terminal)), numbers(&text(&summary, Format::Markdown)));
+        for metrics in summary.cases.iter().filter_map(|case| case.metrics.as_ref()) {
+            let rate = match name {
+                "stream" => units::significant(metrics.bandwidth.as_ref().unwrap().estimate / 1e6, 3),
+                _ => units::significant(metrics.throughput.estimate, 3),
+            };
+            let rate = rate.replace(',', "");
+            assert!(terminal.contains(&rate) && markdown.contains(&rate), "{name}: {rate} of {terminal:?}");
+        }
+        for comparison in
+            summary.comparisons.iter().filter(|c| c.metric == lasthop_analyse::summary::Metric::Throughput)
+        {
+            let near = |text: &BTreeSet<String>| {
+                text.iter()
+                    .filter_map(|number| number.parse::<f64>().ok())
+                    .any(|n| (n - comparison.ratio).abs() <= 0.005)
+            };
+            assert!(near(&terminal) && near(&markdown), "{name}: ratio {} is not said", comparison.ratio);
+        }
+    }
+}
+
+#[test]
+fn csv_holds_the_numbers_of_the_json_in_full() {
+    for (name, summary) in fixtures::all() {
+        let page = text(&summary, Format::Csv);
+        let mut lines = page.split_terminator("\r\n").map(|line| line.split(',').collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        assert_eq!(header.len(), header.iter().collect::<BTreeSet<_>>().len(), "{name}: two columns of one name");
+        let rows: Vec<_> = lines.collect();
+        assert_eq!(rows.len(), summary.cases.len(), "{name}");
+        for (row, case) in rows.iter().zip(&summary.cases) {
+            assert_eq!(row.len(), header.len(), "{name}");
+            let field = |title: &str| row[header.iter().position(|column| *column == title).unwrap()];
+            assert_eq!(field("case"), case.case);
+            let rate = case.metrics.as_ref().map(|metrics| metrics.throughput.estimate);
+            assert_eq!(field("throughput_per_s").parse().ok(), rate, "{name}");
+        }
+    }
+}
+
+#[test]
+fn headlines() {
+    let lines: Vec<String> =
+        fixtures::all().iter().map(|(name, summary)| format!("{name}: {}", headline(summary))).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn lists() {
+    let run = |run: &str, state, headline: &str| RunEntry {
+        run: run.into(),
+        experiment: "sockets".into(),
+        when: "2026-08-01 12:00".into(),
+        state,
+        is_own: run != "sockets-20260801-130000",
+        headline: headline.into(),
+    };
+    let runs = [
+        run("sockets-20260801-120000", RunState::Complete, &headline(&fixtures::three_transports())),
+        run("sockets-20260801-130000", RunState::CutOff, "no result"),
+        run("sockets-20260801-140000", RunState::Unreadable("run.json line 3: unknown field `x`".into()), ""),
+    ];
+    let experiments = [
+        ExperimentEntry {
+            name: "sockets".into(),
+            title: "Unix socket, TCP and TLS between two processes".into(),
+            group: "raw".into(),
+            source: "built-in".into(),
+            missing: vec![],
+        },
+        ExperimentEntry {
+            name: "nginx-gunicorn".into(),
+            title: "nginx in front of gunicorn".into(),
+            group: "web".into(),
+            source: "/home/me/nginx-gunicorn".into(),
+            missing: vec!["nginx".into(), "gunicorn".into()],
+        },
+    ];
+    let options = Options::default();
+    let lists = [false, true].map(|all| experiments_table(&experiments, all, &options)).concat();
+    let text = [runs_table(&runs, &options), lists].concat();
+    insta::assert_snapshot!(String::from_utf8(text).unwrap());
+}
+
+#[test]
+fn a_run_that_died_before_its_first_case_renders() {
+    let summary = Summary { cases: vec![], comparisons: vec![], failures: vec![], ..fixtures::without_result() };
+    for format in Format::ALL {
+        assert!(!render(&summary, &Extras::default(), format, &Options::default()).is_empty());
+    }
+    assert!(text(&summary, Format::Terminal).contains("no case has a result."));
+    assert_eq!(text(&summary, Format::Csv).lines().count(), 1);
+}
+
+/// The page as a terminal shows it: `cargo test --lib report::tests::show -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints for inspection by eye"]
+#[expect(clippy::print_stdout, reason = "the only purpose of this test")]
+fn show() {
+    for (_, summary) in fixtures::all() {
+        let page = render(
+            &summary,
+            &Extras::default(),
+            Format::Terminal,
+            &Options { color: true, width: 80, verbose: true, unicode: true },
+        );
+        println!("{}", String::from_utf8(page).unwrap());
+    }
+}
