@@ -188,3 +188,34 @@ fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
         fs::rename(&aside, &path).unwrap();
     }
 }
+
+/// What is made of cases takes time and memory for each pair of them.
+#[test]
+fn a_record_of_more_cases_than_a_run_has_is_refused() {
+    let lasthop = Lasthop::new();
+    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--blocks=2", "-q"]).ok();
+    let path = lasthop.runs().pop().unwrap().join("run.json");
+    let header: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let grow = |cases: usize| {
+        let mut header = header.clone();
+        let known = header["cases"].as_array_mut().unwrap();
+        for number in known.len()..cases {
+            let mut case = known[0].clone();
+            case["case"] = format!("unix/number={number}").into();
+            case["levels"]["number"] = number.into();
+            known.push(case);
+        }
+        fs::write(&path, header.to_string()).unwrap();
+    };
+    let run = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
+    let listed = || lasthop.run(["runs"]).ok().stdout;
+    grow(2_000);
+    assert!(!listed().contains("unreadable"), "{}", listed());
+    for more in [2_001, 20_000] {
+        grow(more);
+        let said = format!("run.json: it has {more} cases, and no run has more than 2000");
+        lasthop.run(["report", run]).fails(1, &said);
+        lasthop.run(["export", run]).fails(1, &said);
+        assert!(listed().contains("unreadable"), "{}", listed());
+    }
+}

@@ -49,6 +49,9 @@ use crate::{
 /// Increase this with every change that an older lasthop cannot read.
 pub const VERSION: u32 = 5;
 
+/// The most cases of a run, because all of them take turns in every block. A run against itself has each of them twice.
+pub const MOST_CASES: usize = 1000;
+
 /// Seals of files by a key of the data folder. Elsewhere they prove nothing.
 pub const SEAL: &str = "seal";
 

@@ -14,7 +14,7 @@ use lasthop_model::{
     level::{Level, Levels},
     quantity::written,
     rate::arrivals_name,
-    record::{CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, Given, LoadSummary},
+    record::{CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, Given, LoadSummary, MOST_CASES},
     selection::{DRIVER, OWN_DRIVER, Selection},
     service::RenderedService,
 };
@@ -51,9 +51,6 @@ pub struct Plan {
     /// The endpoints that are its cases, if lasthop starts no server.
     pub given: Option<Given>,
 }
-
-/// The most cases of a run, because all of them take turns in every block.
-const MOST_CASES: u128 = 1000;
 
 /// The services of one or more cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -285,14 +282,14 @@ fn named_cases(
 ) -> Result<(Vec<NamedCase>, Vec<Excluded>), PlanError> {
     // Most of them may be excluded, but finding that out takes looking at each.
     let most = chosen.values().map(|levels| levels.len() as u128).product();
-    if most > MOST_CASES * 10 {
+    if most > MOST_CASES as u128 * 10 {
         return Err(PlanError::TooMany(most));
     }
     let (combinations, excluded) = cases::combinations(experiment, chosen)?;
     if combinations.is_empty() {
         return Err(PlanError::Nothing(excluded));
     }
-    if combinations.len() as u128 > MOST_CASES {
+    if combinations.len() > MOST_CASES {
         return Err(PlanError::TooMany(combinations.len() as u128));
     }
     let named = cases::name_cases(experiment, chosen, &combinations);

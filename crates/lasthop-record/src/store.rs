@@ -7,7 +7,7 @@ use std::{
 };
 
 use lasthop_model::{
-    record::{RunEnd, RunHeader, TrialRecord, VERSION},
+    record::{MOST_CASES, RunEnd, RunHeader, TrialRecord, VERSION},
     run_name,
 };
 use lasthop_system::{beneath, date, seal::Key};
@@ -20,6 +20,9 @@ use super::{
 
 /// Limit for a line of a record, or for a file without lines, in bytes. Usual lines have a few kB.
 pub(super) const LONGEST: u64 = 64 << 20;
+
+/// The most cases of a record: what is made of them takes time and memory for each pair.
+const MOST: usize = 2 * MOST_CASES;
 
 /// Bytes of the longest headline that is read.
 const LONGEST_HEADLINE: u64 = 64 << 10;
@@ -40,6 +43,8 @@ pub enum ReadError {
     NoneOwn { store: PathBuf },
     #[error("{}: `{}` is not the name of a run, which has letters, digits, `.`, `_` and `-` only", path.display(), run.escape_debug())]
     Name { path: PathBuf, run: String },
+    #[error("{}: it has {found} cases, and no run has more than {MOST}: nothing made this record by measuring", path.display())]
+    Cases { path: PathBuf, found: usize },
     #[error("cannot read {}: {source}", path.display())]
     Io {
         path: PathBuf,
@@ -224,9 +229,12 @@ pub fn header(directory: &Path) -> Result<RunHeader, ReadError> {
         return Err(ReadError::TooNew { path, found });
     }
     let header: RunHeader = parse(&path, 1, &text)?;
-    match run_name::is_valid(&header.run) {
-        true => Ok(header),
-        false => Err(ReadError::Name { path, run: header.run }),
+    if !run_name::is_valid(&header.run) {
+        return Err(ReadError::Name { path, run: header.run });
+    }
+    match header.cases.len() {
+        found if found > MOST => Err(ReadError::Cases { path, found }),
+        _ => Ok(header),
     }
 }
 
@@ -238,7 +246,7 @@ struct Version {
 }
 
 /// Reads a whole record. Skips an incomplete last line, which a killed run leaves behind.
-/// Errors: [`ReadError::Io`], [`ReadError::Malformed`], [`ReadError::Name`] or [`ReadError::TooNew`].
+/// Errors: [`ReadError::Io`], [`ReadError::Malformed`], [`ReadError::Name`], [`ReadError::Cases`] or [`ReadError::TooNew`].
 pub fn read(directory: &Path) -> Result<RunData, ReadError> {
     let mut data = RunData {
         header: header(directory)?,

@@ -3,6 +3,8 @@
 //! A group is a reference and the cases that are compared with it. The subtitle says once what all groups share, the
 //! setting of a group says how it differs from the others, and the label of a case how it differs within its group.
 
+use std::collections::{HashMap, HashSet};
+
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Check, Comparison, Metric, Summary};
 
@@ -53,8 +55,13 @@ pub struct Compared<'a> {
 #[must_use]
 pub fn groups(summary: &Summary) -> Vec<Group<'_>> {
     let mut found: IndexMap<&str, Vec<&CaseSummary>> = IndexMap::new();
-    let keys: Vec<&str> = summary.cases.iter().map(|case| group_key(summary, case)).collect();
-    for (case, key) in summary.cases.iter().zip(keys) {
+    let mut references: HashMap<&str, &str> = HashMap::new();
+    for comparison in &summary.comparisons {
+        references.entry(&comparison.case).or_insert(&comparison.reference);
+    }
+    for case in &summary.cases {
+        let compared_with = references.get(case.case.as_str()).copied();
+        let key = compared_with.filter(|_| !case.reference).unwrap_or_else(|| group_key(summary, case));
         found.entry(key).or_default().push(case);
     }
     let mut groups: Vec<Group<'_>> =
@@ -63,13 +70,11 @@ pub fn groups(summary: &Summary) -> Vec<Group<'_>> {
     groups
 }
 
-/// Name of the case that identifies the group: the reference, or the first case that could share one.
+/// Name of the case that identifies the group of one without a comparison: the reference, or the first that could share
+/// one.
 fn group_key<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
     if case.reference {
         return &case.case;
-    }
-    if let Some(comparison) = summary.comparisons.iter().find(|comparison| comparison.case == case.case) {
-        return &comparison.reference;
     }
     let mut alike = summary.cases.iter().filter(|other| agree(case, other));
     let first = alike.clone().next().unwrap_or(case);
@@ -86,17 +91,14 @@ fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &String)> 
 }
 
 fn name_settings(groups: &mut [Group<'_>]) {
-    let settings: Vec<String> = groups
-        .iter()
-        .map(|group| {
-            let varies = |factor: &str, level: &String| {
-                groups.iter().any(|other| other.head().levels.get(factor) != Some(level))
-            };
-            phrases(group.summary, other_levels(group.head()).filter(|(factor, level)| varies(factor, level)))
-        })
-        .collect();
-    for (group, setting) in groups.iter_mut().zip(settings) {
-        group.setting = setting;
+    let Some(first) = groups.first() else { return };
+    let is_shared = |(factor, level): &(&String, &String)| {
+        groups.iter().all(|group| group.head().levels.get(*factor) == Some(*level))
+    };
+    let shared: HashSet<&String> = other_levels(first.head()).filter(is_shared).map(|(factor, _)| factor).collect();
+    for group in groups {
+        let varying = other_levels(group.head()).filter(|(factor, _)| !shared.contains(factor));
+        group.setting = phrases(group.summary, varying);
     }
 }
 
