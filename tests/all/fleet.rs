@@ -128,6 +128,10 @@ fn an_export_says_all_that_a_run_would_ask_for() {
     for part in ["\"run\",\"/etc/lasthop/experiment/mine\"", "experiment/mine/experiment.toml", "Hello there!"] {
         assert!(own.contains(part), "{part}: {own}");
     }
+    fs::write(lasthop.home().join("mine/id_rsa"), "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();
+    let refused = export(&["./mine"]).fails(2, "id_rsa looks private, because it holds a private key");
+    assert_eq!(refused.stdout, "");
+    fs::remove_file(lasthop.home().join("mine/id_rsa")).unwrap();
     fs::write(lasthop.home().join("mine/app/picture.png"), b"\x89PNG").unwrap();
     export(&["./mine"]).fails(2, "picture.png is no text");
     export(&["sockets", "--only", "transport=smoke"]).fails(2, "smoke");

@@ -18,8 +18,31 @@ const LARGEST: usize = 200_000;
 pub enum FileError {
     #[error("{} is no text, and a Pod can be given only text", .0.display())]
     NoText(PathBuf),
+    #[error(
+        "{} looks private, because {why}, and whoever may read the Pods could read it: move it out of the folder", path.display()
+    )]
+    Private { path: PathBuf, why: String },
     #[error("{} is one file too many: a Pod can be given {LARGEST} B", .0.display())]
     TooLarge(PathBuf),
+}
+
+/// Names of files that hold secrets, and ends of such names.
+const PRIVATE: [&str; 8] =
+    ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "credentials", "kubeconfig", "netrc", "htpasswd"];
+const PRIVATE_ENDS: [&str; 6] = ["key", "env", "pgpass", "keytab", "ppk", "ovpn"];
+/// What a private key holds: in PEM whatever its kind, and in the format of PuTTY.
+const KEYS: [&str; 2] = ["PRIVATE KEY-----", "PuTTY-User-Key-File-"];
+
+/// Why a file is not to be passed on, in words.
+fn looks_private(path: &Path, text: &str) -> Option<String> {
+    if KEYS.iter().any(|mark| text.contains(mark)) {
+        return Some("it holds a private key".to_owned());
+    }
+    let name = path.file_name()?.to_str()?.to_lowercase();
+    let (stem, end) = name.split_once('.').unwrap_or((&name, ""));
+    let by_name = PRIVATE.contains(&stem) && end != "pub";
+    let by_end = name.rsplit_once('.').is_some_and(|(_, end)| PRIVATE_ENDS.contains(&end));
+    (by_name || by_end).then(|| format!("files called `{name}` hold secrets"))
 }
 
 /// Texts, by path below [`FOLDER`].
@@ -27,9 +50,12 @@ pub enum FileError {
 pub struct Files(BTreeMap<String, String>);
 
 impl Files {
-    /// Errors: this is no text, or too much.
+    /// Errors: this is no text, looks private, or is too much.
     pub fn add(&mut self, path: &Path, content: Vec<u8>) -> Result<(), FileError> {
         let text = String::from_utf8(content).map_err(|_| FileError::NoText(path.to_owned()))?;
+        if let Some(why) = looks_private(path, &text) {
+            return Err(FileError::Private { path: path.to_owned(), why });
+        }
         self.0.insert(path.display().to_string(), text);
         let bytes: usize = self.0.values().map(String::len).sum();
         if bytes > LARGEST { Err(FileError::TooLarge(path.to_owned())) } else { Ok(()) }
@@ -75,6 +101,22 @@ mod tests {
             files.add(Path::new(path), content.to_vec()).err().map(|error| error.to_string())
         };
         assert_eq!((add(&mut files, "a", b"text"), add(&mut files, "b", &[b'x'; 100_000])), (None, None));
+        for (path, text) in [
+            ("app/id_rsa", "anything"),
+            ("notes", "a\n-----BEGIN OPENSSH PRIVATE KEY-----\nb"),
+            ("cert.pem", "-----BEGIN PRIVATE KEY-----"),
+            ("credentials.json", "{}"),
+            ("production.env", "A=b"),
+            ("server.key", ""),
+        ] {
+            let refused = add(&mut files, path, text.as_bytes()).unwrap();
+            assert!(refused.starts_with(&format!("{path} looks private")), "{refused}");
+        }
+        for (path, text) in
+            [("id_rsa.pub", "ssh-rsa A"), ("app/key.py", "key"), ("ca.pem", "-----BEGIN CERTIFICATE-----")]
+        {
+            assert_eq!(add(&mut files, path, text.as_bytes()), None);
+        }
         assert!(add(&mut files, "image.png", b"\x89PNG").unwrap().starts_with("image.png is no text"));
         assert!(add(&mut files, "c", &[b'x'; 100_000]).unwrap().starts_with("c is one file too many"));
     }
