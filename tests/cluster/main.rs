@@ -97,7 +97,10 @@ fn fleet<'a>(budget: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 #[ignore = "runs inside the cluster"]
 fn every_node_has_a_record_and_nothing_is_left() {
     let (lasthop, before) = begin();
-    let ran = lasthop.run(fleet("4s", &["--per-node", "2", "--format", "json"])).ok();
+    strict();
+    let more = ["--per-node", "2", "--format", "json", "--namespace", "strict"];
+    let ran = lasthop.run(fleet("4s", &more)).ok();
+    kubectl(&["delete", "namespace", "strict"]);
     let report = ran.json();
     let names: Vec<&str> =
         report["machines"].as_array().unwrap().iter().map(|machine| machine["name"].as_str().unwrap()).collect();
@@ -109,6 +112,12 @@ fn every_node_has_a_record_and_nothing_is_left() {
         assert!(lasthop.run(["report", name]).ok().stdout.contains("Unix socket"));
     }
     assert_eq!(inventory(), before);
+}
+
+/// A namespace that admits only Pods of the strictest standard.
+fn strict() {
+    kubectl(&["create", "namespace", "strict"]);
+    kubectl(&["label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted"]);
 }
 
 /// The files below a folder, by name.
@@ -135,11 +144,8 @@ fn record_in_pod() -> BTreeMap<PathBuf, Vec<u8>> {
     };
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     let worker = processes.into_iter().find(is_worker).expect("the worker waits for its reader");
-    let runs = fs::read_dir(worker.join("root/.local/share/lasthop/runs")).or_else(|_| {
-        // Its home is where its image says.
-        fs::read_dir(worker.join("root/root/.local/share/lasthop/runs"))
-    });
-    files(&runs.unwrap().next().unwrap().unwrap().path())
+    let mut runs = fs::read_dir(worker.join("root/tmp/lasthop/runs")).unwrap();
+    files(&runs.next().unwrap().unwrap().path())
 }
 
 #[test]
@@ -178,9 +184,7 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
 #[ignore = "runs inside the cluster"]
 fn layouts_of_pods_are_compared() {
     let (lasthop, before) = begin();
-    // A namespace that admits only Pods of the strictest standard.
-    kubectl(&["create", "namespace", "strict"]);
-    kubectl(&["label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted"]);
+    strict();
     let arguments = ["fleet", "run", "nginx-gunicorn", "--pods", "--image", STACK, "--set", "connections=1"];
     let more = ["--namespace", "strict", "--budget", "8s", "--trial", "30ms", "--format", "json"];
     let ran = lasthop.run(arguments.into_iter().chain(more)).ok();

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::{
     files::{FOLDER, FileError, Files},
-    manifest::{Fleet, LABEL, Place},
+    manifest::{Fleet, LABEL, NOBODY, Place, without_privileges},
 };
 
 /// Where sockets are in every container.
@@ -39,12 +39,10 @@ pub const GIVEN: &str = "given.json";
 const PART: &str = "lasthop/part";
 /// Ports from here on, for each layout a hundred.
 const PORTS: u16 = 18_000;
-/// Where a server listens that other Pods reach. In arguments this becomes the address of its own Pod, which is known there
-/// alone, in this variable.
+/// Where a server listens that other Pods reach. In arguments, and in the configuration of servers that read variables there,
+/// this becomes the address of its own Pod, which is known there alone, in this variable.
 const EVERYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 const POD_ADDRESS: &str = "LASTHOP_POD_ADDRESS";
-/// User and group of every process: `nobody`.
-const NOBODY: u32 = 65_534;
 
 /// How the link goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -211,9 +209,22 @@ impl Layouts {
             }
         }
         let to = rendered.iter().position(|service| service.name == self.plan.experiment.link.to).unwrap_or(0);
-        let mut behind: Vec<Placed> = rendered.into_iter().map(|service| Placed { layout, service }).collect();
+        let mut behind: Vec<Placed> =
+            rendered.into_iter().map(|service| self.at_its_pod(Placed { layout, service })).collect();
         let front = behind.split_off(to + 1);
         Ok([behind, front])
+    }
+
+    /// With the address of its Pod in the place of all addresses, where its configuration can name it.
+    fn at_its_pod(&self, mut placed: Placed) -> Placed {
+        let recipe = self.plan.experiment.recipes.get(&placed.service.recipe);
+        if placed.layout.is_apart() && recipe.is_some_and(|recipe| recipe.reads_variables) {
+            for (_, content) in &mut placed.service.files {
+                let own = String::from_utf8_lossy(content);
+                *content = own.replace(&EVERYWHERE.to_string(), &format!("${{{POD_ADDRESS}}}")).into_bytes();
+            }
+        }
+        placed
     }
 
     /// The Pods that the driver's needs.
@@ -319,13 +330,6 @@ impl Servers {
         let template = &mut job["spec"]["template"];
         self.files.give(template);
         let spec = &mut template["spec"];
-        // What the restricted Pod Security Standard asks for.
-        spec["securityContext"] = json!({
-            "runAsNonRoot": true,
-            "runAsUser": NOBODY,
-            "runAsGroup": NOBODY,
-            "seccompProfile": { "type": "RuntimeDefault" },
-        });
         // lasthop reads the CPU time of the servers, as the same user.
         spec["shareProcessNamespace"] = json!(true);
         if let Value::Array(all) = &mut spec["volumes"] {
@@ -339,8 +343,6 @@ impl Servers {
                 if let Value::Array(all) = &mut driver["volumeMounts"] {
                     all.extend(mounts);
                 }
-                driver["securityContext"] = without_privileges();
-                driver["env"] = json!([{ "name": "LASTHOP_HOME", "value": "/tmp/lasthop" }]);
                 // Sidecars end with the driver.
                 spec["initContainers"] = servers
                     .into_iter()
@@ -383,10 +385,6 @@ impl Servers {
     }
 }
 
-fn without_privileges() -> Value {
-    json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } })
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -413,6 +411,7 @@ mod tests {
             budget: second,
             wait: second,
             keep: second,
+            root: false,
         }
     }
 
@@ -462,6 +461,13 @@ mod tests {
         let command: Vec<&str> = container["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert!(command.windows(2).any(|words| words == ["--bind", "$(LASTHOP_POD_ADDRESS)"]), "{command:?}");
         assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "status.podIP");
+    }
+
+    #[test]
+    fn a_server_that_reads_variables_listens_where_its_pod_is_too() {
+        let job = layouts("php-fpm", &Layout::ALL).unwrap().companions(&fleet(), 0, "n1").unwrap().remove(0).job;
+        let files = job["spec"]["template"]["metadata"]["annotations"].to_string();
+        assert!(files.contains("listen = ${LASTHOP_POD_ADDRESS}:18200") && !files.contains("0.0.0.0"), "{files}");
     }
 
     #[test]

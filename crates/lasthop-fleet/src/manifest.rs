@@ -17,6 +17,10 @@ pub const EXPERIMENT: &str = "experiment";
 pub const LINGER: Duration = Duration::from_secs(120);
 /// What a run takes besides its budget, at most as a rule: calibration, the last round, the report.
 const BESIDE_BUDGET: Duration = Duration::from_secs(120);
+/// User and group of every process: `nobody`.
+pub(crate) const NOBODY: u32 = 65_534;
+/// The data folder of lasthop in a Pod, where any user may write.
+const HOME: &str = "/tmp/lasthop";
 
 /// What the Pods of a fleet run have in common.
 #[derive(Clone, Debug)]
@@ -36,6 +40,8 @@ pub struct Fleet {
     pub wait: Duration,
     /// How long a Job that has ended stays.
     pub keep: Duration,
+    /// Whether the experiment asks for root. Then Pods run as the user of their image.
+    pub root: bool,
 }
 
 /// Where a Pod runs.
@@ -75,6 +81,9 @@ impl Fleet {
             "containers": [self.driver(labels)],
             "volumes": [{ "name": "tmp", "emptyDir": {} }],
         });
+        if !self.root {
+            spec["securityContext"] = of_nobody();
+        }
         if let Some(affinity) = affinity(place) {
             spec["affinity"] = affinity;
         }
@@ -116,10 +125,14 @@ impl Fleet {
             "image": self.image,
             "imagePullPolicy": "IfNotPresent",
             "args": arguments,
+            "env": [{ "name": "LASTHOP_HOME", "value": HOME }],
             "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
         });
         if let (false, Value::Array(mounts)) = (self.files.is_empty(), &mut container["volumeMounts"]) {
             mounts.push(Files::mount_of(EXPERIMENT));
+        }
+        if !self.root {
+            container["securityContext"] = without_privileges();
         }
         self.request(&mut container);
         container
@@ -132,6 +145,20 @@ impl Fleet {
             container["resources"] = json!({ "requests": all, "limits": all });
         }
     }
+}
+
+/// Of a Pod that the restricted Pod Security Standard admits, if its containers are [`without_privileges`].
+fn of_nobody() -> Value {
+    json!({
+        "runAsNonRoot": true,
+        "runAsUser": NOBODY,
+        "runAsGroup": NOBODY,
+        "seccompProfile": { "type": "RuntimeDefault" },
+    })
+}
+
+pub(crate) fn without_privileges() -> Value {
+    json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } })
 }
 
 /// A Pod on a named node still passes the scheduler, which says why it does not fit.
@@ -161,6 +188,7 @@ mod tests {
             budget: Duration::from_secs(60),
             wait: Duration::from_secs(60),
             keep: Duration::from_secs(600),
+            root: false,
         }
     }
 
@@ -177,6 +205,17 @@ mod tests {
         assert_eq!(container["resources"]["limits"]["cpu"], "2");
         assert!(container["args"].as_array().unwrap().contains(&json!("machine=n1")));
         assert!(fleet(0).job(0, &Place::Any, &[])["spec"]["template"]["spec"]["containers"][0]["resources"].is_null());
+    }
+
+    #[test]
+    fn a_job_is_one_that_the_restricted_standard_admits_unless_root_is_asked_for() {
+        let pod = |root| Fleet { root, ..fleet(0) }.job(0, &Place::Any, &[])["spec"]["template"]["spec"].clone();
+        let restricted = pod(false);
+        assert_eq!(restricted["securityContext"], of_nobody());
+        assert_eq!(restricted["containers"][0]["securityContext"], without_privileges());
+        let as_the_image_says = pod(true);
+        assert!(as_the_image_says["securityContext"].is_null());
+        assert!(as_the_image_says["containers"][0]["securityContext"].is_null());
     }
 
     #[test]

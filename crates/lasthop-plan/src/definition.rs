@@ -439,6 +439,9 @@ pub(super) struct StartFile {
     /// and a `/dev/shm` of their own, which end with them. An engine does that for its containers.
     #[serde(default)]
     pub own_memory: bool,
+    /// Its configuration files may name variables of its environment, as `${NAME}`. In a Pod that is where it listens.
+    #[serde(default)]
+    pub reads_variables: bool,
 }
 
 /// Whose rights a server has where lasthop is root.

@@ -283,6 +283,8 @@ pub struct Recipe {
     pub gives_up_root: GivesUpRoot,
     /// It and its preparation get shared memory of their own.
     pub own_memory: bool,
+    /// Its configuration files may name variables of its environment, as `${NAME}`.
+    pub reads_variables: bool,
     /// Configuration files of the recipe. An experiment's file with the same path replaces it.
     pub config: IndexMap<PathBuf, ConfigFile>,
     pub ready: Ready,

@@ -108,6 +108,7 @@ impl Checker<'_> {
             environment: IndexMap::new(),
             gives_up_root: GivesUpRoot::OutsideContainers,
             own_memory: false,
+            reads_variables: false,
             config: IndexMap::new(),
             ready: self.ready(&at("ready"), service.ready.as_ref().unwrap_or(&ReadyFile::default())),
             stop: Stop { signal: "TERM".to_owned(), timeout: Duration::from_secs(5) },

@@ -93,6 +93,7 @@ impl Checker<'_> {
                 None => GivesUpRoot::OutsideContainers,
             },
             own_memory: file.start.own_memory,
+            reads_variables: file.start.reads_variables,
             config: self.config("/config", &file.config, &scope),
             ready: self.ready("/ready", &file.ready),
             stop: self.stop(file),
