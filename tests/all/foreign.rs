@@ -332,6 +332,12 @@ fn a_name_that_is_none_goes_nowhere() {
     for bad in ["PWNED", "-rf", ".hidden", "a b", "é"] {
         assert!(!listed.contains(bad), "{bad}: {listed}");
     }
+    // Beyond tomorrow there is no run: this name is listed before all others, and `diff` compares with the own one.
+    let places = ["20991231T235959-sockets-n1-7", name(own)].map(|run| listed.find(run).unwrap());
+    assert!(places[0] < places[1], "{listed}");
+    altered(&lasthop.home().join("runs/20991231T235959-sockets-n1-7"), "run.json", |header| header["run"] = "x".into());
+    let compared = lasthop.run(["diff", "20991231T235959-sockets-n1-7", "--format", "json"]).ok().json();
+    assert_eq!(compared["new"]["run"], name(own), "{compared}");
     assert_eq!(lasthop.run(["report", "last", "--format", "json"]).ok().json()["run"], name(own));
     // A record elsewhere is named by its folder: the store may have another one of its name.
     let elsewhere = lasthop.home().join("it's mine");
@@ -453,4 +459,84 @@ fn what_cannot_be_written_or_shown_is_said() {
     let refused = world.resume(name(&stored), &["--trust-record"]).fails(2, "Start a new run instead").stderr;
     assert!(refused.contains("Start a new run instead: `lasthop compare 'a; touch x' "), "{refused}");
     assert!(!refused.lines().skip(1).any(|line| line.starts_with("error:")), "{refused}");
+}
+
+/// Adds a text to the names of cases, wherever a record has them.
+fn rename_cases(value: &mut Value, evil: &str) {
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(|one| rename_cases(one, evil)),
+        Value::Object(fields) => {
+            for (key, field) in fields.iter_mut() {
+                match field {
+                    Value::String(name) if key == "case" || key == "reference" => name.push_str(evil),
+                    Value::Object(by_case) if key == "cases" || key == "endpoints" || key == "headroom" => {
+                        *by_case = by_case.iter().map(|(name, one)| (format!("{name}{evil}"), one.clone())).collect();
+                    }
+                    field => rename_cases(field, evil),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Every text of a record that is free: a terminal obeys none of it.
+#[test]
+fn no_text_of_a_foreign_record_reaches_the_terminal_raw() {
+    let world = World::new();
+    let World { lasthop, own, .. } = &world;
+    world.resume(name(own), &[]).ok();
+    let evil = "x\u{1b}[2J\u{1b}]0;t\u{7}\u{9b}31m\r\u{202e}\u{8}error: y";
+    let folders = ["one", "two"].map(|folder| lasthop.home().join(folder));
+    for folder in &folders {
+        copy(own, folder);
+        altered(folder, "run.json", |header| {
+            for text in ["name", "title", "question", "source", "from", "to"] {
+                header["experiment"][text] = evil.into();
+            }
+            header["run"] = name(folder).into();
+            header["lasthop"] = evil.into();
+            header["command"] = json!(["lasthop", evil]);
+            header["labels"] = json!({ "machine": format!("{evil}{}", name(folder)), evil: evil });
+            header["differences"] = json!([]);
+        });
+        altered(folder, "environment.json", |environment| {
+            for text in ["host", "cpu_model", "kernel", "architecture", "distribution", "virtualization"] {
+                environment[text] = format!("{evil}{}", name(folder)).into();
+            }
+            environment["sysctl"] = json!({ evil: format!("{evil}{}", name(folder)) });
+            environment["programs"] = json!({ evil: { "path": evil, "version": format!("{evil}{}", name(folder)) } });
+        });
+        fs::write(folder.join("headline.txt"), evil).unwrap();
+        altered(folder, "run.json", |header| rename_cases(header, evil));
+        let trials = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
+        let rename = |line: &str| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            rename_cases(&mut line, evil);
+            format!("{line}\n")
+        };
+        fs::write(folder.join("trials.jsonl"), trials.lines().map(rename).collect::<String>()).unwrap();
+    }
+    let limit = ["--fail-if", "unix slower > 1%"];
+    let commands: [&[&str]; 7] = [
+        &["diff", "./one", "./two"],
+        &["diff", "./one", "./two", "--verbose"],
+        &["fleet", "report", "./one", "./two"],
+        &["fleet", "report", "./one", "./two", "--by", "kernel"],
+        &["report", "./one", "./two"],
+        &["report", "./one", "--verbose"],
+        &["runs"],
+    ];
+    for command in commands {
+        for more in [&[][..], &limit[..]] {
+            let ran = lasthop.run(command.iter().chain(more));
+            assert!(!more.is_empty() || ran.code == Some(0), "{command:?}: {ran:?}");
+            for text in [&ran.stdout, &ran.stderr] {
+                let raw = |letter: char| (letter.is_control() && letter != '\n') || letter == '\u{202e}';
+                assert!(!text.contains(raw), "{command:?}: {text:?}");
+                let forged = text.lines().skip(1).any(|line| line.starts_with("error: y"));
+                assert!(!forged, "{command:?}: {text}");
+            }
+        }
+    }
 }

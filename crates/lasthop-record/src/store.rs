@@ -108,7 +108,8 @@ impl Store {
         seal::made_here(record, &self.runs, &self.key)
     }
 
-    /// Directories of all runs, oldest first (names begin with the time of the run).
+    /// Directories of all runs, oldest first (names begin with the time of the run). Those named beyond tomorrow, which no run
+    /// was, come before all others: nothing takes them for the newest.
     /// Errors: [`ReadError::Io`] if the folder exists but cannot be listed.
     pub fn list(&self) -> Result<Vec<PathBuf>, ReadError> {
         let entries = match fs::read_dir(&self.runs) {
@@ -120,7 +121,11 @@ impl Store {
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| run_name::is_valid(&name_of(path)) && path.join("run.json").is_file())
             .collect();
-        found.sort();
+        let now = clock::now();
+        found.sort_by_cached_key(|path| {
+            let name = name_of(path);
+            (!run_name::is_of_the_future(&name, now), name)
+        });
         Ok(found)
     }
 
