@@ -30,6 +30,7 @@ mod materiality;
 mod other_users;
 mod outside;
 mod page;
+mod passed_on;
 mod release;
 mod repro;
 mod resume;

@@ -218,6 +218,7 @@ fn environment() -> Environment {
     let range = ("net.ipv4.ip_local_port_range".to_owned(), "32768\t60999".to_owned());
     Environment {
         host: "test".to_owned(),
+        machine: String::new(),
         cpu_model: "test".to_owned(),
         cpus: 4,
         memory: 1 << 33,

@@ -437,7 +437,11 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
+    /// The label `machine` of the run, else a word for this machine; in older records the name of the host.
     pub host: String,
+    /// A digest that another machine does not have; empty in older records.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub machine: String,
     pub cpu_model: String,
     pub cpus: u32,
     /// Bytes.

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use lasthop_model::record::{Environment, ProgramVersion};
 
-use lasthop_system::facts::Facts;
+use lasthop_system::{digest, facts::Facts};
 
 /// Kernel settings that affect the cost of a local connection, or what may be observed.
 pub const SYSCTLS: [&str; 20] = [
@@ -33,8 +33,10 @@ pub const SYSCTLS: [&str; 20] = [
 pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Environment {
     let unknown = || "unknown".to_owned();
     let sysctl = |name: &&str| Some(((*name).to_owned(), facts.sysctl(name)?));
+    let machine = machine_digest(facts);
     Environment {
-        host: facts.sysctl("kernel.hostname").unwrap_or_else(unknown),
+        host: format!("machine-{}", &machine[..8]),
+        machine,
         cpu_model: cpu_model(facts).unwrap_or_else(unknown),
         cpus: facts.cpus(),
         memory: facts.memory("MemTotal").unwrap_or(0),
@@ -48,6 +50,17 @@ pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Enviro
         programs,
         driver: None,
     }
+}
+
+/// What tells this machine from others without naming it. Without the system's own id nothing but the host's name does.
+fn machine_digest(facts: &Facts) -> String {
+    let id = facts.text("/etc/machine-id").unwrap_or_default();
+    digest::of_bytes(format!("{id}\n{}", host(facts)).as_bytes())
+}
+
+/// The name of the host, which no record has.
+pub fn host(facts: &Facts) -> String {
+    facts.sysctl("kernel.hostname").unwrap_or_default()
 }
 
 /// x86 has a name. ARM has numbers, and a name only for some boards.
@@ -186,6 +199,19 @@ mod tests {
         assert_eq!(environment.distribution, "Debian GNU/Linux 12");
         assert_eq!(environment.sysctl["net.ipv4.ip_local_port_range"], "32768 60999");
         assert_eq!((environment.virtualization.as_str(), environment.governor), ("none", None));
+    }
+
+    #[test]
+    fn a_machine_is_told_from_others_and_not_named() {
+        let told = |id, host| {
+            let (_root, facts) = tree(&[("/etc/machine-id", id), ("/proc/sys/kernel/hostname", host)]);
+            let environment = read(&facts, IndexMap::new());
+            assert_eq!(environment.host, format!("machine-{}", &environment.machine[..8]));
+            environment.machine
+        };
+        let one = told("0123456789abcdef", "secret-host");
+        assert_eq!((one.len(), &one), (64, &told("0123456789abcdef", "secret-host")));
+        assert!(one != told("0123456789abcdef", "other") && one != told("other", "secret-host"));
     }
 
     #[test]

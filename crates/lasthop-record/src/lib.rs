@@ -10,4 +10,4 @@ mod writer;
 
 pub use data::RunData;
 pub use store::{ReadError, Store};
-pub use writer::{WriteError, Writer, keep_headline};
+pub use writer::{WriteError, Writer, in_use, keep_headline, recorded};

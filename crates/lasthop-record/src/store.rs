@@ -121,7 +121,7 @@ impl Store {
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| run_name::is_valid(&name_of(path)) && path.join("run.json").is_file())
             .collect();
-        let now = clock::now();
+        let now = date::now();
         found.sort_by_cached_key(|path| {
             let name = name_of(path);
             (!run_name::is_of_the_future(&name, now), name)

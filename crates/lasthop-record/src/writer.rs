@@ -11,8 +11,9 @@ use lasthop_model::{
     record::{Environment, Resumption, RunEnd, RunHeader, TrialRecord},
     run_name,
 };
-use lasthop_system::seal::Key;
-use serde::Serialize;
+use lasthop_system::{names::Names, seal::Key};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::seal;
 
@@ -133,7 +134,8 @@ impl Writer {
     /// too long and disturb the measurement.
     /// Errors: [`WriteError`] if the line cannot be written.
     pub fn append(&mut self, record: &TrialRecord) -> Result<(), WriteError> {
-        let mut line = serde_json::to_vec(record).expect("records hold no maps with keys other than text");
+        let line = serde_json::to_vec(record).expect("records hold no maps with keys other than text");
+        let mut line = Names::here().json_without_home(&line).into_owned();
         line.push(b'\n');
         let written = self.trials.write_all(&line).and_then(|()| match record {
             TrialRecord::Trial(_) | TrialRecord::Overload(_) | TrialRecord::Failure(_) => Ok(()),
@@ -152,7 +154,7 @@ impl Writer {
 /// Keeps the result of a run in its record, so that a list of runs need not read their trials.
 /// Errors: [`WriteError`] if the file cannot be written.
 pub fn keep_headline(directory: &Path, headline: &str) -> Result<(), WriteError> {
-    write_bytes(&directory.join(HEADLINE), headline.as_bytes())
+    write_bytes(&directory.join(HEADLINE), &Names::here().without_home(headline.as_bytes()))
 }
 
 fn appending(path: &Path) -> Result<File, WriteError> {
@@ -168,9 +170,31 @@ pub(super) fn private() -> OpenOptions {
 }
 
 fn whole(value: &impl Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(value).expect("records hold no maps with keys other than text");
+    let text = serde_json::to_vec_pretty(value).expect("records hold no maps with keys other than text");
+    let mut text = Names::here().json_without_home(&text).into_owned();
     text.push(b'\n');
     text
+}
+
+/// A part of a record as it is read again: with `~` in the place of this user's home folder.
+pub fn recorded<T: Serialize + DeserializeOwned>(part: &T) -> T {
+    serde_json::from_slice(&whole(part)).expect("what is written can be read")
+}
+
+/// A part of a record as it is used: with this user's home folder in the place of `~`. Errors: it is another kind of value
+/// then.
+pub fn in_use<T: Serialize + DeserializeOwned>(part: &T) -> serde_json::Result<T> {
+    fn expand(value: &mut Value) {
+        match value {
+            Value::String(text) => *text = Names::here().with_home(text),
+            Value::Array(parts) => parts.iter_mut().for_each(expand),
+            Value::Object(parts) => parts.values_mut().for_each(expand),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(part)?;
+    expand(&mut value);
+    serde_json::from_value(value)
 }
 
 fn write_sealed(key: Option<&Key>, record: &Path, file: &str, value: &impl Serialize) -> Result<(), WriteError> {

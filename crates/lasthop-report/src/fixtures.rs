@@ -178,6 +178,7 @@ pub fn by(metric: Metric, comparison: &Comparison, ratio: [f64; 3], verdict: Ver
 fn environment(programs: &[(&str, &str, &str)]) -> Environment {
     Environment {
         host: "machine".into(),
+        machine: String::new(),
         cpu_model: "AMD EPYC 7B13".into(),
         cpus: 2,
         memory: 8 << 30,

@@ -1,9 +1,12 @@
 //! What all servers of a service were given alike is on disk once. Each server gets a folder of its own, which may hold
 //! hundreds of megabytes of libraries; when it has ended, what it has not changed there becomes a link to the first copy.
 //!
+//! Then, too, the names of this machine and user go from what they were given and wrote: a record is made to be passed on.
+//!
 //! While servers run, nothing is shared between them: one that writes to its files would write to those of all.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fs::{self, DirEntry, File},
     io::{self, Read as _},
@@ -11,12 +14,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_model::binding::service_of;
-use lasthop_system::regular;
+use lasthop_model::binding::{LOG, service_of};
+use lasthop_system::{names::Names, regular};
 
 /// Folder of an application in that of its server.
 const APP: &str = "app";
-/// What a link is called until it takes the place of the file.
+/// Bytes of the longest file that is looked through. Longer ones are data.
+const LONGEST: u64 = 16 << 20;
+/// What a link or a new file is called until it takes the place of the file.
 const NEW: &str = ".lasthop-link";
 
 /// The first copy of each service's application in this run.
@@ -65,6 +70,38 @@ pub fn share(first: &Path, copy: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Rewrites the files below a folder of the record that name the home folder of this user, and logs that name the host.
+/// Nobody may write there any more. What cannot be rewritten stays as it is.
+pub fn hide_names(folder: &Path) {
+    for entry in entries(folder) {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => hide_names(&path),
+            Ok(kind) if kind.is_file() => drop(hide_names_in(&path)),
+            _ => {}
+        }
+    }
+}
+
+fn hide_names_in(path: &Path) -> io::Result<()> {
+    let text = regular::read(path, LONGEST)?;
+    let is_log = path.file_name().is_some_and(|name| name == LOG) || path.extension().is_some_and(|end| end == LOG);
+    let names = Names::here();
+    let hidden = if is_log { names.without_both(&text) } else { names.without_home(&text) };
+    if matches!(&hidden, Cow::Borrowed(_)) {
+        return Ok(());
+    }
+    // The compiled form of a script cannot be changed and is not needed.
+    if text.contains(&0) {
+        return if path.extension().is_some_and(|end| end == "pyc") { fs::remove_file(path) } else { Ok(()) };
+    }
+    let new = path.with_file_name(NEW);
+    let mode = fs::metadata(path)?.permissions();
+    fs::write(&new, &hidden)?;
+    fs::set_permissions(&new, mode)?;
+    fs::rename(&new, path).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
 /// Whether two files have the same content, owner and mode, and are not one.

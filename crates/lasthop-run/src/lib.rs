@@ -68,7 +68,7 @@ use lasthop_stack::{
     guard::Guard,
     sandbox::Sandbox,
 };
-use lasthop_system::{date, facts, interrupt};
+use lasthop_system::{date, facts, interrupt, names::Names};
 
 use self::{
     driver_place::DriverPlace,
@@ -140,7 +140,7 @@ fn measure(
     let begun = Instant::now();
     let Open { mut writer, data, past } = match unfinished {
         None => begin(job, executables, tell)?,
-        Some(run) => run.go_on(job, &environment(&programs, driver_place.as_ref()), &executables, tell)?,
+        Some(run) => run.go_on(job, &environment(&programs, driver_place.as_ref(), None), &executables, tell)?,
     };
     let comparisons = comparisons(job.plan);
     let groups = schedule::groups(&job.plan.cases);
@@ -228,9 +228,10 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
     }
 }
 
-fn environment(programs: &Programs, driver_place: Option<&DriverPlace>) -> Environment {
+fn environment(programs: &Programs, driver_place: Option<&DriverPlace>, label: Option<&String>) -> Environment {
     let here = lasthop_observe::environment::read(&facts::Facts::here(), programs.versions());
-    Environment { driver: driver_place.map(DriverPlace::describe), ..here }
+    let host = label.cloned().unwrap_or(here.host);
+    Environment { driver: driver_place.map(DriverPlace::describe), host, ..here }
 }
 
 /// The label that names the machine.
@@ -419,6 +420,8 @@ impl Runner<'_> {
         failure.hint = hint::of(&failure, self.account_of(&failure.case).as_ref());
         failure.log_file = failure.log_file.and_then(|file| Some(file.strip_prefix(&folder).ok()?.to_owned()));
         (self.tell)(&Event::CaseFailed(&failure));
+        let log = Names::here().without_both(failure.log.as_bytes()).into_owned();
+        failure.log = String::from_utf8(log).unwrap_or_default();
         self.append(TrialRecord::Failure(Box::new(failure)))
     }
 
@@ -433,7 +436,8 @@ impl Runner<'_> {
     /// some.
     fn keep_environment(&mut self) -> Result<(), RunError> {
         if self.data.environment.is_none() && !self.was_cut_off() {
-            let environment = environment(&self.programs, self.driver_place.as_ref());
+            let label = self.data.header.labels.get(MACHINE);
+            let environment = environment(&self.programs, self.driver_place.as_ref(), label);
             self.writer.environment(&environment)?;
             self.data.environment = Some(environment);
         }

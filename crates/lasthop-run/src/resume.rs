@@ -14,15 +14,17 @@ use lasthop_model::{
         TrialRecord,
     },
 };
+use lasthop_observe::environment::host;
 use lasthop_plan::{digest, model::Experiment, plan::Plan};
-use lasthop_record::{ReadError, RunData, Store, WriteError, Writer, store};
-use lasthop_system::{cpus, date};
+use lasthop_record::{self as record, ReadError, RunData, Store, WriteError, Writer, store};
+use lasthop_system::{cpus, date, facts::Facts};
 
 use super::{
     Open,
     consent::{self, Consent},
     event::Event,
     job::{Changed, Job, RunError, nanoseconds},
+    kept,
 };
 
 /// By recipe, or by the name of a tool, the engine or the image.
@@ -101,7 +103,9 @@ impl Unfinished {
         }
         let mut writer = Writer::reopen(directory)?.ok_or_else(|| ResumeError::Running(run.clone()))?;
         let foreign = own.made_here(directory).map(|key| writer.seal_with(key)).err();
-        let data = store::read(directory)?;
+        let mut data = store::read(directory)?;
+        // What it names was in the home folder of the user who made it, and is looked for in that of this one.
+        data.header = record::in_use(&data.header).unwrap_or(data.header);
         let measured = data.has_measured();
         if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped, measured)) {
             return Err(ResumeError::Finished { run, why });
@@ -159,7 +163,8 @@ impl Unfinished {
     /// [`Changed`] if the cases would be different.
     pub fn same_plan(&self, plan: &Plan) -> Result<(), Changed> {
         let header = &self.data.header;
-        let same = header.cases == plan.cases && header.factors == plan.factors;
+        let then = record::recorded(&(header.cases.clone(), header.factors.clone()));
+        let same = then == record::recorded(&(plan.cases.clone(), plan.factors.clone()));
         self.unchanged(if same { Vec::new() } else { vec!["its cases would be different".to_owned()] })
     }
 
@@ -167,7 +172,7 @@ impl Unfinished {
     /// [`Changed`] if the machine, the kernel or programs have changed.
     fn same_machine(&self, now: &Environment, executables: &Digests) -> Result<(), Changed> {
         let mut differences = Vec::new();
-        let then = self.data.environment.as_ref();
+        let (then, now) = (self.data.environment.as_ref(), &record::recorded(now));
         match then {
             Some(then) => compare_machines(&mut differences, then, now),
             None if self.data.has_measured() => {
@@ -224,6 +229,8 @@ impl Unfinished {
     ) -> Result<Open, RunError> {
         self.same_machine(now, executables)?;
         let past = self.past();
+        // A run that was killed had no time for that.
+        kept::hide_names(&self.writer.services());
         let at = date::now();
         let resumption = Resumption {
             at,
@@ -270,8 +277,13 @@ fn changed_files(then: &Digests, now: &Digests) -> Vec<String> {
 fn compare_machines(differences: &mut Vec<String>, then: &Environment, now: &Environment) {
     let none = || "none".to_owned();
     let driver = |environment: &Environment| environment.driver.as_ref().map_or_else(none, |one| one.place.clone());
+    // An older record has the name of the host.
+    let machines = match then.machine.is_empty() {
+        true => (then.host.clone(), host(&Facts::here())),
+        false => (then.machine.clone(), now.machine.clone()),
+    };
     for (what, then, now) in [
-        ("host", &then.host, &now.host),
+        ("machine", &machines.0, &machines.1),
         ("CPU model", &then.cpu_model, &now.cpu_model),
         ("number of CPUs", &then.cpus.to_string(), &now.cpus.to_string()),
         ("kernel", &then.kernel, &now.kernel),

@@ -604,6 +604,7 @@ impl Leaving {
             }
         }
         let folder = runner.writer.directory().join("services").join(self.round.to_string());
+        kept::hide_names(&folder);
         for (first, copy) in runner.kept.copies(&folder) {
             // What cannot be shared stays a copy.
             let _ = kept::share(&first, &copy);

@@ -15,6 +15,7 @@
 //! | [`namespace`] | enters network namespaces and sets them up |
 //! | [`executable`], [`shell`] | lasthop's own executable; quoting |
 //! | [`random`] | passwords |
+//! | [`names`] | what no record tells: the home folder, the name of the host |
 
 pub mod beneath;
 pub mod clock;
@@ -30,6 +31,7 @@ pub mod interrupt;
 pub mod limits;
 pub mod lines;
 pub mod listener;
+pub mod names;
 pub mod namespace;
 pub mod private;
 pub mod process;

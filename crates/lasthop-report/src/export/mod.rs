@@ -24,7 +24,7 @@ use lasthop_model::{
 };
 use lasthop_protocol::spec::Address;
 use lasthop_record::RunData;
-use lasthop_system::beneath;
+use lasthop_system::{beneath, names::Names};
 use regex::{Captures, Regex};
 
 pub use self::{
@@ -81,6 +81,8 @@ impl Served {
         let bytes = beneath::read(&self.record, &below, most).map_err(|error| failed(error.to_string()))?;
         // An empty one takes room, too.
         self.room.set(self.room.get().saturating_sub(bytes.len() as u64 + 1));
+        // Those of a run that still goes on, or was killed, name the home folder.
+        let bytes = Names::here().without_home(&bytes).into_owned();
         String::from_utf8(bytes).map_err(|_| failed("it is not text".to_owned()))
     }
 }
@@ -212,7 +214,11 @@ impl Replacements {
                 }
             }
             pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
-            pairs.push((one.folder().display().to_string(), format!("/srv/{name}")));
+            let folder = one.folder().display().to_string();
+            let told = Names::here().without_home(folder.as_bytes()).into_owned();
+            pairs.extend(
+                [String::from_utf8(told).unwrap_or_default(), folder].map(|path| (path, format!("/srv/{name}"))),
+            );
             pairs.push((place.runtime.display().to_string(), format!("/run/{name}")));
             if !place.secret.is_empty() {
                 pairs.push((place.secret.clone(), PASSWORD.to_owned()));

@@ -14,7 +14,7 @@ use lasthop_model::{
     place::{PLACE, Place},
     service::RenderedService,
 };
-use lasthop_system::folder::Folder;
+use lasthop_system::{folder::Folder, names::Names};
 
 use super::StartCause;
 use crate::{container::site::Housing, sandbox};
@@ -61,7 +61,8 @@ impl<'a> Ground<'a> {
         }
         let container = self.housing.map(|housing| housing.container().place());
         let place = serde_json::to_vec_pretty(&Place::of(binding, service, container));
-        write(&binding.record, Path::new(PLACE), &place.expect("plain data with text keys"), false)
+        let place = place.expect("plain data with text keys");
+        write(&binding.record, Path::new(PLACE), &Names::here().json_without_home(&place), false)
     }
 
     /// Whether a process of another account may have to read a folder: in a container, or a server that drops root's

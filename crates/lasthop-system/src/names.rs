@@ -1,0 +1,171 @@
+//! Names that say whose machine this is: the home folder and the host's name. Records are made to be passed on, and have
+//! neither.
+
+use std::{borrow::Cow, env, fs, path::Path, sync::OnceLock};
+
+use crate::facts::Facts;
+
+/// What stands for the home folder.
+const HOME: &[u8] = b"~";
+/// What stands for the host's name in the logs of servers.
+const HOST: &[u8] = b"(host)";
+/// A shorter name of a host, or one of these, is too likely to be another word.
+const LEAST: usize = 4;
+const NO_NAMES: [&str; 2] = ["localhost", "(none)"];
+
+/// The names of this user and machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The home folder as it is set, then by its real path if that is another. None is the root of all folders.
+    homes: Vec<String>,
+    host: Option<String>,
+}
+
+impl Names {
+    /// Those of this process.
+    pub fn here() -> &'static Self {
+        static HERE: OnceLock<Names> = OnceLock::new();
+        HERE.get_or_init(|| {
+            let home = env::var("HOME").ok().filter(|home| !home.is_empty()).or_else(home_of_account);
+            Self::of(&home.unwrap_or_default(), &Facts::here().sysctl("kernel.hostname").unwrap_or_default())
+        })
+    }
+
+    /// Of this home folder, if it is an absolute path to one, and this host.
+    pub fn of(home: &str, host: &str) -> Self {
+        let set = home.trim_end_matches('/').to_owned();
+        let real = fs::canonicalize(&set).ok().and_then(|path| path.to_str().map(str::to_owned));
+        let mut homes: Vec<String> = [Some(set), real].into_iter().flatten().collect();
+        homes.retain(|home| home.starts_with('/') && home.len() > 1);
+        homes.dedup();
+        let is_name = host.len() >= LEAST && !NO_NAMES.contains(&host);
+        Self { homes, host: is_name.then(|| host.to_owned()) }
+    }
+
+    /// A text with `~` in the place of the home folder.
+    pub fn without_home<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        self.homes.iter().fold(Cow::Borrowed(text), |text, home| without(text, home.as_bytes(), HOME, is_whole_path))
+    }
+
+    /// The same of JSON, in whose strings some letters are escaped.
+    pub fn json_without_home<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        let escaped = |home: &String| home.replace('\\', "\\\\").replace('"', "\\\"");
+        Self { homes: self.homes.iter().map(escaped).collect(), host: None }.without_home(text)
+    }
+
+    /// A log without the home folder and the name of the host.
+    pub fn without_both<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        let text = self.without_home(text);
+        match &self.host {
+            Some(host) => without(text, host.as_bytes(), HOST, |before, after| {
+                !before.last().is_some_and(is_of_word) && !after.first().is_some_and(is_of_word)
+            }),
+            None => text,
+        }
+    }
+
+    /// The text with the home folder where [`Names::without_home`] put `~`. In a shell's command it means the same.
+    pub fn with_home(&self, text: &str) -> String {
+        let Some(home) = self.homes.first() else { return text.to_owned() };
+        let mut parts = text.split('~');
+        let mut whole = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let begins = whole.is_empty() || whole.ends_with("://") || !whole.bytes().last().is_some_and(is_in_path);
+            whole.push_str(if begins && (part.is_empty() || part.starts_with('/')) { home } else { "~" });
+            whole.push_str(part);
+        }
+        whole
+    }
+}
+
+fn home_of_account() -> Option<String> {
+    let user = rustix::process::geteuid().as_raw().to_string();
+    let accounts = fs::read_to_string(Path::new("/etc/passwd")).ok()?;
+    let fields = accounts.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    fields.into_iter().find(|fields| fields.get(2) == Some(&&*user))?.get(5).map(|home| (*home).to_owned())
+}
+
+fn is_of_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || !byte.is_ascii()
+}
+
+fn is_in_path(byte: u8) -> bool {
+    is_of_word(&byte) || matches!(byte, b'.' | b'/' | b'~')
+}
+
+/// Whether a path begins and ends here, or goes on below.
+fn is_whole_path(before: &[u8], after: &[u8]) -> bool {
+    let begins = !before.last().is_some_and(|byte| is_of_word(byte) || *byte == b'.');
+    let ends = match after {
+        [b'.', next, ..] => !is_of_word(next) && *next != b'.',
+        [next, ..] => !is_of_word(next),
+        [] => true,
+    };
+    begins && ends
+}
+
+/// A text with each occurrence of a name replaced that is no part of another word.
+fn without<'a>(text: Cow<'a, [u8]>, name: &[u8], by: &[u8], is_whole: impl Fn(&[u8], &[u8]) -> bool) -> Cow<'a, [u8]> {
+    let mut replaced = Vec::new();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(found) = text[at..].windows(name.len()).position(|part| part == name).map(|found| at + found) {
+        at = found + name.len();
+        if is_whole(&text[..found], &text[at..]) {
+            replaced.extend_from_slice(&text[copied..found]);
+            replaced.extend_from_slice(by);
+            copied = at;
+        }
+    }
+    if copied == 0 {
+        return text;
+    }
+    replaced.extend_from_slice(&text[copied..]);
+    replaced.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> String {
+        let names = Names { homes: vec!["/home/al".to_owned()], host: Some("secret-host".to_owned()) };
+        String::from_utf8(names.without_both(text.as_bytes()).into_owned()).unwrap()
+    }
+
+    #[test]
+    fn a_home_is_a_tilde_and_comes_back() {
+        let names = Names::of("/home/al/", "x");
+        for (text, folded) in [
+            ("/home/al", "~"),
+            ("/home/al/x.sock", "~/x.sock"),
+            ("http+unix:/home/al/a.sock:/", "http+unix:~/a.sock:/"),
+            ("file:///home/al/a", "file://~/a"),
+            ("--root=/home/al/a /home/al/b", "--root=~/a ~/b"),
+        ] {
+            assert_eq!(told(text), folded);
+            assert_eq!(names.with_home(folded), text);
+        }
+        for same in
+            ["/home/alice/x", "/home/al.bak/x", "/home/al-2", "/mnt/home/al", "a~/b", "awk '$1 ~ /x/'", "/a/~/b"]
+        {
+            assert_eq!((told(same), names.with_home(same)), (same.to_owned(), same.to_owned()));
+        }
+        assert_eq!(told("in /home/al. (/home/al)"), "in ~. (~)");
+        for none in ["", "/", "relative"] {
+            assert_eq!(Names::of(none, "").with_home("~/a"), "~/a");
+        }
+    }
+
+    #[test]
+    fn a_host_is_hidden_where_it_is_a_word() {
+        assert_eq!(told("on secret-host: [secret-host.example]"), "on (host): [(host).example]");
+        assert_eq!(told("secret-hosts, not-secret-host"), "secret-hosts, not-secret-host");
+        assert_eq!([Names::of("", "localhost"), Names::of("", "vm")], [Names::default(), Names::default()]);
+    }
+
+    #[test]
+    fn letters_that_json_escapes_are_found() {
+        let names = Names { homes: vec!["/home/a\"b".to_owned()], host: None };
+        assert_eq!(&*names.json_without_home(br#"["/home/a\"b/c"]"#), b"[\"~/c\"]");
+    }
+}
