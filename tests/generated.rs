@@ -7,7 +7,7 @@ mod common;
 mod page;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
     process::Command,
@@ -235,4 +235,48 @@ fn every_key_of_a_file_is_described_and_no_other_is_taken() {
     gaps(schema::recipe_schema(), "recipe", &mut found);
     gaps(study::catalog::schema(), "study", &mut found);
     assert_eq!(found, Vec::<String>::new());
+}
+
+/// Names of all tests of the workspace, and those of the parts of `script/attack` as `only=PART`.
+fn tests() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let test = Regex::new(r"#\[test\]\s*(?:(?:#\[[^\n]*\]|//[^\n]*)\s*)*fn (\w+)\(").unwrap();
+    let part = Regex::new(r#"Part \{ name: "(\w+)""#).unwrap();
+    let mut names = BTreeSet::new();
+    let mut folders = vec![root.join("tests"), root.join("crates"), root.join("src")];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                names.extend(test.captures_iter(&text).map(|found| found[1].to_owned()));
+                names.extend(part.captures_iter(&text).map(|found| format!("only={}", &found[1])));
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn every_promise_names_tests_that_there_are() {
+    let tests = tests();
+    assert!(tests.len() > 1_000 && tests.contains("only=kill"), "{}", tests.len());
+    let name = Regex::new(r"`([^`]+)`").unwrap();
+    let mut rows = 0;
+    for page in ["SECURITY.md", "docs/attack.md"] {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
+        let mut lines = text.lines();
+        while lines.by_ref().any(|line| line.ends_with("| held by |")) {
+            for row in lines.by_ref().skip(1).take_while(|line| line.starts_with('|')) {
+                let held_by = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap();
+                let named: Vec<&str> = name.captures_iter(held_by).map(|found| found.extract::<1>().1[0]).collect();
+                assert!(!named.is_empty(), "{page}: nothing holds {row}");
+                let missing: Vec<&&str> = named.iter().filter(|name| !tests.contains(**name)).collect();
+                assert!(missing.is_empty(), "{page} names {missing:?}, and there is no such test");
+                rows += 1;
+            }
+        }
+    }
+    assert!(rows > 50, "{rows} promises and attacks were found");
 }
