@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use lasthop_analyse::{
-    checks::counted,
+    checks::{counted, driver::SATURATED, percent},
     summary::{CaseSummary, Check, Severity},
 };
 use lasthop_model::{
     observation,
     record::{Environment, Placement},
 };
+use lasthop_stats::standard_deviation;
 
 use super::{
     carry_out::Carried,
@@ -70,11 +71,6 @@ impl Facts<'_> {
     fn cases(&self) -> impl Iterator<Item = &CaseSummary> {
         self.carried.design.iter().flat_map(|summary| &summary.cases)
     }
-}
-
-fn percent(share: f64) -> String {
-    let value = share * 100.0;
-    if value.abs() >= 10.0 { format!("{value:.0} %") } else { format!("{value:.1} %") }
 }
 
 /// Another machine: the figures themselves cannot agree, their ratios can.
@@ -190,9 +186,7 @@ fn block_scatter(facts: &Facts<'_>, row: &ClaimRow) -> Option<f64> {
     let under = rates(&under.case);
     let logs: Vec<f64> =
         rates(&over.case).iter().filter_map(|(place, rate)| Some((rate / under.get(place)?).ln())).collect();
-    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    (logs.len() > 2).then(|| (squares / (logs.len() - 1) as f64).sqrt())
+    (logs.len() > 2).then(|| standard_deviation(&logs))
 }
 
 /// Whether connections of the link were used again, as the application saw it.
@@ -258,7 +252,7 @@ fn client(facts: &Facts<'_>) -> Option<Note> {
     let own = facts.cases().filter_map(|case| Some(case.metrics.as_ref()?.driver_load)).fold(0.0, f64::max);
     (!loads.is_empty()).then_some(())?;
     let name = facts.study.method.tool.map_or("the study's program", |tool| tool.name);
-    let verdict = if highest >= 0.85 {
+    let verdict = if highest >= SATURATED {
         "it was the bottleneck, which compresses differences between servers"
     } else {
         "it was not the bottleneck"

@@ -90,7 +90,9 @@ fn deviation(units: usize, how: Resampling, mut statistic: impl FnMut(&[u32]) ->
     (values.len() >= 2 && values.len() * 2 >= how.resamples as usize).then(|| standard_deviation(&values))
 }
 
-fn standard_deviation(values: &[f64]) -> f64 {
+/// The standard deviation of a sample of two or more.
+#[must_use]
+pub fn standard_deviation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / (values.len() - 1) as f64).sqrt()

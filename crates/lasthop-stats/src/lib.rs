@@ -38,7 +38,7 @@ pub mod totals;
 pub mod variance;
 pub mod verdict;
 
-pub use bootstrap::Resampling;
+pub use bootstrap::{Resampling, standard_deviation};
 pub use grouped::{Grouped, GroupedError};
 pub use interval::{Estimate, Interval};
 pub use verdict::{Better, Verdict};
