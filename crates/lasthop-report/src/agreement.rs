@@ -3,9 +3,10 @@
 use indexmap::IndexMap;
 use lasthop_analyse::{
     summarise,
-    summary::Summary,
+    summary::{Measured, Summary, Weighed},
     testing::{Noise, TCP, Truth, UNIX, at_rate, each_trial, fail, noisy_run},
 };
+use lasthop_model::record::{Derivation, DerivedPlan};
 use lasthop_protocol::spec::Transport;
 use lasthop_record::data::RunData;
 use proptest::prelude::*;
@@ -110,20 +111,18 @@ fn micros(unit: &str) -> Option<f64> {
     })
 }
 
-/// What tables say of ratios, and of times in microseconds: what is saved, and up to which handler it matters.
-fn told(markdown: &str) -> (Vec<Printed>, Vec<Printed>) {
+/// What tables say of ratios, of times in microseconds (what is saved, up to which handler it matters, what follows from
+/// several cases), and of busy CPUs.
+fn told(markdown: &str) -> [Vec<Printed>; 3] {
     let ratios = tables(markdown, &["ratio", "95 % interval"]).concat();
     let ratios =
         ratios.iter().flat_map(|row| [&row["ratio"], &row["95 % interval"]]).flat_map(|cell| Printed::all(cell));
     let mut times = Vec::new();
-    for (column, cell) in markdown
-        .split("Does it matter?")
-        .skip(1)
-        .filter_map(|part| part.split("</details>").next())
-        .flat_map(|part| tables(part, &[]))
-        .flatten()
-        .flatten()
-    {
+    let after =
+        |title: &str, end: &str| markdown.split(title).skip(1).filter_map(|part| part.split(end).next()).collect();
+    let parts: [Vec<&str>; 2] =
+        [after("Does it matter?", "</details>"), after("### What follows from several cases", "\n<details>")];
+    for (column, cell) in parts.concat().into_iter().flat_map(|part| tables(part, &[])).flatten().flatten() {
         let unit = column.split(' ').next().and_then(micros);
         let unit = unit.or_else(|| cell.rsplit(' ').next().and_then(micros));
         let Some(unit) = unit else { continue };
@@ -131,13 +130,15 @@ fn told(markdown: &str) -> (Vec<Printed>, Vec<Printed>) {
             Printed::all(&cell).iter().map(|one| Printed { value: one.value.abs() * unit, half: one.half * unit }),
         );
     }
-    (ratios.collect(), times)
+    let cpus = tables(markdown, &["CPUs busy"]).concat();
+    let cpus = cpus.iter().flat_map(|row| Printed::all(&row["CPUs busy"]));
+    [ratios.collect(), times, cpus.collect()]
 }
 
 /// Numbers of the answer that no table has.
 fn unfounded(summary: &Summary, page: &str) -> Vec<String> {
-    let (ratios, times) = told(page);
-    let spoken = regex::Regex::new(r"([0-9][0-9,]*(?:\.[0-9]+)?) (times|ns|µs|ms|s)\b").unwrap();
+    let [ratios, times, cpus] = told(page);
+    let spoken = regex::Regex::new(r"([0-9][0-9,]*(?:\.[0-9]+)?) (times|CPUs|ns|µs|ms|s)\b").unwrap();
     let near = |one: Printed, known: &[Printed]| {
         known.iter().any(|other| (one.value - other.value).abs() <= (one.half + other.half) * 1.000_001)
     };
@@ -147,6 +148,7 @@ fn unfounded(summary: &Summary, page: &str) -> Vec<String> {
         for number in spoken.captures_iter(&line) {
             let printed = Printed::significant(&number[1]);
             let is_told = match micros(&number[2]) {
+                None if &number[2] == "CPUs" => near(printed, &cpus),
                 None => near(printed, &ratios),
                 Some(unit) => near(Printed { value: printed.value * unit, half: printed.half * unit }, &times),
             };
@@ -195,6 +197,25 @@ fn a_contradiction_is_found() {
     let mut summary = fixtures::three_transports();
     summary.cases[2].metrics.as_mut().unwrap().cpu_per_request.driver *= 1.2;
     assert!(check(&summary).is_err());
+}
+
+#[test]
+fn what_answers_a_question_of_its_own_stands_in_a_table() {
+    let micros = |estimate: f64| Measured { unit: "us".into(), estimate, low: estimate - 1.0, high: estimate + 1.0 };
+    let mut summary = fixtures::three_transports();
+    summary.asked.occupies = vec!["unix".into()];
+    summary.weighed = vec![Weighed {
+        quantities: ["one".into(), "other".into()],
+        helps: ["TCP to the pool".into(), "TCP to the server".into()],
+        levels: IndexMap::new(),
+        values: [micros(312.0), micros(5_710.0)],
+        difference: micros(-5_398.0),
+    }];
+    check(&summary).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let without = unfounded(&summary, &markdown(&fixtures::three_transports()));
+    for number in ["310 µs", "5.7 ms", "0.70 CPUs", "0.67 CPUs"] {
+        assert!(without.iter().any(|said| said.starts_with(number)), "{number}: {without:#?}");
+    }
 }
 
 /// A run on a machine that others use, whose servers stall now and then, and some of whose trials fail.
@@ -256,6 +277,14 @@ fn record(world: &World) -> RunData {
             result.service_time = Some(latencies);
         });
     }
+    data.header.answer.occupies = vec!["unix".to_owned()];
+    data.header.answer.which = Some(["one", "other"].map(str::to_owned));
+    data.header.derived = [("one", "unix"), ("other", "tls")]
+        .map(|(quantity, of)| {
+            let from = Derivation::Difference { of: of.to_owned(), minus: "tcp".to_owned() };
+            DerivedPlan { quantity: quantity.to_owned(), help: quantity.to_owned(), levels: Default::default(), from }
+        })
+        .into();
     fail(&mut data, "unix", |trial| trial.block < world.failing && trial.round % 2 == 0);
     if world.proxied {
         data.header.experiment.from = "proxy".to_owned();

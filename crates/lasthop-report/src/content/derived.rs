@@ -1,8 +1,8 @@
 //! Quantities that follow from several cases, one table per kind of value.
 
-use lasthop_analyse::summary::{Derived, Measured, Outside, Summary};
+use lasthop_analyse::summary::{Derived, Measured, Outside, Summary, Weighed};
 
-use super::parts;
+use super::{parts, question::short};
 use crate::{
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Tone},
     groups::{is_compared, phrase, transport_name},
@@ -11,7 +11,8 @@ use crate::{
 };
 
 pub fn section(summary: &Summary) -> Option<Section> {
-    if summary.derived.iter().all(|derived| derived.value.is_none() && derived.outside.is_none()) {
+    let is_empty = |derived: &Derived| derived.value.is_none() && derived.outside.is_none();
+    if summary.derived.iter().all(is_empty) && summary.weighed.is_empty() {
         return None;
     }
     let mut quantities: Vec<&str> = summary.derived.iter().map(|derived| derived.quantity.as_str()).collect();
@@ -20,6 +21,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
     let (places, times): (Vec<Vec<&Derived>>, Vec<_>) = quantities.into_iter().map(of).partition(|of| is_place(of));
     let mut blocks = Vec::new();
     blocks.extend(time_table(summary, &times).map(Block::Table));
+    blocks.extend(weighed_table(summary).map(Block::Table));
     blocks.extend(places.iter().flatten().map(|derived| Block::Paragraph(crossover(summary, derived).into())));
     parts::section("What follows from several cases", Depth::Open, blocks)
 }
@@ -46,12 +48,7 @@ fn time_columns(summary: &Summary, all: &[&Derived]) -> Columns {
     let times: Vec<f64> = all.iter().filter_map(|derived| Some(derived.value.as_ref()?.estimate)).collect();
     let unit = TimeUnit::of_differences(&times);
     let value = |value: &Option<Measured>| value.as_ref().map_or(NONE.to_owned(), |value| time(value.estimate, unit));
-    let ends = |value: &Option<Measured>| {
-        value.as_ref().map_or(String::new(), |value| {
-            let (low, high) = (in_unit(value.low, unit), in_unit(value.high, unit));
-            format!("{low} to {high}")
-        })
-    };
+    let ends = |value: &Option<Measured>| value.as_ref().map_or(String::new(), |value| ends(value, unit));
     Columns::default()
         .with(
             Column::left("transport"),
@@ -61,6 +58,27 @@ fn time_columns(summary: &Summary, all: &[&Derived]) -> Columns {
         .with(Column::left("95 % interval"), all.iter().map(|derived| ends(&derived.value)))
         .with(Column::right("against reference"), all.iter().map(|derived| value(&derived.against_reference)))
         .with(Column::left("95 % interval"), all.iter().map(|derived| ends(&derived.against_reference)))
+}
+
+/// Which of two quantities is larger: what they are on average over what distinguishes only one of them.
+fn weighed_table(summary: &Summary) -> Option<Table> {
+    let mut rows = Vec::new();
+    for Weighed { helps, levels, values: [first, second], difference, .. } in &summary.weighed {
+        let words: Vec<String> = levels.iter().map(|(factor, level)| phrase(summary, factor, level)).collect();
+        rows.extend((!words.is_empty()).then(|| Row::Group(words.join(", "))));
+        let unit = TimeUnit::of_differences(&[first.estimate, second.estimate]);
+        let named = [(short(&helps[0]), first), (short(&helps[1]), second), ("the difference", difference)];
+        rows.extend(named.map(|(name, value)| {
+            let figures = [time(value.estimate, unit), ends(value, unit)].map(Cell::from);
+            Row::Cells(std::iter::once(Cell::new(Tone::Strong, name)).chain(figures).collect())
+        }));
+    }
+    let columns = vec![Column::left("which costs more"), Column::right("time"), Column::left("95 % interval").joined()];
+    (!rows.is_empty()).then_some(Table { columns, rows })
+}
+
+fn ends(value: &Measured, unit: TimeUnit) -> String {
+    format!("{} to {}", in_unit(value.low, unit), in_unit(value.high, unit))
 }
 
 fn in_unit(micros: f64, unit: TimeUnit) -> String {

@@ -287,6 +287,10 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte.map_or(NONE.to_owned(), |ns| significant(ns, 3));
         columns = columns.with(Column::right("ns/byte"), lines.iter().map(per_byte));
     }
+    if !first.group.summary().asked.occupies.is_empty() {
+        let busy = lines.iter().map(|line| significant(line.metrics.cpus_busy(), 2));
+        columns = columns.with(Column::right("CPUs busy"), busy);
+    }
     let with_figures = |group: &Group<'_>| group.cases.iter().filter(|case| case.metrics.is_some()).count();
     let title = format!("{} per request", listed(&headings));
     let mut blocks = vec![Block::Table(table_under_settings(groups, columns, with_figures))];

@@ -152,7 +152,7 @@ fn time_of(micros: f64) -> String {
 }
 
 /// The words up to the first explanation.
-fn short(help: &str) -> &str {
+pub fn short(help: &str) -> &str {
     help.split([':', ',']).next().unwrap_or(help).trim()
 }
 
