@@ -8,7 +8,7 @@
 //! | start | [`lasthop_stack`] | running servers, started by a guard |
 //! | drive | [`lasthop_load`] | one [`lasthop_protocol::TrialResult`] per trial |
 //! | observe | [`lasthop_observe`] | CPU, switches, run delay, steal per trial; the environment per run |
-//! | keep | [`lasthop_record::record`] | a directory; every report is made from it |
+//! | keep | [`lasthop_record`] | a directory; every report is made from it |
 //! | analyse | [`lasthop_analyse`] | estimates, comparisons, checks, verdicts |
 //! | report | [`lasthop_report`] | bytes |
 //!
