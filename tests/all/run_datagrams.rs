@@ -65,7 +65,7 @@ fn a_slow_reader_loses_udp_and_holds_up_unix_senders() {
             assert!(waited > 0.0 && metrics["latency_max"].as_f64().unwrap() >= 500.0, "{case}");
         }
     }
-    let report = lasthop.run(["report", "last"]).ok().stdout;
+    let report = lasthop.run(["report", "last", "--verbose"]).ok().stdout;
     for text in ["received/s", "sent/s", "lost", "never arrived", "the time that a send took"] {
         assert!(report.contains(text), "{text}: {report}");
     }
