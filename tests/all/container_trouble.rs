@@ -103,7 +103,7 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
     assert!(held(&on).iter().all(|(_, serves_again)| *serves_again), "{:?}", held(&on));
     assert!(reused(&on) > 0, "{on:?}");
 
-    let report = world.run(&["report", "last"]).ok().stdout;
+    let report = world.run(&["report", "last", "--verbose"]).ok().stdout;
     assert!(report.contains("TIME_WAIT held up to"), "{report}");
     world.lasthop.assert_nothing_left();
 }

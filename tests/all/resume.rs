@@ -22,7 +22,7 @@ fn json(lasthop: &Lasthop, arguments: &[&str]) -> Value {
 
 /// In one line: the terminal's are broken anywhere.
 fn report(lasthop: &Lasthop) -> String {
-    let text = lasthop.run(["report", "last"]).ok().stdout;
+    let text = lasthop.run(["report", "last", "--verbose"]).ok().stdout;
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
