@@ -203,7 +203,7 @@ pub enum Command {
     Load(Box<load::LoadArgs>),
     /// Compare endpoints that are there already: your own servers, which lasthop does not start
     Compare(Box<Compare>),
-    /// Print the report of a recorded run, in any format, or of several runs beside each other
+    /// Print a recorded run in any format, or several runs beside each other
     #[command(after_help = REPORT_NOTES)]
     Report(Report),
     /// Show what changed from one run to another: ratios with intervals, and what else differs
@@ -230,7 +230,7 @@ pub enum Command {
     New(New),
     /// Remove what a killed run left behind
     Clean,
-    /// Say what a check of a report means, when it is found, and what to do; without an id, list all
+    /// Say what a check of a report means and what to do about it, or list all checks
     ExplainCheck(ExplainCheck),
     /// Show the hops on the way to a server on this machine: proxies, DNAT, bridges, namespaces
     Path(PathArgs),
