@@ -464,7 +464,9 @@ fn a_queue_longer_than_a_trial_is_measured_or_not_at_all() {
     for case in summary["cases"].as_array().unwrap() {
         // Ten requests wait for each other: 200 ms, and more where other work slows the machine down.
         let throughput = case["metrics"]["throughput"]["estimate"].as_f64().unwrap();
-        assert!(case["trial_seconds"].as_f64().unwrap() > 0.4, "{case}");
+        // Beside other work so few long trials would say nothing, and that they were short is said.
+        let is_long = case["trial_seconds"].as_f64().unwrap() > 0.4;
+        assert!(is_long || has(&summary, "short-trials"), "{case}");
         if let Some(median) = case["metrics"]["latency_p50"]["estimate"].as_f64() {
             assert!((150e3..1e6).contains(&median), "{case}");
             assert!((0.7..1.4).contains(&(median / 1e6 * throughput / 10.0)), "{case}");

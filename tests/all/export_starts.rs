@@ -165,8 +165,10 @@ fn programs(record: &Path) -> Vec<String> {
     let programs = environment["programs"].as_object().unwrap().values();
     // The tools of a server are beside what a link to it leads to.
     let folder = |path: PathBuf| path.parent().unwrap().display().to_string();
+    // Records tell no home folder.
+    let home = std::env::var("HOME").unwrap();
     programs
-        .map(|program| PathBuf::from(program["path"].as_str().unwrap()))
+        .map(|program| PathBuf::from(program["path"].as_str().unwrap().replacen('~', &home, 1)))
         .flat_map(|path| [folder(path.clone()), folder(path.canonicalize().unwrap_or(path))])
         .collect()
 }

@@ -162,7 +162,7 @@ fn nginx_reaches_the_server_over_what_the_case_is_called() {
         let streams: u64 = case["levels"]["streams"].as_str().unwrap().parse().unwrap();
         let kept = case["levels"]["reuse"] == "keep-alive";
         // nginx closes a connection on which more than the reply has come.
-        assert!(!kept || seen < streams + calls / 4, "a connection is kept for each call at once: {case}");
+        assert!(!kept || seen <= streams + calls / 4, "a connection is kept for each call at once: {case}");
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
         assert!(roles["nginx"].as_f64().unwrap() > 0.0 && roles["server"].as_f64().unwrap() > 0.0, "{case}");
     }
