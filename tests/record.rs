@@ -8,7 +8,7 @@ use std::{
     io::{BufWriter, Write as _},
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::{Command, Stdio},
+    process::Command,
     time::Instant,
 };
 
@@ -50,18 +50,26 @@ fn repeat(run: &Path, least: usize) {
     }
 }
 
-/// The most memory that a command had at a time, in kB. The kernel counts that of the process that started it, too: this
-/// one, which is small because its tests have an executable of their own.
-#[expect(clippy::zombie_processes, reason = "`wait4` waits for it, and says what it took")]
-fn most_memory(command: &mut Command) -> i64 {
-    let child = command.stdout(Stdio::null()).spawn().unwrap();
-    let mut status = 0;
-    // SAFETY: all zero is a valid `rusage`.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the child is ours and waited for here only; both pointers are to live locals.
-    let waited = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage) };
-    assert_eq!((waited, status), (child.id() as i32, 0));
-    usage.ru_maxrss
+/// Starts its arguments and prints the most memory that they had, in kB.
+const MEASURE: &str = "
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
+
+/// The most memory that a command had at a time, in kB. The kernel counts that of the process that started it, too, and this
+/// one has whatever its other tests hold.
+fn most_memory(command: &Command) -> i64 {
+    let mut measured = Command::new("python3");
+    measured.args(["-c", MEASURE]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => measured.env(name, value),
+            None => measured.env_remove(name),
+        };
+    }
+    let output = measured.current_dir(command.get_current_dir().unwrap()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
 #[test]
@@ -71,7 +79,7 @@ fn a_long_record_is_read_in_little_memory() {
     let run = lasthop.runs().pop().unwrap();
     repeat(&run, LINES);
     for command in [&["report", "last"][..], &["report", "last", "--format=json"], &["runs"]] {
-        let most = most_memory(&mut lasthop.command(command));
+        let most = most_memory(&lasthop.command(command));
         assert!(most <= MOST_MEMORY, "{command:?} took {most} kB");
     }
 }
