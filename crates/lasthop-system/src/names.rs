@@ -1,7 +1,7 @@
 //! Names that say whose machine this is: the home folder and the host's name. Records are made to be passed on, and have
 //! neither.
 
-use std::{borrow::Cow, env, fs, path::Path, sync::OnceLock};
+use std::{borrow::Cow, env, fs, sync::OnceLock};
 
 use crate::facts::Facts;
 
@@ -26,7 +26,7 @@ impl Names {
     pub fn here() -> &'static Self {
         static HERE: OnceLock<Names> = OnceLock::new();
         HERE.get_or_init(|| {
-            let home = env::var("HOME").ok().filter(|home| !home.is_empty()).or_else(home_of_account);
+            let home = env::home_dir().and_then(|home| home.to_str().map(str::to_owned));
             Self::of(&home.unwrap_or_default(), &Facts::here().sysctl("kernel.hostname").unwrap_or_default())
         })
     }
@@ -76,13 +76,6 @@ impl Names {
         }
         whole
     }
-}
-
-fn home_of_account() -> Option<String> {
-    let user = rustix::process::geteuid().as_raw().to_string();
-    let accounts = fs::read_to_string(Path::new("/etc/passwd")).ok()?;
-    let fields = accounts.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    fields.into_iter().find(|fields| fields.get(2) == Some(&&*user))?.get(5).map(|home| (*home).to_owned())
 }
 
 fn is_of_word(byte: &u8) -> bool {
