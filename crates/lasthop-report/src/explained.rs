@@ -47,10 +47,11 @@ fn paragraph(known: &Known) -> String {
 /// What it means, when it is found, and what to do.
 fn sentences(known: &Known) -> Vec<String> {
     let note = known.note.map(|note| format!(" As a note: {note}.")).unwrap_or_default();
-    let mut all =
-        vec![format!("{}.{note}", known.line), format!("Severity: {}. Found when {}", known.severity, known.found)];
-    all.push(format!("What to do: {}", known.advice));
-    all
+    vec![
+        format!("{}.{note}", known.line),
+        format!("Severity: {}. Found when {}", known.severity, known.found),
+        format!("What to do: {}", known.advice),
+    ]
 }
 
 /// What a check means, as text.
