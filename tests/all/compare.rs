@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Lasthop, have};
+use common::{Lasthop, have, one_line};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -127,8 +127,7 @@ fn nginx_is_compared_by_socket_and_port_and_the_record_reported_again() {
     assert!(said.contains(&format!("compare: {} and {}", nginx.tcp("/"), nginx.unix("/"))), "{said}");
     assert!(said.contains("Unix socket") && said.contains("TCP") && said.contains("driver → nginx"), "{said}");
     assert_eq!(lasthop.run(["report", "last"]).ok().stdout, said);
-    let verbose = lasthop.run(["report", "last", "--verbose"]).ok().stdout;
-    let verbose = verbose.split_whitespace().collect::<Vec<_>>().join(" ");
+    let verbose = one_line(&lasthop.run(["report", "last", "--verbose"]).ok().stdout);
     assert!(verbose.contains("were not restarted between rounds"), "{verbose}");
     assert!(lasthop.run(["report", "last", "--format", "html"]).ok().stdout.contains("</html>"));
     lasthop.assert_nothing_left();

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use common::Lasthop;
+use common::{Lasthop, one_line};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -147,7 +147,7 @@ fn a_limit_decides_by_the_interval() {
     let failed =
         diff(&["unix slower > 5%", "any faster > 5%"]).fails(3, "unix slower > 5%: exceeded by unix: requests/s (");
     assert!(failed.stderr.contains("any faster > 5%: kept by unix"), "{}", failed.stderr);
-    let said = failed.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = one_line(&failed.stdout);
     assert!(said.contains("The Unix socket lost to TCP and went from 1.000 to 0.900 times the requests/s"), "{said}");
     diff(&["unix slower > 15%"]).ok();
     two.lasthop.run(["report", slow, "--fail-if", "unix slower > 5%"]).fails(3, "exceeded by unix");

@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, have, have_python};
+use common::{Lasthop, Ran, have, have_python, one_line};
 
 #[test]
 fn an_unknown_experiment_gets_a_suggestion() {
@@ -135,7 +135,7 @@ fn doctor_and_setup_agree_on_what_is_missing() {
     let said = |words: &[&str], code: i32| {
         let ran = lasthop.run(words);
         assert_eq!(ran.code, Some(code), "{ran:?}");
-        (ran.stdout + &ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
+        one_line(&(ran.stdout + &ran.stderr))
     };
     with("names = [\"python3\"]", "names = [\"python39x\"]", "");
     let by_hand = "`python39x` was not found; no package of it is known: install it yourself, or name its file with \
@@ -280,7 +280,7 @@ fn a_socket_path_of_a_server_that_is_too_long_gets_a_hint() {
     let proxy = format!("proxy_pass http://unix:/tmp/{}.sock;", "x".repeat(110));
     with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", &proxy));
     let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
-    let shown = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = one_line(&ran.stdout);
     assert!(shown.contains("hint: the path of a Unix socket may have 107 bytes"), "{}", ran.stdout);
 }
 
@@ -292,7 +292,7 @@ fn a_wrong_body_is_shown_beside_the_right_one() {
     let lasthop = Lasthop::new();
     with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", "return 200 \"Hell\x1bo!\";"));
     let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
-    let shown = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = one_line(&ran.stdout);
     let beside = "differs from the expected one at byte 4: expected \"Hello!\", received \"Hell\\x1bo!\"";
     assert!(shown.contains(beside), "{}", ran.stdout);
 }

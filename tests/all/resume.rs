@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{Lasthop, Ran, have, signal};
+use common::{Lasthop, Ran, have, one_line, signal};
 use serde_json::Value;
 
 /// Two cases, ten blocks a round: 21 lines of the record in about half a second.
@@ -23,7 +23,7 @@ fn json(lasthop: &Lasthop, arguments: &[&str]) -> Value {
 /// In one line: the terminal's are broken anywhere.
 fn report(lasthop: &Lasthop) -> String {
     let text = lasthop.run(["report", "last", "--verbose"]).ok().stdout;
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(&text)
 }
 
 /// What every line of the record is, in order: `round`, `trial`, `failure` or `resumed`, and its content.

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{collections::BTreeSet, fs};
 
-use common::Lasthop;
+use common::{Lasthop, one_line};
 use serde_json::Value;
 
 const SOCKETS: [&str; 6] = ["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp"];
@@ -18,7 +18,7 @@ fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
 /// In one line: the terminal's are broken anywhere.
 fn report(lasthop: &Lasthop, format: &str) -> String {
     let text = lasthop.run(["report", "last", "--format", format]).ok().stdout;
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(&text)
 }
 
 /// Rounds or trials of the newest run.
@@ -112,7 +112,6 @@ fn a_rate_that_cannot_be_reached_is_invalid_and_said() {
     assert_eq!(summary["cases"][0]["metrics"]["open_loop"]["reached"], false);
     for format in ["terminal", "markdown"] {
         let text = report(&lasthop, format).replace("**", "");
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             text.contains("must not be used: The rate was not reached: latencies are those of an overload"),
             "{text}"

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::fs;
 
-use common::{Lasthop, have, have_python, signal};
+use common::{Lasthop, have, have_python, one_line, signal};
 use serde_json::Value;
 
 /// A backlog of a few connections overflows with little load. nginx gives a connection up after a second, so queues have more
@@ -100,7 +100,7 @@ fn reports(lasthop: &Lasthop, summary: &Value) {
     let report = |format: &str| lasthop.run(["report", "last", "--format", format]).ok().stdout;
     assert_eq!(serde_json::from_str::<Value>(&report("json")).unwrap(), *summary, "made from the record");
     for format in ["terminal", "markdown", "html"] {
-        let text = report(format).split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = one_line(&report(format));
         for said in ["3 times capacity", "with 502", "with 504", "ListenOverflows", "EAGAIN on connect"] {
             assert!(text.contains(said), "{format} does not say {said}: {text}");
         }

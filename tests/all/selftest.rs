@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use common::Lasthop;
+use common::{Lasthop, one_line};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ fn a_case_against_itself_as_it_is_with_a_cost_and_beside_noise() {
 fn doctor_measures_if_asked() {
     let lasthop = Lasthop::new();
     let page = lasthop.run(["doctor", "sockets", "--measure"]).ok().stdout;
-    let said = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = one_line(&page);
     assert!(said.contains("sockets compared with itself"), "{said}");
     assert!(said.contains("`lasthop selftest sockets`"), "{said}");
     lasthop.assert_nothing_left();

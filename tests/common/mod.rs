@@ -23,6 +23,11 @@ use tempfile::TempDir;
 pub const BRIEF: [&str; 10] =
     ["--rounds", "1", "--blocks", "2", "--trial", "30ms", "--budget", "120s", "--format", "json"];
 
+/// A text in one line: those of a terminal are broken anywhere.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// lasthop with a data folder and a sandbox parent of its own, both gone afterwards.
 pub struct Lasthop {
     home: TempDir,
