@@ -187,6 +187,9 @@ pub struct AnswerPlan {
     /// Levels of the compared factor: what each costs, compared with the reference.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub price: Vec<String>,
+    /// The same of levels that the question does not name: told after what to choose.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
     /// Levels of the compared factor that spin while they wait: how many CPUs each keeps busy, and the reference.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub occupies: Vec<String>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lasthop_model::record::{MeasuredTrial, Settings};
 use lasthop_protocol::{
-    TrialResult,
+    Histogram, TrialResult,
     steady::{LEAST_TRIALS, Slow},
     wire::TrialPhases,
 };
@@ -101,7 +101,7 @@ impl Lengths {
     /// A trial is over.
     pub fn see(&mut self, case: usize, trial: &MeasuredTrial) {
         let is_of_now = trial.phases.unwrap_or(self.usual) == self.phases[case];
-        if let Some(latencies) = trial.result.latency().filter(|_| self.groups.is_some() && is_of_now) {
+        if let Some(latencies) = replies(&trial.result).filter(|_| self.groups.is_some() && is_of_now) {
             self.replies(case, trial.observations.machine.taken()).seen.see(latencies);
         }
     }
@@ -146,10 +146,15 @@ impl Lengths {
     }
 }
 
+/// A send that waits for the receiver is no reply: a longer trial would not show more of it.
+fn replies(result: &TrialResult) -> Option<&Histogram> {
+    result.latency().filter(|_| result.one_way.is_none())
+}
+
 fn slow_ns(result: &TrialResult) -> u64 {
     let mut slow = Slow::default();
     // Twice, because one trial says nothing.
-    (0..2).for_each(|_| result.latency().into_iter().for_each(|latencies| slow.see(latencies)));
+    (0..2).for_each(|_| replies(result).into_iter().for_each(|latencies| slow.see(latencies)));
     slow.ns()
 }
 
@@ -159,7 +164,7 @@ fn length(phases: TrialPhases) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_protocol::Histogram;
+    use lasthop_protocol::result::OneWay;
 
     use super::*;
 
@@ -211,6 +216,13 @@ mod tests {
         let mut lengths = lengths(false);
         warm(&mut lengths, 0, [900, 1]);
         assert!(!lengths.adapt(Duration::from_secs(60), |_| true));
+    }
+
+    #[test]
+    fn sends_that_wait_lengthen_nothing() {
+        let lengths = lengths(false);
+        let sends = TrialResult { one_way: Some(Box::new(OneWay::default())), ..result(900) };
+        assert!(lengths.is_short_for(0, &result(900)) && !lengths.is_short_for(0, &sends));
     }
 
     #[test]

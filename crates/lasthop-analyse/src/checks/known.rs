@@ -388,7 +388,7 @@ const DESIGN: &[Known] = &[
     known(
         "too-few-blocks",
         DOUBT,
-        "The servers were restarted too few times to rely on the interval",
+        "The run is too short to rely on the interval",
         "a comparison has fewer than ten blocks or fewer than four rounds.",
         "Use a larger `--budget`.",
     ),
@@ -409,7 +409,7 @@ const DESIGN: &[Known] = &[
     known(
         "not-restarted",
         DOUBT,
-        "After a restart of the servers the ratio may be another: they were not restarted",
+        "The servers were not restarted, and the ratio may differ after a restart",
         "`lasthop compare` measured servers that it did not start and could not restart, or the command of `--restart` \
          left the same process at an endpoint, so the interval does not include how the ratio varies from one start to \
          the next.",

@@ -176,7 +176,7 @@ impl Checker<'_> {
         let compared = [PATH, TRANSPORT].into_iter().find_map(|name| file.factors.get(name));
         let levels: Vec<Level> =
             compared.iter().flat_map(|factor| &factor.levels).map(|level| level.0.clone()).collect();
-        for (key, named) in [("price", &answer.price), ("occupies", &answer.occupies)] {
+        for (key, named) in [("price", &answer.price), ("also", &answer.also), ("occupies", &answer.occupies)] {
             for (at, level) in named.iter().enumerate() {
                 self.must_be_level(&format!("/answer/{key}/{at}"), &Level::Text(level.clone()), &levels);
             }

@@ -63,6 +63,7 @@ pub fn answer(summary: &Summary) -> Vec<Text> {
     }
     let mut lines = question::lines(summary, &groups);
     lines.extend(choice(summary, &groups));
+    lines.extend(question::prices(&groups, &summary.asked.also).map(Text::from));
     lines.extend(summary.explanations.iter().map(|text| Text::of(Tone::Dim, sentence(&capital(text)))));
     lines
 }

@@ -31,9 +31,14 @@ pub fn lines(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     said.extend(asked.until.iter().flat_map(|quantity| until(summary, quantity)));
     said.extend(summary.weighed.iter().map(|weighed| which(summary, weighed)));
     said.extend(costs(summary, &asked.costs));
-    said.extend(asked.price.iter().filter_map(|level| price(groups, level)));
+    said.extend(prices(groups, &asked.price));
     said.extend(asked.occupies.iter().filter_map(|level| occupies(groups, level)));
     said.into_iter().map(Text::from).collect()
+}
+
+/// What levels of the compared factor cost, compared with the reference.
+pub fn prices(groups: &[Group<'_>], levels: &[String]) -> impl Iterator<Item = String> {
+    levels.iter().filter_map(|level| price(groups, level))
 }
 
 /// The cases of each compared level with their groups, by name.
@@ -183,7 +188,7 @@ fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
         Some(match (value.low > 0.0, value.high < 0.0) {
             (true, _) => format!("costs {} {}", time(value.estimate), by(one)),
             (_, true) => format!("saves {} {}", time(-value.estimate), by(one)),
-            _ => format!("costs nothing that this run can tell {}", by(one)),
+            _ => format!("has no measurable cost {}", by(one)),
         })
     };
     let against = |one: &Derived| {
@@ -200,7 +205,6 @@ fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
     (!said.is_empty()).then(|| format!("{} {}{setting}", short(&all[0].help), said.join(", ")))
 }
 
-/// What a level of the compared factor costs, compared with the reference.
 fn price(groups: &[Group<'_>], level: &str) -> Option<String> {
     let has_level = |found: &Found<'_>| compared_level(found.compared.case).is_some_and(|own| own == level);
     let all: Vec<Found<'_>> = groups
@@ -322,7 +326,7 @@ mod tests {
         summary.derived[1].value = Some(micros(-5.0, 1.0));
         assert!(said(&summary)[0].starts_with("One more row saves 5.0 µs by TCP"), "{:?}", said(&summary));
         summary.derived[1].value = Some(micros(1.0, 2.0));
-        assert!(said(&summary)[0].starts_with("One more row costs nothing that this run can tell by TCP"));
+        assert!(said(&summary)[0].starts_with("One more row has no measurable cost by TCP"));
     }
 
     #[test]
