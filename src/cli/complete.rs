@@ -167,7 +167,7 @@ pub fn studies(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Levels that run by default, with their factor.
 pub fn default_levels(current: &OsStr) -> Vec<CompletionCandidate> {
-    choices(current, |factor| factor.default)
+    choices(current, |factor| factor.usual().to_vec())
 }
 
 /// All levels, with their factor.

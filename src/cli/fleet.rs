@@ -18,7 +18,7 @@ use lasthop_fleet::{
 use lasthop_model::{record::Given, selection::Selection};
 use lasthop_plan::{
     given::NAME,
-    model::{GivesUpRoot, Recipe, Source},
+    model::{Recipe, RunAs, Source},
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
@@ -74,7 +74,7 @@ fn planned(
     // How many CPUs there are is the Pod's business.
     let overrides = Overrides { placement: PlacementChoice::Free, aa: select.aa, ..overrides.clone() };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
-    let needs_root = |recipe: &Recipe| recipe.gives_up_root == GivesUpRoot::Never;
+    let needs_root = |recipe: &Recipe| recipe.run_as == Some(RunAs::Own);
     let root = settings.driver_at.is_some() || plan.experiment.recipes.values().any(needs_root);
     let layouts = pods.pods.as_ref().map(|chosen| Layouts::new(plan, chosen)).transpose().map_err(CliError::usage)?;
     // Layouts are rendered here; a Pod that runs the experiment itself has only what is built into its lasthop.

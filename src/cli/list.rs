@@ -141,7 +141,7 @@ fn levels(name: &str, factor: &Factor, plan: &Plan) -> String {
     let level = |level| format!("{level}{}", if chosen.contains(level) { "*" } else { "" });
     let mut levels: Vec<String> = factor.levels.iter().map(level).collect();
     levels.extend(chosen.iter().filter(|level| !factor.levels.contains(level)).map(|level| format!("{level}*")));
-    let range = factor.range.map_or(String::new(), |(low, high)| format!("; any from {low} to {high} with --set"));
+    let range = factor.range.map_or(String::new(), |[low, high]| format!("; any from {low} to {high} with --set"));
     format!("{}{range}", levels.join(" "))
 }
 

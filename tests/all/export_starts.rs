@@ -24,7 +24,7 @@ fn selection(experiment: &Experiment) -> (Vec<String>, Vec<String>) {
     let mut transports = Vec::new();
     let mut words = Vec::new();
     for (name, factor) in &experiment.factors {
-        let mut levels: Vec<String> = factor.default.iter().map(ToString::to_string).collect();
+        let mut levels: Vec<String> = factor.usual().iter().map(ToString::to_string).collect();
         if name == "transport" {
             levels.retain(plain);
             transports = levels.clone();
@@ -228,7 +228,7 @@ fn each_proxy_that_is_exported_starts_and_answers() {
     let mut experiment = Catalog::new(None).load("fronts").unwrap();
     for level in experiment.factors["front"].levels.clone() {
         experiment.name = format!("fronts-{level}");
-        experiment.factors["front"].default = vec![level];
+        experiment.factors["front"].default = Some(vec![level]);
         starts(&lasthop, "fronts", &experiment);
     }
     lasthop.assert_nothing_left();

@@ -1,8 +1,9 @@
 //! Levels of factors.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// One value of a factor.
@@ -12,6 +13,17 @@ pub enum Level {
     Bool(bool),
     Int(i64),
     Text(String),
+}
+
+/// As somebody writes it, with the words of an error message.
+impl JsonSchema for Level {
+    fn schema_name() -> Cow<'static, str> {
+        "Level".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["boolean", "integer", "string"], "x-expected": "text, a whole number, true or false" })
+    }
 }
 
 impl fmt::Display for Level {

@@ -2,8 +2,14 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::manager::MANAGERS;
+
 /// The executable of a recipe.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     pub kind: ProgramKind,
     /// Arguments that print the version; empty for lasthop itself.
@@ -17,23 +23,50 @@ pub struct Program {
     pub obtain: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProgramKind {
     /// lasthop's own executable.
+    #[default]
     Lasthop,
     /// The first of `names` found in lasthop's own environments, on `PATH`, or in `folders`.
     Named { names: Vec<String>, folders: Vec<PathBuf> },
 }
 
-/// What package managers install.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What must be installed: names for package managers of the system, and what belongs in environments of lasthop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(transform = with_forms)]
 pub struct Packages {
-    /// Names of the system's packages, by the package managers that know them.
-    pub system: BTreeMap<String, Vec<String>>,
-    /// Requirements for pip, versions pinned.
+    /// Python packages with their version, `name==1.2.3`.
     pub python: Vec<String>,
-    /// Ruby gems, `name:version`.
+    /// Ruby gems with their version, `name:1.2.3`.
     pub gems: Vec<String>,
+    /// By the package managers that know them.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub system: BTreeMap<String, Vec<String>>,
+}
+
+/// What each kind of name looks like.
+fn with_forms(schema: &mut Schema) {
+    const PYTHON: [&str; 2] = [
+        r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*$",
+        "a requirement with its version such as \"flask==3.1.3\"",
+    ];
+    const GEM: [&str; 2] =
+        [r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9][A-Za-z0-9.-]*$", "a gem with its version such as \"rack:3.1.8\""];
+    let form = |pattern, expected| json!({ "type": "string", "pattern": pattern, "x-expected": expected });
+    if let Some(Value::Object(keys)) = schema.get_mut("properties") {
+        for (key, [pattern, expected]) in [("python", PYTHON), ("gems", GEM)] {
+            keys[key]["items"] = form(pattern, expected);
+        }
+        keys.extend(MANAGERS.map(|manager| {
+            let about = format!("Names of packages for {}.", manager.name);
+            let items = form(manager.pattern, manager.expected);
+            (manager.name.to_owned(), json!({ "type": "array", "items": items, "description": about }))
+        }));
+    }
+    schema.insert("additionalProperties".to_owned(), false.into());
 }
 
 impl Packages {

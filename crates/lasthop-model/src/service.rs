@@ -7,6 +7,7 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_protocol::spec::Endpoint;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A rendered service, ready to start.
@@ -35,17 +36,19 @@ pub struct RenderedService {
     pub export: Export,
 }
 
-/// What `lasthop export` makes of a server, besides all of its files and its command.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What `lasthop export` makes of it. By default that is its files and its command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Export {
-    /// The port at which everybody expects it.
+    /// The port at which everybody expects it, in the place of the run's [default: 8000].
+    #[schemars(range(min = 1))]
     pub port: Option<u16>,
-    /// Only these blocks of its files, by the word that they begin with.
+    /// Only the blocks of its files that begin with one of these words and have their content in braces.
     pub blocks: Vec<String>,
-    /// These files instead of its own, by name.
+    /// File name = text: these files instead of its own. May be templates; `{{ listen }}` is the text of `listen`.
     pub files: IndexMap<String, String>,
-    /// What must be true where it is copied to.
+    /// What must be true where it is copied to, a sentence each without a full stop. May be templates; one that comes
+    /// out empty is left out.
     pub conditions: Vec<String>,
 }
 
@@ -57,15 +60,16 @@ impl Export {
 }
 
 /// When a service counts as ready. Always a check, never a sleep.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Ready {
     pub check: ReadyCheck,
     pub timeout: Duration,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReadyCheck {
     /// Its endpoint accepts a connection.
+    #[default]
     Connect,
     /// Its endpoint answers `GET path` with this status.
     Http { path: String, status: u16 },
@@ -73,7 +77,7 @@ pub enum ReadyCheck {
     Command(Vec<String>),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Stop {
     /// Signal for an orderly end, for example `TERM` or `QUIT`.
     pub signal: String,

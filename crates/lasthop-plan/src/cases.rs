@@ -36,7 +36,7 @@ pub type Chosen = IndexMap<String, Vec<Level>>;
 /// Errors: a factor or a level is unknown, or a factor is selected twice.
 pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, SelectionError> {
     let mut chosen: Chosen =
-        experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.default.clone())).collect();
+        experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.usual().to_vec())).collect();
     if selection.overload {
         chosen.extend(experiment.overload.levels.iter().map(|(name, levels)| (name.clone(), levels.clone())));
     }
@@ -70,17 +70,15 @@ fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, S
     if let Some(level) = factor.levels.iter().find(|level| level.to_string() == text) {
         return Ok(level.clone());
     }
-    if let (true, Some((low, high)), Ok(number)) = (free, factor.range, text.parse::<i64>())
-        && (low..=high).contains(&number)
-    {
-        return Ok(Level::Int(number));
+    if let Some(level) = text.parse().ok().map(Level::Int).filter(|level| free && factor.is_in_range(level)) {
+        return Ok(level);
     }
     let known: Vec<String> = factor.levels.iter().map(Level::to_string).collect();
     let mut help = suggest(text, known.iter().map(String::as_str)).unwrap_or_default();
     if text.contains('=') {
         help = "a further factor needs the option once more".to_owned();
     }
-    if let Some((low, high)) = factor.range {
+    if let Some([low, high]) = factor.range {
         help.push_str(&format!(" (--set accepts any whole number from {low} to {high})"));
     }
     Err(SelectionError::Level { factor: name.to_owned(), level: text.to_owned(), help })

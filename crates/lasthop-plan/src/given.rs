@@ -1,19 +1,19 @@
 //! The plan of a comparison of endpoints that are there already: an experiment without services, whose cases are the
 //! endpoints.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
-    record::{AnswerPlan, Difference, FactorSummary, Given, GivenEndpoint},
+    record::{Difference, FactorSummary, Given, GivenEndpoint},
     selection::{DRIVER, TRANSPORT},
 };
 use lasthop_protocol::spec::{Address, Endpoint, Transport};
 
 use super::{
     cases::NamedCase,
-    model::{Defaults, Experiment, Factor, Link, Load, Overload, Place, Source},
+    model::{Defaults, Experiment, Factor, Link, Source},
     plan::{Plan, Stack, case_plan},
     render::{RenderedCase, SERVER},
 };
@@ -125,47 +125,18 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
     let factor = Factor {
         help: "the endpoint".to_owned(),
         levels: levels.to_vec(),
-        default: levels.to_vec(),
         reference: levels.first().cloned(),
-        controls: Vec::new(),
-        when: None,
-        range: None,
-        labels: IndexMap::new(),
+        ..Factor::default()
     };
-    let none = String::new;
     Experiment {
         name: NAME.to_owned(),
         title: urls.join(" and "),
         question: "Which of these endpoints should a client use?".to_owned(),
-        group: none(),
         source: Source::Given,
-        files: BTreeMap::new(),
-        digests: BTreeMap::new(),
         link: Link { from: DRIVER.to_owned(), to, transport: None, proof: None },
         factors: IndexMap::from([(TRANSPORT.to_owned(), factor)]),
-        excludes: Vec::new(),
-        services: IndexMap::new(),
-        recipes: IndexMap::new(),
-        load: Load {
-            target: none(),
-            protocol: none(),
-            parameters: IndexMap::new(),
-            connections: none(),
-            threads: none(),
-            reuse: none(),
-            pipeline: none(),
-            requests_per_connection: none(),
-            rate: none(),
-            arrivals: none(),
-            rate_at: Place::Option(none()),
-            arrivals_at: Place::Option(none()),
-            nodelay: none(),
-            driver: Vec::new(),
-        },
-        derive: IndexMap::new(),
-        answer: AnswerPlan::default(),
-        overload: Overload::default(),
         defaults: Defaults { trial: TRIAL, budget: BUDGET, precision: 0.02, margin: 0.02, blocks: None },
+        ..Experiment::default()
     }
 }
 

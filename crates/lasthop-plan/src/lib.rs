@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `definition` | the files as written |
+//! | `written` | values that may be written in more than one way |
 //! | [`schema`] | their JSON schemas, made from `definition` |
 //! | `templated` | schemas of tables whose values may be templates |
 //! | `document`, [`diagnostics`] | reading a file so that every error has its place |
@@ -40,3 +41,4 @@ mod shape;
 pub mod template;
 mod templated;
 mod validate;
+mod written;

@@ -16,13 +16,16 @@ use lasthop_protocol::spec::Transport;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::diagnostics::Diagnostic;
+use super::{
+    diagnostics::Diagnostic,
+    written::{CpuShare, ParameterTables, RequestRate, WholeNumber, YesNo, keep_alive, one, text, yes},
+};
 
 /// Text with minijinja expressions, rendered per case.
 pub type Template = String;
 
 /// A question, the services, the link under test, the load, the factors.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Experiment {
     /// Lower-case words joined by `-`; the folder's name.
     pub name: String,
@@ -54,12 +57,14 @@ pub struct Experiment {
     pub defaults: Defaults,
 }
 
-/// What a run with overload does differently.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What `lasthop run --overload` does differently.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Overload {
-    /// Levels by factor, where the run chooses no others.
+    /// Levels of factors, where `--only` and `--set` choose no others. Whole numbers within a factor's range need not be
+    /// listed there.
     pub levels: IndexMap<String, Vec<Level>>,
-    /// By service: what a line of its log means, and a text that is in such lines.
+    /// Lines to count in the log of a service: by service, a text that is in such a line, by what it means.
     pub log: IndexMap<String, IndexMap<String, String>>,
 }
 
@@ -84,9 +89,10 @@ pub enum DeriveKind {
 }
 
 /// Where an experiment comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// Embedded in the binary.
+    #[default]
     BuiltIn,
     Folder(PathBuf),
     /// Nowhere: its cases are endpoints that are there already.
@@ -94,7 +100,7 @@ pub enum Source {
 }
 
 /// The connection whose transport is varied.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// The end that connects: the name of a service, or `driver` for the load generator.
@@ -118,24 +124,41 @@ pub struct LinkProof {
     pub reuse: String,
 }
 
-/// What is varied.
-#[derive(Clone, Debug)]
+/// One thing that is varied.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Factor {
+    /// What it means, in a few words.
     pub help: String,
     /// All levels, in order of presentation.
+    #[schemars(length(min = 1))]
     pub levels: Vec<Level>,
-    /// Levels that run by default; a subset of `levels`.
-    pub default: Vec<Level>,
-    /// The level that ratios refer to. Only the compared factor (`transport` or `path`) has it.
+    /// Levels that run by default; all levels if it is missing.
+    pub default: Option<Vec<Level>>,
+    /// The level that others are compared with. Only for `transport` or `path`.
     pub reference: Option<Level>,
-    /// Levels that no report advises.
+    /// Levels that only control, such as a path that nobody who asks can choose: reports show them and advise none.
+    #[serde(default)]
     pub controls: Vec<Level>,
-    /// Expression over the other factors. If it is false, the factor does not apply and has no level.
+    /// Expression over the factors above this one. If it is false, this factor does not apply.
     pub when: Option<String>,
-    /// For whole numbers: range within which `--set` accepts levels that are not listed, both ends included.
-    pub range: Option<(i64, i64)>,
-    /// Levels in the words of a report, by level.
+    /// Lowest and highest whole number that `--set` accepts in addition to the listed levels.
+    pub range: Option<[i64; 2]>,
+    /// Levels in the words of a report, where it should say more than the level: `free = "no CPU limit"`.
+    #[serde(default)]
     pub labels: IndexMap<String, String>,
+}
+
+impl Factor {
+    /// Levels that run by default.
+    pub fn usual(&self) -> &[Level] {
+        self.default.as_deref().unwrap_or(&self.levels)
+    }
+
+    /// Whether `--set` accepts this level without its being listed.
+    pub fn is_in_range(&self, level: &Level) -> bool {
+        matches!((level, self.range), (Level::Int(number), Some([low, high])) if (low..=high).contains(number))
+    }
 }
 
 /// A combination of levels that makes no sense.
@@ -173,20 +196,33 @@ pub struct Service {
     pub container: Option<Container>,
 }
 
-/// How a service runs in a container. Every text is a template; what renders to nothing is not set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Runs the service in a container, with podman or Docker. Every value may be a template over the factors. A value that
+/// renders to nothing is not set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Container {
-    /// `bridge`, `host`, `none`, `service:NAME` or `inside:NAME`. Nothing means that it runs without a container.
+    /// Its network: `bridge` (the run's private network), `host`, `none`, `service:NAME` (the network namespace of
+    /// another service), or `inside:NAME` (in the container of the service NAME, which is a supervisor). If it renders
+    /// to nothing, the service runs without a container.
     pub network: Template,
-    /// Where its port is published: `loopback` or `gateway`.
+    /// Where its port is published, with the network `bridge`: `loopback` (127.0.0.1) or `gateway` (the host's address on
+    /// the bridge). If it renders to nothing, clients connect to the container's own address.
+    #[serde(default)]
     pub publish: Template,
-    /// Name of the engine's volume with its Unix socket.
+    /// Name of a volume of the engine. Containers with the same name share it, and those that listen on a Unix socket
+    /// have the socket on it. Processes on the host reach it where the engine keeps it. If it renders to nothing, the
+    /// socket is in a folder of the run that all containers share.
+    #[serde(default)]
     pub volume: Template,
-    /// CPU limit, for example `0.25`.
+    /// CPU limit: 0.25 is a quarter of a CPU.
+    #[serde(default, deserialize_with = "text")]
+    #[schemars(with = "CpuShare")]
     pub cpus: Template,
-    /// Memory limit, for example `256m`.
+    /// Memory limit, with a unit: `256m`.
+    #[serde(default)]
     pub memory: Template,
-    /// Kernel settings of its network namespace.
+    /// Kernel settings of its network namespace, by name.
+    #[serde(default)]
     pub sysctls: IndexMap<String, Template>,
 }
 
@@ -207,34 +243,68 @@ pub enum Place {
     Option(String),
 }
 
-/// The load, with templates where the case decides.
-#[derive(Clone, Debug)]
+impl Default for Place {
+    fn default() -> Self {
+        Self::Option(String::new())
+    }
+}
+
+/// The load and what a right answer is. Every value may be a template over the factors.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
 pub struct Load {
-    /// The service that the driver talks to; may depend on the case.
+    /// The service that the driver talks to, a single server. May be a template over the factors, for example to put a
+    /// load balancer in front.
     pub target: Template,
-    /// Name of a protocol; may depend on the case.
+    /// What is said: the name of a protocol, whose parameters are in the table of that name. May be a template.
     pub protocol: Template,
-    /// The protocol's parameters by protocol name, as `lasthop_protocol::spec::Protocol` has them, templates inside.
-    pub parameters: IndexMap<String, serde_json::Value>,
+    /// Number of concurrent connections.
+    #[serde(default = "one", deserialize_with = "text")]
+    #[schemars(with = "WholeNumber", extend("default" = 1))]
     pub connections: Template,
+    /// Threads of the driver.
+    #[serde(default = "one", deserialize_with = "text")]
+    #[schemars(with = "WholeNumber", extend("default" = 1))]
     pub threads: Template,
+    /// What to do with a connection after a reply: `keep-alive` or `per-request`. May be a template.
+    #[serde(default = "keep_alive")]
     pub reuse: Template,
+    /// Requests to send at once on a connection before waiting for their replies, 1 to 1,024.
+    #[serde(default = "one", deserialize_with = "text")]
+    #[schemars(with = "WholeNumber", extend("default" = 1))]
     pub pipeline: Template,
+    /// With `reuse = "per-request"`: requests to send one after the other on a connection before closing it, 1 to 10
+    /// million. They are timed as one unit, including connect and authentication. Slopes over it refer to that unit.
+    #[serde(default = "one", deserialize_with = "text")]
+    #[schemars(with = "WholeNumber", extend("default" = 1))]
     pub requests_per_connection: Template,
-    /// Requests per second of an open loop; renders to nothing or 0 for a closed one.
+    /// Open loop: requests per second over all connections, 0.001 to 100 million, sent on schedule without waiting for
+    /// replies. If it is missing, empty or 0, the loop is closed: the next request follows the reply.
+    #[serde(default, deserialize_with = "text")]
+    #[schemars(with = "RequestRate")]
     pub rate: Template,
-    /// `constant` or `poisson`.
-    pub arrivals: Template,
-    /// Where the two were given.
+    /// Open loop: `constant` (the same gap between any two requests) or `poisson` (independent requests with
+    /// exponential gaps). May be a template.
+    pub arrivals: Option<Template>,
+    #[serde(skip)]
     pub rate_at: Place,
+    #[serde(skip)]
     pub arrivals_at: Place,
+    /// Whether the driver sets `TCP_NODELAY` on its sockets. Has no effect on Unix sockets.
+    #[serde(default = "yes", deserialize_with = "text")]
+    #[schemars(with = "YesNo", extend("default" = true))]
     pub nodelay: Template,
-    /// Command of the experiment's own driver. If it renders to nothing, lasthop's driver is used.
+    /// Command of the experiment's own driver, which speaks the protocol of `lasthop drive`. If its first word renders
+    /// to nothing, lasthop drives.
+    #[serde(default)]
     pub driver: Vec<Template>,
+    #[serde(flatten)]
+    #[schemars(with = "ParameterTables")]
+    pub parameters: IndexMap<String, serde_json::Value>,
 }
 
 /// Defaults for the options of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Defaults {
     /// Length of the measure phase of a trial.
     pub trial: Duration,
@@ -248,17 +318,19 @@ pub struct Defaults {
     pub blocks: Option<u32>,
 }
 
-/// Where a server gives up the rights of root, if lasthop has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GivesUpRoot {
-    Never,
-    /// In a stack of processes. Where there are containers, these decide themselves who runs in them.
-    OutsideContainers,
-    Everywhere,
+/// Whose rights a server has where lasthop is root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunAs {
+    /// Those of lasthop, for a server that cannot do without them.
+    #[serde(rename = "self")]
+    Own,
+    /// Those of `nobody` in containers, too, for a server that refuses to run as root.
+    Unprivileged,
 }
 
 /// How to find, version, configure, start, check and stop a server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Recipe {
     pub name: String,
     pub summary: String,
@@ -280,7 +352,8 @@ pub struct Recipe {
     /// argument that renders to nothing is left out.
     pub arguments: Vec<Template>,
     pub environment: IndexMap<String, Template>,
-    pub gives_up_root: GivesUpRoot,
+    /// Whose rights it has where lasthop is root. `None`: those of `nobody`, but in a stack with containers these decide.
+    pub run_as: Option<RunAs>,
     /// It and its preparation get shared memory of their own.
     pub own_memory: bool,
     /// Its configuration files may name variables of its environment, as `${NAME}`.
@@ -296,15 +369,20 @@ pub struct Recipe {
 }
 
 /// Where to listen, in the server's own syntax.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Listen {
-    /// Arguments that replace the argument `{{ listen }}`.
+    /// Arguments that replace the argument `{{ listen }}`. May be templates.
+    #[serde(default)]
     pub arguments: Vec<Template>,
-    /// Text that replaces `{{ listen }}` in configuration files.
+    /// Text that replaces `{{ listen }}` in configuration files. May be a template.
+    #[serde(default)]
     pub config: Template,
-    /// File name of its Unix socket, if the server does not let you choose it.
+    /// For Unix sockets: the file name of the socket, if the server does not let you choose it.
+    #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]
     pub file: Option<String>,
-    /// What clients trust, below `runtime`, if not the authority of the run.
+    /// For TLS: path below `runtime` of what clients should trust, if the server has its own certificates instead of
+    /// the run's.
     pub authority: Option<PathBuf>,
 }
 
@@ -322,9 +400,11 @@ pub struct Connect {
 }
 
 /// A value that an experiment may set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Setting {
+    /// What it means, with its unit.
     pub help: String,
-    /// If there is no default, the experiment must set a value.
+    /// Default value. Without one, the experiment must set a value.
     pub default: Option<Level>,
 }

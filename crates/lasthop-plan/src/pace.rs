@@ -63,7 +63,7 @@ pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> 
     };
     let rate = read("load.rate", &load.rate, &load.rate_at)?.parse::<Rate>();
     let rate = rate.map_err(|error| load.rate_at.error(error.to_string(), UNREADABLE))?;
-    let text = read("load.arrivals", &load.arrivals, &load.arrivals_at)?;
+    let text = read("load.arrivals", load.arrivals.as_deref().unwrap_or(CONSTANT), &load.arrivals_at)?;
     let arrivals = arrivals(&text).ok_or_else(|| {
         let message = format!("`arrivals` is `{}`, expected {CONSTANT} or {POISSON}", text.trim());
         load.arrivals_at.error(message, UNREADABLE)
@@ -76,8 +76,9 @@ pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> 
 
 /// Whether the pace depends on more than the levels of a case. Then only the plan, which has addresses, can tell it.
 pub(super) fn needs_addresses<'a>(load: &Load, services: impl IntoIterator<Item = &'a String>) -> bool {
-    let templates = [&load.rate, &load.arrivals, &load.pipeline, &load.requests_per_connection, &load.reuse];
-    let names = templates.into_iter().chain(load.driver.first()).filter_map(|text| template::names(text).ok());
+    let templates = [&load.rate, &load.pipeline, &load.requests_per_connection, &load.reuse].into_iter();
+    let names =
+        templates.chain(&load.arrivals).chain(load.driver.first()).filter_map(|text| template::names(text).ok());
     let names: BTreeSet<String> = names.flatten().collect();
     let of = |service: &String| names.iter().any(|name| name.split('.').next() == Some(service));
     services.into_iter().any(of)

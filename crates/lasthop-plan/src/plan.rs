@@ -312,9 +312,7 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
     }
     let levels: Vec<Level> = drivers.iter().cloned().map(Level::Text).collect();
     let help = "load generator: lasthop, or a classic tool".to_owned();
-    let default = levels.clone();
-    let (controls, labels) = (Vec::new(), IndexMap::new());
-    let factor = Factor { help, default, levels, reference: None, controls, when: None, range: None, labels };
+    let factor = Factor { help, levels, ..Factor::default() };
     experiment.factors.insert(DRIVER.to_owned(), factor);
 }
 
@@ -335,7 +333,7 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), Pl
     }
     if let Some(arrivals) = selection.arrivals {
         let name = arrivals_name(arrivals);
-        experiment.load.arrivals = name.to_owned();
+        experiment.load.arrivals = Some(name.to_owned());
         experiment.load.arrivals_at = Place::Option(format!("--arrivals {name}"));
     }
     Ok(())
@@ -959,16 +957,7 @@ mod tests {
         let with_rates = |rate: &str| {
             let mut experiment = Catalog::default().load("sockets").unwrap();
             let levels = vec![Level::Int(500), Level::Int(2000)];
-            let factor = Factor {
-                help: "requests per second".to_owned(),
-                default: levels.clone(),
-                levels,
-                reference: None,
-                controls: vec![],
-                when: None,
-                range: None,
-                labels: IndexMap::new(),
-            };
+            let factor = Factor { levels, ..Factor::default() };
             experiment.factors.insert("rate".to_owned(), factor);
             experiment.load.rate = rate.to_owned();
             experiment

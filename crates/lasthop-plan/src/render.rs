@@ -20,7 +20,7 @@ use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
-    model::{ConfigFile, Connect, Experiment, GivesUpRoot, Recipe, Service, Template},
+    model::{ConfigFile, Connect, Experiment, Recipe, RunAs, Service, Template},
     pace::{self, PaceError},
     template::{self, Named, TemplateError},
 };
@@ -198,8 +198,8 @@ impl Renderer<'_> {
     ) -> Result<(), RenderError> {
         let Some(Network::Inside(holder)) = container.map(|container| &container.network) else { return Ok(()) };
         let recipe = self.recipe(name, service)?;
-        match recipe.gives_up_root {
-            GivesUpRoot::Everywhere => Err(RenderError::Supervised {
+        match recipe.run_as {
+            Some(RunAs::Unprivileged) => Err(RenderError::Supervised {
                 service: name.to_owned(),
                 recipe: recipe.name.clone(),
                 holder: holder.clone(),

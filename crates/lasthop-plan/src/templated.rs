@@ -15,6 +15,9 @@ pub(super) fn without_null(schema: &mut Schema) {
     if object.get("default") == Some(&Value::Null) {
         object.remove("default");
     }
+    if let Some(Value::Object(keys)) = object.get_mut("default") {
+        keys.retain(|_, value| !value.is_null());
+    }
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|name| name != "null");
         if let [only] = &types[..] {

@@ -27,7 +27,7 @@ use lasthop_observe::{
     observer::Observer,
 };
 use lasthop_plan::{
-    model::GivesUpRoot,
+    model::RunAs,
     plan::{Plan, Stack as PlannedStack, StackService},
     render::RenderedCase,
 };
@@ -744,10 +744,10 @@ impl Runner<'_> {
         let program = inside.unwrap_or_else(here);
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);
-        wanted.unprivileged = match recipe.gives_up_root {
-            GivesUpRoot::Never => false,
-            GivesUpRoot::OutsideContainers => !contained,
-            GivesUpRoot::Everywhere => true,
+        wanted.unprivileged = match recipe.run_as {
+            Some(RunAs::Own) => false,
+            Some(RunAs::Unprivileged) => true,
+            None => !contained,
         };
         wanted.is_built = !recipe.build.is_empty();
         let listen = recipe.listen.get(&service.transport);

@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use lasthop_model::{program::Packages, quantity, service::stays_inside};
+use lasthop_model::{quantity, service::stays_inside};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::scope::{Scope, place_of};
 use crate::{
-    definition::{DurationText, PackagesFile, PercentText},
     diagnostics::{Diagnostic, Diagnostics, suggest},
     document::Document,
     files::{Files, shown},
     model::ConfigFile,
     shape::join,
     template,
+    written::{DurationText, PercentText},
 };
 
 /// A file under check, and the errors found in it and in its templates.
@@ -212,13 +212,5 @@ impl Checker<'_> {
             self.error(pointer, error.to_string());
             0.0
         })
-    }
-}
-
-pub fn packages(file: &PackagesFile) -> Packages {
-    Packages {
-        system: file.system.clone(),
-        python: file.python.iter().map(|requirement| requirement.0.clone()).collect(),
-        gems: file.gems.iter().map(|gem| gem.0.clone()).collect(),
     }
 }

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use indexmap::IndexMap;
 use lasthop_model::{
-    program::{Packages, Program, ProgramKind},
-    service::{Export, Stop},
+    program::{Program, ProgramKind},
+    service::Stop,
 };
 use lasthop_protocol::spec::Transport;
 
 use super::{checker::Checker, scope::Scope};
 use crate::{
     definition::{ReadyFile, ServiceFile},
-    model::{Connect, GivesUpRoot, Listen, Recipe},
+    model::{Listen, Recipe},
     shape::join,
 };
 
@@ -91,30 +90,15 @@ impl Checker<'_> {
             summary: program.to_owned(),
             program: Program {
                 kind: ProgramKind::Named { names: vec![program.to_owned()], folders: Vec::new() },
-                version_arguments: Vec::new(),
-                version_pattern: String::new(),
-                minimum: None,
-                packages: Packages::default(),
                 obtain: Some(format!("install it, or say where it is: --program {name}=PATH")),
+                ..Program::default()
             },
             listen: listen.into_iter().chain(own).collect(),
-            connect: Connect::default(),
-            settings: IndexMap::new(),
-            build: Vec::new(),
-            prepare: Vec::new(),
-            prepare_timeout: Duration::ZERO,
-            made: None,
             arguments: arguments.to_vec(),
-            environment: IndexMap::new(),
-            gives_up_root: GivesUpRoot::OutsideContainers,
-            own_memory: false,
-            reads_variables: false,
-            config: IndexMap::new(),
             ready: self.ready(&at("ready"), service.ready.as_ref().unwrap_or(&ReadyFile::default())),
             stop: Stop { signal: "TERM".to_owned(), timeout: Duration::from_secs(5) },
-            export: Export { port: None, blocks: Vec::new(), files: IndexMap::new(), conditions: Vec::new() },
-            // The command is in the experiment, which has a digest.
-            digests: Default::default(),
+            // It has no digests: the command is in the experiment, which has one.
+            ..Recipe::default()
         }
     }
 }

@@ -17,18 +17,16 @@ use lasthop_protocol::{protocol::PROTOCOLS, spec::Transport};
 use minijinja::value::Value;
 
 use super::{
-    checker::{Checker, packages, read},
+    checker::{Checker, read},
     scope::Scope,
 };
 use crate::{
     cases,
-    definition::{ContainerFile, ExperimentFile, FactorFile, LoadFile, Scalar, ServiceFile},
+    definition::{ExperimentFile, ServiceFile},
     diagnostics::{Diagnostics, suggest},
     digest,
     files::Files,
-    model::{
-        Container, Defaults, Derive, DeriveKind, Experiment, Factor, Load, Overload, Place, Recipe, Service, Source,
-    },
+    model::{Defaults, Derive, DeriveKind, Experiment, Factor, Load, Place, Recipe, Service, Source},
     pace::{self, PaceError},
     render::{SECRET, SERVICE_NAMES},
     schema,
@@ -80,6 +78,7 @@ impl Checker<'_> {
         self.used.clear();
         let (services, recipes) = self.services(file, &factor_scope);
         let load = self.load(file, &factor_scope.add_services(file.services.keys()).add([SECRET]));
+        self.check_overload(file);
         self.check_use(file);
         let mut own = self.files.clone();
         own.remove(&PathBuf::from(FILE));
@@ -99,13 +98,12 @@ impl Checker<'_> {
             load,
             derive: self.derive(file),
             answer: self.answer(file),
-            overload: self.overload(file),
+            overload: file.overload.clone(),
             defaults: self.defaults(file),
         }
     }
 
-    fn overload(&mut self, file: &ExperimentFile) -> Overload {
-        let mut levels = IndexMap::new();
+    fn check_overload(&mut self, file: &ExperimentFile) {
         for (name, given) in &file.overload.levels {
             let pointer = join("/overload/levels", name);
             let Some(factor) = file.factors.get(name) else {
@@ -113,18 +111,14 @@ impl Checker<'_> {
                 self.key_error(&pointer, format!("there is no factor `{name}`"), help);
                 continue;
             };
-            let known: Vec<Level> = factor.levels.iter().map(|level| level.0.clone()).collect();
-            let in_range = |level: &Level| matches!((level, factor.range), (Level::Int(number), Some([low, high])) if (low..=high).contains(number));
-            for (at, level) in given.iter().enumerate().filter(|(_, level)| !in_range(&level.0)) {
-                self.must_be_level(&format!("{pointer}/{at}"), &level.0, &known);
+            for (at, level) in given.iter().enumerate().filter(|(_, level)| !factor.is_in_range(level)) {
+                self.must_be_level(&format!("{pointer}/{at}"), level, &factor.levels);
             }
-            levels.insert(name.clone(), given.iter().map(|level| level.0.clone()).collect());
         }
         for name in file.overload.log.keys().filter(|name| !file.services.contains_key(*name)) {
             let help = suggest(name, file.services.keys().map(String::as_str));
             self.key_error(&join("/overload/log", name), format!("there is no service `{name}`"), help);
         }
-        Overload { levels, log: file.overload.log.clone() }
     }
 
     fn derive(&mut self, file: &ExperimentFile) -> IndexMap<String, Derive> {
@@ -174,11 +168,10 @@ impl Checker<'_> {
             self.must_be_quantity(&format!("/answer/costs/{at}"), quantity, file, false);
         }
         let compared = [PATH, TRANSPORT].into_iter().find_map(|name| file.factors.get(name));
-        let levels: Vec<Level> =
-            compared.iter().flat_map(|factor| &factor.levels).map(|level| level.0.clone()).collect();
+        let levels = compared.map_or(&[][..], |factor| &factor.levels);
         for (key, named) in [("price", &answer.price), ("also", &answer.also), ("occupies", &answer.occupies)] {
             for (at, level) in named.iter().enumerate() {
-                self.must_be_level(&format!("/answer/{key}/{at}"), &Level::Text(level.clone()), &levels);
+                self.must_be_level(&format!("/answer/{key}/{at}"), &Level::Text(level.clone()), levels);
             }
         }
         for (at, factor) in answer.explain.iter().enumerate() {
@@ -209,7 +202,7 @@ impl Checker<'_> {
     }
 
     fn must_be_numbers(&mut self, pointer: &str, name: &str, file: &ExperimentFile) {
-        let is_number = |level: &Scalar| matches!(level.0, Level::Int(number) if number > 0);
+        let is_number = |level: &Level| matches!(level, Level::Int(number) if *number > 0);
         if self.must_be_known(pointer, "factor", name, file.factors.keys().map(String::as_str))
             && !file.factors[name].levels.iter().all(is_number)
         {
@@ -269,15 +262,15 @@ impl Checker<'_> {
 
     fn factors(&mut self, file: &ExperimentFile) -> IndexMap<String, Factor> {
         let mut above = Scope::default();
-        let mut factors = IndexMap::new();
         for (name, factor) in &file.factors {
             let pointer = join("/factors", name);
             if let Some(when) = &factor.when {
                 self.expression(&join(&pointer, "when"), when, &above);
             }
             above = above.add([name]);
-            factors.insert(name.clone(), self.factor(&pointer, name, factor));
+            self.factor(&pointer, name, factor);
         }
+        let mut factors = file.factors.clone();
         if let Some(at) = factors.get_index_of(TRANSPORT) {
             factors.move_index(at, 0);
         }
@@ -317,38 +310,25 @@ impl Checker<'_> {
         }
     }
 
-    fn factor(&mut self, pointer: &str, name: &str, file: &FactorFile) -> Factor {
-        let plain = |levels: &[Scalar]| levels.iter().map(|level| level.0.clone()).collect::<Vec<Level>>();
-        let levels = plain(&file.levels);
+    fn factor(&mut self, pointer: &str, name: &str, factor: &Factor) {
+        let levels = &factor.levels;
         for (at, level) in levels.iter().enumerate().filter(|(at, level)| levels[..*at].contains(level)) {
             self.error(&format!("{pointer}/levels/{at}"), format!("the level `{level}` is listed twice"));
         }
-        let default = file.default.as_deref().map_or_else(|| levels.clone(), plain);
-        for (at, level) in default.iter().enumerate() {
-            self.must_be_level(&format!("{pointer}/default/{at}"), level, &levels);
+        for (at, level) in factor.usual().iter().enumerate() {
+            self.must_be_level(&format!("{pointer}/default/{at}"), level, levels);
         }
-        if default.is_empty() {
+        if factor.usual().is_empty() {
             self.error(&format!("{pointer}/default"), "at least one level is needed");
         }
-        let controls = plain(&file.controls);
-        for (at, level) in controls.iter().enumerate() {
-            self.must_be_level(&format!("{pointer}/controls/{at}"), level, &levels);
+        for (at, level) in factor.controls.iter().enumerate() {
+            self.must_be_level(&format!("{pointer}/controls/{at}"), level, levels);
         }
-        self.reference(pointer, name, file, &levels);
-        self.range(pointer, file, &levels);
+        self.reference(pointer, name, factor);
+        self.range(pointer, factor);
         let known: Vec<String> = levels.iter().map(Level::to_string).collect();
-        for level in file.labels.keys() {
+        for level in factor.labels.keys() {
             self.must_be_known(&format!("{pointer}/labels/{level}"), "level", level, known.iter().map(String::as_str));
-        }
-        Factor {
-            help: file.help.clone(),
-            levels,
-            default,
-            reference: file.reference.clone().map(|level| level.0),
-            controls,
-            when: file.when.clone(),
-            range: file.range.map(|[low, high]| (low, high)),
-            labels: file.labels.clone(),
         }
     }
 
@@ -360,10 +340,10 @@ impl Checker<'_> {
         }
     }
 
-    fn reference(&mut self, pointer: &str, name: &str, file: &FactorFile, levels: &[Level]) {
+    fn reference(&mut self, pointer: &str, name: &str, factor: &Factor) {
         let place = format!("{pointer}/reference");
-        match &file.reference {
-            Some(level) if name == TRANSPORT || name == PATH => self.must_be_level(&place, &level.0, levels),
+        match &factor.reference {
+            Some(level) if name == TRANSPORT || name == PATH => self.must_be_level(&place, level, &factor.levels),
             Some(_) => self.key_error(&place, "only `transport` or `path` can have a reference", None),
             None if name == TRANSPORT || name == PATH => {
                 self.key_error(
@@ -374,7 +354,7 @@ impl Checker<'_> {
             }
             None => {}
         }
-        if name == PATH && file.when.is_some() {
+        if name == PATH && factor.when.is_some() {
             self.key_error(
                 &format!("{pointer}/when"),
                 "`path` cannot have a condition, because every case has a path",
@@ -384,11 +364,11 @@ impl Checker<'_> {
         if name != TRANSPORT {
             return;
         }
-        for (at, level) in levels.iter().enumerate() {
+        for (at, level) in factor.levels.iter().enumerate() {
             let known = Transport::ALL.map(Transport::name);
             self.must_be_known(&format!("{pointer}/levels/{at}"), "transport", &level.to_string(), known);
         }
-        if file.when.is_some() {
+        if factor.when.is_some() {
             self.key_error(
                 &format!("{pointer}/when"),
                 "`transport` cannot have a condition, because every case has a transport",
@@ -397,14 +377,13 @@ impl Checker<'_> {
         }
     }
 
-    fn range(&mut self, pointer: &str, file: &FactorFile, levels: &[Level]) {
-        let Some([low, high]) = file.range else { return };
+    fn range(&mut self, pointer: &str, factor: &Factor) {
+        let Some([low, high]) = factor.range else { return };
         let place = format!("{pointer}/range");
         if low > high {
             self.error(&place, "the lower number must come first");
         }
-        let outside = |level: &&Level| !matches!(level, Level::Int(number) if (low..=high).contains(number));
-        if let Some(level) = levels.iter().find(outside) {
+        if let Some(level) = factor.levels.iter().find(|level| !factor.is_in_range(level)) {
             self.error(&place, format!("the level `{level}` is not a whole number from {low} to {high}"));
         }
     }
@@ -450,8 +429,8 @@ impl Checker<'_> {
             self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
         }
         self.template(&at("recipe"), &service.recipe, factors);
-        self.template(&at("count"), &service.count.0, factors);
-        if service.count.0 != "1" && file.load.target == name {
+        self.template(&at("count"), &service.count, factors);
+        if service.count != "1" && file.load.target == name {
             self.key_error(&at("count"), "the driver talks to this service, so it must be a single server", None);
         }
         let outer = factors.clone().add_services(file.services.keys()).add_own();
@@ -466,31 +445,20 @@ impl Checker<'_> {
             self.error(&at("app"), format!("there is no folder `{app}` in {}", self.place()));
         }
         let recipe = self.command(&pointer, name, service, &scope);
+        self.template_tree(&at("container"), factors);
         let service = Service {
             recipe: recipe.as_ref().map_or(&service.recipe, |made| &made.name).clone(),
             listen: service.listen,
-            count: service.count.0.clone(),
+            count: service.count.clone(),
             needs: service.needs.clone(),
-            settings: service.settings.iter().map(|(key, value)| (key.clone(), value.0.clone())).collect(),
+            settings: service.settings.clone(),
             config: self.config(&at("config"), &service.config, &scope),
             app: service.app.as_ref().map(PathBuf::from),
             warm: service.warm.as_ref().map_or(Duration::ZERO, |warm| self.duration(&at("warm"), Some(warm), "1s")),
-            packages: packages(&service.packages),
-            container: service.container.as_ref().map(|container| self.container(&at("container"), container, factors)),
+            packages: service.packages.clone(),
+            container: service.container.clone(),
         };
         (service, recipe)
-    }
-
-    fn container(&mut self, pointer: &str, file: &ContainerFile, factors: &Scope) -> Container {
-        self.template_tree(pointer, factors);
-        Container {
-            network: file.network.clone(),
-            publish: file.publish.clone(),
-            volume: file.volume.clone(),
-            cpus: file.cpus.0.clone(),
-            memory: file.memory.clone(),
-            sysctls: file.sysctls.clone(),
-        }
     }
 
     /// Orders services so that each comes after those that it needs, and otherwise as in the file.
@@ -549,26 +517,15 @@ impl Checker<'_> {
             self.must_be_known("/load/protocol", "protocol", &load.protocol, PROTOCOLS.map(|kind| kind.name));
         }
         Load {
-            target: load.target.clone(),
-            protocol: load.protocol.clone(),
-            parameters: load.parameters.0.clone(),
-            connections: load.connections.0.clone(),
-            threads: load.threads.0.clone(),
-            reuse: load.reuse.clone(),
-            pipeline: load.pipeline.0.clone(),
-            requests_per_connection: load.requests_per_connection.0.clone(),
-            rate: load.rate.0.clone(),
-            arrivals: load.arrivals.clone().unwrap_or_else(|| CONSTANT.to_owned()),
             rate_at: Place::File(Box::new(self.document.at_value("/load/rate", ""))),
             arrivals_at: Place::File(Box::new(self.document.at_value("/load/arrivals", ""))),
-            nodelay: load.nodelay.0.clone(),
-            driver: load.driver.clone(),
+            ..load.clone()
         }
     }
 
-    fn check_arrivals(&mut self, load: &LoadFile) {
+    fn check_arrivals(&mut self, load: &Load) {
         let Some(arrivals) = &load.arrivals else { return };
-        if load.rate.0.is_empty() {
+        if load.rate.is_empty() {
             let help = Some(
                 "add `rate` in requests per second, or leave `arrivals` out (`lasthop run` has --arrivals)".to_owned(),
             );
@@ -653,7 +610,7 @@ impl Checker<'_> {
                 Ok(target) => target.trim().to_owned(),
                 Err(error) => return self.error("/load/target", error.message),
             };
-            let count = file.services.get(&target).map(|service| template::render("count", &service.count.0, &context));
+            let count = file.services.get(&target).map(|service| template::render("count", &service.count, &context));
             if let Some(Ok(count)) = count.filter(|count| !matches!(count, Ok(count) if count.trim() == "1")) {
                 let message = format!(
                     "the driver talks to `{target}`, whose `count` is {} in some case: it must be 1",
@@ -782,7 +739,7 @@ impl Checker<'_> {
 /// Factors that decide which recipes and protocols are used, and which combinations exist. The others need not be
 /// combined, because they would only multiply the number of checks.
 fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
-    let templates = file.services.values().flat_map(|service| [&service.recipe, &service.count.0]);
+    let templates = file.services.values().flat_map(|service| [&service.recipe, &service.count]);
     let templates = templates.chain([&file.load.protocol, &file.load.target]);
     let templates = templates.chain(&file.link.transport);
     let templates = templates.chain(pacing(&file.load));
@@ -794,8 +751,8 @@ fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
 }
 
 /// The factors that decide whether a case can be an open loop; none if there is no rate.
-fn pacing(load: &LoadFile) -> Vec<&String> {
-    let open = !load.rate.0.is_empty();
-    let all = [&load.rate.0, &load.pipeline.0, &load.requests_per_connection.0, &load.reuse].into_iter();
+fn pacing(load: &Load) -> Vec<&String> {
+    let open = !load.rate.is_empty();
+    let all = [&load.rate, &load.pipeline, &load.requests_per_connection, &load.reuse].into_iter();
     all.chain(&load.arrivals).chain(load.driver.first()).filter(|_| open).collect()
 }

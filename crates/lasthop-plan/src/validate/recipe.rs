@@ -8,20 +8,20 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_model::{
     program::{Program, ProgramKind},
-    service::{Export, Ready, ReadyCheck, Stop, stays_inside},
+    service::{Ready, ReadyCheck, Stop, stays_inside},
 };
 use lasthop_protocol::spec::Transport;
 
 use super::{
-    checker::{Checker, packages, read},
+    checker::{Checker, read},
     scope::Scope,
 };
 use crate::{
-    definition::{ListenFile, ListenTable, ProgramFile, ReadyFile, ReadyName, RecipeFile, RunAsName, SettingFile},
+    definition::{ListenTable, ProgramFile, ReadyFile, ReadyName, RecipeFile},
     diagnostics::Diagnostics,
     digest,
     files::Files,
-    model::{GivesUpRoot, Listen, Recipe, Setting},
+    model::{Listen, Recipe},
     schema,
     shape::join,
 };
@@ -70,39 +70,26 @@ impl Checker<'_> {
             self.key_error("/listen", "a server must listen on at least one transport", None);
         }
         let listen = self.listen("/listen", &file.listen);
-        let setting = |setting: &SettingFile| Setting {
-            help: setting.help.clone(),
-            default: setting.default.as_ref().map(|value| value.0.clone()),
-        };
         Recipe {
             name: name.to_owned(),
             summary: file.summary.clone(),
             program: self.program(&file.program),
             listen,
             connect: file.connect.clone(),
-            settings: file.settings.iter().map(|(name, file)| (name.clone(), setting(file))).collect(),
+            settings: file.settings.clone(),
             build: file.start.build.clone(),
             prepare: file.start.prepare.clone(),
             prepare_timeout: self.duration("/start/prepare_timeout", file.start.prepare_timeout.as_ref(), "120s"),
             made: file.start.program.clone(),
             arguments: file.start.arguments.clone(),
             environment: file.start.environment.clone(),
-            gives_up_root: match file.start.run_as {
-                Some(RunAsName::Own) => GivesUpRoot::Never,
-                Some(RunAsName::Unprivileged) => GivesUpRoot::Everywhere,
-                None => GivesUpRoot::OutsideContainers,
-            },
+            run_as: file.start.run_as,
             own_memory: file.start.own_memory,
             reads_variables: file.start.reads_variables,
             config: self.config("/config", &file.config, &scope),
             ready: self.ready("/ready", &file.ready),
             stop: self.stop(file),
-            export: Export {
-                port: export.port,
-                blocks: export.blocks.clone(),
-                files: export.files.clone(),
-                conditions: export.conditions.clone(),
-            },
+            export: export.clone(),
             digests: digest::of_files(self.files),
         }
     }
@@ -110,22 +97,20 @@ impl Checker<'_> {
     /// Where a server listens, by transport.
     pub(super) fn listen(&mut self, pointer: &str, table: &ListenTable) -> IndexMap<Transport, Listen> {
         let mut all = IndexMap::new();
-        for (transport, file) in table.given() {
+        for (transport, listen) in table.given() {
             let pointer = join(pointer, transport.name());
-            if file.file.is_some() && !transport.is_unix() {
+            if listen.file.is_some() && !transport.is_unix() {
                 self.key_error(&join(&pointer, "file"), "only a Unix socket has a file name", None);
             }
-            if let Some(authority) = &file.authority {
+            if let Some(authority) = &listen.authority {
                 let pointer = join(&pointer, "authority");
                 if !transport.is_tls() {
                     self.key_error(&pointer, "this transport has no TLS", None);
-                } else if !stays_inside(Path::new(authority)) {
-                    self.error(&pointer, format!("`{authority}` is outside the folder `runtime`"));
+                } else if !stays_inside(authority) {
+                    self.error(&pointer, format!("`{}` is outside the folder `runtime`", authority.display()));
                 }
             }
-            let ListenFile { arguments, config, file, authority } = file;
-            let (arguments, config, file) = (arguments.clone(), config.clone(), file.clone());
-            all.insert(transport, Listen { arguments, config, file, authority: authority.as_ref().map(PathBuf::from) });
+            all.insert(transport, listen.clone());
         }
         all
     }
@@ -157,7 +142,7 @@ impl Checker<'_> {
             version_arguments: version.map(|version| version.arguments.clone()).unwrap_or_default(),
             version_pattern: pattern,
             minimum: version.and_then(|version| version.minimum.clone()),
-            packages: packages(&file.packages),
+            packages: file.packages.clone(),
             obtain: file.obtain.clone(),
         }
     }
@@ -203,6 +188,6 @@ impl Checker<'_> {
 
     fn stop(&mut self, file: &RecipeFile) -> Stop {
         let timeout: Duration = self.duration("/stop/timeout", file.stop.timeout.as_ref(), "5s");
-        Stop { signal: file.stop.signal.map_or("TERM", |signal| signal.name()).to_owned(), timeout }
+        Stop { signal: file.stop.signal.clone().unwrap_or_else(|| "TERM".to_owned()), timeout }
     }
 }
