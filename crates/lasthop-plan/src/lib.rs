@@ -14,7 +14,8 @@
 //! | [`cases`] | the selected levels, and the cases that follow from them |
 //! | `template`, [`render`] | renders services and load |
 //! | [`pace`] | closed loop, or open loop at a rate |
-//! | [`plan`] | cases, the stacks that they run on, and what differs besides the transport |
+//! | [`plan`] | cases, and the stacks that they run on |
+//! | `fingerprint` | what differs between two cases besides the transport |
 //! | [`settings`] | the settings of a run, from the experiment's defaults and what the run changes |
 //! | [`digest`] | digests by which a resumed run checks that nothing has changed |
 //! | [`given`] | the plan of endpoints that are there already |
@@ -29,6 +30,7 @@ pub mod diagnostics;
 pub mod digest;
 pub mod document;
 mod files;
+mod fingerprint;
 pub mod given;
 pub mod model;
 pub mod pace;

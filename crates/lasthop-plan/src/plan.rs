@@ -1,16 +1,12 @@
 //! The plan of a run: its cases, the stacks of services that they run on, and what differs besides the transport.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use indexmap::IndexMap;
 use lasthop_classic::tool_of;
 use lasthop_model::{
-    binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
-    container::{Network, RenderedContainer},
+    binding::Bindings,
+    container::RenderedContainer,
     level::{Level, Levels},
     quantity::written,
     rate::arrivals_name,
@@ -19,15 +15,15 @@ use lasthop_model::{
     service::RenderedService,
 };
 use lasthop_protocol::spec::{Model, OpenLoop, Reuse, Spec, Transport};
-use serde_json::Value;
 use similar::TextDiff;
 
 use super::{
     cases::{self, Chosen, Excluded, NamedCase, SelectionError},
     derive::derive,
-    model::{Experiment, Factor, Place, Recipe, Source},
+    fingerprint::{self, Fingerprint, SketchedCase},
+    model::{Experiment, Factor, Place, Source},
     pace::{self, LEAST_IN_A_TRIAL},
-    render::{self, RenderError, RenderedCase, Renderer, address_text, url_text},
+    render::{RenderError, RenderedCase, Renderer},
     template::TemplateError,
 };
 
@@ -158,24 +154,23 @@ impl Plan {
         let (named, excluded) = named_cases(&experiment, &chosen, selection.aa)?;
         let mut stacks = Vec::new();
         let mut plans = Vec::new();
-        let mut portraits = BTreeMap::new();
-        for (case, portrayed) in named.iter().zip(portray_all(&experiment, &named)?) {
-            let Portrayed { portrait, load, services } = portrayed;
+        let mut fingerprints = BTreeMap::new();
+        for (case, sketch) in named.iter().zip(sketch_all(&experiment, &named)?) {
+            let load = &sketch.load;
             if let Some(tool) = tool_of(&case.levels)
                 && !(tool.speaks)(&load.spec.protocol)
             {
-                return Err(PlanError::Driver { tool: tool.name, protocol: load.protocol });
+                return Err(PlanError::Driver { tool: tool.name, protocol: load.protocol.clone() });
             }
             if let (Some(tool), Model::Open(_)) = (tool_of(&case.levels), load.spec.model) {
                 return Err(PlanError::ToolAtRate { tool: tool.name });
             }
-            let stack = stack_for(&mut stacks, case, &portrait, services);
-            plans.push(case_plan(case, stack, &load));
-            portraits.insert(case.id.clone(), portrait);
+            plans.push(case_plan(case, stack_for(&mut stacks, case, &sketch), load));
+            fingerprints.insert(&case.id, sketch.fingerprint);
         }
         same_rates(&plans)?;
-        let differences = named.iter().flat_map(|case| differences(case, &portraits)).collect();
-        let stacks = stacks.into_iter().map(|(_, stack)| stack).collect();
+        let differences = named.iter().flat_map(|case| differences(case, &fingerprints)).collect();
+        let stacks = stacks.into_iter().map(|(.., stack)| stack).collect();
         let factors = summaries(&experiment, &chosen);
         let derived = if selection.aa { Vec::new() } else { derive(&experiment, &plans)? };
         Ok(Self { factors, experiment, cases: plans, stacks, excluded, differences, derived, given: None })
@@ -255,11 +250,12 @@ impl Plan {
 }
 
 /// Errors: what cannot be rendered, of all cases.
-fn portray_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<Portrayed>, PlanError> {
-    let (mut portrayed, mut flaws) = (Vec::new(), IndexMap::new());
+fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<SketchedCase>, PlanError> {
+    let mut sketches = Vec::new();
+    let mut flaws = IndexMap::new();
     for case in named {
-        match portray(experiment, case) {
-            Ok(one) => portrayed.push(one),
+        match fingerprint::sketch(experiment, case) {
+            Ok(sketch) => sketches.push(sketch),
             Err(cause) => {
                 let flaw = PlanError::Render { case: case.id.clone(), cause: cause.clone() };
                 flaws.entry(cause.to_string()).or_insert(flaw);
@@ -268,7 +264,7 @@ fn portray_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<Portr
     }
     let mut flaws: Vec<PlanError> = flaws.into_values().collect();
     match flaws.len() {
-        0 => Ok(portrayed),
+        0 => Ok(sketches),
         1 => Err(flaws.remove(0)),
         _ => Err(PlanError::Several(flaws)),
     }
@@ -403,232 +399,41 @@ fn driver_name(words: &[String]) -> String {
     words.iter().map(short).collect::<Vec<_>>().join(" ")
 }
 
-/// A case's services and load as text by place, with the same symbol wherever the link's endpoint stands.
-type Portrait = BTreeMap<String, String>;
-
-/// Parts of a [`Portrait`] that belong to the load and not to the services.
-const LOAD: &str = "driver: load";
-/// End of the place of what makes a container's path: it belongs to the services and is what is compared.
-const PATH_PART: &str = ": container path";
-/// End of the place that says of a service that it holds others in its container.
-const HOLDER: &str = ": holds others: container path";
-/// Only where the transport is TCP: on a Unix socket the option means nothing.
-const NODELAY: &str = "driver: nodelay";
-
-/// A case as far as it is known before anything has an address.
-struct Portrayed {
-    portrait: Portrait,
-    load: RenderedCase,
-    services: IndexMap<String, StackService>,
-}
-
-fn portray(experiment: &Experiment, case: &NamedCase) -> Result<Portrayed, RenderError> {
-    let bindings = placeholders(experiment, &case.levels)?;
-    let renderer = Renderer { experiment, levels: &case.levels, bindings: &bindings, symbolic: true };
-    let mut portrait = Portrait::new();
-    let services = renderer.services()?;
-    for service in &services {
-        draw_service(service, &mut portrait);
-    }
-    let containers = renderer.containers()?;
-    if case.transport.is_unix() {
-        render::container::check_volumes(&experiment.link.from, &experiment.link.to, &containers)?;
-    }
-    draw_containers(&containers, &mut portrait);
-    let load = renderer.case()?;
-    portrait.insert(LOAD.to_owned(), draw_load(&load));
-    if !case.transport.is_unix() {
-        portrait.insert(NODELAY.to_owned(), format!("{}\n", load.spec.socket.nodelay));
-    }
-    let servers = bindings.services.values().filter(|server| service_of(&server.name) == experiment.link.to);
-    let mut forms = Vec::new();
-    for server in servers {
-        for (name, service) in &experiment.services {
-            forms.push(address_text(&renderer.recipe(name, service)?.connect, &server.address)?);
-        }
-        forms.extend(link_forms(server));
-    }
-    // The longest first: one form may be a part of another.
-    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-    for text in portrait.values_mut() {
-        for form in &forms {
-            *text = text.replace(form, "@link@");
-        }
-    }
-    let described = |service: RenderedService| {
-        let RenderedService { name, recipe, .. } = service;
-        let container = containers.get(service_of(&name)).cloned().flatten();
-        let transport = bindings.services[&name].transport;
-        (name, StackService { recipe, transport, container })
-    };
-    Ok(Portrayed { portrait, load, services: services.into_iter().map(described).collect() })
-}
-
-fn draw_service(service: &RenderedService, portrait: &mut Portrait) {
-    let name = &service.name;
-    portrait.insert(format!("{name}: command"), lines(&service.command));
-    for (at, words) in service.build.iter().chain(&service.prepare).enumerate() {
-        portrait.insert(format!("{name}: preparation {}", at + 1), lines(words));
-    }
-    for (key, value) in &service.environment {
-        portrait.insert(format!("{name}: environment {key}"), format!("{value}\n"));
-    }
-    for (path, content) in &service.files {
-        portrait.insert(format!("{name}: {}", path.display()), String::from_utf8_lossy(content).into_owned());
-    }
-}
-
-/// What a path is made of stands apart from what the comparison must keep equal.
-fn draw_containers(containers: &IndexMap<String, Option<RenderedContainer>>, portrait: &mut Portrait) {
-    for (name, container) in containers {
-        let Some(container) = container else { continue };
-        let RenderedContainer { network, publish, volume, sysctls, .. } = container;
-        portrait.insert(format!("{name}{PATH_PART}"), format!("{network:?} {publish:?} {volume:?} {sysctls:?}"));
-        // What holds others is a part of their path, and its limits are theirs.
-        let holder = match network {
-            Network::Inside(holder) => {
-                portrait.insert(format!("{holder}{HOLDER}"), String::new());
-                containers.get(holder).and_then(Option::as_ref)
-            }
-            _ => Some(container),
-        };
-        if let Some(limits) = holder.and_then(RenderedContainer::limits) {
-            portrait.insert(format!("{name}: container limits"), limits);
-        }
-    }
-}
-
-fn lines(words: &[String]) -> String {
-    words.iter().map(|word| format!("{word}\n")).collect()
-}
-
-/// The load without what belongs to the transport: the endpoint and the option of TCP.
-fn draw_load(load: &RenderedCase) -> String {
-    let mut spec = serde_json::to_value(&load.spec).expect("a specification is plain data");
-    spec.as_object_mut().and_then(|fields| fields.shift_remove("endpoint"));
-    spec.pointer_mut("/socket").and_then(Value::as_object_mut).and_then(|socket| socket.shift_remove("nodelay"));
-    let text = serde_json::to_string_pretty(&spec).expect("a JSON value is printable");
-    format!("{text}\n{}", lines(load.driver.as_deref().unwrap_or_default()))
-}
-
-/// Every way in which a configuration names the link's endpoint, the longest first.
-fn link_forms(binding: &ServiceBinding) -> Vec<String> {
-    let address = binding.address.to_string();
-    let url = url_text(binding.transport, &binding.address);
-    vec![url, format!("http://{address}"), address, binding.address.bare()]
-}
-
-/// Bindings that no run has, the same for every case but for the link's address.
-fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, RenderError> {
-    let none = Bindings {
-        round: 0,
-        stack: 0,
-        services: IndexMap::new(),
-        account: account(),
-        secret: "@secret@".to_owned(),
-        cpus: Vec::new(),
-    };
-    let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
-    let mut services = IndexMap::new();
-    let mut next = 60001_u16;
-    for (name, service) in &experiment.services {
-        let recipe = renderer.recipe(name, service)?;
-        let transport = service.listen.map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
-        let count = renderer.count(name, service)?;
-        for index in 0..count {
-            let server = server_name(name, index);
-            services.insert(server.clone(), placeholder(&server, recipe, transport, next + index as u16));
-        }
-        // A service that a case does without keeps its place: the others are to look the same.
-        next += count.max(1) as u16;
-    }
-    Ok(Bindings { services, ..none })
-}
-
-fn account() -> Account {
-    Account { user: "@user@".to_owned(), group: "@group@".to_owned(), is_root: false, ids: (0, 0) }
-}
-
-fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> ServiceBinding {
-    let runtime = PathBuf::from("/@run@").join(name);
-    let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
-    // The name ends in what no name has: it stands in texts, and `app` is not to be found in `app-2`.
-    let address = transport.address().at(runtime.join(file.unwrap_or(SOCKET)), format!("@run@-{name}@"), port);
-    let file = |name: &str| PathBuf::from("/@run@/tls").join(name);
-    let tls = transport.is_tls().then(|| TlsFiles {
-        authority: file("authority.pem"),
-        certificate: file("certificate.pem"),
-        key: file("key.pem"),
-    });
-    ServiceBinding {
-        name: name.to_owned(),
-        directory: PathBuf::from("/@record@").join(name),
-        record: PathBuf::from("/@record@").join(name),
-        account: None,
-        needed: Vec::new(),
-        cache: PathBuf::from("/@cache@").join(&recipe.name),
-        runtime,
-        transport,
-        listen: address.clone(),
-        address,
-        tls,
-        program: PathBuf::from("/@program@").join(&recipe.name),
-        own_authority: None,
-        spare_port: port + 1000,
-    }
-}
-
 /// The stack whose services are the same, or a new one. The second names of cases have stacks of their own.
-fn stack_for(
-    stacks: &mut Vec<((bool, Portrait), Stack)>,
-    case: &NamedCase,
-    portrait: &Portrait,
-    services: IndexMap<String, StackService>,
-) -> usize {
-    let mut portrait = portrait.clone();
-    portrait.remove(LOAD);
-    portrait.remove(NODELAY);
-    let same = |((again, other), stack): &&((bool, Portrait), Stack)| {
-        *again == case.again && stack.transport == case.transport && *other == portrait
-    };
-    if let Some((_, stack)) = stacks.iter().find(same) {
+fn stack_for(stacks: &mut Vec<(NamedCase, Fingerprint, Stack)>, case: &NamedCase, sketch: &SketchedCase) -> usize {
+    let same = stacks.iter().find(|(other, fingerprint, _)| {
+        other.again == case.again
+            && other.transport == case.transport
+            && fingerprint.has_same_services(&sketch.fingerprint)
+    });
+    if let Some((.., stack)) = same {
         return stack.number;
     }
     let number = stacks.len();
+    let services = sketch.services.clone();
     let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services };
-    stacks.push(((case.again, portrait), stack));
+    stacks.push((case.clone(), sketch.fingerprint.clone(), stack));
     number
 }
 
-fn differences(case: &NamedCase, portraits: &BTreeMap<String, Portrait>) -> Vec<Difference> {
+/// What differs between a case and its reference besides the link.
+fn differences(case: &NamedCase, fingerprints: &BTreeMap<&String, Fingerprint>) -> Vec<Difference> {
     let Some(reference) = &case.reference else { return Vec::new() };
-    let (ours, theirs) = (&portraits[&case.id], &portraits[reference]);
-    let both = |place: &str| ours.contains_key(place) && theirs.contains_key(place);
-    let mut places: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    let holders: Vec<String> =
-        places.iter().filter_map(|place| Some(format!("{}: ", place.strip_suffix(HOLDER)?))).collect();
-    places.retain(|place| !place.ends_with(PATH_PART) && (*place != NODELAY || both(place)));
-    places.retain(|place| !holders.iter().any(|holder| place.starts_with(holder)));
-    let text = |portrait: &Portrait, place: &String| portrait.get(place).cloned().unwrap_or_default();
-    let differ = |place: &String| {
-        let (old, new) = (text(theirs, place), text(ours, place));
-        (old != new).then(|| Difference {
-            case: case.id.clone(),
-            reference: reference.clone(),
-            place: place.clone(),
-            diff: TextDiff::from_lines(&old, &new).unified_diff().header(reference, &case.id).to_string(),
-        })
-    };
-    places.into_iter().filter_map(differ).collect()
+    let mut differences = Vec::new();
+    for (place, old, new) in fingerprints[&case.id].diff(&fingerprints[reference]) {
+        let diff = TextDiff::from_lines(&old, &new).unified_diff().header(reference, &case.id).to_string();
+        differences.push(Difference { case: case.id.clone(), reference: reference.clone(), place, diff });
+    }
+    differences
 }
 
 #[cfg(test)]
 mod tests {
-    use lasthop_model::record::Derivation;
+    use lasthop_model::{container::Network, record::Derivation};
     use lasthop_protocol::spec::Arrivals;
 
     use super::*;
-    use crate::{catalog::Catalog, model::ConfigFile};
+    use crate::{catalog::Catalog, fingerprint::placeholders, model::ConfigFile};
 
     fn selection(only: &[&str], set: &[&str]) -> Selection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
@@ -895,7 +700,7 @@ mod tests {
         let mut experiment = Catalog::default().load("nginx-gunicorn").unwrap();
         experiment.load.connections = "{{ 2 if transport == 'unix' else connections }}".to_owned();
         let plan = Plan::new(experiment, &selection(&[], &["connections=1"])).unwrap();
-        assert_eq!(plan.differences[0].place, LOAD);
+        assert_eq!(plan.differences[0].place, "driver: load");
     }
 
     fn at(rate: &str) -> Selection {

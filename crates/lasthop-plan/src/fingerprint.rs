@@ -1,0 +1,230 @@
+//! What two cases differ in besides the link, told before anything has an address: services and load are rendered with
+//! the same symbol wherever the link's endpoint stands.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
+
+use indexmap::IndexMap;
+use lasthop_model::{
+    binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles, server_name, service_of},
+    container::{Network, RenderedContainer},
+    level::Levels,
+    service::RenderedService,
+};
+use lasthop_protocol::spec::Transport;
+use serde_json::Value;
+
+use super::{
+    cases::{self, NamedCase},
+    model::{Experiment, Recipe},
+    plan::StackService,
+    render::{self, RenderError, RenderedCase, Renderer, address_text, url_text},
+};
+
+/// A case as far as it is known before anything has an address.
+pub(super) struct SketchedCase {
+    pub fingerprint: Fingerprint,
+    pub load: RenderedCase,
+    /// In start order.
+    pub services: IndexMap<String, StackService>,
+}
+
+/// A case's services and load as text.
+#[derive(Clone)]
+pub(super) struct Fingerprint {
+    /// By server, the texts that start it, by what they are: its command, a file, a variable.
+    services: BTreeMap<String, BTreeMap<String, String>>,
+    /// By service, what makes the path to its container. That is what is compared.
+    paths: BTreeMap<String, String>,
+    /// Services whose containers hold others, which makes them a part of the path.
+    holders: BTreeSet<String>,
+    /// Without what belongs to the transport: the endpoint and the option of TCP.
+    load: String,
+    /// The option of TCP; `None` on a Unix socket, where it means nothing.
+    nodelay: Option<bool>,
+}
+
+/// Errors: what cannot be rendered.
+pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<SketchedCase, RenderError> {
+    let bindings = placeholders(experiment, &case.levels)?;
+    let renderer = Renderer { experiment, levels: &case.levels, bindings: &bindings, symbolic: true };
+    let rendered = renderer.services()?;
+    let containers = renderer.containers()?;
+    if case.transport.is_unix() {
+        render::container::check_volumes(&experiment.link.from, &experiment.link.to, &containers)?;
+    }
+    let load = renderer.case()?;
+    let mut fingerprint = Fingerprint {
+        services: rendered.iter().map(|service| (service.name.clone(), texts(service))).collect(),
+        paths: BTreeMap::new(),
+        holders: BTreeSet::new(),
+        load: load_text(&load),
+        nodelay: (!case.transport.is_unix()).then_some(load.spec.socket.nodelay),
+    };
+    fingerprint.add_containers(&containers);
+    fingerprint.replace_link(&link_forms(&renderer)?);
+    let mut services = IndexMap::new();
+    for RenderedService { name, recipe, .. } in rendered {
+        let container = containers.get(service_of(&name)).cloned().flatten();
+        let transport = bindings.services[&name].transport;
+        services.insert(name, StackService { recipe, transport, container });
+    }
+    Ok(SketchedCase { fingerprint, load, services })
+}
+
+impl Fingerprint {
+    /// Whether two cases can share their servers.
+    pub(super) fn has_same_services(&self, other: &Self) -> bool {
+        (&self.services, &self.paths, &self.holders) == (&other.services, &other.paths, &other.holders)
+    }
+
+    /// What differs from a reference and should not: the place in words, the reference's text there, and this one's.
+    pub(super) fn diff(&self, reference: &Self) -> Vec<(String, String, String)> {
+        let mut places: BTreeMap<String, [String; 2]> = BTreeMap::new();
+        for (at, side) in [reference, self].into_iter().enumerate() {
+            places.entry("driver: load".to_owned()).or_default()[at].clone_from(&side.load);
+            for (server, texts) in &side.services {
+                if self.holders.contains(server) || reference.holders.contains(server) {
+                    continue;
+                }
+                for (what, text) in texts {
+                    places.entry(format!("{server}: {what}")).or_default()[at].clone_from(text);
+                }
+            }
+        }
+        if let (Some(theirs), Some(ours)) = (reference.nodelay, self.nodelay) {
+            places.insert("driver: nodelay".to_owned(), [theirs, ours].map(|nodelay| format!("{nodelay}\n")));
+        }
+        places.into_iter().filter(|(_, [old, new])| old != new).map(|(place, [old, new])| (place, old, new)).collect()
+    }
+
+    /// What a path is made of stands apart from what the comparison must keep equal.
+    fn add_containers(&mut self, containers: &IndexMap<String, Option<RenderedContainer>>) {
+        for (name, container) in containers {
+            let Some(container) = container else { continue };
+            let RenderedContainer { network, publish, volume, sysctls, .. } = container;
+            self.paths.insert(name.clone(), format!("{network:?} {publish:?} {volume:?} {sysctls:?}"));
+            // What holds others is a part of their path, and its limits are theirs.
+            let holder = match network {
+                Network::Inside(holder) => {
+                    self.holders.insert(holder.clone());
+                    containers.get(holder).and_then(Option::as_ref)
+                }
+                _ => Some(container),
+            };
+            if let Some(limits) = holder.and_then(RenderedContainer::limits) {
+                self.services.entry(name.clone()).or_default().insert("container limits".to_owned(), limits);
+            }
+        }
+    }
+
+    fn replace_link(&mut self, forms: &[String]) {
+        for text in self.services.values_mut().flat_map(BTreeMap::values_mut).chain([&mut self.load]) {
+            for form in forms {
+                *text = text.replace(form, "@link@");
+            }
+        }
+    }
+}
+
+fn texts(service: &RenderedService) -> BTreeMap<String, String> {
+    let mut texts = BTreeMap::from([("command".to_owned(), lines(&service.command))]);
+    for (at, words) in service.build.iter().chain(&service.prepare).enumerate() {
+        texts.insert(format!("preparation {}", at + 1), lines(words));
+    }
+    for (key, value) in &service.environment {
+        texts.insert(format!("environment {key}"), format!("{value}\n"));
+    }
+    for (path, content) in &service.files {
+        texts.insert(path.display().to_string(), String::from_utf8_lossy(content).into_owned());
+    }
+    texts
+}
+
+fn lines(words: &[String]) -> String {
+    words.iter().map(|word| format!("{word}\n")).collect()
+}
+
+fn load_text(load: &RenderedCase) -> String {
+    let mut spec = serde_json::to_value(&load.spec).expect("a specification is plain data");
+    spec.as_object_mut().and_then(|fields| fields.shift_remove("endpoint"));
+    spec.pointer_mut("/socket").and_then(Value::as_object_mut).and_then(|socket| socket.shift_remove("nodelay"));
+    let text = serde_json::to_string_pretty(&spec).expect("a JSON value is printable");
+    format!("{text}\n{}", lines(load.driver.as_deref().unwrap_or_default()))
+}
+
+/// Every way in which a configuration names the link's endpoint, the longest first: one may be a part of another.
+fn link_forms(renderer: &Renderer<'_>) -> Result<Vec<String>, RenderError> {
+    let mut forms = Vec::new();
+    for (name, server) in &renderer.bindings.services {
+        if service_of(name) != renderer.experiment.link.to {
+            continue;
+        }
+        for (name, service) in &renderer.experiment.services {
+            forms.push(address_text(&renderer.recipe(name, service)?.connect, &server.address)?);
+        }
+        let address = server.address.to_string();
+        forms.extend([url_text(server.transport, &server.address), format!("http://{address}"), address]);
+        forms.push(server.address.bare());
+    }
+    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    Ok(forms)
+}
+
+/// Bindings that no run has, the same for every case but for the link's address.
+pub(super) fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, RenderError> {
+    let none = Bindings {
+        round: 0,
+        stack: 0,
+        services: IndexMap::new(),
+        account: Account { user: "@user@".to_owned(), group: "@group@".to_owned(), is_root: false, ids: (0, 0) },
+        secret: "@secret@".to_owned(),
+        cpus: Vec::new(),
+    };
+    let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
+    let mut services = IndexMap::new();
+    let mut next = 60001_u16;
+    for (name, service) in &experiment.services {
+        let recipe = renderer.recipe(name, service)?;
+        let transport = service.listen.map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
+        let count = renderer.count(name, service)?;
+        for index in 0..count {
+            let server = server_name(name, index);
+            services.insert(server.clone(), placeholder(&server, recipe, transport, next + index as u16));
+        }
+        // A service that a case does without keeps its place: the others are to look the same.
+        next += count.max(1) as u16;
+    }
+    Ok(Bindings { services, ..none })
+}
+
+fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> ServiceBinding {
+    let runtime = PathBuf::from("/@run@").join(name);
+    let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
+    // The name ends in what no name has: it stands in texts, and `app` is not to be found in `app-2`.
+    let address = transport.address().at(runtime.join(file.unwrap_or(SOCKET)), format!("@run@-{name}@"), port);
+    let file = |name: &str| PathBuf::from("/@run@/tls").join(name);
+    let tls = transport.is_tls().then(|| TlsFiles {
+        authority: file("authority.pem"),
+        certificate: file("certificate.pem"),
+        key: file("key.pem"),
+    });
+    ServiceBinding {
+        name: name.to_owned(),
+        directory: PathBuf::from("/@record@").join(name),
+        record: PathBuf::from("/@record@").join(name),
+        account: None,
+        needed: Vec::new(),
+        cache: PathBuf::from("/@cache@").join(&recipe.name),
+        runtime,
+        transport,
+        listen: address.clone(),
+        address,
+        tls,
+        program: PathBuf::from("/@program@").join(&recipe.name),
+        own_authority: None,
+        spare_port: port + 1000,
+    }
+}
