@@ -11,7 +11,7 @@ use std::{
 
 use lasthop_model::level::Level;
 use lasthop_plan::catalog::Catalog;
-use lasthop_protocol::{protocol::PROTOCOLS, spec::Transport};
+use lasthop_protocol::{PROTOCOLS, spec::Transport};
 use lasthop_repro::study::{self, model::Base};
 use syn::{
     Attribute, Item, ItemMod, Lit, LitStr, Macro, UseTree,

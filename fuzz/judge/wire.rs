@@ -4,21 +4,18 @@
 
 use lasthop_load::receipt::total;
 use lasthop_protocol::{
-    Histogram,
-    protocol::{
-        Exchange, Factory, Greeting, Progress, Protocol,
-        echo::Echo,
-        grpc::{Grpc, GrpcExpect},
-        hello::Hello,
-        http::{Http, HttpExpect, HttpVersion},
-        memcached::{Command, Memcached, MemcachedExpect},
-        mysql::{Mysql, MysqlExpect, MysqlMode},
-        postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
-        redis::{Redis, RedisExpect},
-        stream::{Stream, pattern},
-    },
+    Exchange, Factory, Greeting, Histogram, Progress, Protocol,
+    echo::Echo,
+    grpc::{Grpc, GrpcExpect},
+    hello::Hello,
+    http::{Http, HttpExpect, HttpVersion},
+    memcached::{Command, Memcached, MemcachedExpect},
+    mysql::{Mysql, MysqlExpect, MysqlMode},
+    postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
+    redis::{Redis, RedisExpect},
     result::ErrorClass,
     spec::{Address, Endpoint, Spec, Tls},
+    stream::{Stream, pattern},
     url::{UrlOptions, parse},
     wire,
 };

@@ -19,7 +19,7 @@ use lasthop_load::{
 };
 use lasthop_model::quantity::{duration, duration_or_none};
 use lasthop_protocol::{
-    protocol::{LoadOptions, PROTOCOLS, Protocol},
+    LoadOptions, PROTOCOLS, Protocol,
     result::ErrorClass,
     spec::{Endpoint, Engine, Model, OpenLoop, Reuse, SocketOptions, Spec, Timeouts},
     url::{self, UrlOptions},

@@ -14,8 +14,8 @@ use std::{
 use common::{Lasthop, have, is_right};
 use lasthop_load::{engine::Case, receipt::total};
 use lasthop_protocol::{
-    protocol::statsd::Statsd,
     spec::{Endpoint, Spec, Transport},
+    statsd::Statsd,
     wire::TrialPhases,
 };
 use serde_json::Value;

@@ -17,7 +17,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use common::{Lasthop, go_is_warm, have, have_python, have_setup, is_right, user_data};
 use lasthop_load::{engine::Case, reference};
 use lasthop_protocol::{
-    protocol::grpc::{Grpc, GrpcExpect},
+    grpc::{Grpc, GrpcExpect},
     spec::{Address, Endpoint, Reuse, Spec},
     wire::TrialPhases,
 };

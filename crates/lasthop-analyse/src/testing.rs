@@ -10,8 +10,8 @@ use lasthop_model::{
     },
 };
 use lasthop_protocol::{
-    Histogram, Spec, TrialResult,
-    protocol::{Protocol, echo::Echo},
+    Histogram, Protocol, Spec, TrialResult,
+    echo::Echo,
     result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
     spec::{Arrivals, Endpoint, Engine, Tls, Transport},
 };

@@ -1,7 +1,7 @@
 //! ab, the Apache benchmark: HTTP/1.0, closed loop, TCP only. It prints milliseconds, with three decimals for means.
 
 use lasthop_protocol::{
-    protocol::http::Http,
+    http::Http,
     result::{ErrorClass, Reported},
     spec::Reuse,
 };

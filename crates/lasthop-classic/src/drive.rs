@@ -173,12 +173,10 @@ pub mod testing {
     //! Orders for the tests of the tools.
 
     use lasthop_protocol::{
-        protocol::{
-            Protocol,
-            grpc::{Grpc, GrpcExpect},
-            http::{Http, HttpExpect, HttpVersion},
-            postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
-        },
+        Protocol,
+        grpc::{Grpc, GrpcExpect},
+        http::{Http, HttpExpect, HttpVersion},
+        postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
         spec::{Address, Endpoint},
     };
 

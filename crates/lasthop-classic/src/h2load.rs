@@ -2,7 +2,9 @@
 //! of HTTP alone, so that a call that fails is known by the message that is missing.
 
 use lasthop_protocol::{
-    protocol::{grpc::Grpc, http::Http, kind::ProtocolSpec as _},
+    grpc::Grpc,
+    http::Http,
+    kind::ProtocolSpec as _,
     result::{ErrorClass, Reported},
     spec::{Address, Model, Reuse},
 };
@@ -149,7 +151,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lasthop_protocol::protocol::grpc::GrpcExpect;
+    use lasthop_protocol::grpc::GrpcExpect;
 
     use crate::drive::testing::{grpc_order, http_order, words};
 

@@ -1,7 +1,7 @@
 //! httperf: HTTP, one request after the other, TCP only. Times in tenths of a millisecond.
 
 use lasthop_protocol::{
-    protocol::http::Http,
+    http::Http,
     result::{ErrorClass, Reported},
     spec::Reuse,
 };

@@ -7,7 +7,7 @@ use lasthop_model::{
     program::{Packages, Program, ProgramKind},
 };
 use lasthop_protocol::{
-    protocol::Protocol,
+    Protocol,
     result::{ErrorClass, Reported},
     spec::Spec,
 };

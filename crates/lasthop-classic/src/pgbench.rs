@@ -1,7 +1,7 @@
 //! pgbench: PostgreSQL's load generator, closed loop. Prints the mean latency; milliseconds with three digits more.
 
 use lasthop_protocol::{
-    protocol::postgres::{Postgres, QueryMode},
+    postgres::{Postgres, QueryMode},
     result::{ErrorClass, Reported},
     spec::Reuse,
 };

@@ -4,7 +4,7 @@
 use std::fs;
 
 use lasthop_protocol::{
-    protocol::postgres::{Postgres, QueryMode},
+    postgres::{Postgres, QueryMode},
     result::Reported,
     spec::{Model, Reuse, Spec},
 };

@@ -4,7 +4,7 @@
 //! A run says so.
 
 use lasthop_protocol::{
-    protocol::redis::Redis,
+    redis::Redis,
     result::{ErrorClass, Reported},
     spec::{Address, Model, Reuse},
 };
@@ -105,10 +105,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_protocol::{
-        protocol::{Protocol, redis::RedisExpect},
-        spec::Spec,
-    };
+    use lasthop_protocol::{Protocol, redis::RedisExpect, spec::Spec};
 
     use super::*;
     use crate::drive::testing::{http_order, words};

@@ -2,7 +2,7 @@
 //! times in milliseconds with two digits more.
 
 use lasthop_protocol::{
-    protocol::mysql::{Mysql, MysqlMode},
+    mysql::{Mysql, MysqlMode},
     result::{ErrorClass, Reported},
     spec::{Address, Model, Reuse},
 };
@@ -127,7 +127,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
 mod tests {
     use std::fs;
 
-    use lasthop_protocol::{protocol::Protocol, spec::Spec};
+    use lasthop_protocol::{Protocol, spec::Spec};
 
     use super::*;
     use crate::drive::testing::postgres_order;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use lasthop_protocol::{
-    protocol::http::Http,
+    http::Http,
     spec::{Address, Spec},
 };
 

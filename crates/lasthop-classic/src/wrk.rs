@@ -2,7 +2,7 @@
 //! (`stats_correct`), so its percentiles beyond the median are not comparable with a plain record.
 
 use lasthop_protocol::{
-    protocol::http::Http,
+    http::Http,
     result::{ErrorClass, Reported},
     spec::Reuse,
 };

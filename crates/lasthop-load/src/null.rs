@@ -12,9 +12,9 @@ use std::{
 };
 
 use lasthop_protocol::{
+    Exchange, Greeting,
     address::AddressError,
     failure::Failure,
-    protocol::{Exchange, Greeting},
     result::ErrorClass,
     spec::{Address, Spec},
     tls_request::TlsRequest,

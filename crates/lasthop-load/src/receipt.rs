@@ -2,11 +2,9 @@
 //! the text format of Prometheus.
 
 use lasthop_protocol::{
+    Receipt,
     failure::Failure,
-    protocol::{
-        Receipt,
-        http::{Http, HttpVersion},
-    },
+    http::{Http, HttpVersion},
     spec::{Address, Reuse, Spec, Timeouts},
     url::{self, UrlOptions},
 };

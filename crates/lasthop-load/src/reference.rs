@@ -1,7 +1,7 @@
 //! Where nobody says what a right reply is, the first one is: two samples are taken, and what they have in common is
 //! expected of every reply.
 
-use lasthop_protocol::{failure::Failure, protocol::Protocol, spec::Spec};
+use lasthop_protocol::{Protocol, failure::Failure, spec::Spec};
 
 use crate::sample::{self, Sample};
 

@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use lasthop_protocol::{
-    failure::Failure,
-    protocol::{Exchange, Greeting, Progress},
-    result::ErrorClass,
-    spec::Spec,
-};
+use lasthop_protocol::{Exchange, Greeting, Progress, failure::Failure, result::ErrorClass, spec::Spec};
 use lasthop_system::clock;
 
 use crate::{

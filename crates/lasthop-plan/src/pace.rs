@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use lasthop_model::rate::{CONSTANT, POISSON, Rate, arrivals};
 use lasthop_protocol::{
-    protocol::{Protocol, echo::Echo},
+    Protocol,
+    echo::Echo,
     spec::{Address, Endpoint, Model, Reuse, Spec, SpecError},
 };
 use minijinja::value::Value;

@@ -13,7 +13,7 @@ use lasthop_model::{
     service::{Export, Ready, ReadyCheck, RenderedService},
 };
 use lasthop_protocol::{
-    protocol::{self, Protocol},
+    Protocol,
     spec::{Address, Reuse, SocketOptions, Spec, Transport},
 };
 use minijinja::value::Value;
@@ -445,7 +445,8 @@ impl Renderer<'_> {
 
     fn protocol(&self, name: &str, context: &Value) -> Result<Protocol, RenderError> {
         let table = format!("load.{name}");
-        let (Some(kind), Some(parameters)) = (protocol::kind(name), self.experiment.load.parameters.get(name)) else {
+        let (Some(kind), Some(parameters)) = (lasthop_protocol::kind(name), self.experiment.load.parameters.get(name))
+        else {
             return Err(RenderError::Parameter { key: table, cause: "there is no such table".to_owned() });
         };
         let rendered = render_json(&table, parameters, context)?;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use lasthop_protocol::protocol::PROTOCOLS;
+use lasthop_protocol::PROTOCOLS;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, de::Deserializer};
 use serde_json::{Map, Value as Json};

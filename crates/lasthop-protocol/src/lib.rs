@@ -4,7 +4,8 @@
 //! # Layout
 //! - [`spec`]: what to do, with its [`options`]. Serialisable, validated before anything is opened.
 //! - [`address`]: where a server listens; [`url`]: an endpoint and its protocol written as a URL; [`location`]: its parts.
-//! - [`protocol`]: what is said, without sockets; every reply is checked. One table has all protocols.
+//! - `protocol`: what is said, without sockets; every reply is checked. [`PROTOCOLS`] has all protocols, and each is a
+//!   module here.
 //! - [`tls_request`]: words in plain before TLS.
 //! - [`result`](mod@result): what happened in one trial, with mergeable histograms ([`histogram`]); [`failure`]: why a
 //!   request failed; [`steady`]: whether trials were long enough.
@@ -16,7 +17,7 @@ pub mod failure;
 pub mod histogram;
 pub mod location;
 pub mod options;
-pub mod protocol;
+mod protocol;
 pub mod result;
 pub mod spec;
 pub mod stages;
@@ -26,5 +27,6 @@ pub mod url;
 pub mod wire;
 
 pub use histogram::Histogram;
+pub use protocol::*;
 pub use result::TrialResult;
 pub use spec::Spec;

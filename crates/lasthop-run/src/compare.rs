@@ -13,8 +13,8 @@ use lasthop_load::{
 use lasthop_model::record::{Given, GivenEndpoint};
 use lasthop_plan::given;
 use lasthop_protocol::{
+    Trait, contrast,
     failure::Failure,
-    protocol::{Trait, contrast},
     result::ErrorClass,
     spec::{Address, Spec, SpecError},
     url::{UrlOptions, parse},

@@ -9,7 +9,7 @@ use lasthop_load::{
 use lasthop_model::record::LinkObserved;
 use lasthop_protocol::{
     failure::Failure,
-    protocol::http::Http,
+    http::Http,
     spec::{Reuse, Spec},
 };
 

@@ -12,11 +12,8 @@ use lasthop_model::{
     selection::DRIVER,
 };
 use lasthop_protocol::{
-    Histogram,
-    protocol::{
-        Protocol,
-        redis::{Redis, RedisExpect},
-    },
+    Histogram, Protocol,
+    redis::{Redis, RedisExpect},
     result::{ErrorClass, FirstHalf},
     spec::{Reuse, Transport},
     wire::TrialPhases,

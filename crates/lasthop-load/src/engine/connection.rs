@@ -2,12 +2,7 @@
 
 use std::io;
 
-use lasthop_protocol::{
-    failure::Failure,
-    protocol::{Done, Exchange, Greeting, Progress, Run},
-    result::ErrorClass,
-    spec::Spec,
-};
+use lasthop_protocol::{Done, Exchange, Greeting, Progress, Run, failure::Failure, result::ErrorClass, spec::Spec};
 use lasthop_system::clock;
 
 use crate::{recorder::Recorder, transport::Stream};

@@ -14,9 +14,11 @@ use std::{
 
 use lasthop_protocol::{
     address::AddressError,
+    echo,
     failure::Failure,
-    protocol::{echo, hello, stream},
+    hello,
     spec::{Address, Channel},
+    stream,
 };
 use lasthop_system::{clock, limits};
 use packets::Counter;

@@ -10,10 +10,10 @@ use lasthop_load::{
     serve::{Pattern, RECEIVED, ServeSpec, Server},
 };
 use lasthop_protocol::{
-    TrialResult,
-    protocol::{Protocol, statsd::Statsd},
+    Protocol, TrialResult,
     result::{ErrorClass, OneWay},
     spec::{Address, Endpoint, Engine, Spec, Timeouts, Transport},
+    statsd::Statsd,
     wire::{Stage, TrialPhases},
 };
 

@@ -20,10 +20,8 @@ use lasthop_load::{
     engine::{Case, CaseError},
 };
 use lasthop_protocol::{
-    protocol::{
-        Protocol,
-        http::{Http, HttpExpect, HttpVersion},
-    },
+    Protocol,
+    http::{Http, HttpExpect, HttpVersion},
     result::{ErrorClass, TrialResult},
     spec::{Address, Arrivals, Endpoint, Engine, Model, OpenLoop, Reuse, Spec},
     wire::{self, Reply, Request, Stage, TrialPhases},

@@ -13,10 +13,8 @@ use std::{
 
 use common::{Accepting, SHORT, run, spec};
 use lasthop_protocol::{
-    protocol::{
-        Protocol,
-        grpc::{Grpc, GrpcExpect},
-    },
+    Protocol,
+    grpc::{Grpc, GrpcExpect},
     result::{ErrorClass, TrialResult},
     spec::{Address, Endpoint, Engine, Spec},
     wire::TrialPhases,

@@ -18,13 +18,11 @@ use std::{
 use common::{Accepting, Running, SHORT, echo, hello, run, spec};
 use lasthop_load::{engine::Case, reference, serve::Pattern};
 use lasthop_protocol::{
-    protocol::{
-        LoadOptions, Protocol,
-        http::Http,
-        mysql::{Mysql, MysqlExpect, MysqlMode},
-        postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
-        redis::{Redis, RedisExpect},
-    },
+    LoadOptions, Protocol,
+    http::Http,
+    mysql::{Mysql, MysqlExpect, MysqlMode},
+    postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
+    redis::{Redis, RedisExpect},
     result::{ErrorClass, TrialResult},
     spec::{Address, Endpoint, Engine, Reuse, Spec, Timeouts, Transport},
     url::{UrlOptions, parse},

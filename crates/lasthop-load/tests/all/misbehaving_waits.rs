@@ -20,11 +20,9 @@ use lasthop_load::{
     reference, sample,
 };
 use lasthop_protocol::{
+    Protocol,
     failure::Failure,
-    protocol::{
-        Protocol,
-        http::{Http, HttpExpect},
-    },
+    http::{Http, HttpExpect},
     result::ErrorClass,
     spec::{Arrivals, Endpoint, Engine, Model, OpenLoop, Reuse, Spec, Timeouts, Tls},
     url::{UrlOptions, parse},

@@ -10,19 +10,17 @@ use lasthop_load::{
     reference, sample,
 };
 use lasthop_protocol::{
-    protocol::{
-        Protocol,
-        grpc::{Grpc, GrpcExpect},
-        hello::Hello,
-        http::{Http, HttpExpect, HttpVersion},
-        memcached::{Command, Memcached, MemcachedExpect},
-        mysql::{Mysql, MysqlExpect, MysqlMode},
-        postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
-        redis::{Redis, RedisExpect},
-        stream,
-        stream::Stream,
-    },
+    Protocol,
+    grpc::{Grpc, GrpcExpect},
+    hello::Hello,
+    http::{Http, HttpExpect, HttpVersion},
+    memcached::{Command, Memcached, MemcachedExpect},
+    mysql::{Mysql, MysqlExpect, MysqlMode},
+    postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
+    redis::{Redis, RedisExpect},
     spec::{Address, Endpoint, Reuse, Spec, Tls},
+    stream,
+    stream::Stream,
 };
 
 fn http() -> Protocol {

@@ -8,7 +8,7 @@ use lasthop_load::{
     serve::{Pattern, ServeSpec, ServeTls, Server},
 };
 use lasthop_protocol::{
-    protocol::Protocol,
+    Protocol,
     result::{ErrorClass, TrialResult},
     spec::{Address, Endpoint, Engine, Reuse, Spec, Tls, Transport},
     wire::Stage,

@@ -15,10 +15,8 @@ use std::{
 use common::{Certificates, SHORT, certificates, run, spec};
 use lasthop_load::engine::Case;
 use lasthop_protocol::{
-    protocol::{
-        Protocol,
-        mysql::{Mysql, MysqlExpect, MysqlMode},
-    },
+    Protocol,
+    mysql::{Mysql, MysqlExpect, MysqlMode},
     result::ErrorClass,
     spec::{Address, Endpoint, Engine, Reuse, Spec, Tls},
     wire::TrialPhases,

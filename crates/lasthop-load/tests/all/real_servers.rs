@@ -20,15 +20,13 @@ use lasthop_load::{
     transport::{Calls, Connector, Watch},
 };
 use lasthop_protocol::{
+    Protocol,
+    exact::Exact,
     failure::Failure,
-    protocol::{
-        Protocol,
-        exact::Exact,
-        http::{Http, HttpExpect, HttpVersion},
-        memcached::{Command as Asked, Memcached, MemcachedExpect},
-        postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
-        redis::{Redis, RedisExpect},
-    },
+    http::{Http, HttpExpect, HttpVersion},
+    memcached::{Command as Asked, Memcached, MemcachedExpect},
+    postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
+    redis::{Redis, RedisExpect},
     result::{ErrorClass, TrialResult},
     spec::{Address, Endpoint, Engine, Reuse, Spec, Tls},
     wire::{Stage, TrialPhases},

@@ -15,9 +15,12 @@ use lasthop_load::{
     serve::{Pattern, ServeSpec, ServeTls, Server, Stopper},
 };
 use lasthop_protocol::{
-    protocol::{Protocol, echo::Echo, hello::Hello, stream::Stream},
+    Protocol,
+    echo::Echo,
+    hello::Hello,
     result::TrialResult,
     spec::{Address, Endpoint, Spec, Timeouts, Tls, Transport},
+    stream::Stream,
     wire::TrialPhases,
 };
 

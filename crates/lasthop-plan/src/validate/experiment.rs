@@ -13,7 +13,7 @@ use lasthop_model::{
     record::AnswerPlan,
     selection::{PATH, TRANSPORT},
 };
-use lasthop_protocol::{protocol::PROTOCOLS, spec::Transport};
+use lasthop_protocol::{PROTOCOLS, spec::Transport};
 use minijinja::value::Value;
 
 use super::{
