@@ -6,8 +6,7 @@ use indexmap::IndexMap;
 use lasthop_model::record::OverloadTrial;
 use lasthop_protocol::{
     Histogram,
-    result::ErrorClass,
-    stages::{Slot, StageResult, WrongKind},
+    result::{ErrorClass, Slot, StageResult, WrongKind},
 };
 use lasthop_record::data::RunData;
 

@@ -8,8 +8,7 @@ use std::{
 use lasthop_protocol::{
     TrialResult,
     result::{Proof, Speed},
-    spec::Spec,
-    stages::Stage as LoadStage,
+    spec::{LoadStage, Spec},
     wire::{self, Reply, Request, Stage, TrialPhases, WireError},
 };
 

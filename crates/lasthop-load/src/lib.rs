@@ -28,7 +28,7 @@ pub mod reference;
 pub mod sample;
 pub mod serve;
 pub mod speed;
-mod stages;
+mod stage_recorder;
 mod supervisor;
 mod tally;
 pub mod transport;

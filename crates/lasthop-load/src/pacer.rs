@@ -1,9 +1,6 @@
 //! When the requests of an open loop are due: pure arithmetic, without a clock.
 
-use lasthop_protocol::{
-    spec::{Arrivals, OpenLoop},
-    stages::Stage,
-};
+use lasthop_protocol::spec::{Arrivals, LoadStage, OpenLoop};
 
 /// The due times of one worker's share of the requests, in nanoseconds from the begin of a trial.
 ///
@@ -23,7 +20,7 @@ pub struct Pacer {
     index: u32,
     workers: u32,
     /// What is left of the stages that take the place of the rate, the last first, and when the current one began.
-    stages: Vec<Stage>,
+    stages: Vec<LoadStage>,
     stage_began: f64,
 }
 
@@ -48,7 +45,7 @@ impl Pacer {
     }
 
     /// The next trial is paced by these, if there are any. Their requests are due whether or not anyone can send them.
-    pub fn in_stages(&mut self, stages: &[Stage]) {
+    pub fn in_stages(&mut self, stages: &[LoadStage]) {
         self.stages = stages.iter().rev().copied().collect();
     }
 
@@ -188,7 +185,7 @@ mod tests {
 
     #[test]
     fn stages_follow_each_other_with_a_rate_each() {
-        let stage = |rate, length_ns| Stage { rate, length_ns, fill_ns: 0, slot_ns: 0 };
+        let stage = |rate, length_ns| LoadStage { rate, length_ns, fill_ns: 0, slot_ns: 0 };
         let stages = [stage(1000.0, 10_000_000), stage(4000.0, 2_000_000), stage(500.0, 4_000_000)];
         let of = |index, workers| {
             let mut pacer = Pacer::new(&open(7.0, Arrivals::Poisson), index, workers);

@@ -8,15 +8,14 @@ use std::collections::BTreeMap;
 use lasthop_protocol::{
     failure::Failure,
     histogram::Histogram,
-    result::{DriverCost, ErrorClass, ErrorCount, FirstHalf, Offered, Phases, TlsHandshakes, TrialResult},
-    spec::{Engine, Model},
-    stages::{Stage, StageResult},
+    result::{DriverCost, ErrorClass, ErrorCount, FirstHalf, Offered, Phases, StageResult, TlsHandshakes, TrialResult},
+    spec::{Engine, LoadStage, Model},
     wire::TrialPhases,
 };
 
 use crate::{
     cost::{CostMeter, CostSnapshot},
-    stages::{self, StageRecorder},
+    stage_recorder::{self, StageRecorder},
     tally::Tally,
     transport::Calls,
 };
@@ -249,7 +248,7 @@ impl Recorder {
     }
 
     /// Begins a trial of an open loop whose schedule counts from `now`. Returns when its measure phase ends.
-    pub fn start_scheduled(&mut self, now: u64, phases: TrialPhases, stages: &[Stage]) -> u64 {
+    pub fn start_scheduled(&mut self, now: u64, phases: TrialPhases, stages: &[LoadStage]) -> u64 {
         self.start(now, phases);
         self.stages = (!stages.is_empty()).then(|| StageRecorder::start(now, stages));
         let opens = now.saturating_add(phases.warm_up_ns);
@@ -511,7 +510,7 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     join(&mut result.service_time, Some(record.service));
     join(&mut result.response_time, record.response);
     join(&mut result.lag, record.lag);
-    stages::merge(&mut result.stages, record.stages);
+    stage_recorder::merge(&mut result.stages, record.stages);
     if record.counts.waited > 0 {
         result.one_way.get_or_insert_default().waited += record.counts.waited;
     }

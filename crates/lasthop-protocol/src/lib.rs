@@ -9,7 +9,6 @@
 //! - [`tls_request`]: words in plain before TLS.
 //! - [`result`](mod@result): what happened in one trial, with mergeable histograms ([`histogram`]); [`failure`]: why a
 //!   request failed; [`steady`]: whether trials were long enough.
-//! - [`stages`]: a load whose rate changes from one stage to the next.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`.
 
 pub mod address;
@@ -20,7 +19,6 @@ pub mod options;
 mod protocol;
 pub mod result;
 pub mod spec;
-pub mod stages;
 pub mod steady;
 pub mod tls_request;
 pub mod url;

@@ -58,6 +58,31 @@ pub struct OpenLoop {
     pub seed: u64,
 }
 
+/// A stretch of time with one rate, of a load whose rate changes from one stage to the next.
+///
+/// Errors are results there. A request that is due while every connection is busy is not sent, and counted: so the number of
+/// outstanding requests is never larger than that of connections, whatever the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadStage {
+    /// Requests per second over all connections, evenly spaced.
+    pub rate: f64,
+    pub length_ns: u64,
+    /// What happens before this is not counted: queues fill.
+    #[serde(default)]
+    pub fill_ns: u64,
+    /// Length of its slots; 0 without any.
+    #[serde(default)]
+    pub slot_ns: u64,
+}
+
+impl LoadStage {
+    /// Length of all stages in nanoseconds.
+    pub fn total_ns(stages: &[Self]) -> u64 {
+        stages.iter().map(|stage| stage.length_ns).sum()
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {

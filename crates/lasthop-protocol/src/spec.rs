@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::{
     address::{Address, Channel, Endpoint, Tls, Transport, UnknownTransport},
-    options::{Arrivals, Engine, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, SpecError, Timeouts},
+    options::{
+        Arrivals, Engine, LoadStage, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, SpecError, Timeouts,
+    },
 };
 use crate::{
     options::within,

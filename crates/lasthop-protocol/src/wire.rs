@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     result::{Proof, TrialResult},
-    spec::Spec,
-    stages::Stage as LoadStage,
+    spec::{LoadStage, Spec},
 };
 
 /// Rises with every change that an older peer cannot understand.

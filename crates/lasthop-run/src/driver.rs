@@ -9,8 +9,7 @@ use lasthop_model::record::Stage;
 use lasthop_protocol::{
     TrialResult,
     result::{Proof, Reported},
-    spec::Spec,
-    stages::{self, Stage as LoadStage},
+    spec::{LoadStage, Spec},
     wire::{self, Reply, Request, TrialPhases},
 };
 
@@ -129,7 +128,7 @@ impl Driver {
     /// # Errors
     /// The driver does not listen.
     pub fn begin_stages(&mut self, case: &str, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
-        let phases = TrialPhases { warm_up_ns: 0, measure_ns: stages::length(&stages) };
+        let phases = TrialPhases { warm_up_ns: 0, measure_ns: LoadStage::total_ns(&stages) };
         self.send_trial(case, phases, stages)
     }
 

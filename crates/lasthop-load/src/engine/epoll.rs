@@ -5,8 +5,7 @@ use std::{collections::VecDeque, io, sync::Arc};
 use lasthop_protocol::{
     failure::Failure,
     result::ErrorClass,
-    spec::{Model, SPIN_BEFORE_DUE_NS, Spec},
-    stages::Stage,
+    spec::{LoadStage, Model, SPIN_BEFORE_DUE_NS, Spec},
     wire::TrialPhases,
 };
 use lasthop_system::clock;
@@ -194,7 +193,7 @@ impl Epoll {
         Err(first.map_or_else(|| Failure::timeout("connect"), |(class, error)| Failure::new(class, error.first)))
     }
 
-    pub fn trial(&mut self, phases: TrialPhases, stages: &[Stage]) -> WorkerRecord {
+    pub fn trial(&mut self, phases: TrialPhases, stages: &[LoadStage]) -> WorkerRecord {
         for slot in &mut self.slots {
             slot.connection.close_if_stale();
         }
@@ -211,7 +210,7 @@ impl Epoll {
 
     /// Runs an open loop: when a request is due, the connection that has been free for longest sends it. If none is
     /// free, the request waits and its lag grows; in stages it is not sent.
-    fn run_scheduled(&mut self, pacer: &mut Pacer, phases: TrialPhases, stages: &[Stage]) -> WorkerRecord {
+    fn run_scheduled(&mut self, pacer: &mut Pacer, phases: TrialPhases, stages: &[LoadStage]) -> WorkerRecord {
         let begin = clock::now();
         let mut ends = self.shared.recorder.start_scheduled(begin, phases, stages);
         self.start_ticking();

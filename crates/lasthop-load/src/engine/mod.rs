@@ -17,8 +17,7 @@ use blocking::Blocking;
 pub use error::CaseError;
 use lasthop_protocol::{
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
-    spec::{Address, Engine, Model, Spec, SpecError},
-    stages::{self, Stage as LoadStage},
+    spec::{Address, Engine, LoadStage, Model, Spec, SpecError},
     wire::{Stage, TrialPhases},
 };
 use lasthop_system::limits;
@@ -119,7 +118,7 @@ impl Case {
         if let Some(wrong) = stages.iter().find(|stage| !(0.001..=1e8).contains(&stage.rate)) {
             return Err(CaseError::new(Stage::Spec, SpecError::Rate(wrong.rate)));
         }
-        let phases = TrialPhases { warm_up_ns: 0, measure_ns: stages::length(stages) };
+        let phases = TrialPhases { warm_up_ns: 0, measure_ns: LoadStage::total_ns(stages) };
         self.ask(&Asked { phases, stages: stages.into() }, || true)
     }
 

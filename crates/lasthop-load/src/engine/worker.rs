@@ -12,8 +12,7 @@ use std::{
 use lasthop_protocol::{
     failure::Failure,
     result::ErrorClass,
-    spec::{Engine, Spec},
-    stages::Stage,
+    spec::{Engine, LoadStage, Spec},
     wire::TrialPhases,
 };
 
@@ -30,7 +29,7 @@ use crate::{
 pub struct Asked {
     pub phases: TrialPhases,
     /// What paces an open loop instead of its rate; nothing in an ordinary trial.
-    pub stages: Arc<[Stage]>,
+    pub stages: Arc<[LoadStage]>,
 }
 
 pub struct Worker {

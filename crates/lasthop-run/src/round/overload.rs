@@ -13,7 +13,7 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_model::record::{CasePlan, OverloadSettings, OverloadTrial, Settings, Stopped, TrialRecord, USUAL_LOAD};
 use lasthop_plan::schedule;
-use lasthop_protocol::{TrialResult, stages::Stage, wire::TrialPhases};
+use lasthop_protocol::{TrialResult, spec::LoadStage, wire::TrialPhases};
 use lasthop_record::RunData;
 use lasthop_stats::random::{Draws, seed_for};
 use lasthop_system::folder;
@@ -56,10 +56,10 @@ impl Offer {
 }
 
 /// The usual load, this one, and the usual one again if this is above capacity.
-fn stages(settings: &Settings, overload: &OverloadSettings, times: f64, capacity: f64) -> Vec<Stage> {
-    let usual = |length_ns| Stage { rate: capacity * USUAL_LOAD, length_ns, fill_ns: 0, slot_ns: SLOT_NS };
+fn stages(settings: &Settings, overload: &OverloadSettings, times: f64, capacity: f64) -> Vec<LoadStage> {
+    let usual = |length_ns| LoadStage { rate: capacity * USUAL_LOAD, length_ns, fill_ns: 0, slot_ns: SLOT_NS };
     let (fill_ns, rate) = (settings.warm_up_ns, capacity * times);
-    let load = Stage { rate, length_ns: fill_ns + settings.trial_ns, fill_ns, slot_ns: 0 };
+    let load = LoadStage { rate, length_ns: fill_ns + settings.trial_ns, fill_ns, slot_ns: 0 };
     let mut stages = vec![usual(overload.before_ns), load];
     if times > 1.0 {
         stages.push(usual(overload.after_ns));

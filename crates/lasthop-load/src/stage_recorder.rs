@@ -5,27 +5,28 @@ use std::collections::BTreeMap;
 use lasthop_protocol::{
     failure::Failure,
     histogram::Histogram,
-    stages::{Slot, Stage, StageResult, Wrong, WrongKind},
+    result::{Slot, StageResult, Wrong, WrongKind},
+    spec::LoadStage,
 };
 
 /// Counts what becomes of the requests of one worker.
 #[derive(Debug, Default)]
 pub struct StageRecorder {
     /// Each with the time of its beginning.
-    stages: Vec<(u64, Stage)>,
+    stages: Vec<(u64, LoadStage)>,
     results: Vec<StageResult>,
     wrong: Vec<BTreeMap<WrongKind, Wrong>>,
 }
 
 impl StageRecorder {
-    pub fn start(begin: u64, stages: &[Stage]) -> Self {
+    pub fn start(begin: u64, stages: &[LoadStage]) -> Self {
         let mut at = begin;
-        let timed = |stage: &Stage| {
+        let timed = |stage: &LoadStage| {
             let begins = at;
             at += stage.length_ns;
             (begins, *stage)
         };
-        let empty = |stage: &Stage| StageResult {
+        let empty = |stage: &LoadStage| StageResult {
             rate: stage.rate,
             counted_ns: stage.length_ns.saturating_sub(stage.fill_ns),
             slots: vec![Slot::default(); stage.length_ns.checked_div(stage.slot_ns).unwrap_or(0) as usize],
@@ -44,7 +45,7 @@ impl StageRecorder {
     }
 
     fn slot(&mut self, due: u64) -> Option<&mut Slot> {
-        let within = |(begins, stage): &(u64, Stage)| (*begins..begins + stage.length_ns).contains(&due);
+        let within = |(begins, stage): &(u64, LoadStage)| (*begins..begins + stage.length_ns).contains(&due);
         let at = self.stages.iter().position(within)?;
         let (begins, stage) = self.stages[at];
         self.results[at].slots.get_mut((due - begins).checked_div(stage.slot_ns)? as usize)
@@ -108,9 +109,9 @@ mod tests {
 
     use super::*;
 
-    const STAGES: [Stage; 2] = [
-        Stage { rate: 10.0, length_ns: 1000, fill_ns: 400, slot_ns: 0 },
-        Stage { rate: 5.0, length_ns: 1000, fill_ns: 0, slot_ns: 500 },
+    const STAGES: [LoadStage; 2] = [
+        LoadStage { rate: 10.0, length_ns: 1000, fill_ns: 400, slot_ns: 0 },
+        LoadStage { rate: 5.0, length_ns: 1000, fill_ns: 0, slot_ns: 500 },
     ];
 
     fn bad_gateway() -> Failure {
