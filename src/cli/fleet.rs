@@ -3,12 +3,13 @@
 use std::{
     fs::{self, File},
     io::{self, Read},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
 use lasthop_fleet::{
+    client::{self, Event, Nodes, Outcome, Where},
     files::{FOLDER, Files},
     layout::{GIVEN, Layouts},
     manifest::{EXPERIMENT, Fleet, Place, new_id},
@@ -24,15 +25,16 @@ use lasthop_plan::{
 };
 use lasthop_run::{Job, compare};
 use lasthop_stack::locate::Locator;
+use lasthop_system::{interrupt, limits::lift_descriptors};
 
 use super::{
     args::{self, FleetRunOptions, Passed},
     compare::origin,
-    context::{catalog, command_line, home},
+    context::{catalog, command_line, deliver, home, ready, summarise},
     diff,
-    output::{CliError, print, talk},
+    output::{CliError, FAILED, INTERRUPTED, counted, print, talk},
     run::{carry_out, selection},
-    signals::watch_signals,
+    signals::{watch_signals, watch_signals_until},
 };
 
 /// How long a Job that has ended stays for those who read its log by hand.
@@ -46,13 +48,20 @@ const PIECE: usize = 64 << 10;
 /// CPUs of a Pod, where a node has as many.
 const CPUS: u32 = 2;
 
+/// How long a Job that has ended stays, if its client was killed.
+const KEEP: Duration = Duration::from_secs(300);
+/// The label of nodes that says what kind of machine they are, in most clouds.
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// More nodes than this are told of by number, not line by line.
+const FEW: usize = 8;
+
 pub fn fleet(command: args::Fleet) -> Result<ExitCode, CliError> {
     match command {
-        args::Fleet::Run(arguments) => cluster::run(&arguments),
+        args::Fleet::Run(arguments) => run(&arguments),
         args::Fleet::Report(arguments) => diff::fleet(&arguments),
         args::Fleet::Export(arguments) => export(&arguments).map(|()| ExitCode::SUCCESS),
         args::Fleet::Collect(arguments) => collect(&arguments).map(|()| ExitCode::SUCCESS),
-        args::Fleet::Clean(arguments) => cluster::clean(&arguments),
+        args::Fleet::Clean(arguments) => clean(&arguments),
         args::Fleet::Worker(arguments) => work(&arguments),
         args::Fleet::Drive(arguments) => drive(&arguments),
     }
@@ -204,146 +213,105 @@ fn drive(arguments: &args::FleetDrive) -> Result<ExitCode, CliError> {
     carry_out(&job, None, &arguments.talk, &arguments.output)
 }
 
-#[cfg(not(feature = "fleet"))]
-mod cluster {
-    use super::{CliError, ExitCode, args};
+fn place(cluster: &args::FleetCluster) -> Where {
+    Where { context: cluster.context.clone(), namespace: cluster.namespace.clone() }
+}
 
-    const MISSING: &str = "this lasthop was built without its Kubernetes client: install a package of a release, or build \
-                           with `cargo build --release --features fleet`";
+fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
+    ready(&arguments.output)?;
+    let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
+    let fleet = Fleet { wait: arguments.wait, keep: KEEP, ..fleet };
+    let usual = || vec![(INSTANCE_TYPE.to_owned(), None)];
+    let nodes = Nodes {
+        selector: arguments.nodes.clone(),
+        names: arguments.node.clone(),
+        per_node: arguments.per_node,
+        labels: if arguments.labels.is_empty() { usual() } else { arguments.labels.clone() },
+        exact_cpus: arguments.pods.cpus.is_some(),
+    };
+    let runs = home()?.writable("runs").map_err(CliError::failed)?;
+    // The second stops the wait for the cluster, which has been asked to remove everything by then.
+    watch_signals_until(3)?;
+    // The log of each node is a connection.
+    lift_descriptors();
+    let mut teller = Teller { id: &fleet.id, quiet: arguments.quiet, nodes: 0 };
+    let place = place(&arguments.cluster);
+    let tell = &mut |event: &Event<'_>| teller.tell(event);
+    let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupt::times, tell);
+    conclude(&outcome.map_err(CliError::failed)?, arguments)
+}
 
-    pub fn run(_: &args::FleetRun) -> Result<ExitCode, CliError> {
-        Err(CliError::failed(MISSING))
+/// Reports what came back, and what did not.
+fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
+    let folders: Vec<PathBuf> = outcome.received.iter().map(|received| received.folder.clone()).collect();
+    let reported = match &folders[..] {
+        [] => ExitCode::SUCCESS,
+        [one] => deliver(&summarise(one)?, &arguments.output).map(|()| ExitCode::SUCCESS)?,
+        several => diff::fleet_of(several, &arguments.by, &arguments.output)?,
+    };
+    for failure in &outcome.failures {
+        let part = failure.part.as_ref();
+        let part = part.map(|part| format!("; what came of its record is {}", name(part)));
+        talk(&format!("{} failed: {}{}", failure.node, failure.why, part.unwrap_or_default()));
     }
+    tell_left(&outcome.left);
+    Ok(match () {
+        () if outcome.interrupted => {
+            let removed = if outcome.left.is_empty() { "; what was in the cluster has been removed" } else { "" };
+            talk(&format!("interrupted{removed}"));
+            ExitCode::from(INTERRUPTED)
+        }
+        () if !outcome.failures.is_empty() || !outcome.left.is_empty() => ExitCode::from(FAILED),
+        () if outcome.received.iter().any(|received| received.code != 0) => ExitCode::from(FAILED),
+        () => reported,
+    })
+}
 
-    pub fn clean(_: &args::FleetClean) -> Result<ExitCode, CliError> {
-        Err(CliError::failed(MISSING))
+fn tell_left(left: &[String]) {
+    for one in left {
+        talk(&format!("not removed: {one}; try `lasthop fleet clean` later"));
     }
 }
 
-#[cfg(feature = "fleet")]
-mod cluster {
-    use std::path::PathBuf;
-
-    use lasthop_fleet::client::{self, Event, Nodes, Outcome, Where};
-    use lasthop_system::interrupt;
-    use lasthop_system::limits::lift_descriptors;
-
-    use super::{
-        super::{
-            context::{deliver, ready, summarise},
-            output::{FAILED, INTERRUPTED, counted},
-            signals::watch_signals_until,
-        },
-        *,
-    };
-
-    /// How long a Job that has ended stays, if its client was killed.
-    const KEEP: Duration = Duration::from_secs(300);
-    /// The label of nodes that says what kind of machine they are, in most clouds.
-    const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
-    /// More nodes than this are told of by number, not line by line.
-    const FEW: usize = 8;
-
-    fn place(cluster: &args::FleetCluster) -> Where {
-        Where { context: cluster.context.clone(), namespace: cluster.namespace.clone() }
-    }
-
-    pub fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
-        ready(&arguments.output)?;
-        let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
-        let fleet = Fleet { wait: arguments.wait, keep: KEEP, ..fleet };
-        let usual = || vec![(INSTANCE_TYPE.to_owned(), None)];
-        let nodes = Nodes {
-            selector: arguments.nodes.clone(),
-            names: arguments.node.clone(),
-            per_node: arguments.per_node,
-            labels: if arguments.labels.is_empty() { usual() } else { arguments.labels.clone() },
-            exact_cpus: arguments.pods.cpus.is_some(),
-        };
-        let runs = home()?.writable("runs").map_err(CliError::failed)?;
-        // The second stops the wait for the cluster, which has been asked to remove everything by then.
-        watch_signals_until(3)?;
-        // The log of each node is a connection.
-        lift_descriptors();
-        let mut teller = Teller { id: &fleet.id, quiet: arguments.quiet, nodes: 0 };
-        let place = place(&arguments.cluster);
-        let tell = &mut |event: &Event<'_>| teller.tell(event);
-        let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupt::times, tell);
-        conclude(&outcome.map_err(CliError::failed)?, arguments)
-    }
-
-    /// Reports what came back, and what did not.
-    fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
-        let folders: Vec<PathBuf> = outcome.received.iter().map(|received| received.folder.clone()).collect();
-        let reported = match &folders[..] {
-            [] => ExitCode::SUCCESS,
-            [one] => deliver(&summarise(one)?, &arguments.output).map(|()| ExitCode::SUCCESS)?,
-            several => diff::fleet_of(several, &arguments.by, &arguments.output)?,
-        };
-        for failure in &outcome.failures {
-            let part = failure.part.as_ref();
-            let part = part.map(|part| format!("; what came of its record is {}", super::name(part)));
-            talk(&format!("{} failed: {}{}", failure.node, failure.why, part.unwrap_or_default()));
-        }
-        tell_left(&outcome.left);
-        Ok(match () {
-            () if outcome.interrupted => {
-                let removed = if outcome.left.is_empty() { "; what was in the cluster has been removed" } else { "" };
-                talk(&format!("interrupted{removed}"));
-                ExitCode::from(INTERRUPTED)
-            }
-            () if !outcome.failures.is_empty() || !outcome.left.is_empty() => ExitCode::from(FAILED),
-            () if outcome.received.iter().any(|received| received.code != 0) => ExitCode::from(FAILED),
-            () => reported,
-        })
-    }
-
-    fn tell_left(left: &[String]) {
-        for one in left {
-            talk(&format!("not removed: {one}; try `lasthop fleet clean` later"));
+fn clean(arguments: &args::FleetClean) -> Result<ExitCode, CliError> {
+    let removed = client::clean(&place(&arguments.cluster), arguments.id.as_deref()).map_err(CliError::failed)?;
+    match &removed.jobs[..] {
+        [] => talk(&format!("no fleet run left anything in the namespace {}", removed.namespace)),
+        jobs => {
+            let counted = counted(jobs.len(), "Job");
+            talk(&format!("removed {counted} in the namespace {}: {}", removed.namespace, jobs.join(", ")));
         }
     }
+    tell_left(&removed.left);
+    Ok(if removed.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
 
-    pub fn clean(arguments: &args::FleetClean) -> Result<ExitCode, CliError> {
-        let removed = client::clean(&place(&arguments.cluster), arguments.id.as_deref()).map_err(CliError::failed)?;
-        match &removed.jobs[..] {
-            [] => talk(&format!("no fleet run left anything in the namespace {}", removed.namespace)),
-            jobs => {
-                let counted = counted(jobs.len(), "Job");
-                talk(&format!("removed {counted} in the namespace {}: {}", removed.namespace, jobs.join(", ")));
+/// Says what happens, by node.
+struct Teller<'a> {
+    id: &'a str,
+    quiet: bool,
+    nodes: usize,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, event: &Event<'_>) {
+        match event {
+            // It is told again in the end, with what the others found.
+            Event::Failed { node, why } if !self.quiet => talk(&format!("{node} failed: {why}")),
+            _ if self.quiet => {}
+            Event::Chosen { namespace, nodes } => {
+                self.nodes = *nodes;
+                let nodes = counted(*nodes, "node");
+                talk(&format!("fleet run {} on {nodes}, in the namespace {namespace}", self.id));
             }
-        }
-        tell_left(&removed.left);
-        Ok(if removed.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
-    }
-
-    /// Says what happens, by node.
-    struct Teller<'a> {
-        id: &'a str,
-        quiet: bool,
-        nodes: usize,
-    }
-
-    impl Teller<'_> {
-        fn tell(&mut self, event: &Event<'_>) {
-            match event {
-                // It is told again in the end, with what the others found.
-                Event::Failed { node, why } if !self.quiet => talk(&format!("{node} failed: {why}")),
-                _ if self.quiet => {}
-                Event::Chosen { namespace, nodes } => {
-                    self.nodes = *nodes;
-                    let nodes = counted(*nodes, "node");
-                    talk(&format!("fleet run {} on {nodes}, in the namespace {namespace}", self.id));
-                }
-                Event::Phase { node, phase: line } | Event::Says { node, line } if self.nodes <= FEW => {
-                    talk(&format!("{node}: {line}"));
-                }
-                Event::Phase { .. } | Event::Says { .. } | Event::Failed { .. } => {}
-                Event::Received { node, folder, done, of } => {
-                    talk(&format!("{node}: {} is here, complete and verified ({done} of {of})", super::name(folder)));
-                }
-                Event::Removing => talk("removing what the run made in the cluster"),
+            Event::Phase { node, phase: line } | Event::Says { node, line } if self.nodes <= FEW => {
+                talk(&format!("{node}: {line}"));
             }
+            Event::Phase { .. } | Event::Says { .. } | Event::Failed { .. } => {}
+            Event::Received { node, folder, done, of } => {
+                talk(&format!("{node}: {} is here, complete and verified ({done} of {of})", name(folder)));
+            }
+            Event::Removing => talk("removing what the run made in the cluster"),
         }
     }
 }

@@ -1,21 +1,21 @@
 //! Runs a fleet in a cluster: makes Jobs, follows their logs, and removes everything.
 //!
-//! One thread looks at the Pods of the run once a second, less often if there are many. Watching would say the same sooner,
-//! and not after a broken connection.
+//! One thread looks at the Pods of the run once a second, less often if there are many, and another for each Pod reads its
+//! log. Watching would say the same sooner, and not after a broken connection.
 
 mod cluster;
 mod member;
 mod object;
+mod proxy;
 mod reason;
 
 use std::{
     path::{Path, PathBuf},
-    pin::pin,
+    thread,
     time::{Duration, Instant},
 };
 
 use cluster::Cluster;
-use futures_util::future::select;
 use member::Member;
 
 use crate::{
@@ -67,8 +67,8 @@ pub enum FleetError {
     Nodes(String),
     #[error("no node is ready{}", .0.as_ref().map(|selector| format!(" and has the labels `{selector}`")).unwrap_or_default())]
     NoNodes(Option<String>),
-    #[error("cannot make a runtime: {0}")]
-    Runtime(std::io::Error),
+    #[error("cannot run kubectl, through which lasthop reaches the cluster: {0}")]
+    Kubectl(std::io::Error),
 }
 
 /// What happens meanwhile.
@@ -116,10 +116,6 @@ pub struct Removed {
     pub left: Vec<String>,
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, FleetError> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FleetError::Runtime)
-}
-
 /// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`. `interrupts` counts: the
 /// first ends the run, the second the wait for the cluster, which has been asked to remove everything by then.
 ///
@@ -133,31 +129,28 @@ pub fn run(
     interrupts: &dyn Fn() -> usize,
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, FleetError> {
-    runtime()?.block_on(async {
-        let cluster = Cluster::reach(place).await?;
-        let members = cluster.choose(nodes, fleet, runs).await?;
-        tell(&Event::Chosen { namespace: cluster.namespace(), nodes: members.len() });
-        let mut going = Going { cluster, fleet, layouts, members, numbers: 0, answered: Instant::now() };
-        going.until_done(nodes.per_node, interrupts, tell).await;
-        tell(&Event::Removing);
-        Ok(going.end(interrupts).await)
-    })
+    let interrupted = || interrupts() > 0;
+    let cluster = Cluster::reach(place, &interrupted)?;
+    let members = cluster.choose(nodes, fleet, runs)?;
+    tell(&Event::Chosen { namespace: cluster.namespace(), nodes: members.len() });
+    let mut going = Going { cluster, fleet, layouts, members, numbers: 0, answered: Instant::now() };
+    going.until_done(nodes.per_node, &interrupted, tell);
+    tell(&Event::Removing);
+    Ok(going.end(interrupts))
 }
 
 /// Removes what fleet runs left in the namespace: of one run, or of all.
 /// Errors: the cluster cannot be reached, or refuses.
 pub fn clean(place: &Where, id: Option<&str>) -> Result<Removed, FleetError> {
-    runtime()?.block_on(async {
-        let cluster = Cluster::reach(place).await?;
-        let jobs = cluster.jobs(id).await?;
-        let left = cluster.remove(id, &|| false).await;
-        Ok(Removed { namespace: cluster.namespace().to_owned(), jobs, left })
-    })
+    let cluster = Cluster::reach(place, &|| false)?;
+    let jobs = cluster.jobs(id)?;
+    let left = cluster.remove(id, &|| false);
+    Ok(Removed { namespace: cluster.namespace().to_owned(), jobs, left })
 }
 
 /// A fleet run while it goes on.
 struct Going<'a> {
-    cluster: Cluster,
+    cluster: Cluster<'a>,
     fleet: &'a Fleet,
     layouts: Option<&'a Layouts>,
     members: Vec<Member>,
@@ -168,30 +161,28 @@ struct Going<'a> {
 }
 
 impl Going<'_> {
-    async fn until_done(&mut self, per_node: u32, interrupts: &dyn Fn() -> usize, tell: &mut dyn FnMut(&Event<'_>)) {
+    fn until_done(&mut self, per_node: u32, interrupted: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Event<'_>)) {
         let every = LOOK.max(LOOK_PER_NODE * self.members.len() as u32);
         let mut looked = None::<Instant>;
-        let interrupted = || interrupts() > 0;
         while !interrupted() && self.members.iter().any(Member::goes_on) {
-            self.begin_jobs(tell, &interrupted).await;
+            self.begin_jobs(tell, interrupted);
             if looked.is_none_or(|looked| looked.elapsed() >= every) {
-                let interrupt = pin!(until(&interrupted));
-                select(pin!(self.look(tell)), interrupt).await;
+                self.look(interrupted, tell);
                 looked = Some(Instant::now());
             }
-            self.listen(per_node, tell).await;
-            tokio::time::sleep(TICK).await;
+            self.listen(per_node, tell);
+            thread::sleep(TICK);
         }
     }
 
     /// Makes the Job of every node that has none.
-    async fn begin_jobs(&mut self, tell: &mut dyn FnMut(&Event<'_>), interrupted: &dyn Fn() -> bool) {
+    fn begin_jobs(&mut self, tell: &mut dyn FnMut(&Event<'_>), interrupted: &dyn Fn() -> bool) {
         for member in self.members.iter_mut().filter(|member| member.goes_on() && member.job.is_none()) {
             if interrupted() {
                 return;
             }
             let fleet = Fleet { cpus: member.cpus, ..self.fleet.clone() };
-            if let Err(why) = begin(&self.cluster, &fleet, self.layouts, self.numbers, member).await {
+            if let Err(why) = begin(&self.cluster, &fleet, self.layouts, self.numbers, member) {
                 member.fail(why, tell);
             }
             self.numbers += 1;
@@ -199,8 +190,8 @@ impl Going<'_> {
     }
 
     /// What the cluster says of the Pods and nodes.
-    async fn look(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
-        let pods = match self.cluster.pods(Some(&self.fleet.id)).await {
+    fn look(&mut self, interrupted: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Event<'_>)) {
+        let pods = match self.cluster.pods(Some(&self.fleet.id)) {
             Ok(pods) => pods,
             Err(why) if self.answered.elapsed() > SILENCE => {
                 self.members
@@ -212,32 +203,35 @@ impl Going<'_> {
             Err(_) => return,
         };
         self.answered = Instant::now();
-        let lost = self.cluster.lost_nodes().await;
+        let lost = self.cluster.lost_nodes();
         for member in self.members.iter_mut().filter(|member| member.goes_on()) {
             member.look_beside(&pods, self.fleet.wait, tell);
         }
         for member in self.members.iter_mut().filter(|member| member.goes_on()) {
+            if interrupted() {
+                return;
+            }
             let pod = pods.iter().find(|pod| member.owns(pod));
             let lost = member.is_lost(lost.get(&member.node));
             let phase = match (lost, pod) {
                 (Some(why), _) => reason::Phase::Failed(why),
                 (None, Some(pod)) => reason::of_pod(pod),
                 (None, None) if member.job.is_none() => continue,
-                (None, None) => self.cluster.without_pod(member).await,
+                (None, None) => self.cluster.without_pod(member),
             };
             member.enter(phase, pod, &self.cluster, self.fleet, tell);
         }
     }
 
     /// What the Pods have written since.
-    async fn listen(&mut self, per_node: u32, tell: &mut dyn FnMut(&Event<'_>)) {
+    fn listen(&mut self, per_node: u32, tell: &mut dyn FnMut(&Event<'_>)) {
         for at in 0..self.members.len() {
             let member = &mut self.members[at];
             if !member.goes_on() || !member.listen(tell) {
                 continue;
             }
             if let Some(job) = member.end_run(per_node) {
-                self.cluster.remove_job(&job).await;
+                self.cluster.remove_job(&job);
             }
             let of = self.members.len() * per_node as usize;
             let done = self.members.iter().map(|member| member.received.len()).sum();
@@ -247,8 +241,9 @@ impl Going<'_> {
         }
     }
 
-    async fn end(self, interrupts: &dyn Fn() -> usize) -> Outcome {
-        let left = self.cluster.remove(Some(&self.fleet.id), &|| interrupts() > 1).await;
+    fn end(self, interrupts: &dyn Fn() -> usize) -> Outcome {
+        // What is to be removed has to be asked for, whatever was interrupted.
+        let left = self.cluster.until(&|| false).remove(Some(&self.fleet.id), &|| interrupts() > 1);
         // Who could make nothing may have no right to remove it either.
         let made = self.members.iter().any(Member::made_something);
         let mut outcome =
@@ -264,15 +259,9 @@ impl Going<'_> {
     }
 }
 
-async fn until(holds: &dyn Fn() -> bool) {
-    while !holds() {
-        tokio::time::sleep(TICK).await;
-    }
-}
-
 /// Makes the Job of a node: at once, or first the Pods that it needs, and itself once they have addresses.
-async fn begin(
-    cluster: &Cluster,
+fn begin(
+    cluster: &Cluster<'_>,
     fleet: &Fleet,
     layouts: Option<&Layouts>,
     number: usize,
@@ -280,14 +269,14 @@ async fn begin(
 ) -> Result<(), String> {
     let place = Place::Node(member.node.clone());
     let Some(layouts) = layouts else {
-        member.begin(cluster.create(fleet.job(number, &place, &member.labels)).await?);
+        member.begin(cluster.create_job(&fleet.job(number, &place, &member.labels))?);
         return Ok(());
     };
     if !member.has_companions() {
         for one in layouts.companions(fleet, number, &member.node).map_err(|error| error.to_string())? {
-            let owner = cluster.create(one.job).await?;
+            let owner = cluster.create_job(&one.job)?;
             let address = match one.service {
-                Some(service) => Some(cluster.create_service(service, &owner).await?),
+                Some(service) => Some(cluster.create_service(service, &owner)?),
                 None => None,
             };
             member.keep_companion(one.layout, owner, address);
@@ -295,7 +284,7 @@ async fn begin(
     }
     if let Some(addresses) = member.addresses() {
         let job = layouts.job(fleet, number, &place, &member.labels, &addresses).map_err(|error| error.to_string())?;
-        member.begin(cluster.create(job).await?);
+        member.begin(cluster.create_job(&job)?);
     }
     Ok(())
 }

@@ -4,10 +4,8 @@
 //! comes back through its log: [`worker`] writes it there while the run goes on, as [`wire`] says, and the client reads
 //! and verifies it. [`manifest`] makes the objects, as plain values that [`yaml`] prints, and [`files`] go with them.
 //!
-//! `client` is a feature: it is the only part that needs the cluster's client library, and with it an asynchronous
-//! runtime, which is idle while something is measured: that happens in another process, on another machine.
+//! [`client`] asks the cluster through `kubectl`.
 
-#[cfg(feature = "client")]
 pub mod client;
 pub mod files;
 pub mod layout;

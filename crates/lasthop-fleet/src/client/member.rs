@@ -2,28 +2,25 @@
 
 use std::{
     collections::VecDeque,
-    net::IpAddr,
+    io::Read as _,
+    net::{IpAddr, Shutdown},
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    sync::mpsc::{Receiver as Pieces, SyncSender, TryRecvError, sync_channel},
+    thread,
     time::{Duration, Instant},
-};
-
-use futures_util::AsyncReadExt as _;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Api, api::LogParams};
-use tokio::{
-    sync::mpsc::{Receiver as Pieces, Sender, channel, error::TryRecvError},
-    task::JoinHandle,
 };
 
 use super::{
     Event, Nodes,
     cluster::Cluster,
-    object::{Node, Pod},
+    object::{Node, Owner, Pod},
+    proxy,
     reason::{self, Phase},
 };
 use crate::{
     layout::{Addresses, Layout},
-    manifest::{DRIVER, Fleet},
+    manifest::Fleet,
     wire::{Heard, Lines, Received, Receiver, WireError},
 };
 
@@ -69,13 +66,13 @@ pub(super) struct Made {
 }
 
 impl Made {
-    fn new(job: OwnerReference) -> Self {
+    fn new(job: Owner) -> Self {
         Self { name: job.name, uid: job.uid, since: Instant::now() }
     }
 
     /// Whether a Pod is of it. Anybody's Pod may name an owner; the uid of this one is known to few.
     fn owns(&self, pod: &Pod) -> bool {
-        pod.metadata.owner_references.iter().flatten().any(|owner| owner.uid == self.uid)
+        pod.metadata.owner_references.iter().any(|owner| owner.uid == self.uid)
     }
 }
 
@@ -92,7 +89,8 @@ struct Companion {
 struct Log {
     pieces: Pieces<Vec<u8>>,
     lines: Lines,
-    task: JoinHandle<()>,
+    /// The other end of what a thread reads.
+    stream: Option<UnixStream>,
     /// Lines before this one have been said.
     said: usize,
     at: usize,
@@ -101,10 +99,13 @@ struct Log {
 }
 
 impl Log {
-    fn open(pods: Api<Pod>, name: String, said: usize) -> Self {
-        let (sender, pieces) = channel(PIECES);
-        let task = tokio::spawn(follow(pods, name, sender));
-        Self { pieces, lines: Lines::default(), task, said, at: 0, broken: None }
+    fn open(cluster: &Cluster<'_>, pod: &str, said: usize) -> Self {
+        let (sender, pieces) = sync_channel(PIECES);
+        let stream = cluster.log(pod).ok();
+        if let Some(reader) = stream.as_ref().and_then(|stream| stream.try_clone().ok()) {
+            thread::spawn(move || follow(reader, &sender));
+        }
+        Self { pieces, lines: Lines::default(), stream, said, at: 0, broken: None }
     }
 
     /// The next line of those that have come.
@@ -127,18 +128,28 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(stream) = &self.stream {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 
-/// Sends a Pod's log until it ends or breaks.
-async fn follow(pods: Api<Pod>, name: String, pieces: Sender<Vec<u8>>) {
-    let wanted = LogParams { follow: true, container: Some(DRIVER.to_owned()), ..LogParams::default() };
-    let Ok(stream) = pods.log_stream(&name, &wanted).await else { return };
-    let mut stream = std::pin::pin!(stream);
+/// Sends what an answer says until it ends or breaks; of a refusal, nothing.
+fn follow(mut answer: UnixStream, pieces: &SyncSender<Vec<u8>>) {
+    let mut begun = Vec::new();
     let mut piece = vec![0; PIECE];
-    while let Ok(read @ 1..) = stream.read(&mut piece).await {
-        if pieces.send(piece[..read].to_vec()).await.is_err() {
+    let mut in_body = false;
+    while let Ok(read @ 1..) = answer.read(&mut piece) {
+        begun.extend_from_slice(&piece[..read]);
+        if !in_body {
+            match proxy::head(&begun) {
+                Some((200, head)) => drop(begun.drain(..head)),
+                None if begun.len() < PIECE => continue,
+                _ => return,
+            }
+            in_body = true;
+        }
+        if pieces.send(std::mem::take(&mut begun)).is_err() {
             return;
         }
     }
@@ -151,7 +162,7 @@ fn short(label: &str) -> &str {
 
 impl Member {
     pub(super) fn new(name: &str, node: Option<&Node>, wanted: &Nodes, cpus: u32, runs: &Path) -> Self {
-        let of_node = |label: &str| node?.metadata.labels.as_ref()?.get(label).cloned();
+        let of_node = |label: &str| node?.metadata.labels.get(label).cloned();
         let labels = wanted.labels.iter().filter_map(|(label, value)| match value {
             Some(value) => Some((label.clone(), value.clone())),
             None => Some((short(label).to_owned(), of_node(label)?)),
@@ -189,7 +200,7 @@ impl Member {
         self.companions.is_some()
     }
 
-    pub(super) fn keep_companion(&mut self, layout: Layout, job: OwnerReference, address: Option<IpAddr>) {
+    pub(super) fn keep_companion(&mut self, layout: Layout, job: Owner, address: Option<IpAddr>) {
         let companion = Companion { layout, job: Made::new(job), address, runs: false };
         self.companions.get_or_insert_default().push(companion);
     }
@@ -207,8 +218,7 @@ impl Member {
             let Some(pod) = pods.iter().find(|pod| one.job.owns(pod)) else { continue };
             match reason::of_pod(pod) {
                 Phase::Runs => {
-                    let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()?.parse().ok());
-                    one.address = one.address.or(address);
+                    one.address = one.address.or_else(|| pod.status.pod_ip.parse().ok());
                     one.runs = true;
                 }
                 Phase::Failed(why) => failed = Some((one.layout, why)),
@@ -238,7 +248,7 @@ impl Member {
         self.log.is_some()
     }
 
-    pub(super) fn begin(&mut self, job: OwnerReference) {
+    pub(super) fn begin(&mut self, job: Owner) {
         self.job = Some(Made::new(job));
     }
 
@@ -267,7 +277,7 @@ impl Member {
         &mut self,
         phase: Phase,
         pod: Option<&Pod>,
-        cluster: &Cluster,
+        cluster: &Cluster<'_>,
         fleet: &Fleet,
         tell: &mut dyn FnMut(&Event<'_>),
     ) {
@@ -293,12 +303,12 @@ impl Member {
         self.phase = Some(phase);
     }
 
-    fn read_log(&mut self, pod: Option<&Pod>, cluster: &Cluster) {
-        let Some(name) = pod.and_then(|pod| pod.metadata.name.clone()) else { return };
+    fn read_log(&mut self, pod: Option<&Pod>, cluster: &Cluster<'_>) {
+        let Some(pod) = pod else { return };
         match &self.log {
-            None => self.log = Some(Log::open(cluster.logs(), name, 0)),
+            None => self.log = Some(Log::open(cluster, &pod.metadata.name, 0)),
             Some(log) if log.broken.is_some_and(|since| since.elapsed() > AGAIN) => {
-                self.log = Some(Log::open(cluster.logs(), name, log.said.max(log.at)));
+                self.log = Some(Log::open(cluster, &pod.metadata.name, log.said.max(log.at)));
             }
             Some(_) => {}
         }
@@ -329,7 +339,7 @@ impl Member {
                 // The beginning is read again.
                 Err(WireError::Gap(_)) => {
                     log.broken.get_or_insert_with(Instant::now);
-                    log.pieces.close();
+                    log.pieces = sync_channel(0).1;
                 }
                 Err(error) => {
                     self.fail(error.to_string(), tell);

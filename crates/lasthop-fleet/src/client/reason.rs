@@ -27,18 +27,18 @@ const FINAL: [&str; 8] = [
 ];
 
 /// `Reason: message`
-fn joined(reason: Option<&str>, message: Option<&str>) -> String {
-    let parts = [reason, message].into_iter().flatten().map(str::trim).filter(|part| !part.is_empty());
+fn joined(reason: &str, message: &str) -> String {
+    let parts = [reason, message].map(str::trim).into_iter().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(": ")
 }
 
 /// Where a Pod has got to.
 #[must_use]
 pub fn of_pod(pod: &Pod) -> Phase {
-    let Some(status) = &pod.status else { return Phase::Waits("waits for a node".to_owned()) };
-    let containers = || status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    if status.phase.as_deref() == Some("Failed") && status.reason.is_some() {
-        return Phase::Failed(joined(status.reason.as_deref(), status.message.as_deref()));
+    let status = &pod.status;
+    let containers = || status.init_container_statuses.iter().chain(&status.container_statuses);
+    if status.phase == "Failed" && !status.reason.is_empty() {
+        return Phase::Failed(joined(&status.reason, &status.message));
     }
     if let Some(why) = containers().find_map(killed) {
         return Phase::Failed(why);
@@ -49,72 +49,61 @@ pub fn of_pod(pod: &Pod) -> Phase {
     if let Some(why) = unscheduled(status) {
         return Phase::Waits(why);
     }
-    let main = status.container_statuses.iter().flatten();
-    let ended = main.filter_map(|container| Some(container.state.as_ref()?.terminated.as_ref()?.exit_code)).next();
-    match (status.phase.as_deref(), ended) {
-        (_, Some(code)) => Phase::Ended(code),
-        (Some("Running"), None) => Phase::Runs,
-        _ => Phase::Waits("waits for its container".to_owned()),
+    let ended = status.container_statuses.iter().find_map(|container| container.state.terminated.as_ref());
+    match ended {
+        Some(ended) => Phase::Ended(ended.exit_code),
+        None if status.phase == "Running" => Phase::Runs,
+        None => Phase::Waits("waits for its container".to_owned()),
     }
 }
 
 /// A container that the system ended.
 fn killed(container: &ContainerStatus) -> Option<String> {
-    let ended = container.state.as_ref()?.terminated.as_ref()?;
-    let usual = ["Completed", "Error"];
-    let reason = ended.reason.as_deref().filter(|reason| !usual.contains(reason))?;
+    let ended = container.state.terminated.as_ref()?;
+    if ["", "Completed", "Error"].contains(&ended.reason.as_str()) {
+        return None;
+    }
     let code = format!("container {} ended with {}", container.name, ended.exit_code);
-    Some(joined(Some(reason), Some(ended.message.as_deref().unwrap_or(&code))))
+    Some(joined(&ended.reason, if ended.message.is_empty() { &code } else { &ended.message }))
 }
 
 fn waits(container: &ContainerStatus) -> Option<Phase> {
-    let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    let reason = waiting.reason.as_deref()?;
-    let said = joined(Some(reason), waiting.message.as_deref());
-    Some(if FINAL.contains(&reason) { Phase::Failed(said) } else { Phase::Waits(said) })
+    let waiting = container.state.waiting.as_ref().filter(|waiting| !waiting.reason.is_empty())?;
+    let said = joined(&waiting.reason, &waiting.message);
+    let phase = if FINAL.contains(&waiting.reason.as_str()) { Phase::Failed } else { Phase::Waits };
+    Some(phase(said))
 }
 
 fn unscheduled(status: &PodStatus) -> Option<String> {
-    let conditions = status.conditions.as_ref()?;
-    let refused = conditions.iter().find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
-    Some(joined(refused.reason.as_deref(), refused.message.as_deref()))
+    let refused = status.conditions.iter().find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
+    Some(joined(&refused.reason, &refused.message))
 }
 
 /// Why a Job has failed.
 #[must_use]
 pub fn of_job(job: &Job) -> Option<String> {
-    let conditions = job.status.as_ref()?.conditions.as_ref()?;
-    let failed = conditions.iter().find(|one| one.type_ == "Failed" && one.status == "True")?;
-    Some(joined(failed.reason.as_deref(), failed.message.as_deref()))
-}
-
-/// Name of the node that a Pod is on.
-#[must_use]
-pub fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref()
+    let failed = job.status.conditions.iter().find(|one| one.type_ == "Failed" && one.status == "True")?;
+    Some(joined(&failed.reason, &failed.message))
 }
 
 /// Why a node does not answer.
 #[must_use]
 pub fn lost(node: &Node) -> Option<String> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    let ready = conditions.iter().find(|one| one.type_ == "Ready" && one.status != "True")?;
-    Some(format!("the node was lost: {}", joined(ready.reason.as_deref(), ready.message.as_deref())))
+    let ready = node.status.conditions.iter().find(|one| one.type_ == "Ready" && one.status != "True")?;
+    Some(format!("the node was lost: {}", joined(&ready.reason, &ready.message)))
 }
 
 /// Whether a node is ready, and takes ordinary Pods.
 #[must_use]
 pub fn takes_pods(node: &Node) -> bool {
-    let spec = node.spec.as_ref();
-    let closed = spec.is_some_and(|spec| spec.unschedulable == Some(true));
-    let taints = spec.and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
-    lost(node).is_none() && !closed && taints.filter(|taint| taint.effect != "PreferNoSchedule").count() == 0
+    let repels = node.spec.taints.iter().any(|taint| taint.effect != "PreferNoSchedule");
+    lost(node).is_none() && !node.spec.unschedulable && !repels
 }
 
 /// Whole CPUs that Pods may have on a node.
 #[must_use]
 pub fn cpus(node: &Node) -> Option<u32> {
-    let quantity = &node.status.as_ref()?.allocatable.as_ref()?.get("cpu")?;
+    let quantity = node.status.allocatable.get("cpu")?;
     match quantity.strip_suffix('m') {
         Some(thousandths) => thousandths.parse::<u32>().ok().map(|thousandths| thousandths / 1000),
         None => quantity.parse::<f64>().ok().map(|cpus| cpus as u32),

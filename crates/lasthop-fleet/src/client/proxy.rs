@@ -1,0 +1,178 @@
+//! The way to the cluster: `kubectl proxy` on a Unix socket in a private folder. It knows every kind of kubeconfig, and
+//! every way to log in.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write as _},
+    os::unix::{net::UnixStream, process::CommandExt as _},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use lasthop_system::command;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use super::{FleetError, Where};
+
+/// How long the cluster may take to answer, and kubectl to start.
+const ANSWER: Duration = Duration::from_secs(20);
+/// How often a wait looks whether it is given up.
+const LOOK: Duration = Duration::from_millis(100);
+/// Bytes of an answer; that of 5,000 Pods has a third of it.
+const LIMIT: usize = 256 << 20;
+const IN_A_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// A running `kubectl proxy`, which ends with this.
+pub(super) struct Proxy {
+    socket: PathBuf,
+    child: Child,
+    _folder: TempDir,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Deserialize)]
+pub(super) struct Refusal {
+    /// HTTP's; 0 if the cluster did not answer.
+    #[serde(default)]
+    pub(super) code: u16,
+    /// In the cluster's own words, where it has any.
+    pub(super) message: String,
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self { code: 0, message: format!("the cluster does not answer: {error}") }
+    }
+}
+
+fn kubectl(place: &Where) -> Command {
+    let mut command = Command::new("kubectl");
+    command.args(place.context.iter().flat_map(|context| ["--context", context]));
+    command
+}
+
+/// The context's namespace, if it has one.
+pub(super) fn namespace(place: &Where) -> String {
+    let mut asked = kubectl(place);
+    asked.args(["config", "view", "--minify", "--output", "jsonpath={..namespace}"]);
+    let said = command::run_apart(asked, ANSWER).ok().filter(|ended| ended.status.success());
+    let here = || std::fs::read_to_string(IN_A_POD).ok();
+    let named = said.map(|ended| ended.output).filter(|name| !name.is_empty()).or_else(here);
+    named.map_or_else(|| "default".to_owned(), |name| name.trim().to_owned())
+}
+
+impl Proxy {
+    /// Errors: there is no kubectl, or it refuses the kubeconfig.
+    pub(super) fn start(place: &Where) -> Result<Self, FleetError> {
+        let folder = tempfile::Builder::new().prefix("kubectl-").tempdir().map_err(FleetError::Kubectl)?;
+        let (socket, said) = (folder.path().join("socket"), folder.path().join("said"));
+        let mut command = kubectl(place);
+        command.arg("proxy").arg(format!("--unix-socket={}", socket.display()));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&said).map_err(FleetError::Kubectl)?);
+        // A Ctrl-C in the terminal is not for it: what is in the cluster has to be removed through it.
+        command.process_group(0);
+        let prepare = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
+        // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
+        unsafe { command.pre_exec(prepare) };
+        let child = command.spawn().map_err(FleetError::Kubectl)?;
+        let mut proxy = Self { socket, child, _folder: folder };
+        let deadline = Instant::now() + ANSWER;
+        while UnixStream::connect(&proxy.socket).is_err() {
+            if proxy.child.try_wait().map_err(FleetError::Kubectl)?.is_some() || Instant::now() > deadline {
+                let said = std::fs::read_to_string(said).unwrap_or_default();
+                return Err(FleetError::Config(said.trim().trim_start_matches("error: ").to_owned()));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(proxy)
+    }
+
+    /// Sends a request. The answer ends where the stream does, because this is HTTP 1.0.
+    pub(super) fn send(&self, method: &str, path: &str, body: &[u8]) -> io::Result<UnixStream> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        let length = body.len();
+        write!(stream, "{method} {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n")?;
+        write!(stream, "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n")?;
+        stream.write_all(body)?;
+        Ok(stream)
+    }
+
+    /// The body of the answer.
+    /// Errors: the cluster refuses or does not answer, or the wait is given up.
+    pub(super) fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        is_given_up: impl Fn() -> bool,
+    ) -> Result<Vec<u8>, Refusal> {
+        let mut stream = self.send(method, path, body)?;
+        stream.set_read_timeout(Some(LOOK))?;
+        let mut answer = Vec::new();
+        let mut piece = vec![0; 64 << 10];
+        let mut heard = Instant::now();
+        loop {
+            match stream.read(&mut piece) {
+                Ok(0) => break,
+                Ok(read) => {
+                    answer.extend_from_slice(&piece[..read]);
+                    heard = Instant::now();
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if is_given_up() {
+                return Err(io::Error::other("interrupted").into());
+            }
+            if heard.elapsed() > ANSWER {
+                return Err(io::Error::other(format!("nothing within {ANSWER:?}")).into());
+            }
+            if answer.len() > LIMIT {
+                return Err(io::Error::other(format!("more than {LIMIT} bytes")).into());
+            }
+        }
+        let (code, head) = head(&answer).ok_or_else(|| io::Error::other("no answer of HTTP"))?;
+        let body = answer.split_off(head);
+        if code < 300 { Ok(body) } else { Err(refusal(code, &body)) }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The status of an answer, and how long its head is, once it is there.
+pub(super) fn head(answer: &[u8]) -> Option<(u16, usize)> {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let status = std::str::from_utf8(&answer[..end]).ok()?.split_ascii_whitespace().nth(1)?;
+    Some((status.parse().ok()?, end))
+}
+
+/// What a cluster says in a `Status`, and a proxy as it likes.
+fn refusal(code: u16, body: &[u8]) -> Refusal {
+    let status = serde_json::from_slice::<Refusal>(body).ok().filter(|status| !status.message.is_empty());
+    let message = status.map_or_else(|| String::from_utf8_lossy(body).trim().to_owned(), |status| status.message);
+    Refusal { code, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_the_words_of_whoever_refuses() {
+        let status = br#"{"kind":"Status","code":403,"reason":"Forbidden","message":"jobs.batch is forbidden"}"#;
+        let refused = refusal(403, status);
+        assert_eq!((refused.code, refused.message.as_str()), (403, "jobs.batch is forbidden"));
+        assert_eq!(refusal(502, b"dial tcp: connection refused\n").message, "dial tcp: connection refused");
+        assert_eq!(head(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\n{}"), Some((200, 25)));
+        assert_eq!(head(b"HTTP/1.0 200 OK\r\nA: b\r\n"), None);
+    }
+}
