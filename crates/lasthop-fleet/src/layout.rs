@@ -18,10 +18,7 @@ use lasthop_model::{
     record::{Given, GivenEndpoint},
     service::RenderedService,
 };
-use lasthop_plan::{
-    plan::{Plan, Stack},
-    render::RenderError,
-};
+use lasthop_plan::plan::{Plan, Stack};
 use lasthop_protocol::spec::{Address, Transport};
 use lasthop_system::random;
 use serde_json::{Value, json};
@@ -98,8 +95,8 @@ pub enum LayoutError {
     Password(io::Error),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error(transparent)]
-    Render(#[from] RenderError),
+    #[error("{0}")]
+    Render(String),
 }
 
 /// Where the servers of other Pods are reached.
@@ -199,7 +196,7 @@ impl Layouts {
     /// The services of a layout: those up to the link's server, and those in front of it.
     fn services(&self, layout: Layout, addresses: &Addresses) -> Result<[Vec<Placed>; 2], LayoutError> {
         let bindings = self.bindings(layout, addresses)?;
-        let rendered = self.plan.services(self.stack(layout)?, &bindings)?;
+        let rendered = self.plan.services(self.stack(layout)?, &bindings).map_err(LayoutError::Render)?;
         for service in &rendered {
             // A server that only checks its own configuration does so when it starts, too.
             if let Some(other) =
@@ -273,7 +270,7 @@ impl Layouts {
             let stack = self.stack(*layout)?;
             let case = self.plan.cases.iter().find(|case| case.stack == stack.number);
             let case = case.ok_or(LayoutError::NoCase(layout.transport().name()))?;
-            let rendered = self.plan.render(case, &self.bindings(*layout, addresses)?)?;
+            let rendered = self.plan.render(case, &self.bindings(*layout, addresses)?).map_err(LayoutError::Render)?;
             let endpoint = GivenEndpoint {
                 url: format!("{} by {}", self.plan.experiment.link.to, layout.name()),
                 spec: rendered.spec,

@@ -16,25 +16,14 @@ use super::{
     template::{self, TemplateError},
 };
 
-/// A choice that the experiment does not offer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SelectionError {
-    #[error("`{0}` does not select levels: write factor=level,level, for example transport=unix,tcp")]
-    Form(String),
-    #[error("there is no factor `{factor}`; {help}")]
-    Factor { factor: String, help: String },
-    #[error("factor `{factor}` has no level `{level}`; {help}")]
-    Level { factor: String, level: String, help: String },
-    #[error("factor `{0}` is selected twice")]
-    Twice(String),
-}
-
 /// The levels of each factor that a run uses.
 pub type Chosen = IndexMap<String, Vec<Level>>;
 
 /// The selected levels, in the order of the factors. A factor without a selection has its default levels.
-/// Errors: a factor or a level is unknown, or a factor is selected twice.
-pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, SelectionError> {
+///
+/// # Errors
+/// A factor or a level is unknown, or a factor is selected twice.
+pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, String> {
     let mut chosen: Chosen =
         experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.usual().to_vec())).collect();
     if selection.overload {
@@ -46,10 +35,10 @@ pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, 
         let Some(factor) = experiment.factors.get(&choice.factor) else {
             let known = experiment.factors.keys().map(String::as_str);
             let help = suggest(&choice.factor, known).unwrap_or_default();
-            return Err(SelectionError::Factor { factor: choice.factor.clone(), help });
+            return Err(format!("there is no factor `{}`; {help}", choice.factor));
         };
         if !seen.insert(&choice.factor) {
-            return Err(SelectionError::Twice(choice.factor.clone()));
+            return Err(format!("factor `{}` is selected twice", choice.factor));
         }
         let mut levels = Vec::new();
         for text in &choice.levels {
@@ -66,7 +55,7 @@ pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, 
     Ok(chosen)
 }
 
-fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, SelectionError> {
+fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, String> {
     if let Some(level) = factor.levels.iter().find(|level| level.to_string() == text) {
         return Ok(level.clone());
     }
@@ -81,7 +70,7 @@ fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, S
     if let Some([low, high]) = factor.range {
         help.push_str(&format!(" (--set accepts any whole number from {low} to {high})"));
     }
-    Err(SelectionError::Level { factor: name.to_owned(), level: text.to_owned(), help })
+    Err(format!("factor `{name}` has no level `{text}`; {help}"))
 }
 
 /// A combination that was left out.

@@ -20,7 +20,7 @@ use super::{
     cases::{self, NamedCase},
     model::{Experiment, Recipe},
     plan::StackService,
-    render::{self, RenderError, RenderedCase, Renderer, address_text, url_text},
+    render::{self, RenderedCase, Renderer, address_text, url_text},
 };
 
 /// A case as far as it is known before anything has an address.
@@ -47,7 +47,7 @@ pub(super) struct Fingerprint {
 }
 
 /// Errors: what cannot be rendered.
-pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<SketchedCase, RenderError> {
+pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<SketchedCase, String> {
     let bindings = placeholders(experiment, &case.levels)?;
     let renderer = Renderer { experiment, levels: &case.levels, bindings: &bindings, symbolic: true };
     let rendered = renderer.services()?;
@@ -156,7 +156,7 @@ fn load_text(load: &RenderedCase) -> String {
 }
 
 /// Every way in which a configuration names the link's endpoint, the longest first: one may be a part of another.
-fn link_forms(renderer: &Renderer<'_>) -> Result<Vec<String>, RenderError> {
+fn link_forms(renderer: &Renderer<'_>) -> Result<Vec<String>, String> {
     let mut forms = Vec::new();
     for (name, server) in &renderer.bindings.services {
         if service_of(name) != renderer.experiment.link.to {
@@ -174,7 +174,7 @@ fn link_forms(renderer: &Renderer<'_>) -> Result<Vec<String>, RenderError> {
 }
 
 /// Bindings that no run has, the same for every case but for the link's address.
-pub(super) fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, RenderError> {
+pub(super) fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, String> {
     let none = Bindings {
         round: 0,
         stack: 0,

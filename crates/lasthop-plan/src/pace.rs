@@ -33,6 +33,12 @@ pub enum PaceError {
     Option { option: String, message: String, help: &'static str },
 }
 
+impl From<PaceError> for String {
+    fn from(error: PaceError) -> Self {
+        error.to_string()
+    }
+}
+
 /// Advice if a value cannot be read, in a file and on the command line. The message says what is expected.
 const UNREADABLE: [&str; 2] = ["", "choose another"];
 /// Advice if the load cannot have a rate, in a file and on the command line.

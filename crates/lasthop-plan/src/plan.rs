@@ -18,13 +18,12 @@ use lasthop_protocol::spec::{Model, OpenLoop, Reuse, Spec, Transport};
 use similar::TextDiff;
 
 use super::{
-    cases::{self, Chosen, Excluded, NamedCase, SelectionError},
+    cases::{self, Chosen, Excluded, NamedCase},
     derive::derive,
     fingerprint::{self, Fingerprint, SketchedCase},
     model::{Experiment, Factor, Place, Source},
     pace::{self, LEAST_IN_A_TRIAL},
-    render::{RenderError, RenderedCase, Renderer},
-    template::TemplateError,
+    render::{RenderedCase, Renderer},
 };
 
 /// In shorter trials there is little but their begin and end.
@@ -77,60 +76,9 @@ pub struct StackService {
     pub container: Option<RenderedContainer>,
 }
 
-/// A run that cannot be planned.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum PlanError {
-    #[error(transparent)]
-    Selection(#[from] SelectionError),
-    #[error(transparent)]
-    Template(#[from] TemplateError),
-    #[error("case {case}: {cause}")]
-    Render { case: String, cause: RenderError },
-    /// Each only once, for the first case that it concerns.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n"))]
-    Several(Vec<Self>),
-    #[error("{tool} can drive only a closed loop: leave out the rate, or --driver and --cross-check")]
-    ToolAtRate { tool: &'static str },
-    #[error(
-        "this experiment sets its rate by the factor `{factor}`: select levels of that instead of --rate, \
-         for example --only {factor}={level}"
-    )]
-    RateIsFactor { factor: String, level: Level },
-    #[error(
-        "case {case} has {} and its reference {reference} {}: only cases with the same rate can be compared, \
-         so the rate must not depend on the compared factor",
-        pace_text(*.rate), pace_text(*.theirs)
-    )]
-    Rates { case: String, rate: Option<f64>, reference: String, theirs: Option<f64> },
-    #[error(
-        "case {case}: {rate} requests/s make {} in a trial of {}, fewer than {LEAST_IN_A_TRIAL}: use longer trials \
-         (--trial {})",
-        rate * trial.as_secs_f64(), written(*.trial), written(pace::shortest_trial(*.rate))
-    )]
-    ShortTrial { case: String, rate: f64, trial: Duration },
-    #[error(
-        "a trial of {} is too short to tell anything but the cost of starting it: --trial must be {} or longer",
-        written(*.0), written(LEAST_TRIAL)
-    )]
-    TinyTrial(Duration),
-    #[error(
-        "{} cases take {} for the {} of a round, which is more than the budget of {}: choose shorter trials (--trial), fewer cases \
-         (--only), or a larger budget (--budget)",
-        .cases, written(*.needed), if *.blocks == 1 { "block" } else { "two blocks" }, written(*.budget)
-    )]
-    NoBudget { cases: usize, blocks: u32, needed: Duration, budget: Duration },
-    #[error(
-        "cannot place driver and services apart: this process may use only {cpus} CPU; use --placement same or free"
-    )]
-    TooFewCpus { cpus: usize },
-    #[error("--placement cannot be used with a driver on another host, which has its own CPUs")]
-    PlacedElsewhere,
-    #[error("{tool} does not speak {protocol}, the protocol of this experiment")]
-    Driver { tool: &'static str, protocol: String },
-    #[error("no case is left with the selected levels{}", reasons(.0))]
-    Nothing(Vec<Excluded>),
-    #[error("the selected levels make up to {0} cases, more than {MOST_CASES}: select fewer with --only factor=level")]
-    TooMany(u128),
+/// More cases than a run may have.
+pub(crate) fn too_many(made: &str, cases: u128, advice: &str) -> String {
+    format!("{made} make up to {cases} cases, more than {MOST_CASES}: {advice}")
 }
 
 fn reasons(excluded: &[Excluded]) -> String {
@@ -147,7 +95,7 @@ impl Plan {
     /// Plans a run of an experiment.
     /// Errors: the selection names something that the experiment does not have, no case is left, or a template cannot
     /// be rendered.
-    pub fn new(mut experiment: Experiment, selection: &Selection) -> Result<Self, PlanError> {
+    pub fn new(mut experiment: Experiment, selection: &Selection) -> Result<Self, String> {
         add_drivers(&mut experiment, &selection.drivers);
         set_pace(&mut experiment, selection)?;
         let chosen = cases::choose(&experiment, selection)?;
@@ -157,13 +105,19 @@ impl Plan {
         let mut fingerprints = BTreeMap::new();
         for (case, sketch) in named.iter().zip(sketch_all(&experiment, &named)?) {
             let load = &sketch.load;
-            if let Some(tool) = tool_of(&case.levels)
-                && !(tool.speaks)(&load.spec.protocol)
-            {
-                return Err(PlanError::Driver { tool: tool.name, protocol: load.protocol.clone() });
-            }
-            if let (Some(tool), Model::Open(_)) = (tool_of(&case.levels), load.spec.model) {
-                return Err(PlanError::ToolAtRate { tool: tool.name });
+            if let Some(tool) = tool_of(&case.levels) {
+                if !(tool.speaks)(&load.spec.protocol) {
+                    return Err(format!(
+                        "{} does not speak {}, the protocol of this experiment",
+                        tool.name, load.protocol
+                    ));
+                }
+                if load.spec.model != Model::Closed {
+                    return Err(format!(
+                        "{} can drive only a closed loop: leave out the rate, or --driver and --cross-check",
+                        tool.name
+                    ));
+                }
             }
             plans.push(case_plan(case, stack_for(&mut stacks, case, &sketch), load));
             fingerprints.insert(&case.id, sketch.fingerprint);
@@ -177,25 +131,51 @@ impl Plan {
     }
 
     /// Checks that trials of this length can be measured and have enough requests in every open loop.
-    /// Errors: [`PlanError::TinyTrial`], or [`PlanError::ShortTrial`] for the first case that does not.
-    pub fn check_trial(&self, trial: Duration) -> Result<(), PlanError> {
+    ///
+    /// # Errors
+    /// The trial is too short for any load, or for the rate of a case.
+    pub fn check_trial(&self, trial: Duration) -> Result<(), String> {
         if trial < LEAST_TRIAL {
-            return Err(PlanError::TinyTrial(trial));
+            return Err(format!(
+                "a trial of {} is too short to tell anything but the cost of starting it: --trial must be {} or longer",
+                written(trial),
+                written(LEAST_TRIAL)
+            ));
         }
         for case in &self.cases {
-            if let Some(rate) = case.load.rate.filter(|rate| rate * trial.as_secs_f64() < LEAST_IN_A_TRIAL) {
-                return Err(PlanError::ShortTrial { case: case.case.clone(), rate, trial });
+            let Some(rate) = case.load.rate else { continue };
+            let requests = rate * trial.as_secs_f64();
+            if requests < LEAST_IN_A_TRIAL {
+                return Err(format!(
+                    "case {}: {rate} requests/s make {requests} in a trial of {}, fewer than {LEAST_IN_A_TRIAL}: use longer \
+                     trials (--trial {})",
+                    case.case,
+                    written(trial),
+                    written(pace::shortest_trial(rate))
+                ));
             }
         }
         Ok(())
     }
 
     /// Checks that the least round, a block and its reverse, is no longer than the budget.
-    /// Errors: [`PlanError::NoBudget`].
-    pub(crate) fn check_budget(&self, trial: Duration, blocks: Option<u32>, budget: Duration) -> Result<(), PlanError> {
-        let (cases, blocks) = (self.cases.len(), blocks.unwrap_or(2).min(2));
+    ///
+    /// # Errors
+    /// It is longer.
+    pub(crate) fn check_budget(&self, trial: Duration, blocks: Option<u32>, budget: Duration) -> Result<(), String> {
+        let cases = self.cases.len();
+        let blocks = blocks.unwrap_or(2).min(2);
         let needed = trial.saturating_mul(cases as u32 * blocks);
-        if needed > budget { Err(PlanError::NoBudget { cases, blocks, needed, budget }) } else { Ok(()) }
+        if needed <= budget {
+            return Ok(());
+        }
+        Err(format!(
+            "{cases} cases take {} for the {} of a round, which is more than the budget of {}: choose shorter trials \
+             (--trial), fewer cases (--only), or a larger budget (--budget)",
+            written(needed),
+            if blocks == 1 { "block" } else { "two blocks" },
+            written(budget)
+        ))
     }
 
     /// The shortest trial with enough requests in every open loop; zero if there is none.
@@ -205,13 +185,13 @@ impl Plan {
 
     /// The services of a stack in start order, with the addresses of a round filled in.
     /// Errors: when a template cannot be rendered, or a service has no binding.
-    pub fn services(&self, stack: &Stack, bindings: &Bindings) -> Result<Vec<RenderedService>, RenderError> {
+    pub fn services(&self, stack: &Stack, bindings: &Bindings) -> Result<Vec<RenderedService>, String> {
         self.renderer(&stack.levels, bindings).services()
     }
 
     /// A case with the addresses of a round filled in.
     /// Errors: when a template cannot be rendered, or a service has no binding.
-    pub fn render(&self, case: &CasePlan, bindings: &Bindings) -> Result<RenderedCase, RenderError> {
+    pub fn render(&self, case: &CasePlan, bindings: &Bindings) -> Result<RenderedCase, String> {
         if let Some(endpoint) = self.given.as_ref().and_then(|given| given.endpoints.get(&case.case)) {
             return Ok(RenderedCase::of_given(endpoint));
         }
@@ -250,43 +230,37 @@ impl Plan {
 }
 
 /// Errors: what cannot be rendered, of all cases.
-fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<SketchedCase>, PlanError> {
+fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<SketchedCase>, String> {
     let mut sketches = Vec::new();
     let mut flaws = IndexMap::new();
     for case in named {
         match fingerprint::sketch(experiment, case) {
             Ok(sketch) => sketches.push(sketch),
             Err(cause) => {
-                let flaw = PlanError::Render { case: case.id.clone(), cause: cause.clone() };
-                flaws.entry(cause.to_string()).or_insert(flaw);
+                let flaw = format!("case {}: {cause}", case.id);
+                flaws.entry(cause).or_insert(flaw);
             }
         }
     }
-    let mut flaws: Vec<PlanError> = flaws.into_values().collect();
-    match flaws.len() {
-        0 => Ok(sketches),
-        1 => Err(flaws.remove(0)),
-        _ => Err(PlanError::Several(flaws)),
-    }
+    // Each only once, for the first case that it concerns.
+    let flaws: Vec<String> = flaws.into_values().collect();
+    if flaws.is_empty() { Ok(sketches) } else { Err(flaws.join("\n\n")) }
 }
 
 /// The cases of a run, and the combinations left out.
-fn named_cases(
-    experiment: &Experiment,
-    chosen: &Chosen,
-    aa: bool,
-) -> Result<(Vec<NamedCase>, Vec<Excluded>), PlanError> {
+fn named_cases(experiment: &Experiment, chosen: &Chosen, aa: bool) -> Result<(Vec<NamedCase>, Vec<Excluded>), String> {
+    let too_many = |cases| too_many("the selected levels", cases, "select fewer with --only factor=level");
     // Most of them may be excluded, but finding that out takes looking at each.
     let most = chosen.values().map(|levels| levels.len() as u128).product();
     if most > MOST_CASES as u128 * 10 {
-        return Err(PlanError::TooMany(most));
+        return Err(too_many(most));
     }
     let (combinations, excluded) = cases::combinations(experiment, chosen)?;
     if combinations.is_empty() {
-        return Err(PlanError::Nothing(excluded));
+        return Err(format!("no case is left with the selected levels{}", reasons(&excluded)));
     }
     if combinations.len() > MOST_CASES {
-        return Err(PlanError::TooMany(combinations.len() as u128));
+        return Err(too_many(combinations.len() as u128));
     }
     let named = cases::name_cases(experiment, chosen, &combinations);
     Ok((if aa { cases::against_themselves(named) } else { named }, excluded))
@@ -313,7 +287,7 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
 }
 
 /// Replaces the experiment's rate by the rate that the run asks for.
-fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), PlanError> {
+fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), String> {
     if selection.overload {
         // The stages of its trials have the rates.
         experiment.load.rate = "1".to_owned();
@@ -322,7 +296,11 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), Pl
     if let Some(rate) = selection.rate {
         let named = experiment.load.rate.trim().trim_start_matches("{{").trim_end_matches("}}").trim();
         if let Some((factor, of)) = experiment.factors.get_key_value(named) {
-            return Err(PlanError::RateIsFactor { factor: factor.clone(), level: of.levels[0].clone() });
+            return Err(format!(
+                "this experiment sets its rate by the factor `{factor}`: select levels of that instead of --rate, for \
+                 example --only {factor}={}",
+                of.levels[0]
+            ));
         }
         experiment.load.rate = rate.to_string();
         experiment.load.rate_at = Place::Option(format!("--rate {rate}"));
@@ -336,13 +314,18 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), Pl
 }
 
 /// Cases are compared by latency at a rate, so the rate must be the same.
-fn same_rates(plans: &[CasePlan]) -> Result<(), PlanError> {
+fn same_rates(plans: &[CasePlan]) -> Result<(), String> {
     for case in plans {
         let reference = plans.iter().find(|other| Some(&other.case) == case.reference.as_ref());
         if let Some(reference) = reference.filter(|reference| reference.load.rate != case.load.rate) {
-            let (rate, theirs) = (case.load.rate, reference.load.rate);
-            let (case, reference) = (case.case.clone(), reference.case.clone());
-            return Err(PlanError::Rates { case, rate, reference, theirs });
+            return Err(format!(
+                "case {} has {} and its reference {} {}: only cases with the same rate can be compared, so the rate must \
+                 not depend on the compared factor",
+                case.case,
+                pace_text(case.load.rate),
+                reference.case,
+                pace_text(reference.load.rate)
+            ));
         }
     }
     Ok(())
@@ -459,7 +442,7 @@ mod tests {
         config.text = "{% if transport == 'unix' %}\n{{ gunicorn.port }}\n{% else %}\n{{ gunicorn.path }}\n{% endif %}"
             .to_owned();
         let error = Plan::new(experiment, &Selection::default()).unwrap_err();
-        let PlanError::Several(flaws) = &error else { panic!("{error}") };
+        let flaws: Vec<&str> = error.split("\n\n").collect();
         assert_eq!(flaws.len(), 2, "{error}");
         let said = error.to_string();
         assert!(said.contains("case unix/connections=1: ") && said.contains("case tcp/connections=1: "), "{said}");

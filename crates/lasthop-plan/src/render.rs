@@ -21,44 +21,9 @@ use serde_json::Value as Json;
 
 use super::{
     model::{ConfigFile, Connect, Experiment, Recipe, RunAs, Service, Template},
-    pace::{self, PaceError},
+    pace,
     template::{self, Named, TemplateError},
 };
-
-/// A service or a load cannot be rendered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RenderError {
-    #[error(transparent)]
-    Template(#[from] TemplateError),
-    #[error("service {service}: there is no recipe `{recipe}` (known: {known})")]
-    Recipe { service: String, recipe: String, known: String },
-    #[error("service {service}: recipe {recipe} cannot listen on {transport} (it can listen on: {known})")]
-    Listen { service: String, recipe: String, transport: Transport, known: String },
-    #[error("service {service}: recipe {recipe} needs the setting `{setting}`")]
-    Setting { service: String, recipe: String, setting: String },
-    #[error("service {service}: `count` renders to `{text}`, expected a whole number from 0 to {MOST_SERVERS}")]
-    Count { service: String, text: String },
-    #[error("service {0} has no address in this run")]
-    Unbound(String),
-    #[error("service {service}: container.{key} renders to `{text}`, expected {expected}")]
-    Container { service: String, key: &'static str, text: String, expected: &'static str },
-    #[error(
-        "service {from} connects to the socket of {to} on the volume `{volume}`, which its container does not have: add \
-         `volume = \"{volume}\"` to services.{from}.container"
-    )]
-    NoVolume { from: String, to: String, volume: String },
-    #[error(
-        "service {service}: recipe {recipe} runs as an unprivileged user (`run_as`), and what runs inside `{holder}` runs as \
-         the supervisor does; give it a container of its own: `network = \"service:{holder}\"` shares the network as well"
-    )]
-    Supervised { service: String, recipe: String, holder: String },
-    #[error("load: `{key}` renders to `{text}`, expected {expected}")]
-    Load { key: &'static str, text: String, expected: &'static str },
-    #[error(transparent)]
-    Pace(#[from] PaceError),
-    #[error("{key}: {cause}")]
-    Parameter { key: String, cause: String },
-}
 
 /// What a driver is told for one case, and what its link must turn out to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +81,7 @@ pub(super) const LISTEN: &str = "@listen@";
 
 impl Renderer<'_> {
     /// The services in start order.
-    pub(super) fn services(&self) -> Result<Vec<RenderedService>, RenderError> {
+    pub(super) fn services(&self) -> Result<Vec<RenderedService>, String> {
         let mut all = Vec::new();
         for (name, service) in &self.experiment.services {
             for index in 0..self.count(name, service)? {
@@ -127,14 +92,16 @@ impl Renderer<'_> {
     }
 
     /// How many servers a service has in this case; 0 if the case does not use it.
-    pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, RenderError> {
+    pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, String> {
         let context = Value::from(template::levels_context(self.levels));
         let text = template::render(&format!("services.{name}.count"), &service.count, &context)?;
         let number = text.trim().parse().ok().filter(|number| (0..=MOST_SERVERS).contains(number));
-        number.ok_or_else(|| RenderError::Count { service: name.to_owned(), text })
+        number.ok_or_else(|| {
+            format!("service {name}: `count` renders to `{text}`, expected a whole number from 0 to {MOST_SERVERS}")
+        })
     }
 
-    fn service(&self, name: &str, service: &Service) -> Result<RenderedService, RenderError> {
+    fn service(&self, name: &str, service: &Service) -> Result<RenderedService, String> {
         let binding = self.binding(name)?;
         let recipe = self.recipe(name, service)?;
         let context = self.service_context(name, service, recipe, binding)?;
@@ -177,7 +144,7 @@ impl Renderer<'_> {
     }
 
     /// How each service runs in a container, if it does.
-    pub(super) fn containers(&self) -> Result<IndexMap<String, Option<RenderedContainer>>, RenderError> {
+    pub(super) fn containers(&self) -> Result<IndexMap<String, Option<RenderedContainer>>, String> {
         let context = Value::from(template::levels_context(self.levels));
         let render = |(name, service): (&String, &Service)| {
             let container = service.container.as_ref().filter(|_| self.count(name, service) != Ok(0));
@@ -195,39 +162,39 @@ impl Renderer<'_> {
         name: &str,
         service: &Service,
         container: Option<&RenderedContainer>,
-    ) -> Result<(), RenderError> {
+    ) -> Result<(), String> {
         let Some(Network::Inside(holder)) = container.map(|container| &container.network) else { return Ok(()) };
         let recipe = self.recipe(name, service)?;
         match recipe.run_as {
-            Some(RunAs::Unprivileged) => Err(RenderError::Supervised {
-                service: name.to_owned(),
-                recipe: recipe.name.clone(),
-                holder: holder.clone(),
-            }),
+            Some(RunAs::Unprivileged) => Err(format!(
+                "service {name}: recipe {} runs as an unprivileged user (`run_as`), and what runs inside `{holder}` runs as \
+                 `{holder}` does; give it a container of its own: `network = \"service:{holder}\"` shares the network as well",
+                recipe.name
+            )),
             _ => Ok(()),
         }
     }
 
-    fn binding(&self, name: &str) -> Result<&ServiceBinding, RenderError> {
-        self.bindings.services.get(name).ok_or_else(|| RenderError::Unbound(name.to_owned()))
+    fn binding(&self, name: &str) -> Result<&ServiceBinding, String> {
+        self.bindings.services.get(name).ok_or_else(|| format!("service {name} has no address in this run"))
     }
 
     /// Name of the recipe that a service has in this case.
-    pub(super) fn recipe_name(&self, name: &str, service: &Service) -> Result<String, RenderError> {
+    pub(super) fn recipe_name(&self, name: &str, service: &Service) -> Result<String, String> {
         let context = Value::from(template::levels_context(self.levels));
         Ok(template::render(&format!("services.{name}.recipe"), &service.recipe, &context)?.trim().to_owned())
     }
 
-    pub(super) fn recipe(&self, name: &str, service: &Service) -> Result<&Recipe, RenderError> {
+    pub(super) fn recipe(&self, name: &str, service: &Service) -> Result<&Recipe, String> {
         let recipe = self.recipe_name(name, service)?;
         self.experiment.recipes.get(&recipe).ok_or_else(|| {
             let known: Vec<&str> = self.experiment.recipes.keys().map(String::as_str).collect();
-            RenderError::Recipe { service: name.to_owned(), recipe: recipe.clone(), known: known.join(", ") }
+            format!("service {name}: there is no recipe `{recipe}` (known: {})", known.join(", "))
         })
     }
 
     /// Levels, the addresses of all services in the form that their reader takes, and the secret of the run.
-    fn context(&self, reader: &Connect) -> Result<BTreeMap<String, Value>, RenderError> {
+    fn context(&self, reader: &Connect) -> Result<BTreeMap<String, Value>, String> {
         let mut context = template::levels_context(self.levels);
         context.insert(SECRET.to_owned(), self.bindings.secret.as_str().into());
         for name in self.experiment.services.keys() {
@@ -253,7 +220,7 @@ impl Renderer<'_> {
         service: &Service,
         recipe: &Recipe,
         binding: &ServiceBinding,
-    ) -> Result<BTreeMap<String, Value>, RenderError> {
+    ) -> Result<BTreeMap<String, Value>, String> {
         let mut context = self.context(&recipe.connect)?;
         let account = binding.account.as_ref().unwrap_or(&self.bindings.account);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -285,7 +252,7 @@ impl Renderer<'_> {
         service: &Service,
         recipe: &Recipe,
         context: &mut BTreeMap<String, Value>,
-    ) -> Result<(), RenderError> {
+    ) -> Result<(), String> {
         let outer = Value::from(context.clone());
         let value = |key: &str, level: &Level| match level {
             Level::Text(text) => template::typed(&format!("services.{name}.settings.{key}"), text, &outer),
@@ -293,8 +260,7 @@ impl Renderer<'_> {
         };
         for (key, setting) in &recipe.settings {
             let Some(level) = service.settings.get(key).or(setting.default.as_ref()) else {
-                let (service, recipe, setting) = (name.to_owned(), recipe.name.clone(), key.clone());
-                return Err(RenderError::Setting { service, recipe, setting });
+                return Err(format!("service {name}: recipe {} needs the setting `{key}`", recipe.name));
             };
             context.insert(key.clone(), value(key, level)?);
         }
@@ -314,12 +280,15 @@ impl Renderer<'_> {
         recipe: &Recipe,
         binding: &ServiceBinding,
         context: &BTreeMap<String, Value>,
-    ) -> Result<String, RenderError> {
-        let listen = recipe.listen.get(&binding.transport).ok_or_else(|| RenderError::Listen {
-            service: name.to_owned(),
-            recipe: recipe.name.clone(),
-            transport: binding.transport,
-            known: recipe.listen.keys().map(|transport| transport.name()).collect::<Vec<_>>().join(", "),
+    ) -> Result<String, String> {
+        let listen = recipe.listen.get(&binding.transport).ok_or_else(|| {
+            let known: Vec<&str> = recipe.listen.keys().map(|transport| transport.name()).collect();
+            format!(
+                "service {name}: recipe {} cannot listen on {} (it can listen on: {})",
+                recipe.name,
+                binding.transport,
+                known.join(", ")
+            )
         })?;
         if self.is_link(name) {
             return Ok(LISTEN.to_owned());
@@ -336,7 +305,7 @@ impl Renderer<'_> {
         recipe: &Recipe,
         binding: &ServiceBinding,
         context: &Value,
-    ) -> Result<Vec<String>, RenderError> {
+    ) -> Result<Vec<String>, String> {
         let mut arguments = Vec::new();
         for item in &recipe.arguments {
             let (part, items) = match recipe.listen.get(&binding.transport) {
@@ -353,7 +322,7 @@ impl Renderer<'_> {
     }
 
     /// Renders each item, and leaves out those that render to nothing.
-    fn list(&self, place: &str, items: &[Template], context: &Value) -> Result<Vec<String>, RenderError> {
+    fn list(&self, place: &str, items: &[Template], context: &Value) -> Result<Vec<String>, String> {
         let mut words = Vec::new();
         for item in items {
             let word = template::render(place, item, context)?;
@@ -365,12 +334,7 @@ impl Renderer<'_> {
     }
 
     /// Configuration files (the experiment's override the recipe's) and the application.
-    fn files(
-        &self,
-        service: &Service,
-        recipe: &Recipe,
-        context: &Value,
-    ) -> Result<Vec<(PathBuf, Vec<u8>)>, RenderError> {
+    fn files(&self, service: &Service, recipe: &Recipe, context: &Value) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
         let mut config: BTreeMap<&PathBuf, &ConfigFile> = recipe.config.iter().collect();
         config.extend(service.config.iter());
         let mut files = Vec::new();
@@ -386,7 +350,7 @@ impl Renderer<'_> {
         Ok(files)
     }
 
-    fn ready(&self, place: &str, recipe: &Recipe, context: &Value) -> Result<ReadyCheck, RenderError> {
+    fn ready(&self, place: &str, recipe: &Recipe, context: &Value) -> Result<ReadyCheck, String> {
         Ok(match &recipe.ready.check {
             ReadyCheck::Connect => ReadyCheck::Connect,
             ReadyCheck::Http { path, status } => {
@@ -396,22 +360,18 @@ impl Renderer<'_> {
         })
     }
 
-    pub(super) fn case(&self) -> Result<RenderedCase, RenderError> {
+    pub(super) fn case(&self) -> Result<RenderedCase, String> {
         let load = &self.experiment.load;
         let context = Value::from(self.context(&Connect::default())?);
         let text = |key: &'static str, text: &str| template::render(&format!("load.{key}"), text, &context);
-        let number = |key: &'static str, template: &str| -> Result<u32, RenderError> {
+        let number = |key: &'static str, template: &str| -> Result<u32, String> {
             let text = text(key, template)?;
             let positive = text.trim().parse().ok().filter(|&number: &u32| number > 0);
-            positive.ok_or(RenderError::Load { key, text, expected: "a whole number from 1" })
+            positive.ok_or_else(|| wrong(key, &text, "a whole number from 1"))
         };
         let protocol = text("protocol", &load.protocol)?.trim().to_owned();
         let nodelay = text("nodelay", &load.nodelay)?;
-        let nodelay = nodelay.trim().to_lowercase().parse().map_err(|_| RenderError::Load {
-            key: "nodelay",
-            text: nodelay,
-            expected: "true or false",
-        })?;
+        let nodelay = nodelay.trim().to_lowercase().parse().map_err(|_| wrong("nodelay", &nodelay, "true or false"))?;
         let target = self.target()?;
         // What the experiment does not say has the load generator's own defaults.
         let spec = Spec {
@@ -429,12 +389,12 @@ impl Renderer<'_> {
     }
 
     /// Name of the service that the driver talks to in this case.
-    fn target(&self) -> Result<String, RenderError> {
+    fn target(&self) -> Result<String, String> {
         let context = Value::from(template::levels_context(self.levels));
         Ok(template::render("load.target", &self.experiment.load.target, &context)?.trim().to_owned())
     }
 
-    fn driver(&self, context: &Value) -> Result<Option<Vec<String>>, RenderError> {
+    fn driver(&self, context: &Value) -> Result<Option<Vec<String>>, String> {
         let driver = &self.experiment.load.driver;
         let Some(first) = driver.first() else { return Ok(None) };
         if template::render("load.driver", first, context)?.is_empty() {
@@ -443,36 +403,41 @@ impl Renderer<'_> {
         self.list("load.driver", driver, context).map(Some)
     }
 
-    fn protocol(&self, name: &str, context: &Value) -> Result<Protocol, RenderError> {
+    fn protocol(&self, name: &str, context: &Value) -> Result<Protocol, String> {
         let table = format!("load.{name}");
         let (Some(kind), Some(parameters)) = (lasthop_protocol::kind(name), self.experiment.load.parameters.get(name))
         else {
-            return Err(RenderError::Parameter { key: table, cause: "there is no such table".to_owned() });
+            return Err(format!("{table}: there is no such table"));
         };
         let rendered = render_json(&table, parameters, context)?;
         (kind.read)(&rendered).map_err(|error| {
             let within = if error.path().iter().len() > 0 { format!(".{}", error.path()) } else { String::new() };
-            RenderError::Parameter { key: table + &within, cause: error.inner().to_string() }
+            format!("{table}{within}: {}", error.inner())
         })
     }
 
-    fn proof(&self, context: &Value) -> Result<Option<RenderedProof>, RenderError> {
+    fn proof(&self, context: &Value) -> Result<Option<RenderedProof>, String> {
         let Some(proof) = &self.experiment.link.proof else { return Ok(None) };
         let text = template::render("link.proof.reuse", &proof.reuse, context)?;
         Ok(Some(RenderedProof { path: proof.path.clone(), reuse: reuse("reuse", &text)? }))
     }
 }
 
-fn reuse(key: &'static str, text: &str) -> Result<Reuse, RenderError> {
+/// A part of the load renders to what it cannot be.
+fn wrong(key: &str, text: &str, expected: &str) -> String {
+    format!("load: `{key}` renders to `{text}`, expected {expected}")
+}
+
+fn reuse(key: &str, text: &str) -> Result<Reuse, String> {
     match text.trim() {
         "keep-alive" => Ok(Reuse::KeepAlive),
         "per-request" => Ok(Reuse::PerRequest),
-        _ => Err(RenderError::Load { key, text: text.to_owned(), expected: "keep-alive or per-request" }),
+        _ => Err(wrong(key, text, "keep-alive or per-request")),
     }
 }
 
 /// Renders every text of a JSON value.
-fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, RenderError> {
+fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, String> {
     Ok(match value {
         Json::String(text) => {
             let typed = template::typed(place, text, context)?;
@@ -485,14 +450,14 @@ fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, Rende
             let render = |(key, item): (&String, &Json)| {
                 Ok((key.clone(), render_json(&format!("{place}.{key}"), item, context)?))
             };
-            Json::Object(map.iter().map(render).collect::<Result<_, RenderError>>()?)
+            Json::Object(map.iter().map(render).collect::<Result<_, String>>()?)
         }
         other => other.clone(),
     })
 }
 
 /// An address in the form that a server takes.
-pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String, RenderError> {
+pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String, String> {
     let own = |form: &Option<Template>, key: &str, value: Value| {
         let form = form.as_ref().map(|form| template::render("connect", form, &Value::from_iter([(key, value)])));
         form.transpose().map(|text| text.unwrap_or_else(|| address.to_string()))

@@ -13,10 +13,7 @@ use lasthop_model::{
 };
 use lasthop_system::cpus;
 
-use super::{
-    model::Defaults,
-    plan::{Plan, PlanError},
-};
+use super::{model::Defaults, plan::Plan};
 
 /// Shorter trials settle no sooner.
 const LEAST_WARM_UP: Duration = Duration::from_millis(10);
@@ -126,10 +123,9 @@ pub enum PlacementChoice {
 }
 
 impl Plan {
-    /// Errors: [`PlanError::TinyTrial`] or [`PlanError::ShortTrial`] if trials are too short, [`PlanError::NoBudget`] if the asked
-    /// length leaves no time for two blocks; [`PlanError::TooFewCpus`] or
-    /// [`PlanError::PlacedElsewhere`] if the processes cannot be placed as asked.
-    pub fn settings(&self, overrides: Overrides) -> Result<Settings, PlanError> {
+    /// # Errors
+    /// Trials are too short, or the asked length leaves no time for two blocks; the processes cannot be placed as asked.
+    pub fn settings(&self, overrides: Overrides) -> Result<Settings, String> {
         let Defaults { trial, budget, precision, margin, blocks } = self.experiment.defaults;
         let overload = overrides.overload.map(|times| OverloadSettings {
             times: times.0,
@@ -150,7 +146,9 @@ impl Plan {
             // The driver uses that host's CPUs, so the services may have all of this machine's.
             (Some(DriverAt::Host(_)), PlacementChoice::Auto) => Placement::Free,
             (Some(DriverAt::Host(_)), PlacementChoice::Apart | PlacementChoice::Same) => {
-                return Err(PlanError::PlacedElsewhere);
+                return Err(
+                    "--placement cannot be used with a driver on another host, which has its own CPUs".to_owned()
+                );
             }
             (_, choice) => place(choice, &cpus::allowed(), services)?,
         };
@@ -201,10 +199,13 @@ impl Plan {
 ///
 /// Placement affects the ratio itself (two processes on one core wake each other without an interrupt between cores),
 /// so it is chosen once per run, is the same for every case, and is recorded.
-fn place(choice: PlacementChoice, allowed: &[u32], services: usize) -> Result<Placement, PlanError> {
+fn place(choice: PlacementChoice, allowed: &[u32], services: usize) -> Result<Placement, String> {
     let (last, others) = allowed.split_last().expect("a running process is allowed at least one CPU");
     match choice {
-        PlacementChoice::Apart if others.is_empty() => Err(PlanError::TooFewCpus { cpus: allowed.len() }),
+        PlacementChoice::Apart if others.is_empty() => Err(format!(
+            "cannot place driver and services apart: this process may use only {} CPU; use --placement same or free",
+            allowed.len()
+        )),
         PlacementChoice::Auto if others.len() < services.max(1) => Ok(Placement::Free),
         PlacementChoice::Auto | PlacementChoice::Apart => {
             Ok(Placement::Apart { driver: vec![*last], services: others.to_vec() })

@@ -56,6 +56,12 @@ pub struct TemplateError {
     pub message: String,
 }
 
+impl From<TemplateError> for String {
+    fn from(error: TemplateError) -> Self {
+        error.to_string()
+    }
+}
+
 /// An error within a template's text.
 #[derive(Clone, Debug)]
 pub(super) struct Flaw {

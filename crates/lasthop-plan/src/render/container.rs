@@ -4,7 +4,6 @@ use indexmap::IndexMap;
 use lasthop_model::container::{Network, Publish, RenderedContainer};
 use minijinja::value::Value;
 
-use super::RenderError;
 use crate::{
     model::Container,
     template::{self, TemplateError},
@@ -17,16 +16,13 @@ pub(super) fn render(
     service: &str,
     container: &Container,
     context: &Value,
-) -> Result<Option<RenderedContainer>, RenderError> {
+) -> Result<Option<RenderedContainer>, String> {
     let text = |key: &str, text: &str| -> Result<Option<String>, TemplateError> {
         let rendered = template::render(&format!("services.{service}.container.{key}"), text, context)?;
         Ok(Some(rendered.trim().to_owned()).filter(|text| !text.is_empty()))
     };
-    let wrong = |key: &'static str, text: String, expected: &'static str| RenderError::Container {
-        service: service.to_owned(),
-        key,
-        text,
-        expected,
+    let wrong = |key: &str, text: String, expected: &str| {
+        format!("service {service}: container.{key} renders to `{text}`, expected {expected}")
     };
     let Some(network) = text("network", &container.network)? else { return Ok(None) };
     let network = network_of(&network).ok_or_else(|| wrong("network", network, EXPECTED))?;
@@ -72,7 +68,7 @@ pub(crate) fn check_volumes(
     from: &str,
     to: &str,
     containers: &IndexMap<String, Option<RenderedContainer>>,
-) -> Result<(), RenderError> {
+) -> Result<(), String> {
     let of = |name: &str| -> Option<&RenderedContainer> {
         let container = containers.get(name)?.as_ref()?;
         match &container.network {
@@ -81,9 +77,10 @@ pub(crate) fn check_volumes(
         }
     };
     match (of(from), of(to).and_then(|container| container.volume.as_ref())) {
-        (Some(client), Some(volume)) if client.volume.as_ref() != Some(volume) => {
-            Err(RenderError::NoVolume { from: from.to_owned(), to: to.to_owned(), volume: volume.clone() })
-        }
+        (Some(client), Some(volume)) if client.volume.as_ref() != Some(volume) => Err(format!(
+            "service {from} connects to the socket of {to} on the volume `{volume}`, which its container does not have: \
+                 add `volume = \"{volume}\"` to services.{from}.container"
+        )),
         _ => Ok(()),
     }
 }
@@ -113,7 +110,7 @@ fn publish_of(text: &str) -> Option<Publish> {
 mod tests {
     use super::*;
 
-    fn rendered(container: &Container, path: &str) -> Result<Option<RenderedContainer>, RenderError> {
+    fn rendered(container: &Container, path: &str) -> Result<Option<RenderedContainer>, String> {
         render("app", container, &Value::from_iter([("path", path)]))
     }
 
