@@ -4,36 +4,26 @@
 //! has a slash or is a folder with an `experiment.toml`. A recipe is looked up in the experiment's own `services`
 //! folder, then in `<data>/services`, then in the binary.
 
+mod create;
+
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
+    collections::BTreeSet,
+    fs,
     path::{Path, PathBuf},
 };
 
 use include_dir::{Dir, include_dir};
-use lasthop_system::regular;
 
 use super::{
     diagnostics::{Diagnostic, Diagnostics, closest},
-    document::Document,
-    files::Files,
+    files::{Files, embedded, read_folder, unread},
     model::{Experiment, Recipe, Source},
-    schema,
     validate::{self, Recipes},
 };
 
 static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
 static SERVICES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../services");
 
-/// What `lasthop new` copies.
-const TEMPLATE: &str = "_template";
-/// Stands for the new experiment's name in the template.
-const NAME: &str = "@name@";
-/// Stands for the experiment that was copied.
-const ORIGINAL: &str = "@original@";
-/// For people: the page of a copy takes the place of the original's.
-const PAGE: &str = "README.md";
-const PAGE_OF_A_COPY: &str = "_copy.md";
 /// Makes a folder an experiment.
 const EXPERIMENT_FILE: &str = "experiment.toml";
 /// Makes a folder a recipe.
@@ -42,49 +32,27 @@ const RECIPE_FILE: &str = "recipe.toml";
 /// An experiment that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("there is no experiment `{name}`{}; known: {}", did_you_mean(.name, .known), .known.join(", "))]
+    #[error("there is no experiment {}", near(.name, .known))]
     Unknown { name: String, known: Vec<String> },
-    #[error("{} has no {EXPERIMENT_FILE}", .0.display())]
-    NoExperiment(PathBuf),
-    #[error("there is no recipe `{name}`{}; known: {}", did_you_mean(.name, .known), .known.join(", "))]
-    UnknownRecipe { name: String, known: Vec<String> },
-    #[error("cannot read {}: {cause}", .path.display())]
-    Read { path: PathBuf, cause: io::Error },
-    /// Its content would be copied into the record, which may be shared.
-    #[error("{} is a link to {}, outside its folder; copy the file into the folder instead", .path.display(), .to.display())]
-    Outside { path: PathBuf, to: PathBuf },
-    #[error(
-        "{} has more than {} MiB of files, and an experiment is read as a whole (the largest is {} with {} MiB); move what no \
-         server needs out of the folder, or to a name that begins with a dot",
-        .folder.display(), LARGEST >> 20, .largest.display(), .size >> 20
-    )]
-    TooLarge { folder: PathBuf, largest: PathBuf, size: u64 },
     #[error("{0}")]
-    Invalid(Diagnostics),
+    Other(String),
 }
 
-/// The most that the files of an experiment may have together, in bytes. All are in memory, more than once.
-const LARGEST: u64 = 512 << 20;
-
-fn did_you_mean(name: &str, known: &[String]) -> String {
-    closest(name, known.iter().map(String::as_str)).map_or_else(String::new, |near| format!(", did you mean `{near}`?"))
+impl From<String> for LoadError {
+    fn from(text: String) -> Self {
+        Self::Other(text)
+    }
 }
 
-/// An experiment that cannot be created.
-#[derive(Debug, thiserror::Error)]
-pub enum CreateError {
-    #[error("`{0}` cannot be the name of an experiment: use lower-case letters, digits and `-`")]
-    Name(String),
-    #[error("{} already exists; nothing was written", .0.display())]
-    Exists(PathBuf),
-    #[error("cannot write {}: {cause}", .path.display())]
-    Write { path: PathBuf, cause: io::Error },
-    #[error(transparent)]
-    Original(#[from] LoadError),
+/// An unknown name, what was probably meant, and what there is.
+fn near(name: &str, known: &[String]) -> String {
+    let meant = closest(name, known.iter().map(String::as_str));
+    let meant = meant.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+    format!("`{name}`{meant}; known: {}", known.join(", "))
 }
 
 /// The files of an experiment, and where they are.
-struct Found {
+struct Located {
     name: String,
     /// The folder, by the name that the user knows.
     shown: String,
@@ -134,11 +102,11 @@ impl Catalog {
     /// Loads an experiment by name or by path.
     /// Errors: there is none, its folder cannot be read, or its files have errors, which are all reported.
     pub fn load(&self, name: &str) -> Result<Experiment, LoadError> {
-        let Found { name, shown, source, files } = self.find(name)?;
+        let Located { name, shown, source, files } = self.find(name)?;
         self.check(&name, &shown, source, &files)
     }
 
-    fn find(&self, name: &str) -> Result<Found, LoadError> {
+    fn find(&self, name: &str) -> Result<Located, LoadError> {
         if name.contains('/') {
             return found_in(Path::new(name));
         }
@@ -147,14 +115,14 @@ impl Catalog {
         }
         if let Some(files) = embedded(&EXPERIMENTS, name, EXPERIMENT_FILE) {
             let shown = format!("built-in:experiments/{name}");
-            return Ok(Found { name: name.to_owned(), shown, source: Source::BuiltIn, files });
+            return Ok(Located { name: name.to_owned(), shown, source: Source::BuiltIn, files });
         }
         if Path::new(name).join(EXPERIMENT_FILE).is_file() {
             return found_in(Path::new(name));
         }
         // `.`, or a folder that was to be one.
         if Path::new(name).is_dir() {
-            return Err(LoadError::NoExperiment(name.into()));
+            return Err(no_experiment(Path::new(name)));
         }
         Err(LoadError::Unknown { name: name.to_owned(), known: self.names() })
     }
@@ -163,7 +131,7 @@ impl Catalog {
     /// other.
     /// Errors: as of [`load`](Self::load).
     pub fn files(&self, name: &str) -> Result<Files, LoadError> {
-        let Found { name, shown, source, mut files } = self.find(name)?;
+        let Located { name, shown, source, mut files } = self.find(name)?;
         for recipe in self.check(&name, &shown, source, &files)?.recipes.keys() {
             let folder = Path::new("services").join(recipe);
             if !files.contains_key(&folder.join(RECIPE_FILE))
@@ -176,10 +144,10 @@ impl Catalog {
     }
 
     /// An experiment of these files, by their path in its folder, which messages call `shown`.
-    /// Errors: [`LoadError::Invalid`], with all errors.
+    /// Errors: everything that is wrong with it.
     pub fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
         let recipes = RecipeSearch { catalog: self, shown, files };
-        validate::experiment(name, shown, source, files, &recipes).map_err(LoadError::Invalid)
+        validate::experiment(name, shown, source, files, &recipes).map_err(|errors| errors.to_string().into())
     }
 
     /// Names of all recipes that any experiment may use, sorted.
@@ -191,20 +159,21 @@ impl Catalog {
 
     /// Loads a recipe of the user's own or of the binary by name.
     /// Errors: there is none, or it has errors.
-    pub fn recipe(&self, name: &str) -> Result<Recipe, LoadError> {
-        let found = self.find_recipe(name);
-        let unknown = || LoadError::UnknownRecipe { name: name.to_owned(), known: self.recipe_names() };
-        found.ok_or_else(unknown)?.map_err(LoadError::Invalid)
+    pub fn recipe(&self, name: &str) -> Result<Recipe, String> {
+        match self.find_recipe(name) {
+            Some(found) => found.map_err(|errors| errors.to_string()),
+            None => Err(format!("there is no recipe {}", near(name, &self.recipe_names()))),
+        }
     }
 
     fn find_recipe(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
         let (shown, files) = self.recipe_files(name)?;
-        let unread = |error: LoadError| Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error.to_string()));
+        let unread = |error| Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error));
         Some(files.map_err(unread).and_then(|files| validate::recipe(name, &shown, &files)))
     }
 
     /// The folder of a recipe of the user's own or of the binary, by the name that the user knows, and its files.
-    fn recipe_files(&self, name: &str) -> Option<(String, Result<Files, LoadError>)> {
+    fn recipe_files(&self, name: &str) -> Option<(String, Result<Files, String>)> {
         if let Some(folder) = self.own("services", name, RECIPE_FILE) {
             return Some((folder.display().to_string(), read_folder(&folder)));
         }
@@ -223,87 +192,21 @@ impl Catalog {
         let names = entries.filter(|entry| entry.path().join(file).is_file());
         names.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| is_listed(name)).collect()
     }
-
-    /// Writes a new experiment, which runs as it is, to `parent/name`: a small one, or a copy of another with the recipes that
-    /// it uses.
-    /// Errors: the name is not allowed, the folder exists already or cannot be written, or the other cannot be loaded.
-    pub fn create(&self, name: &str, from: Option<&str>, parent: &Path) -> Result<PathBuf, CreateError> {
-        let is_word = |word: &str| {
-            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        };
-        if !name.split('-').all(is_word) {
-            return Err(CreateError::Name(name.to_owned()));
-        }
-        let mut files = match from {
-            Some(original) => self.copied(name, original)?,
-            None => named(embedded(&EXPERIMENTS, TEMPLATE, EXPERIMENT_FILE).unwrap_or_default(), name),
-        };
-        files.iter_mut().for_each(|(path, content)| add_schema(path, content));
-        let folder = parent.join(name);
-        fs::create_dir(&folder).map_err(|cause| match cause.kind() {
-            io::ErrorKind::AlreadyExists => CreateError::Exists(folder.clone()),
-            _ => CreateError::Write { path: folder.clone(), cause },
-        })?;
-        for (path, content) in files {
-            let path = folder.join(path);
-            let write = || {
-                fs::create_dir_all(path.parent().unwrap_or(&folder))?;
-                fs::write(&path, content)
-            };
-            write().map_err(|cause| CreateError::Write { path: path.clone(), cause })?;
-        }
-        Ok(folder)
-    }
-
-    /// The files of another experiment under a new name.
-    fn copied(&self, name: &str, original: &str) -> Result<Files, LoadError> {
-        let mut files = self.files(original)?;
-        if let Some(experiment) = files.get_mut(Path::new(EXPERIMENT_FILE)) {
-            *experiment = titled(&String::from_utf8_lossy(experiment), name).into_bytes();
-        }
-        let page = EXPERIMENTS.get_file(PAGE_OF_A_COPY).and_then(|file| file.contents_utf8()).unwrap_or_default();
-        let page = page.replace(NAME, name).replace(ORIGINAL, original);
-        files.insert(PathBuf::from(PAGE), page.into_bytes());
-        Ok(files)
-    }
 }
 
-fn found_in(folder: &Path) -> Result<Found, LoadError> {
+fn no_experiment(folder: &Path) -> LoadError {
+    format!("{} has no {EXPERIMENT_FILE}", folder.display()).into()
+}
+
+fn found_in(folder: &Path) -> Result<Located, LoadError> {
     if !folder.join(EXPERIMENT_FILE).is_file() {
-        return Err(LoadError::NoExperiment(folder.to_owned()));
+        return Err(no_experiment(folder));
     }
-    let absolute = folder.canonicalize().map_err(|cause| LoadError::Read { path: folder.to_owned(), cause })?;
+    let absolute = folder.canonicalize().map_err(|cause| unread(folder, &cause))?;
     let name = absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
     let files = read_folder(&absolute)?;
     let shown = folder.strip_prefix("./").unwrap_or(folder).display().to_string();
-    Ok(Found { name, shown, source: Source::Folder(absolute), files })
-}
-
-/// The template with the name of the new experiment.
-fn named(mut files: Files, name: &str) -> Files {
-    for content in files.values_mut() {
-        if let Ok(text) = str::from_utf8(content) {
-            *content = text.replace(NAME, name).into_bytes();
-        }
-    }
-    files
-}
-
-/// The text of an experiment with another title.
-fn titled(text: &str, title: &str) -> String {
-    let document = Document::parse(EXPERIMENT_FILE, text, &mut Diagnostics::default());
-    let mut text = text.to_owned();
-    text.replace_range(document.range("/title"), &format!("\"{title}\""));
-    text
-}
-
-/// Editors find the schema of a file by its first line.
-fn add_schema(path: &Path, content: &mut Vec<u8>) {
-    let schemas = [(EXPERIMENT_FILE, "experiment"), (RECIPE_FILE, "recipe")];
-    let known = schemas.into_iter().find(|(file, _)| path.ends_with(file));
-    if let Some((_, name)) = known.filter(|_| !content.starts_with(b"#:schema ")) {
-        content.splice(0..0, format!("#:schema {}\n", schema::id(name)).into_bytes());
-    }
+    Ok(Located { name, shown, source: Source::Folder(absolute), files })
 }
 
 /// Finds the recipes of one experiment.
@@ -346,79 +249,10 @@ fn is_listed(name: &str) -> bool {
     !name.starts_with(['_', '.'])
 }
 
-/// Files that a build or an editor leaves among those of an experiment.
-fn is_part(name: &str) -> bool {
-    !name.starts_with('.') && name != "__pycache__" && !name.ends_with('~')
-}
-
 fn embedded_names(root: &Dir<'static>, file: &str) -> BTreeSet<String> {
     let is_one = |dir: &&Dir<'static>| dir.get_file(dir.path().join(file)).is_some();
     let name = |dir: &Dir<'static>| dir.path().display().to_string();
     root.dirs().filter(is_one).map(name).filter(|name| is_listed(name)).collect()
-}
-
-fn embedded(root: &'static Dir<'static>, name: &str, file: &str) -> Option<Files> {
-    let folder = root.get_dir(name).filter(|folder| folder.path() == Path::new(name))?;
-    folder.get_file(Path::new(name).join(file))?;
-    let mut files = BTreeMap::new();
-    collect_embedded(folder, folder.path(), &mut files);
-    Some(files)
-}
-
-fn collect_embedded(folder: &Dir<'static>, base: &Path, files: &mut Files) {
-    let part = |path: &Path| path.file_name().is_some_and(|name| is_part(&name.to_string_lossy()));
-    for file in folder.files().filter(|file| part(file.path())) {
-        let path = file.path().strip_prefix(base).unwrap_or(file.path());
-        files.insert(path.to_owned(), file.contents().to_vec());
-    }
-    folder.dirs().filter(|dir| part(dir.path())).for_each(|dir| collect_embedded(dir, base, files));
-}
-
-fn read_folder(folder: &Path) -> Result<Files, LoadError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |cause| LoadError::Read { path, cause }
-    };
-    let base = folder.canonicalize().map_err(failed(folder))?;
-    let mut found = Vec::new();
-    collect_folder(&base, &base, &mut found)?;
-    if found.iter().map(|(_, size)| size).sum::<u64>() > LARGEST {
-        let (largest, size) = found.into_iter().max_by_key(|(_, size)| *size).expect("they have a size");
-        return Err(LoadError::TooLarge { folder: folder.to_owned(), largest, size });
-    }
-    let read = |(path, _): (PathBuf, u64)| {
-        // A link leads to another file of the folder.
-        let content = path.canonicalize().and_then(|file| regular::read(&file, LARGEST)).map_err(failed(&path))?;
-        Ok((path.strip_prefix(&base).unwrap_or(&path).to_owned(), content))
-    };
-    found.into_iter().map(read).collect()
-}
-
-/// Its files with their lengths. Links to folders are not followed, because they may form a circle.
-fn collect_folder(folder: &Path, base: &Path, found: &mut Vec<(PathBuf, u64)>) -> Result<(), LoadError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |cause| LoadError::Read { path, cause }
-    };
-    for entry in fs::read_dir(folder).map_err(failed(folder))? {
-        let path = entry.map_err(failed(folder))?.path();
-        if !path.file_name().is_some_and(|name| is_part(&name.to_string_lossy())) {
-            continue;
-        }
-        if path.is_dir() && !path.is_symlink() {
-            collect_folder(&path, base, found)?;
-        } else if path.is_file() {
-            stays_inside(&path, base)?;
-            let size = path.metadata().map_err(failed(&path))?.len();
-            found.push((path, size));
-        }
-    }
-    Ok(())
-}
-
-fn stays_inside(path: &Path, base: &Path) -> Result<(), LoadError> {
-    let to = path.canonicalize().map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
-    if to.starts_with(base) { Ok(()) } else { Err(LoadError::Outside { path: path.to_owned(), to }) }
 }
 
 #[cfg(test)]
@@ -427,38 +261,6 @@ mod tests {
 
     use super::*;
     use crate::plan::Plan;
-
-    #[test]
-    fn a_link_out_of_the_folder_is_refused_by_name() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let (inside, outside) = (folder.path().join("experiment"), folder.path().join("secret"));
-        fs::create_dir_all(inside.join("app")).unwrap();
-        fs::write(inside.join("experiment.toml"), "").unwrap();
-        fs::write(&outside, "root:x").unwrap();
-        let link = |to: &str| {
-            let _ = fs::remove_file(inside.join("app/x"));
-            std::os::unix::fs::symlink(to, inside.join("app/x")).unwrap();
-            read_folder(&inside)
-        };
-        assert_eq!(link("../experiment.toml").unwrap().len(), 2, "within it a link is a file like any other");
-        for to in ["../../secret", outside.to_str().unwrap()] {
-            let error = link(to).unwrap_err().to_string();
-            assert!(error.contains("app/x is a link to ") && error.contains("secret"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_folder_that_is_too_large_is_refused_before_it_is_read() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        fs::write(path("experiment.toml"), "").unwrap();
-        // A file of nothing but a hole takes no room on the disk.
-        fs::File::create(path("dump")).unwrap().set_len(3 << 30).unwrap();
-        let error = read_folder(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("more than 512 MiB") && error.contains("dump with 3072 MiB"), "{error}");
-        fs::rename(path("dump"), path(".dump")).unwrap();
-        assert_eq!(read_folder(folder.path()).unwrap().len(), 1);
-    }
 
     fn write(folder: &Path, files: &[(&str, &str)]) {
         for (path, text) in files {
@@ -482,7 +284,7 @@ mod tests {
         let names: Vec<String> = catalog.list().into_iter().map(|entry| entry.name).collect();
         let folders = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments")).unwrap();
         let folders = folders.map(|entry| entry.unwrap()).filter(|entry| entry.path().join(EXPERIMENT_FILE).is_file());
-        let folders = folders.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| name != TEMPLATE);
+        let folders = folders.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| name != "_template");
         assert_eq!(names, folders.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
         for name in names {
             let experiment = catalog.load(&name).unwrap_or_else(|error| panic!("{error}"));
@@ -674,54 +476,6 @@ mod tests {
         );
         assert!(wrong(target, "{{ nginx.address }}").contains("there is no `nginx` here"));
         assert!(wrong("from = \"nginx\"", "from = \"driver\"").contains("the driver must talk over the link"));
-    }
-
-    #[test]
-    fn a_new_experiment_loads_and_plans_as_it_is() {
-        let parent = tempfile::tempdir().unwrap();
-        let catalog = Catalog::default();
-        let folder = catalog.create("my-stack", None, parent.path()).unwrap();
-        let experiment = catalog.load(&folder.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!((&experiment.name[..], &experiment.title[..]), ("my-stack", "my-stack"));
-        assert!(fs::read_to_string(folder.join("README.md")).unwrap().starts_with("# my-stack\n"));
-        let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(plan.cases.len(), 2);
-        assert_eq!(plan.differences, []);
-        assert!(matches!(catalog.create("my-stack", None, parent.path()), Err(CreateError::Exists(_))));
-        for name in ["", "My", "a b", "../x", "a--b", "-a", "a/b"] {
-            assert!(matches!(catalog.create(name, None, parent.path()), Err(CreateError::Name(_))), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_copy_of_any_built_in_loads_and_plans_like_it() {
-        let parent = tempfile::tempdir().unwrap();
-        let catalog = Catalog::default();
-        let planned = |name: &str| Plan::new(catalog.load(name).unwrap(), &Selection::default()).unwrap();
-        for name in catalog.names() {
-            let copy = format!("my-{name}");
-            let folder = catalog.create(&copy, Some(&name), parent.path()).unwrap_or_else(|error| panic!("{error}"));
-            let (mine, original) = (planned(&folder.display().to_string()), planned(&name));
-            assert_eq!((&mine.experiment.name, &mine.experiment.title), (&copy, &copy));
-            assert_eq!(mine.cases, original.cases, "{name}");
-            assert_eq!(mine.differences, []);
-            for recipe in original.experiment.recipes.keys() {
-                let toml = fs::read_to_string(folder.join("services").join(recipe).join(RECIPE_FILE)).unwrap();
-                assert!(toml.starts_with(&format!("#:schema {}\n", schema::id("recipe"))), "{name}: {toml}");
-            }
-            let page = fs::read_to_string(folder.join(PAGE)).unwrap();
-            assert!(page.starts_with(&format!("# {copy}\n")) && page.contains(&name) && !page.contains('@'), "{page}");
-        }
-        let unknown = catalog.create("other", Some("nginx-gunicron"), parent.path()).unwrap_err().to_string();
-        assert!(unknown.contains("did you mean `nginx-gunicorn`?"), "{unknown}");
-        assert!(!parent.path().join("other").exists());
-    }
-
-    #[test]
-    fn a_title_is_replaced_and_nothing_else() {
-        let text = "# a \"title\"\nquestion = \"title\"\ntitle = 'a title' # short\n";
-        let wanted = "# a \"title\"\nquestion = \"title\"\ntitle = \"mine\" # short\n";
-        assert_eq!(titled(text, "mine"), wanted);
     }
 
     #[test]

@@ -1,0 +1,154 @@
+//! Makes experiments: `lasthop new`.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{Catalog, EXPERIMENT_FILE, EXPERIMENTS, RECIPE_FILE};
+use crate::{
+    diagnostics::Diagnostics,
+    document::Document,
+    files::{Files, embedded},
+    schema,
+};
+
+/// What `lasthop new` copies.
+const TEMPLATE: &str = "_template";
+/// Stands for the new experiment's name in the template.
+const NAME: &str = "@name@";
+/// Stands for the experiment that was copied.
+const ORIGINAL: &str = "@original@";
+/// For people: the page of a copy takes the place of the original's.
+const PAGE: &str = "README.md";
+const PAGE_OF_A_COPY: &str = "_copy.md";
+impl Catalog {
+    /// Writes a new experiment, which runs as it is, to `parent/name`: a small one, or a copy of another with the recipes that
+    /// it uses.
+    /// Errors: the name is not allowed, the folder exists already or cannot be written, or the other cannot be loaded.
+    pub fn create(&self, name: &str, from: Option<&str>, parent: &Path) -> Result<PathBuf, String> {
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !name.split('-').all(is_word) {
+            return Err(format!(
+                "`{name}` cannot be the name of an experiment: use lower-case letters, digits and `-`"
+            ));
+        }
+        let mut files = match from {
+            Some(original) => self.copied(name, original)?,
+            None => named(embedded(&EXPERIMENTS, TEMPLATE, EXPERIMENT_FILE).unwrap_or_default(), name),
+        };
+        files.iter_mut().for_each(|(path, content)| add_schema(path, content));
+        let folder = parent.join(name);
+        fs::create_dir(&folder).map_err(|cause| match cause.kind() {
+            io::ErrorKind::AlreadyExists => format!("{} already exists; nothing was written", folder.display()),
+            _ => format!("cannot write {}: {cause}", folder.display()),
+        })?;
+        for (path, content) in files {
+            let path = folder.join(path);
+            let write = || {
+                fs::create_dir_all(path.parent().unwrap_or(&folder))?;
+                fs::write(&path, content)
+            };
+            write().map_err(|cause| format!("cannot write {}: {cause}", path.display()))?;
+        }
+        Ok(folder)
+    }
+
+    /// The files of another experiment under a new name.
+    fn copied(&self, name: &str, original: &str) -> Result<Files, String> {
+        let mut files = self.files(original).map_err(|error| error.to_string())?;
+        if let Some(experiment) = files.get_mut(Path::new(EXPERIMENT_FILE)) {
+            *experiment = titled(&String::from_utf8_lossy(experiment), name).into_bytes();
+        }
+        let page = EXPERIMENTS.get_file(PAGE_OF_A_COPY).and_then(|file| file.contents_utf8()).unwrap_or_default();
+        let page = page.replace(NAME, name).replace(ORIGINAL, original);
+        files.insert(PathBuf::from(PAGE), page.into_bytes());
+        Ok(files)
+    }
+}
+
+/// The template with the name of the new experiment.
+fn named(mut files: Files, name: &str) -> Files {
+    for content in files.values_mut() {
+        if let Ok(text) = str::from_utf8(content) {
+            *content = text.replace(NAME, name).into_bytes();
+        }
+    }
+    files
+}
+
+/// The text of an experiment with another title.
+fn titled(text: &str, title: &str) -> String {
+    let document = Document::parse(EXPERIMENT_FILE, text, &mut Diagnostics::default());
+    let mut text = text.to_owned();
+    text.replace_range(document.range("/title"), &format!("\"{title}\""));
+    text
+}
+
+/// Editors find the schema of a file by its first line.
+fn add_schema(path: &Path, content: &mut Vec<u8>) {
+    let schemas = [(EXPERIMENT_FILE, "experiment"), (RECIPE_FILE, "recipe")];
+    let known = schemas.into_iter().find(|(file, _)| path.ends_with(file));
+    if let Some((_, name)) = known.filter(|_| !content.starts_with(b"#:schema ")) {
+        content.splice(0..0, format!("#:schema {}\n", schema::id(name)).into_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_model::selection::Selection;
+
+    use super::*;
+    use crate::plan::Plan;
+
+    #[test]
+    fn a_new_experiment_loads_and_plans_as_it_is() {
+        let parent = tempfile::tempdir().unwrap();
+        let catalog = Catalog::default();
+        let folder = catalog.create("my-stack", None, parent.path()).unwrap();
+        let experiment = catalog.load(&folder.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((&experiment.name[..], &experiment.title[..]), ("my-stack", "my-stack"));
+        assert!(fs::read_to_string(folder.join("README.md")).unwrap().starts_with("# my-stack\n"));
+        let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.cases.len(), 2);
+        assert_eq!(plan.differences, []);
+        let error = |name: &str| catalog.create(name, None, parent.path()).unwrap_err();
+        assert!(error("my-stack").ends_with("my-stack already exists; nothing was written"));
+        for name in ["", "My", "a b", "../x", "a--b", "-a", "a/b"] {
+            assert!(error(name).contains("cannot be the name of an experiment"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_any_built_in_loads_and_plans_like_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let catalog = Catalog::default();
+        let planned = |name: &str| Plan::new(catalog.load(name).unwrap(), &Selection::default()).unwrap();
+        for name in catalog.names() {
+            let copy = format!("my-{name}");
+            let folder = catalog.create(&copy, Some(&name), parent.path()).unwrap_or_else(|error| panic!("{error}"));
+            let (mine, original) = (planned(&folder.display().to_string()), planned(&name));
+            assert_eq!((&mine.experiment.name, &mine.experiment.title), (&copy, &copy));
+            assert_eq!(mine.cases, original.cases, "{name}");
+            assert_eq!(mine.differences, []);
+            for recipe in original.experiment.recipes.keys() {
+                let toml = fs::read_to_string(folder.join("services").join(recipe).join(RECIPE_FILE)).unwrap();
+                assert!(toml.starts_with(&format!("#:schema {}\n", schema::id("recipe"))), "{name}: {toml}");
+            }
+            let page = fs::read_to_string(folder.join(PAGE)).unwrap();
+            assert!(page.starts_with(&format!("# {copy}\n")) && page.contains(&name) && !page.contains('@'), "{page}");
+        }
+        let unknown = catalog.create("other", Some("nginx-gunicron"), parent.path()).unwrap_err();
+        assert!(unknown.contains("did you mean `nginx-gunicorn`?"), "{unknown}");
+        assert!(!parent.path().join("other").exists());
+    }
+
+    #[test]
+    fn a_title_is_replaced_and_nothing_else() {
+        let text = "# a \"title\"\nquestion = \"title\"\ntitle = 'a title' # short\n";
+        let wanted = "# a \"title\"\nquestion = \"title\"\ntitle = \"mine\" # short\n";
+        assert_eq!(titled(text, "mine"), wanted);
+    }
+}
