@@ -7,7 +7,7 @@ use lasthop_model::{
     selection::Selection,
 };
 use lasthop_plan::{
-    given::NAME,
+    given::{self, NAME},
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
@@ -31,6 +31,7 @@ pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
     if !matches!(arguments.overrides.placement, PlacementChoice::Auto | PlacementChoice::Free) {
         return Err(CliError::usage("--placement cannot be used: lasthop does not start these servers"));
     }
+    given::check_number(arguments.urls.len()).map_err(CliError::usage)?;
     ready(&arguments.output)?;
     let load = |url: &String| Ok((redacted(url), arguments.requests.spec(url, 0)?));
     let asked = Asked {
@@ -49,7 +50,7 @@ pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
         CompareError::NoAnswer { .. } => CliError::failed(error),
         other => CliError::usage(other),
     })?;
-    let plan = Plan::of_given(given);
+    let plan = Plan::of_given(given).map_err(CliError::usage)?;
     let overrides = Overrides { placement: PlacementChoice::Free, ..arguments.overrides.clone() };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
     let home = home()?;
@@ -110,5 +111,5 @@ pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
             return Err(CliError::usage(format!("{}: the record does not keep its secrets; {advice}", endpoint.url)));
         }
     }
-    Ok(Plan::of_given(given))
+    Plan::of_given(given).map_err(CliError::usage)
 }

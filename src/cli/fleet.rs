@@ -203,7 +203,7 @@ fn drive(arguments: &args::FleetDrive) -> Result<ExitCode, CliError> {
         compare::await_answer(&endpoint.spec, READY)
             .map_err(|failure| CliError::failed(format!("the layout {name} does not answer: {}", failure.message)))?;
     }
-    let plan = Plan::of_given(given);
+    let plan = Plan::of_given(given).map_err(CliError::usage)?;
     let overrides = Overrides { placement: PlacementChoice::Free, ..arguments.run.overrides.clone() };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
     let home = home()?;

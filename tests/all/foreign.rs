@@ -252,7 +252,7 @@ fn the_question_shows_what_is_done_and_not_what_a_record_says() {
             let endpoints = header["given"]["endpoints"].as_object_mut().unwrap();
             alter(endpoints.values_mut().next().unwrap());
             // Whoever forges a record does it well.
-            let plan = Plan::of_given(serde_json::from_value(header["given"].clone()).unwrap());
+            let plan = Plan::of_given(serde_json::from_value(header["given"].clone()).unwrap()).unwrap();
             header["cases"] = serde_json::to_value(&plan.cases).unwrap();
             header["factors"] = serde_json::to_value(&plan.factors).unwrap();
         });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
-    record::{Difference, FactorSummary, Given, GivenEndpoint},
+    record::{Difference, FactorSummary, Given, GivenEndpoint, MOST_CASES},
     selection::{DRIVER, TRANSPORT},
 };
 use lasthop_protocol::spec::{Address, Endpoint, Transport};
@@ -14,7 +14,7 @@ use lasthop_protocol::spec::{Address, Endpoint, Transport};
 use super::{
     cases::NamedCase,
     model::{Defaults, Experiment, Factor, Link, Source},
-    plan::{Plan, Stack, case_plan},
+    plan::{Plan, Stack, case_plan, too_many},
     render::{RenderedCase, SERVER},
 };
 
@@ -28,11 +28,12 @@ const TRIAL: Duration = Duration::from_millis(50);
 /// How each endpoint is called: by its transport, and by its address where several have that.
 #[must_use]
 pub fn names(endpoints: &[Endpoint]) -> Vec<String> {
-    let transports: Vec<Transport> = endpoints.iter().map(transport).collect();
+    let transports: Vec<Transport> = endpoints.iter().map(Endpoint::transport).collect();
     let alone = |one: &Transport| transports.iter().filter(|other| *other == one).count() == 1;
     let mut names: Vec<String> = Vec::new();
     for (endpoint, transport) in endpoints.iter().zip(&transports) {
-        let name = if alone(transport) { transport.to_string() } else { format!("{transport} {}", place(endpoint)) };
+        let name =
+            if alone(transport) { transport.to_string() } else { format!("{transport} {}", place(&endpoint.address)) };
         let again = (2..).map(|number| format!("{name} ({number})"));
         let free = std::iter::once(name.clone()).chain(again).find(|name| !names.contains(name));
         names.extend(free);
@@ -41,34 +42,34 @@ pub fn names(endpoints: &[Endpoint]) -> Vec<String> {
 }
 
 /// Without a slash, which ends the level in the name of a case.
-fn place(endpoint: &Endpoint) -> String {
-    match &endpoint.address {
-        Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
-            path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-        }
+fn place(address: &Address) -> String {
+    match address {
         Address::Abstract(name) => format!("@{name}").replace('/', "_"),
-        Address::Tcp(address) | Address::Udp(address) => address.to_string(),
+        _ => match address.path() {
+            Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            None => address.to_string().replace("udp:", ""),
+        },
     }
 }
 
-fn transport(endpoint: &Endpoint) -> Transport {
-    match (&endpoint.address, endpoint.tls.is_some()) {
-        (Address::Channel(channel, _), _) => channel.transport(),
-        (Address::Packets(packets, _), _) => packets.transport(),
-        (Address::Udp(_), _) => Transport::Udp,
-        (Address::Tcp(_), true) => Transport::Tls,
-        (Address::Tcp(address), false) if address.is_ipv6() => Transport::Tcp6,
-        (Address::Tcp(_), false) => Transport::Tcp,
-        (_, true) => Transport::TlsUnix,
-        (Address::Abstract(_), false) => Transport::Abstract,
-        (Address::Unix(_), false) => Transport::Unix,
+/// Refuses more endpoints than a run may have cases.
+///
+/// # Errors
+/// There are more.
+pub fn check_number(endpoints: usize) -> Result<(), String> {
+    if endpoints > MOST_CASES {
+        return Err(too_many("the endpoints", endpoints as u128, "compare fewer"));
     }
+    Ok(())
 }
 
 impl Plan {
     /// A comparison of each endpoint with the first.
-    #[must_use]
-    pub fn of_given(given: Given) -> Self {
+    ///
+    /// # Errors
+    /// There are more endpoints than a run may have cases.
+    pub fn of_given(given: Given) -> Result<Self, String> {
+        check_number(given.endpoints.len())?;
         let levels: Vec<Level> = given.endpoints.keys().cloned().map(Level::Text).collect();
         let reference = given.endpoints.keys().next().cloned();
         let mut plan = Self {
@@ -93,14 +94,14 @@ impl Plan {
             let case = NamedCase {
                 id: name.clone(),
                 levels: Levels::from([(TRANSPORT.to_owned(), Level::Text(name.clone()))]),
-                transport: transport(&endpoint.spec.endpoint),
+                transport: endpoint.spec.endpoint.transport(),
                 reference,
                 again: false,
             };
             plan.cases.push(case_plan(&case, 0, &RenderedCase::of_given(endpoint)));
         }
         plan.given = Some(given);
-        plan
+        Ok(plan)
     }
 }
 
@@ -161,24 +162,29 @@ mod tests {
         assert_eq!(called(&["unix:/a/b", "unix:/a/c"]), ["unix b", "unix c"]);
     }
 
+    fn endpoint(url: &str) -> GivenEndpoint {
+        let (endpoint, protocol) = parse(url, &UrlOptions::default()).unwrap();
+        let spec = lasthop_protocol::spec::Spec::new(endpoint, protocol);
+        GivenEndpoint { url: url.to_owned(), spec, server: None, differs: Vec::new(), unchecked: None, secret: false }
+    }
+
+    #[test]
+    fn more_endpoints_than_a_run_may_have_cases_are_refused() {
+        let given = |number: usize| {
+            let endpoints = (0..number).map(|at| (format!("tcp {at}"), endpoint("http://127.0.0.1:80/"))).collect();
+            Plan::of_given(Given { endpoints, restart: None, pids: IndexMap::new() })
+        };
+        assert_eq!(given(1000).unwrap().cases.len(), 1000);
+        let error = given(1001).unwrap_err();
+        assert_eq!(error, "the endpoints make up to 1001 cases, more than 1000: compare fewer");
+    }
+
     #[test]
     fn the_first_is_the_reference_of_all_others() {
-        let endpoint = |url: &str| {
-            let (endpoint, protocol) = parse(url, &UrlOptions::default()).unwrap();
-            let spec = lasthop_protocol::spec::Spec::new(endpoint, protocol);
-            GivenEndpoint {
-                url: url.to_owned(),
-                spec,
-                server: None,
-                differs: Vec::new(),
-                unchecked: None,
-                secret: false,
-            }
-        };
         let endpoints = [("tcp", "http://127.0.0.1:80/"), ("unix", "http+unix:/s"), ("tls", "https://127.0.0.1/")];
         let endpoints = endpoints.map(|(name, url)| (name.to_owned(), endpoint(url)));
         let given = Given { endpoints: IndexMap::from(endpoints), restart: None, pids: IndexMap::new() };
-        let plan = Plan::of_given(given);
+        let plan = Plan::of_given(given).unwrap();
         let references: Vec<Option<&str>> = plan.cases.iter().map(|case| case.reference.as_deref()).collect();
         assert_eq!(references, [None, Some("tcp"), Some("tcp")]);
         assert_eq!(plan.summary().title, "http://127.0.0.1:80/ and http+unix:/s and https://127.0.0.1/");

@@ -388,6 +388,23 @@ pub struct Endpoint {
     pub tls: Option<Tls>,
 }
 
+impl Endpoint {
+    /// How a client reaches it. TLS over IPv6 has the name of TLS over IPv4, and over an abstract name that of a path.
+    pub fn transport(&self) -> Transport {
+        match (&self.address, self.tls.is_some()) {
+            (Address::Tcp(_), true) => Transport::Tls,
+            (Address::Unix(_) | Address::Abstract(_), true) => Transport::TlsUnix,
+            (Address::Tcp(address), false) if address.is_ipv6() => Transport::Tcp6,
+            (Address::Tcp(_), false) => Transport::Tcp,
+            (Address::Abstract(_), false) => Transport::Abstract,
+            (Address::Unix(_), false) => Transport::Unix,
+            (Address::Channel(channel, _), _) => channel.transport(),
+            (Address::Packets(packets, _), _) => packets.transport(),
+            (Address::Udp(_), _) => Transport::Udp,
+        }
+    }
+}
+
 /// The address cannot name a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
