@@ -86,7 +86,7 @@ fn reports_speak_of_time(lasthop: &Lasthop) {
     for format in ["terminal", "markdown"] {
         let text = report(lasthop, format);
         assert!(text.contains("open loop at 2,000 requests/s, Poisson arrivals"), "{text}");
-        assert!(text.contains("median response time") || text.contains("has no verdict"), "{text}");
+        assert!(text.contains("median response time") || text.contains("invalid"), "{text}");
         assert!(text.contains("from when a request was due"), "{text}");
         assert!(!text.contains("more requests/s") && !text.contains("fewer requests/s"), "{text}");
     }
@@ -116,7 +116,6 @@ fn a_rate_that_cannot_be_reached_is_invalid_and_said() {
             text.contains("must not be used: The rate was not reached: latencies are those of an overload"),
             "{text}"
         );
-        assert!(text.contains("has no verdict"), "{text}");
     }
 }
 

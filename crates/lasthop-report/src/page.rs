@@ -109,7 +109,6 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
         show(&parts.cut_off),
         show(&parts.limits),
         if compared { figure("ratios", "Ratios", &Picture::of(summary).inline()) } else { String::new() },
-        show(&parts.verdicts),
         summary.overload.as_ref().map_or_else(String::new, |overload| {
             figure("overload", "Offered load", &curves::inline(summary, overload))
         }),

@@ -21,7 +21,6 @@ use lasthop_analyse::summary::{Comparison, Metric, Severity, Summary, Verdict};
 use super::{
     figures::listed,
     found::{Found, MANY_SETTINGS, brief, effects, ends, extremes, less_cpu, measured, some, time},
-    parts::terms,
     question,
     verdicts::{quantity, sentence, why_none},
 };
@@ -210,7 +209,7 @@ fn careful(lead: &str, luck: Option<&str>, what: &str) -> Text {
 /// How much better in the only setting, with the interval.
 fn single(summary: &Summary, best: &Rival<'_>, found: &Found<'_>) -> String {
     let [low, _, high] = ends(found.comparison());
-    let confidence = percent(terms(summary).confidence, 0);
+    let confidence = percent(summary.settings.confidence, 0);
     let what = measured(&[found], &best.reference);
     let cpu = found.cpu().map(|cpu| format!(", {}", less_cpu(cpu.saved_us))).unwrap_or_default();
     format!("{} {what} ({confidence} interval {low} to {high}){cpu}", found.times())
@@ -367,7 +366,7 @@ fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
     let Rival { name, reference, .. } = open;
     if let [one] = &found[..] {
         let comparison = one.comparison();
-        let more = more_time(&[comparison], &terms(summary));
+        let more = more_time(&[comparison], summary.seconds, summary.settings.budget_seconds);
         if (comparison.high / comparison.low).ln() > TOO_WIDE {
             return lead.plain(format!(": it is too early to say whether {name} is better than {reference}; {more}."));
         }
@@ -377,7 +376,7 @@ fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
     }
     let comparisons: Vec<&Comparison> = found.iter().map(|found| found.comparison()).collect();
     let settings: Vec<&str> = found.iter().map(|found| found.group.setting.as_str()).collect();
-    let more = more_time(&comparisons, &terms(summary));
+    let more = more_time(&comparisons, summary.seconds, summary.settings.budget_seconds);
     let open = format!(": whether {name} is better than {reference} is open ({}); {more}.", some(&settings));
     lead.plain(open)
 }

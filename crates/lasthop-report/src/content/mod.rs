@@ -1,4 +1,4 @@
-//! What a report for people says, in this order: answer, verdicts, table, does it matter, why, doubts, failures,
+//! What a report for people says, in this order: answer, table, does it matter, why, doubts, failures,
 //! environment. One file per part; the format comes later.
 
 mod answer;
@@ -38,7 +38,6 @@ pub struct Parts {
     pub cut_off: Option<Section>,
     pub answer: Option<Section>,
     pub limits: Option<Section>,
-    pub verdicts: Option<Section>,
     pub figures: Option<Section>,
     pub derived: Option<Section>,
     pub cost: Option<Section>,
@@ -64,7 +63,6 @@ impl Parts {
             cut_off: verdicts::cut_off(summary),
             answer: Some(answer::section(summary)),
             limits: limits(&summary.limits),
-            verdicts: verdicts::section(summary, &groups),
             figures: figures::section(&groups),
             derived: derived::section(summary),
             cost: figures::cost_section(&groups),
@@ -87,7 +85,6 @@ impl Parts {
             cut_off: verdicts::cut_off(summary),
             answer: Some(Section { title: None, depth: Depth::Open, blocks }),
             limits: limits(&summary.limits),
-            verdicts: None,
             figures: overload::section(groups, found),
             derived: overload::counted_section(groups, found),
             cost: None,
@@ -105,9 +102,9 @@ impl Parts {
 
     /// In the order of a report that is text.
     fn in_order(self) -> impl Iterator<Item = Section> {
-        let Self { cut_off, answer, limits, verdicts, figures, derived, cost, matter, why, .. } = self;
+        let Self { cut_off, answer, limits, figures, derived, cost, matter, why, .. } = self;
         let Self { paths, trust, evidence, failures, comparisons, environment, detail, .. } = self;
-        let first = [cut_off, answer, limits, verdicts, figures, derived, cost, matter, why];
+        let first = [cut_off, answer, limits, figures, derived, cost, matter, why];
         first.into_iter().chain([paths, trust, evidence, failures, comparisons, environment, detail]).flatten()
     }
 }

@@ -5,17 +5,7 @@ use lasthop_analyse::summary::{CaseSummary, Summary};
 use crate::{
     document::{Block, Columns, Depth, Row, Section, Table},
     groups::{Group, compared_factor},
-    wording::Terms,
 };
-
-pub fn terms(summary: &Summary) -> Terms {
-    Terms {
-        margin: summary.settings.margin,
-        confidence: summary.settings.confidence,
-        spent: summary.seconds,
-        budget: summary.settings.budget_seconds,
-    }
-}
 
 pub fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Option<Section> {
     let title = Some(title.to_owned());

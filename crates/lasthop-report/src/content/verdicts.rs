@@ -1,29 +1,15 @@
-//! The verdict in words, and what you must know before you read it.
+//! The result in one line, why there is none, and what you must know before you read it.
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{CaseSummary, Check, Comparison, Metric, Summary, Verdict};
+use lasthop_analyse::summary::{CaseSummary, Summary, Verdict};
 use lasthop_model::record::{Stage, Stopped};
 
-use super::parts::{self, terms};
 use crate::{
     document::{Block, Depth, Section, Text, Tone},
     groups::{Compared, Group, compared_name, groups, short_name},
     units::{NBSP, Seconds, capital, plural, ratio},
-    wording::{self, Claim, Part, Quantity},
+    wording::{self, Quantity},
 };
-
-/// More sentences than this are folded: the table has all verdicts.
-const MANY_SENTENCES: usize = 3;
-/// With this many groups or more, each transport is summed up over all of them.
-const MANY_GROUPS: usize = 4;
-
-pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
-    let texts = results(summary, groups);
-    let depth = if texts.len() > MANY_SENTENCES { Depth::Folded } else { Depth::Open };
-    let title = (depth == Depth::Folded).then(|| "Verdicts".to_owned());
-    let blocks: Vec<Block> = texts.into_iter().map(Block::Paragraph).collect();
-    (!blocks.is_empty()).then_some(Section { title, depth, blocks })
-}
 
 /// An unfinished run says so first.
 pub fn cut_off(summary: &Summary) -> Option<Section> {
@@ -46,14 +32,6 @@ pub fn cut_off(summary: &Summary) -> Option<Section> {
     let allowed = Seconds(summary.settings.budget_seconds);
     let text = Text::of(Tone::Warning, format!("{why}{after}")).plain(format!(" of its budget of {allowed}{rests}"));
     Some(Section { title: None, depth: Depth::Open, blocks: vec![Block::Paragraph(text)] })
-}
-
-fn results(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
-    match why_none(summary, groups) {
-        Some(_) => vec![],
-        None if groups.len() >= MANY_GROUPS && !summary.aa => summed_up(summary, groups),
-        None => one_by_one(summary, groups),
-    }
 }
 
 /// Why nothing was compared.
@@ -93,101 +71,9 @@ fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
     }
 }
 
-/// A sentence per comparison, grouped by setting.
-fn one_by_one(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
-    let mut explain = true;
-    let mut texts = Vec::new();
-    for group in groups {
-        let lead = || match group.setting.as_str() {
-            "" => Text::default(),
-            setting => Text::of(Tone::Strong, format!("{setting}: ")),
-        };
-        for compared in group.compared() {
-            texts.push(lead().join(one(summary, group, compared, explain)));
-            explain = false;
-        }
-        texts.extend(group.unusable().map(|(case, check)| lead().join(unusable(group, case, check))));
-        texts.extend(group.cases.iter().filter(|case| case.metrics.is_none()).map(|case| failed(summary, group, case)));
-    }
-    texts
-}
-
-fn one(summary: &Summary, group: &Group<'_>, compared: Compared<'_>, explain: bool) -> Text {
-    let Compared { case, reference, comparison } = compared;
-    let quantity = quantity(group);
-    if summary.aa {
-        let (case, reference) = (group.label(case), group.label(reference));
-        let claim = Claim { case: &case, reference: &reference, comparison, quantity, explain };
-        return wording::same_twice(&claim, &terms(summary));
-    }
-    let (case_name, reference_name) = (group.name(case), group.name(reference));
-    let claim = Claim { case: &case_name, reference: &reference_name, comparison, quantity, explain };
-    let tail = group.comparison(case, Metric::LatencyP99).and_then(|p99| wording::tail(&case_name, comparison, p99));
-    let cpu = group.comparison(case, Metric::CpuPerRequest).and_then(|cpu| wording::cpu(comparison, cpu));
-    wording::verdict(&claim, &terms(summary)).join(cpu.unwrap_or_default()).join(tail.unwrap_or_default())
-}
-
-/// What must not be used gets no verdict, but the reason.
-fn unusable(group: &Group<'_>, case: &CaseSummary, check: &Check) -> Text {
-    let whose = match &check.case {
-        Some(name) if *name != case.case => format!(", because of {}", group.name(group.head())),
-        _ => String::new(),
-    };
-    let why = check.evidence.trim_end_matches('.');
-    Text::from(format!("{} has no verdict{whose}: {why} (see Doubts).", capital(&group.name(case))))
-}
-
-fn failed(summary: &Summary, group: &Group<'_>, case: &CaseSummary) -> Text {
-    let stage = failed_stage(summary, case).map(|stage| format!(" at {stage}")).unwrap_or_default();
-    Text::from(format!("{} ", capital(&parts::full_name(group, case)))).and(Tone::Bad, "has no result").plain(
-        match stage.as_str() {
-            "" => ".".to_owned(),
-            stage => format!(": it failed{stage}."),
-        },
-    )
-}
-
 /// Stage at which a case failed first.
 pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a Stage> {
     summary.failures.iter().find(|failure| failure.case == case.case).map(|failure| &failure.stage)
-}
-
-/// One sentence per transport, over all groups.
-fn summed_up(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
-    let mut pairs: IndexMap<(String, String), [Vec<Part<'_>>; 2]> = IndexMap::new();
-    for group in groups {
-        for Compared { case, reference, comparison } in group.compared() {
-            let [rates, cpus] = pairs.entry((group.name(case), group.name(reference))).or_default();
-            let part = |comparison, quantity| Part { setting: &group.setting, comparison, quantity };
-            rates.push(part(comparison, quantity(group)));
-            cpus.extend(group.comparison(case, Metric::CpuPerRequest).map(|cpu| part(cpu, Quantity::Cpu)));
-        }
-        for (case, _) in group.unusable() {
-            pairs.entry((group.name(case), group.name(group.head()))).or_default();
-        }
-    }
-    let comparisons: Vec<&Comparison> =
-        pairs.values().flat_map(|[rates, _]| rates).map(|part| part.comparison).collect();
-    let mut texts = Vec::new();
-    for ((case, reference), [rates, cpus]) in &pairs {
-        texts.push(wording::across(case, reference, rates, without_verdict(groups, case)));
-        if !cpus.is_empty() {
-            texts.push(wording::across(case, reference, cpus, [0, 0]));
-        }
-    }
-    texts.extend(wording::undecided_count(&comparisons, &terms(summary)));
-    if comparisons.iter().any(|comparison| comparison.lower_bound) {
-        texts.push(Text::from("\"At least\" marks a lower bound (see Doubts)."));
-    }
-    texts
-}
-
-/// In how many settings a case failed, and in how many it must not be used.
-fn without_verdict(groups: &[Group<'_>], name: &str) -> [usize; 2] {
-    let failed =
-        |group: &Group<'_>| group.cases.iter().filter(|c| c.metrics.is_none() && group.name(c) == name).count();
-    let invalid = |group: &Group<'_>| group.unusable().filter(|(case, _)| group.name(case) == name).count();
-    [groups.iter().map(failed).sum(), groups.iter().map(invalid).sum()]
 }
 
 pub fn quantity(group: &Group<'_>) -> Quantity {
