@@ -85,12 +85,11 @@ pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError
 
 /// Errors: a run with overload does not have the format.
 pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError> {
-    match overload && output.format.is_of_trials() {
-        true => {
-            Err(CliError::usage("a run with overload has no such format: use csv, or json, which has every figure"))
-        }
-        false => Ok(()),
+    if overload && (output.format.is_of_trials() || output.format == Format::Svg) {
+        let others = "use html for plots, csv, or json, which has every figure";
+        return Err(CliError::usage(format!("a run with overload has no such format: {others}")));
     }
+    Ok(())
 }
 
 /// Whether a report can be written, before anything is started for it.

@@ -108,7 +108,8 @@ fn reports(lasthop: &Lasthop, summary: &Value) {
     let csv = report("csv");
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert!(rows.len() == 5 && rows.iter().all(|row| row.len() == rows[0].len()), "{csv}");
-    assert!(report("svg").contains("</svg>"));
+    assert!(report("html").contains("id=\"goodput\""));
+    lasthop.run(["report", "last", "--format", "svg"]).fails(2, "no such format");
     // It has as many rounds as asked for.
     lasthop.run(["resume", "last"]).fails(2, "as many rounds as you asked for");
 }

@@ -64,11 +64,25 @@ export interface Group {
   cases: Case[];
 }
 
+/** A figure over all repetitions. */
+export interface Span {
+  least: number;
+  median: number;
+  most: number;
+}
+
+/** What became of an offered load, in requests/s and as a share. */
+export interface Offered {
+  offered: number;
+  goodput: Span;
+  right: Span;
+}
+
 export interface Data {
   groups: Group[];
   margin: number;
   /** The result as `lasthop report --format json` and `--format csv` write it. */
-  result: { run: string };
+  result: { run: string; overload?: { cases: { case: string; points: Offered[] }[] } };
   csv: string;
 }
 

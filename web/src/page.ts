@@ -3,7 +3,7 @@
 import { data, labels, roles, type Group } from "./data";
 import { downloads } from "./downloads";
 import { matter } from "./matter";
-import { colorOf, costs, distribution, glyphOf, percentiles, roleColor, trials } from "./plots";
+import { colorOf, costs, distribution, glyphOf, goodput, percentiles, roleColor, trials, unserved } from "./plots";
 import { element } from "./text";
 
 /** Pixels across that a plot needs. */
@@ -14,6 +14,8 @@ const PLOTS: [string, (group: Group, width: number) => Element | null][] = [
   ["distribution", distribution],
   ["trials", trials],
   ["cost", costs],
+  ["goodput", goodput],
+  ["unserved", unserved],
 ];
 
 const swatch = (color: string, name: string) => element("li", {}, element("span", { class: "swatch", style: `background:${color}` }), name);
@@ -25,6 +27,7 @@ function legend(id: string): HTMLElement {
   const entries = {
     cost: () => [...roles.map((role) => swatch(roleColor(role), role)), ...any(waits, "pale: ready to run, but waiting for a CPU")],
     trials: () => labels.map(glyph),
+    goodput: () => [...labels.map((label) => swatch(colorOf(label), label)), element("li", {}, "dashed: every request")],
   }[id] ?? (() => [...labels.map((label) => swatch(colorOf(label), label)), ...any(({ open }) => open, "dashed: service time")]);
   return element("ul", { class: "legend" }, ...entries());
 }

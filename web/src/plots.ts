@@ -1,7 +1,7 @@
 // What is drawn. Each function draws one group as wide as it is told.
 
 import { areaY, barX, dot, line, lineY, plot, ruleX, text, type Markish, type PlotOptions } from "@observablehq/plot";
-import { labels, roles, type Group, type Latencies, type Trials } from "./data";
+import { data, labels, roles, type Group, type Latencies, type Offered, type Span, type Trials } from "./data";
 import { count, significant, tick, time } from "./text";
 
 type Drawn = SVGSVGElement | HTMLElement;
@@ -221,4 +221,36 @@ export function costs(group: Group, width: number): Drawn | null {
     color: { type: "identity" },
     opacity: { type: "identity" },
   });
+}
+
+/** A quantity over the offered load: a line through the medians, a bar from the least to the most of the repetitions. */
+function offered(group: Group, width: number, what: string, unit: string, of: (point: Offered) => Span, all: number[][]): Drawn | null {
+  const drawn = group.cases.flatMap(({ case: name, label }) => {
+    const points = data.result.overload?.cases.find((one) => one.case === name)?.points ?? [];
+    return points.length ? [{ label, points: points.map((point) => ({ at: point.offered, ...of(point) })) }] : [];
+  });
+  if (!drawn.length) return null;
+  const last = Math.max(...drawn.flatMap(({ points }) => points.map(({ at }) => at)));
+  const most = Math.max(...drawn.flatMap(({ points }) => points.map(({ most }) => most)));
+  return frame(width, group, what, {
+    x: { domain: [0, last], label: "offered requests/s →", ticks: Math.round(width / 90) },
+    y: { domain: [0, most || 1], label: `↑ ${unit}`, grid: true, ticks: 5, clamp: true },
+    marks: [
+      line(all.map(([at, value]) => [Math.min(at, most), Math.min(value, most)]), { stroke: "var(--faint)", strokeDasharray: "3 3" }),
+      ...drawn.flatMap(({ label, points }): Markish[] => {
+        const stroke = colorOf(label);
+        const title = ({ at, least, most }: (typeof points)[0]) => `${label}\n${significant(at)} requests/s: ${significant(least)} to ${significant(most)} ${unit}`;
+        return [ruleX(points, { x: "at", y1: "least", y2: "most", stroke, strokeWidth: 4, strokeOpacity: 0.35 }), line(points, { x: "at", y: "median", stroke, strokeWidth: 2, marker: "dot", tip: true, title })];
+      }),
+    ],
+  });
+}
+
+/** On the dashed line every request would have its answer. */
+export const goodput = (group: Group, width: number) => offered(group, width, "Right answers per second", "right answers/s", ({ goodput }) => goodput, [[0, 0], [Infinity, Infinity]]);
+
+export function unserved(group: Group, width: number): Drawn | null {
+  const without = (right: number) => Math.max(100 - 100 * right, 0);
+  const of = ({ right }: Offered) => ({ least: without(right.most), median: without(right.median), most: without(right.least) });
+  return offered(group, width, "Requests without a right answer", "% of requests", of, []);
 }

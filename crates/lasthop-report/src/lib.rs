@@ -13,7 +13,6 @@ mod agreement;
 mod benchstat;
 mod content;
 mod csv;
-mod curves;
 pub mod document;
 pub mod explained;
 pub mod export;
@@ -65,7 +64,7 @@ pub enum Format {
     Markdown,
     /// A page with plots, in one file.
     Html,
-    /// The ratios with their intervals, as a picture; the curves of a run with overload.
+    /// The ratios with their intervals, as a picture.
     Svg,
 }
 
@@ -123,10 +122,7 @@ pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Opti
         Format::Benchstat => benchstat::render(summary, &extras.trials),
         Format::Markdown => markdown::render(summary),
         Format::Html => page::render(summary, extras),
-        Format::Svg => match &summary.overload {
-            Some(overload) => curves::file(summary, overload),
-            None => forest::Picture::of(summary).file(),
-        },
+        Format::Svg => forest::Picture::of(summary).file(),
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{
     again::again,
     content::{Parts, answer, quantity, subtitle, title},
-    csv, curves,
+    csv,
     document::Text,
     forest::Picture,
     groups::{Compared, Group, compared_name, groups},
@@ -33,6 +33,17 @@ pub struct Extras {
     /// The configuration of the winner: names of files and their text.
     pub configuration: Vec<(String, String)>,
 }
+
+/// What the script draws, by the id of its section, with its title.
+const PLOTS: [(&str, &str); 4] = [
+    ("percentiles", "Latency by percentile"),
+    ("distribution", "Latency as a distribution"),
+    ("trials", "Every trial over time"),
+    ("cost", "What a request costs"),
+];
+/// The same of a run with overload.
+const OFFERED: [(&str, &str); 2] =
+    [("goodput", "Right answers per second"), ("unserved", "Requests without a right answer")];
 
 /// What the script of a page reads.
 #[derive(Serialize)]
@@ -100,7 +111,11 @@ struct Worth {
 #[must_use]
 pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
     let groups = groups(summary);
-    let drawn = !extras.plots.is_empty() && summary.overload.is_none();
+    let plots = match &summary.overload {
+        Some(_) => &OFFERED[..],
+        None if extras.plots.is_empty() => &[],
+        None => &PLOTS,
+    };
     let compared = groups.iter().any(|group| group.compared().next().is_some());
     let parts = Parts::of(summary);
     let show = |part: &Option<_>| part.as_ref().map(section).unwrap_or_default();
@@ -109,14 +124,15 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
         show(&parts.cut_off),
         show(&parts.limits),
         if compared { figure("ratios", "Ratios", &Picture::of(summary).inline()) } else { String::new() },
-        summary.overload.as_ref().map_or_else(String::new, |overload| {
-            figure("overload", "Offered load", &curves::inline(summary, overload))
-        }),
         show(&parts.figures),
-        if drawn { plots() } else { String::new() },
+        plots.iter().map(drawn).collect(),
         show(&parts.cost),
         show(&parts.matter),
-        if drawn && compared && !summary.aa { "<div id=\"matter\"></div>\n".to_owned() } else { String::new() },
+        if !plots.is_empty() && compared && !summary.aa {
+            "<div id=\"matter\"></div>\n".to_owned()
+        } else {
+            String::new()
+        },
         show(&parts.derived),
         show(&parts.why),
         show(&parts.paths),
@@ -156,20 +172,9 @@ pub fn figure(id: &str, title: &str, content: &str) -> String {
 }
 
 /// Where the script draws, in the place of what is there.
-fn plots() -> String {
-    let plot = |(id, title): (&str, &str)| {
-        format!(
-            "<section id=\"{id}\">\n<h2>{title}</h2>\n<p class=\"dim drawn\">This plot needs \
-             JavaScript; the tables have its figures.</p>\n</section>\n"
-        )
-    };
-    let all = [
-        ("percentiles", "Latency by percentile"),
-        ("distribution", "Latency as a distribution"),
-        ("trials", "Every trial over time"),
-        ("cost", "What a request costs"),
-    ];
-    all.map(plot).concat()
+fn drawn((id, title): &(&str, &str)) -> String {
+    let text = "<p class=\"dim drawn\">This plot needs JavaScript; the tables have its figures.</p>\n";
+    figure(id, title, text)
 }
 
 fn configuration(files: &[(String, String)]) -> String {

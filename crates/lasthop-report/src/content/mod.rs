@@ -86,7 +86,7 @@ impl Parts {
             answer: Some(Section { title: None, depth: Depth::Open, blocks }),
             limits: limits(&summary.limits),
             figures: overload::section(groups, found),
-            derived: overload::counted_section(groups, found),
+            derived: None,
             cost: None,
             matter: None,
             why: None,
