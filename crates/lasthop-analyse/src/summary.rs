@@ -461,6 +461,114 @@ pub static PER_REQUEST: [PerRequest; 3] = [
     },
 ];
 
+/// A figure of a case as reports show it. A new one is an entry of [`COLUMNS`], beside its field.
+#[derive(Debug)]
+pub struct CaseColumn {
+    /// Its name in CSV, which says the unit.
+    pub name: &'static str,
+    pub value: CaseValue,
+    /// How it is shown to people; `None` if only machines read it.
+    pub shown: Option<Shown>,
+}
+
+/// Where the value of a column comes from.
+#[derive(Debug)]
+pub enum CaseValue {
+    Of(fn(&CaseSummary) -> Option<f64>),
+    /// With an interval, whose ends have columns of their own in CSV.
+    Measured(fn(&Metrics) -> Option<&Measured>),
+    /// Only in runs where nothing comes back.
+    OneWay(fn(&OneWay) -> Option<f64>),
+}
+
+/// A column of a table for people, which is left out if no case has a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// Its place among the others.
+    pub place: u8,
+    pub title: &'static str,
+    pub writing: Writing,
+}
+
+/// How values of a column are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// To three digits.
+    Rate,
+    /// As it was asked for.
+    Asked,
+    /// Under the name of the unit that suits the column.
+    Bytes,
+    /// Microseconds, all such columns in the same unit.
+    Latency,
+    Lag,
+    /// In percent.
+    Share,
+}
+
+impl CaseColumn {
+    #[must_use]
+    pub fn of(&self, case: &CaseSummary) -> Option<f64> {
+        match self.value {
+            CaseValue::Of(of) => of(case),
+            CaseValue::Measured(of) => Some(of(case.metrics.as_ref()?)?.estimate),
+            CaseValue::OneWay(of) => of(case.metrics.as_ref()?.one_way.as_ref()?),
+        }
+    }
+
+    const fn measured(name: &'static str, of: fn(&Metrics) -> Option<&Measured>) -> Self {
+        Self { name, value: CaseValue::Measured(of), shown: None }
+    }
+
+    const fn plain(name: &'static str, of: fn(&CaseSummary) -> Option<f64>) -> Self {
+        Self { name, value: CaseValue::Of(of), shown: None }
+    }
+
+    const fn one_way(name: &'static str, of: fn(&OneWay) -> Option<f64>) -> Self {
+        Self { name, value: CaseValue::OneWay(of), shown: None }
+    }
+
+    const fn shown(self, place: u8, title: &'static str, writing: Writing) -> Self {
+        Self { shown: Some(Shown { place, title, writing }), ..self }
+    }
+}
+
+fn open_loop(case: &CaseSummary) -> Option<&OpenLoop> {
+    case.metrics.as_ref()?.open_loop.as_ref()
+}
+
+/// Requests/s, which bytes/s replace where cases move bulk.
+pub const THROUGHPUT: &str = "throughput_per_s";
+pub const BANDWIDTH: &str = "bandwidth_bytes_per_s";
+/// What roles cost per request ([`PER_REQUEST`]) follows this in CSV.
+pub const LATENCY_MAX: &str = "latency_max_us";
+
+/// In the order of CSV.
+pub static COLUMNS: [CaseColumn; 20] = [
+    CaseColumn::plain("trials", |case| Some(f64::from(case.trials))),
+    CaseColumn::plain("failed_trials", |case| Some(f64::from(case.failed_trials))),
+    CaseColumn::plain("requests", |case| Some(case.requests as f64)),
+    CaseColumn::plain("errors", |case| Some(case.errors.values().sum::<u64>() as f64)),
+    CaseColumn::measured(THROUGHPUT, |metrics| Some(&metrics.throughput)).shown(1, "requests/s", Writing::Rate),
+    CaseColumn::measured(BANDWIDTH, |metrics| metrics.bandwidth.as_ref()).shown(2, "bytes/s", Writing::Bytes),
+    CaseColumn::measured("latency_p50_us", |metrics| metrics.latency_p50.as_ref()).shown(5, "p50", Writing::Latency),
+    CaseColumn::measured("latency_p99_us", |metrics| metrics.latency_p99.as_ref()).shown(6, "p99", Writing::Latency),
+    CaseColumn::plain(LATENCY_MAX, |case| case.metrics.as_ref()?.latency_max),
+    CaseColumn::plain("driver_system_calls_per_request", |case| {
+        Some(case.metrics.as_ref()?.driver_system_calls_per_request)
+    }),
+    CaseColumn::plain("driver_load", |case| Some(case.metrics.as_ref()?.driver_load)),
+    CaseColumn::plain("rate_per_s", |case| case.load.rate).shown(0, "asked/s", Writing::Asked),
+    CaseColumn::plain("scheduled", |case| Some(open_loop(case)?.scheduled as f64)),
+    CaseColumn::plain("sent", |case| Some(open_loop(case)?.sent as f64)),
+    CaseColumn::plain("lag_p50_us", |case| open_loop(case)?.lag_p50_us),
+    CaseColumn::plain("lag_p99_us", |case| open_loop(case)?.lag_p99_us).shown(7, "lag", Writing::Lag),
+    CaseColumn::one_way("sent_per_s", |sending| Some(sending.sent_per_s)).shown(3, "sent/s", Writing::Rate),
+    CaseColumn::one_way("lost_share", |sending| Some(sending.lost)).shown(4, "lost", Writing::Share),
+    CaseColumn::one_way("dropped", |sending| Some(sending.dropped? as f64)),
+    CaseColumn::one_way("waited_share", |sending| Some(sending.waited)),
+];
+
 impl CpuPerRequest {
     /// The driver's, then the services'.
     pub fn of_all(&self) -> impl Iterator<Item = (&str, f64)> {

@@ -38,8 +38,8 @@ use lasthop_analyse::{
     name_of,
     rows::{QUANTILES, TrialRow},
     summary::{
-        CaseSummary, Comparison, Measured, Metric, Metrics, Overload, OverloadCase, OverloadPoint, PER_REQUEST, Span,
-        Summary,
+        COLUMNS, CaseSummary, CaseValue, Comparison, LATENCY_MAX, Measured, Metric, Metrics, Overload, OverloadCase,
+        OverloadPoint, PER_REQUEST, Span, Summary,
     },
 };
 
@@ -205,11 +205,17 @@ fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row 
     row.put("experiment", &summary.experiment);
     row.put("run", &summary.run);
     setting(&mut row, summary, case, &shape.factors);
-    counts(&mut row, case);
-    metrics(&mut row, case.and_then(|case| case.metrics.as_ref()), shape);
-    schedule(&mut row, case);
-    if shape.has_one_way {
-        sending(&mut row, case);
+    for column in &COLUMNS {
+        match column.value {
+            CaseValue::Measured(of) => row.measured(column.name, case.and_then(|case| of(case.metrics.as_ref()?))),
+            CaseValue::OneWay(_) if !shape.has_one_way => {}
+            CaseValue::Of(_) | CaseValue::OneWay(_) => {
+                row.put_some(column.name, case.and_then(|case| column.of(case)));
+            }
+        }
+        if column.name == LATENCY_MAX {
+            costs(&mut row, case.and_then(|case| case.metrics.as_ref()), shape);
+        }
     }
     ratios(&mut row, summary, case);
     let failure = summary.failures.iter().find(|failure| Some(&failure.case) == case.map(|case| &case.case));
@@ -227,43 +233,12 @@ fn setting(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, factors
     row.put_some("reference", reference);
 }
 
-fn counts(row: &mut Row, case: Option<&CaseSummary>) {
-    row.put_some("trials", case.map(|case| case.trials));
-    row.put_some("failed_trials", case.map(|case| case.failed_trials));
-    row.put_some("requests", case.map(|case| case.requests));
-    row.put_some("errors", case.map(|case| case.errors.values().sum::<u64>()));
-}
-
-fn metrics(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
-    row.measured("throughput_per_s", metrics.map(|m| &m.throughput));
-    row.measured("bandwidth_bytes_per_s", metrics.and_then(|m| m.bandwidth.as_ref()));
-    row.measured("latency_p50_us", metrics.and_then(|m| m.latency_p50.as_ref()));
-    row.measured("latency_p99_us", metrics.and_then(|m| m.latency_p99.as_ref()));
-    row.put_some("latency_max_us", metrics.and_then(|m| m.latency_max));
+fn costs(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
     for (one, roles) in PER_REQUEST.iter().zip(&shape.roles) {
         for (role, (name, value)) in roles.iter().flat_map(|role| one.csv.iter().map(move |column| (role, column))) {
             row.put_some(name.replace("ROLE", role), metrics.and_then(|m| value(m, role)));
         }
     }
-    row.put_some("driver_system_calls_per_request", metrics.map(|m| m.driver_system_calls_per_request));
-    row.put_some("driver_load", metrics.map(|m| m.driver_load));
-}
-
-fn schedule(row: &mut Row, case: Option<&CaseSummary>) {
-    let open = case.and_then(|case| case.metrics.as_ref()?.open_loop.as_ref());
-    row.put_some("rate_per_s", case.and_then(|case| case.load.rate));
-    row.put_some("scheduled", open.map(|open| open.scheduled));
-    row.put_some("sent", open.map(|open| open.sent));
-    row.put_some("lag_p50_us", open.and_then(|open| open.lag_p50_us));
-    row.put_some("lag_p99_us", open.and_then(|open| open.lag_p99_us));
-}
-
-fn sending(row: &mut Row, case: Option<&CaseSummary>) {
-    let sending = case.and_then(|case| case.metrics.as_ref()?.one_way.as_ref());
-    row.put_some("sent_per_s", sending.map(|sending| sending.sent_per_s));
-    row.put_some("lost_share", sending.map(|sending| sending.lost));
-    row.put_some("dropped", sending.and_then(|sending| sending.dropped));
-    row.put_some("waited_share", sending.map(|sending| sending.waited));
 }
 
 fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexSet;
 use lasthop_analyse::summary::{
-    ALL, CaseSummary, Comparison, Measured, Metric, Metrics, PER_REQUEST, Summary, Verdict,
+    ALL, BANDWIDTH, COLUMNS, CaseColumn, CaseSummary, Comparison, Metric, Metrics, PER_REQUEST, Shown, Summary,
+    THROUGHPUT, Verdict, Writing,
 };
 use lasthop_model::quantity::rate_text;
 
@@ -97,12 +98,7 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
         return None;
     }
     let columns = Columns::default().with(Column::left(case_title(summary)), lines.iter().map(name));
-    let kept = |line: &Line<'_>| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached);
-    let columns = asked_column(columns, &lines);
-    // A rate that was kept need not be shown twice.
-    let columns = if lines.iter().all(kept) { columns } else { rate_column(columns, &lines) };
-    let columns = sent_columns(columns, &lines);
-    let columns = lag_column(latency_columns(columns, &lines), &lines);
+    let columns = figure_columns(columns, &lines);
     Some(assemble(summary, groups, ratio_columns(columns, &lines)))
 }
 
@@ -128,67 +124,46 @@ fn name(line: &Line<'_>) -> Cell {
     Cell::new(Tone::Strong, line.group.label(line.case))
 }
 
-fn rate_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    if lines.iter().all(|line| line.group.is_bulk()) {
-        let bandwidths: Vec<f64> =
-            lines.iter().filter_map(|line| line.metrics.bandwidth.as_ref()).map(|measured| measured.estimate).collect();
-        let unit = ByteRateUnit::of_column(&bandwidths);
-        let values = bandwidths.iter().map(|rate| significant(rate / unit.bytes(), 3));
-        return columns.with(Column::right(unit.name()), values);
-    }
-    let rates: Vec<_> = lines.iter().map(|line| Some(line.metrics.throughput.estimate)).collect();
+/// The [`COLUMNS`] for people.
+fn figure_columns(mut columns: Columns, lines: &[Line<'_>]) -> Columns {
+    let is_bulk = lines.iter().all(|line| line.group.is_bulk());
     let is_one_way = lines.iter().all(|line| line.group.is_one_way());
-    columns.with(Column::right(if is_one_way { "received/s" } else { "requests/s" }), column(&rates))
-}
-
-/// What senders did to whom nobody answers, and how much of it was lost.
-fn sent_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let sending = || lines.iter().map(|line| line.metrics.one_way.as_ref());
-    if sending().all(|sending| sending.is_none()) {
-        return columns;
+    // A rate that was kept need not be shown twice.
+    let kept = lines.iter().all(|line| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached));
+    let mut shown: Vec<(Shown, &CaseColumn)> =
+        COLUMNS.iter().filter_map(|column| Some((column.shown?, column))).collect();
+    shown.sort_by_key(|(shown, _)| shown.place);
+    shown.retain(|(_, column)| match column.name {
+        THROUGHPUT => !is_bulk && !kept,
+        BANDWIDTH => is_bulk,
+        _ => lines.iter().any(|line| column.of(line.case).is_some()),
+    });
+    for (Shown { title, writing, .. }, figure) in &shown {
+        let title = if figure.name == THROUGHPUT && is_one_way { "received/s" } else { *title };
+        let values: Vec<Option<f64>> = lines.iter().map(|line| figure.of(line.case)).collect();
+        let each = |text: &dyn Fn(f64) -> String| -> Vec<String> {
+            values.iter().map(|value| value.map_or_else(|| NONE.to_owned(), text)).collect()
+        };
+        let (title, cells) = match writing {
+            Writing::Rate => (title.to_owned(), column(&values)),
+            Writing::Asked => (title.to_owned(), each(&rate_text)),
+            Writing::Share => (title.to_owned(), each(&|share| percent(share, 1))),
+            Writing::Bytes => {
+                let unit = ByteRateUnit::of_column(&values.iter().flatten().copied().collect::<Vec<_>>());
+                (unit.name().to_owned(), each(&|rate| significant(rate / unit.bytes(), 3)))
+            }
+            Writing::Latency | Writing::Lag => {
+                let alike = shown.iter().filter(|(other, _)| other.writing == *writing);
+                let times: Vec<f64> =
+                    alike.flat_map(|(_, figure)| lines.iter().filter_map(|line| figure.of(line.case))).collect();
+                let unit = TimeUnit::of_column(&times);
+                let scaled: Vec<_> = values.iter().map(|time| time.map(|time| time / unit.micros())).collect();
+                (format!("{title} {}", unit.name()), column(&scaled))
+            }
+        };
+        columns = columns.with(Column::right(title), cells);
     }
-    let rates: Vec<Option<f64>> = sending().map(|sending| Some(sending?.sent_per_s)).collect();
-    let losses = sending().map(|sending| sending.map_or(NONE.to_owned(), |sending| percent(sending.lost, 1)));
-    columns.with(Column::right("sent/s"), column(&rates)).with(Column::right("lost"), losses)
-}
-
-/// The rates asked of open loops.
-fn asked_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let rates: Vec<Option<f64>> = lines.iter().map(|line| line.case.load.rate).collect();
-    if rates.iter().all(Option::is_none) {
-        return columns;
-    }
-    columns.with(Column::right("asked/s"), rates.iter().map(|rate| rate.map_or(NONE.to_owned(), rate_text)))
-}
-
-/// How late the requests of open loops were sent.
-fn lag_column(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let lags: Vec<_> = lines.iter().map(|line| line.metrics.open_loop.as_ref()?.lag_p99_us).collect();
-    let known: Vec<f64> = lags.iter().flatten().copied().collect();
-    if known.is_empty() {
-        return columns;
-    }
-    let unit = TimeUnit::of_column(&known);
-    let scaled: Vec<_> = lags.iter().map(|lag| lag.map(|lag| lag / unit.micros())).collect();
-    columns.with(Column::right(format!("lag {}", unit.name())), column(&scaled))
-}
-
-/// Median and 99th percentile in one unit.
-fn latency_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let of = |pick: fn(&Metrics) -> &Option<Measured>| -> Vec<Option<f64>> {
-        lines.iter().map(|line| pick(line.metrics).as_ref().map(|measured| measured.estimate)).collect()
-    };
-    let percentiles = [("p50", of(|metrics| &metrics.latency_p50)), ("p99", of(|metrics| &metrics.latency_p99))];
-    let known: Vec<f64> = percentiles.iter().flat_map(|(_, micros)| micros.iter().flatten().copied()).collect();
-    let unit = TimeUnit::of_column(&known);
-    percentiles.iter().filter(|(_, micros)| micros.iter().any(Option::is_some)).fold(
-        columns,
-        |columns, (title, micros)| {
-            let scaled: Vec<Option<f64>> =
-                micros.iter().map(|value| value.map(|value| value / unit.micros())).collect();
-            columns.with(Column::right(format!("{title} {}", unit.name())), column(&scaled))
-        },
-    )
+    columns
 }
 
 /// What verdicts are on, as three columns: ratio, interval and verdict.
