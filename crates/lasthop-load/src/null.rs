@@ -15,7 +15,6 @@ use lasthop_protocol::{
     Exchange, Greeting,
     address::AddressError,
     failure::Failure,
-    result::ErrorClass,
     spec::{Address, Spec},
     tls_request::TlsRequest,
 };
@@ -112,8 +111,7 @@ fn plain(TlsRequest { request, server_first, granted, .. }: TlsRequest) -> Vec<S
 /// Plays the greeting of `spec` through without a socket. How many bytes each step of it has, and then a request.
 fn conversation(spec: &Spec, tls_request: Option<TlsRequest>) -> Result<(Vec<Step>, usize), Failure> {
     let spec = &Spec { pipeline: 1, ..spec.clone() };
-    let unusable = |error: io::Error| Failure::new(ErrorClass::Os, error.to_string());
-    let mut exchange = spec.factory().map_err(unusable)?.exchange();
+    let mut exchange = spec.factory().exchange();
     exchange.reset();
     let steps = if spec.protocol.greets() { greeting(spec, exchange.as_mut(), tls_request)? } else { Vec::new() };
     exchange.begin();

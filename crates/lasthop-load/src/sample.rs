@@ -36,7 +36,7 @@ fn converse(spec: &Spec, watch: &Arc<Watch>) -> Result<Sample, Failure> {
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
     let connector = connector.map_err(|error| unusable(error.to_string()))?;
     let connector = connector.asking_for_tls(spec.protocol.tls_request()).speaking(spec.protocol.application());
-    let mut exchange = spec.factory().map_err(|error| unusable(error.to_string()))?.exchange();
+    let mut exchange = spec.factory().exchange();
     let mut stream = connector.open(&Calls::default(), watch)?.stream;
     exchange.reset();
     if spec.protocol.greets() {
@@ -76,7 +76,7 @@ fn greet(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure
         }
         received = receive("authentication", stream, &mut buffer)?;
         if received == 0 {
-            return Err(Failure::new(ErrorClass::Reset, "authentication: the peer closed the connection"));
+            return Err(Failure::reset("authentication: the peer closed the connection"));
         }
     }
 }

@@ -105,8 +105,6 @@ pub fn merge(into: &mut Vec<StageResult>, other: Vec<StageResult>) {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_protocol::result::ErrorClass;
-
     use super::*;
 
     const STAGES: [LoadStage; 2] = [
@@ -115,7 +113,7 @@ mod tests {
     ];
 
     fn bad_gateway() -> Failure {
-        Failure { status: Some(502), ..Failure::new(ErrorClass::WrongStatus, "status 502") }
+        Failure { status: Some(502), ..Failure::refused("status 502") }
     }
 
     #[test]

@@ -53,6 +53,16 @@ impl Failure {
         Self::new(ErrorClass::Protocol, message)
     }
 
+    /// The connection ended too early.
+    pub fn reset(message: impl Into<String>) -> Self {
+        Self::new(ErrorClass::Reset, message)
+    }
+
+    /// The server answers that it will not.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(ErrorClass::WrongStatus, message)
+    }
+
     pub fn content(message: impl Into<String>) -> Self {
         Self::new(ErrorClass::WrongContent, message)
     }

@@ -1,7 +1,5 @@
 //! What a driver is asked to do: endpoint × protocol × reuse × load model.
 
-use std::io;
-
 use serde::{Deserialize, Serialize};
 
 pub use crate::{
@@ -185,9 +183,8 @@ impl Spec {
         Usage { reuse, pipeline: self.pipeline, encrypted: self.endpoint.tls.is_some(), is_local, keeps_boundaries }
     }
 
-    /// What makes the exchanges of one thread. `self` is valid: what cannot be encoded is refused before.
-    /// Errors: a text of the request cannot be encoded.
-    pub fn factory(&self) -> io::Result<Factory> {
+    /// What makes the exchanges of one thread. `self` is valid.
+    pub fn factory(&self) -> Factory {
         self.protocol.factory(self.usage())
     }
 

@@ -47,7 +47,7 @@ impl Blocking {
         let calls = Calls::default();
         Ok(Self {
             connector,
-            connection: Connection::new(spec.factory()?.exchange(), spec),
+            connection: Connection::new(spec.factory().exchange(), spec),
             buffer: vec![0; BUFFER],
             recorder: Recorder::new(calls.clone()),
             calls,

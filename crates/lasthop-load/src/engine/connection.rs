@@ -113,7 +113,7 @@ impl Connection {
             return Ok(true);
         }
         let text = format!("the peer ended the connection {left} requests before the last of {requests}");
-        Err(Failure::new(ErrorClass::Reset, text))
+        Err(Failure::reset(text))
     }
 
     /// Whether the server wanted a password, where the protocol has one.
@@ -163,7 +163,7 @@ impl Connection {
                 return Ok(true);
             }
             let count = match stream.receive(buffer) {
-                Ok(0) => return Err(Failure::new(ErrorClass::Reset, "authentication: the peer closed the connection")),
+                Ok(0) => return Err(Failure::reset("authentication: the peer closed the connection")),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(Failure::io("authentication", &error)),
@@ -370,7 +370,7 @@ impl Connection {
             return Ok(Step::Finished(Reply { at: now, keep, right: done.fault.is_none() }));
         }
         if ended || !done.keep {
-            return Err(Failure::new(ErrorClass::Reset, "the peer ended the connection before its last reply"));
+            return Err(Failure::reset("the peer ended the connection before its last reply"));
         }
         Ok(Step::More { filled: false })
     }

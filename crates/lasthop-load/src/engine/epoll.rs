@@ -140,7 +140,7 @@ impl Epoll {
     ) -> io::Result<Self> {
         let free = pacer.as_ref().map(|_| VecDeque::with_capacity(connections as usize));
         let calls = Calls::default();
-        let factory = spec.factory()?;
+        let factory = spec.factory();
         let slot = |index: u32| Slot {
             token: index.into(),
             connection: Connection::new(factory.exchange(), spec),

@@ -307,7 +307,7 @@ impl Shared {
 /// Receives at least one byte; the peer's end is an error here.
 fn receive(stream: &mut Stream, buffer: &mut [u8]) -> Result<usize, Failure> {
     match stream.receive(buffer) {
-        Ok(0) => Err(Failure::new(lasthop_protocol::result::ErrorClass::Reset, "the peer closed")),
+        Ok(0) => Err(Failure::reset("the peer closed")),
         Ok(count) => Ok(count),
         Err(error) => Err(Failure::io("receive", &error)),
     }

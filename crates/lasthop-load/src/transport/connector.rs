@@ -108,7 +108,7 @@ impl Connector {
             heard.truncate(had + received.as_ref().map_or(0, |count| *count));
             match received {
                 Ok(0) => {
-                    return Err(Failure::new(ErrorClass::Reset, "request for TLS: the peer closed the connection"));
+                    return Err(Failure::reset("request for TLS: the peer closed the connection"));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),

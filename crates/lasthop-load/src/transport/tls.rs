@@ -169,7 +169,7 @@ impl TlsStream {
             return Ok(Handshake::Done);
         }
         match self.pull(false) {
-            Ok(0) => Err(Failure::new(ErrorClass::Reset, "TLS handshake: the peer closed the connection")),
+            Ok(0) => Err(Failure::reset("TLS handshake: the peer closed the connection")),
             Ok(_) => Ok(Handshake::Progress),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Handshake::WantsRead),
             Err(error) => {

@@ -152,7 +152,7 @@ fn accounted(server: &Liar, probes: u64, result: &TrialResult) {
 /// Bytes of one request of this protocol.
 fn request_of(protocol: &Protocol) -> usize {
     let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
-    let mut exchange = spec(&nowhere, protocol.clone()).factory().unwrap().exchange();
+    let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
     exchange.reset();
     exchange.begin();
     exchange.request().len()
@@ -237,7 +237,7 @@ fn mysql() -> (Protocol, Lines) {
     };
     let protocol = Protocol::from(mysql);
     let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
-    let mut exchange = spec(&nowhere, protocol.clone()).factory().unwrap().exchange();
+    let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
     let (said_first, mut response) = (protocol.welcome(0, false), Vec::new());
     exchange.reset();
     exchange.greet(&said_first, &mut response).unwrap();
@@ -297,7 +297,7 @@ fn postgres() -> (Protocol, Lines) {
     let protocol = Protocol::from(postgres);
     let greeting = {
         let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
-        let mut exchange = spec(&nowhere, protocol.clone()).factory().unwrap().exchange();
+        let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
         let mut startup = Vec::new();
         exchange.reset();
         exchange.greet(&[], &mut startup).unwrap();

@@ -188,7 +188,7 @@ fn own_protocols_are_replayed() {
     // The first message has the number 1, as each connection counts for itself.
     let first = {
         let spec = spec(&Endpoint { address: Address::Abstract("x".into()), tls: None }, common::echo(64));
-        let mut one = spec.factory().unwrap().exchange();
+        let mut one = spec.factory().exchange();
         one.reset();
         one.begin();
         one.request().to_vec()

@@ -4,7 +4,7 @@
 //! length lets a server read a message whole; the number tells a reply from its neighbours. A server that merely
 //! sends back whatever it gets works as well.
 
-use std::{cell::Cell, io};
+use std::cell::Cell;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,6 @@ use crate::{
     failure::Failure,
     location::{Location, UrlError},
     options::{SpecError, within},
-    result::ErrorClass,
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -60,13 +59,13 @@ impl ProtocolSpec for Echo {
         within("bytes of a pipeline", u64::from(self.size) * u64::from(usage.pipeline), 1, 64 << 20)
     }
 
-    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+    fn factory(&self, usage: Usage) -> Factory {
         let (echo, made) = (self.clone(), Cell::new(0));
         let keeps_boundaries = usage.keeps_boundaries;
-        Ok(Factory::new(move || {
+        Factory::new(move || {
             let connection = made.replace(made.get() + 1);
             EchoExchange { keeps_boundaries, ..EchoExchange::new(&echo, usage.pipeline, connection) }
-        }))
+        })
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -184,7 +183,7 @@ impl Exchange for EchoExchange {
 
     fn end(&mut self) -> Result<Done, Failure> {
         let text = format!("the peer closed after {} of {} bytes", self.received, self.size);
-        Err(Failure::new(ErrorClass::Reset, text))
+        Err(Failure::reset(text))
     }
 }
 
@@ -206,6 +205,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::result::ErrorClass;
 
     proptest! {
         #[test]

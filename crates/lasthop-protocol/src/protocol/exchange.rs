@@ -46,7 +46,9 @@ pub enum Greeting {
 /// bounded number of bytes.
 pub trait Exchange {
     /// Forgets everything about an earlier connection.
-    fn reset(&mut self);
+    fn reset(&mut self) {
+        self.begin();
+    }
 
     /// After [`Exchange::reset`], before the greeting: the stream is encrypted. The server's certificate (DER), and what
     /// the server has said in plain before.
@@ -106,6 +108,25 @@ impl Factory {
     }
 }
 
+/// Hands a piece of a greeting to `take` until that says that the greeting is over; it also says how many bytes it used.
+///
+/// # Errors
+/// Those of `take`, or more was said than the greeting.
+pub fn hear(input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(usize, bool), Failure>) -> Result<Greeting, Failure> {
+    let mut at = 0;
+    while at < input.len() {
+        let (used, is_over) = take(&input[at..])?;
+        at += used;
+        if is_over {
+            return match input.len() - at {
+                0 => Ok(Greeting::Done),
+                surplus => Err(Failure::protocol(format!("{surplus} bytes follow the server's readiness"))),
+            };
+        }
+    }
+    Ok(Greeting::More)
+}
+
 /// `bytes` in words, for messages: printable, cut after 60 bytes.
 pub fn excerpt(bytes: &[u8]) -> String {
     let cut = &bytes[..bytes.len().min(60)];
@@ -115,7 +136,20 @@ pub fn excerpt(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    use super::*;
+    use super::{
+        super::kind::{ProtocolSpec, Usage},
+        *,
+    };
+    use crate::options::Reuse;
+
+    pub fn usage(pipeline: u32) -> Usage {
+        Usage { reuse: Reuse::KeepAlive, pipeline, encrypted: false, is_local: false, keeps_boundaries: false }
+    }
+
+    /// An exchange of one request at a time.
+    pub fn exchange(protocol: &dyn ProtocolSpec) -> Box<dyn Exchange> {
+        protocol.factory(usage(1)).exchange()
+    }
 
     /// The outcome of one reply fed in the given pieces, then the end of the stream: content and fault, or failure.
     pub fn feed(exchange: &mut dyn Exchange, pieces: &[&[u8]]) -> Result<(u64, bool, Option<Failure>), Failure> {

@@ -7,7 +7,7 @@ mod hpack;
 mod huffman;
 mod session;
 
-use std::{io, rc::Rc};
+use std::rc::Rc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use schemars::JsonSchema;
@@ -198,9 +198,9 @@ impl ProtocolSpec for Grpc {
         within("bytes of field 1 in all calls at once", size * u64::from(usage.pipeline), 0, BYTES_MAX)
     }
 
-    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+    fn factory(&self, usage: Usage) -> Factory {
         let common = Rc::new(Common::new(self, usage));
-        Ok(Factory::new(move || GrpcExchange(Session::new(Rc::clone(&common)))))
+        Factory::new(move || GrpcExchange(Session::new(Rc::clone(&common))))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {

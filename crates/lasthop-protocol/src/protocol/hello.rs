@@ -1,7 +1,5 @@
 //! The server speaks first and closes: one request is one connection.
 
-use std::io;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +12,6 @@ use crate::{
     failure::Failure,
     location::{Location, UrlError},
     options::{SpecError, within},
-    result::ErrorClass,
 };
 
 /// What lasthop's own server says: the text of the study of 2017.
@@ -54,9 +51,9 @@ impl ProtocolSpec for Hello {
         within("length of the expected text", self.expect.len() as u64, 1, 1 << 20)
     }
 
-    fn factory(&self, _: Usage) -> io::Result<Factory> {
+    fn factory(&self, _: Usage) -> Factory {
         let hello = self.clone();
-        Ok(Factory::new(move || HelloExchange::new(&hello)))
+        Factory::new(move || HelloExchange::new(&hello))
     }
 
     fn checked(&self, _: &dyn Fn(u64) -> String) -> String {
@@ -84,10 +81,6 @@ impl HelloExchange {
 }
 
 impl Exchange for HelloExchange {
-    fn reset(&mut self) {
-        self.received = 0;
-    }
-
     fn begin(&mut self) {
         self.received = 0;
     }
@@ -112,7 +105,7 @@ impl Exchange for HelloExchange {
     fn end(&mut self) -> Result<Done, Failure> {
         if self.received < self.expect.len() {
             let text = format!("the peer closed after {} of {} bytes", self.received, self.expect.len());
-            return Err(Failure::new(ErrorClass::Reset, text));
+            return Err(Failure::reset(text));
         }
         Ok(Done { used: 0, keep: false, payload: self.received as u64, fault: None })
     }
@@ -121,6 +114,7 @@ impl Exchange for HelloExchange {
 #[cfg(test)]
 mod tests {
     use super::{super::exchange::testing::same_at_every_cut, *};
+    use crate::result::ErrorClass;
 
     fn outcome(reply: &str) -> Result<u64, ErrorClass> {
         let mut exchange = HelloExchange::new(&Hello { expect: "Hello there!".to_owned() });

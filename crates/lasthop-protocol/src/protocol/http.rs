@@ -1,6 +1,6 @@
 //! HTTP/1.0 and 1.1 (RFC 9110, RFC 9112): one request, encoded once; replies parsed in place.
 
-use std::{collections::BTreeMap, fmt, fmt::Write as _, io, mem, rc::Rc};
+use std::{collections::BTreeMap, fmt, fmt::Write as _, mem, rc::Rc};
 
 use memchr::memmem;
 use schemars::JsonSchema;
@@ -11,18 +11,17 @@ use serde::{
 
 use super::{
     check::{BodyCheck, Expected, contrast},
+    checked::Replies,
     chunked::Chunked,
     exact::Exact,
-    exchange::{Done, Exchange, Factory, Progress, Run, excerpt},
+    exchange::{Factory, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
-    verified::Verified,
 };
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
     location::{HIDDEN, Location, UrlError, is_secret, split_port, without_secrets},
     options::{Reuse, SpecError},
-    result::ErrorClass,
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -209,9 +208,10 @@ impl ProtocolSpec for Http {
         }
         Err(SpecError::protocol(format!("the status {status} to be expected is not one of a final reply (200 to 599)")))
     }
-    fn factory(&self, usage: Usage) -> io::Result<Factory> {
-        let shared = Shared::new(self, usage.reuse, usage.pipeline);
-        Ok(Factory::new(move || HttpExchange::new(shared.clone())))
+
+    fn factory(&self, usage: Usage) -> Factory {
+        let common = Rc::new(Common::new(self, usage));
+        Factory::checked(usage.pipeline, move || HttpReplies::new(Rc::clone(&common)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -385,15 +385,12 @@ fn content(head: &httparse::Response<'_, '_>, body: &[u8]) -> Result<Vec<u8>, Fa
 }
 
 /// Most bytes of a reply's status line and headers, those of interim replies (1xx) before it included.
-pub const HEAD_MAX: usize = 64 * 1024;
+const HEAD_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 128;
 /// Most bytes of the body of a wrong answer that are read to keep its connection.
 const FAULTY_BODY_MAX: u64 = 1024 * 1024;
 
 /// What all connections of a thread have in common.
-#[derive(Clone)]
-pub struct Shared(Rc<Common>);
-
 struct Common {
     request: Vec<u8>,
     status: u16,
@@ -401,11 +398,10 @@ struct Common {
     expected: Expected,
     /// A reply to this method has no body, whatever its headers say.
     head_only: bool,
-    verified: Verified,
 }
 
-impl Shared {
-    pub fn new(http: &Http, reuse: Reuse, pipeline: u32) -> Self {
+impl Common {
+    fn new(http: &Http, usage: Usage) -> Self {
         let expect = &http.expect;
         let expected = Expected {
             body: expect.body.clone(),
@@ -413,20 +409,19 @@ impl Shared {
             length: expect.length,
             ..Expected::default()
         };
-        Self(Rc::new(Common {
-            request: encode(http, reuse).repeat(pipeline as usize),
+        Self {
+            request: encode(http, usage.reuse).repeat(usage.pipeline as usize),
             status: expect.status,
             headers: expect.headers.clone(),
             expected,
             head_only: http.method == "HEAD",
-            verified: Verified::new(pipeline),
-        }))
+        }
     }
 }
 
 /// The bytes of the request. `Host`, `Connection` and `Content-Length` are added where the specification's own
 /// headers do not name them.
-pub fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
+fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
     let version = match http.version {
         HttpVersion::V10 => "1.0",
         HttpVersion::V11 => "1.1",
@@ -481,8 +476,8 @@ struct Head {
     unlike: Option<String>,
 }
 
-pub struct HttpExchange {
-    shared: Shared,
+struct HttpReplies {
+    common: Rc<Common>,
     state: State,
     head: Vec<u8>,
     /// Bytes of the interim replies that came before.
@@ -490,13 +485,13 @@ pub struct HttpExchange {
     chunked: Chunked,
     body: BodyCheck,
     keep: bool,
-    fault: Option<Box<Failure>>,
+    fault: Option<Failure>,
 }
 
-impl HttpExchange {
-    pub fn new(shared: Shared) -> Self {
+impl HttpReplies {
+    fn new(common: Rc<Common>) -> Self {
         Self {
-            shared,
+            common,
             state: State::Start,
             head: Vec::new(),
             interim: 0,
@@ -507,23 +502,8 @@ impl HttpExchange {
         }
     }
 
-    fn parse(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let mut at = 0;
-        loop {
-            match self.state {
-                State::Start | State::Head => match self.take_head(&bytes[at..])? {
-                    Some(used) => at += used,
-                    None => return Ok(Progress::More),
-                },
-                State::Over => return Ok(Progress::Done(self.done(at))),
-                _ if at == bytes.len() => return Ok(Progress::More),
-                _ => at += self.take_body(&bytes[at..])?,
-            }
-        }
-    }
-
     /// Looks for the end of the head; the body's state is set when it is found. Returns the bytes used.
-    fn take_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+    fn take_head(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         let kept = self.head.len();
         let most = HEAD_MAX - self.interim;
         // The empty line may lie across the border to the kept bytes.
@@ -535,10 +515,10 @@ impl HttpExchange {
         match memmem::find(&text[from..], b"\r\n\r\n") {
             Some(found) if from + found + 4 <= most => {
                 let end = from + found + 4;
-                let head = parse_head(&text[..end], &self.shared.0.headers)?;
+                let head = parse_head(&text[..end], &self.common.headers)?;
                 self.head.clear();
                 self.enter(&head, end)?;
-                Ok(Some(end - kept))
+                Ok(end - kept)
             }
             None if text.len() < most => {
                 let refused = refuse_early(text);
@@ -546,7 +526,7 @@ impl HttpExchange {
                     self.head.extend_from_slice(bytes);
                 }
                 self.state = State::Head;
-                refused.map(|()| None)
+                refused.map(|()| bytes.len())
             }
             _ => {
                 let interim = if self.interim > 0 { ", interim replies (1xx) included" } else { "" };
@@ -558,7 +538,7 @@ impl HttpExchange {
 
     /// Goes on to what follows a head of so many bytes.
     fn enter(&mut self, head: &Head, bytes: usize) -> Result<(), Failure> {
-        let common = &self.shared.0;
+        let common = &self.common;
         if (100..200).contains(&head.status) {
             // An interim reply; 101 would end HTTP on this connection, and nobody asked for that.
             self.state = State::Start;
@@ -567,9 +547,9 @@ impl HttpExchange {
         }
         self.keep = head.keep;
         if head.status != common.status {
-            self.fault = Some(Box::new(wrong_status(head.status, common.status)));
+            self.fault = Some(wrong_status(head.status, common.status));
         } else if let Some(text) = &head.unlike {
-            self.fault = Some(Box::new(Failure::content(text.clone())));
+            self.fault = Some(Failure::content(text.clone()));
         }
         self.state = if common.head_only || matches!(head.status, 204 | 304) {
             State::Over
@@ -588,10 +568,10 @@ impl HttpExchange {
 
     /// A length that cannot be right is refused at once, however long the body would be.
     fn check_length(&self, length: u64) -> Result<(), Failure> {
-        let expected = &self.shared.0.expected;
+        let expected = &self.common.expected;
         let want = expected.length();
         match (want, &self.fault) {
-            (_, Some(fault)) if length > FAULTY_BODY_MAX => Err((**fault).clone()),
+            (_, Some(fault)) if length > FAULTY_BODY_MAX => Err(fault.clone()),
             (Some(want), None) if want != length && length > FAULTY_BODY_MAX => {
                 Err(Failure::content(format!("the body has {length} bytes, expected {want}")))
             }
@@ -600,8 +580,8 @@ impl HttpExchange {
     }
 
     fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
-        let Self { chunked, body, shared, .. } = self;
-        let expected = &shared.0.expected;
+        let Self { chunked, body, common, .. } = self;
+        let expected = &common.expected;
         let used = match &mut self.state {
             State::Length { left } => {
                 let take = (bytes.len() as u64).min(*left) as usize;
@@ -630,37 +610,25 @@ impl HttpExchange {
 
     /// A wrong answer, or one longer than the expected body, is not read without end.
     fn bound_body(&self) -> Result<(), Failure> {
-        let expected = &self.shared.0.expected;
+        let expected = &self.common.expected;
         let want = expected.length();
         let received = self.body.received();
         match (&self.fault, want) {
-            (Some(fault), _) if received > FAULTY_BODY_MAX => Err((**fault).clone()),
+            (Some(fault), _) if received > FAULTY_BODY_MAX => Err(fault.clone()),
             (_, Some(want)) if received > want.saturating_add(FAULTY_BODY_MAX) => {
                 Err(Failure::content(format!("the body has more than {received} bytes, expected {want}")))
             }
             _ => Ok(()),
         }
     }
-
-    fn done(&mut self, used: usize) -> Done {
-        let common = &self.shared.0;
-        if self.fault.is_none() && !common.head_only {
-            self.fault = self.body.finish(&common.expected).err().map(Box::new);
-        }
-        Done { used, keep: self.keep, payload: self.body.received(), fault: self.fault.take() }
-    }
 }
 
-impl Exchange for HttpExchange {
-    fn reset(&mut self) {
-        self.begin();
+impl Replies for HttpReplies {
+    fn request(&self) -> &[u8] {
+        &self.common.request
     }
 
     fn begin(&mut self) {
-        // A reply that was recognised left no trace.
-        if self.state == State::Start && self.interim == 0 {
-            return;
-        }
         self.state = State::Start;
         self.interim = 0;
         self.head.clear();
@@ -669,48 +637,45 @@ impl Exchange for HttpExchange {
         self.keep = true;
     }
 
-    #[inline]
-    fn request(&self) -> &[u8] {
-        &self.shared.0.request
+    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+        let used = match self.state {
+            State::Start | State::Head => self.take_head(bytes)?,
+            _ => self.take_body(bytes)?,
+        };
+        Ok((used, self.state == State::Over))
     }
 
-    #[inline]
-    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
-        self.shared.0.verified.recognise(bytes, most)
-    }
-
-    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let fresh = self.state == State::Start && self.head.is_empty();
-        let progress = self.parse(bytes)?;
-        if let (true, Progress::Done(done)) = (fresh, &progress)
-            && done.fault.is_none()
-            && done.keep
-        {
-            // It came in one piece, and it says itself where it ends: otherwise the connection were not kept.
-            self.shared.0.verified.remember(&bytes[..done.used], done.payload);
+    fn judge(&mut self) -> Result<(), Failure> {
+        match self.fault.take() {
+            Some(fault) => Err(fault),
+            None if self.common.head_only => Ok(()),
+            None => self.body.finish(&self.common.expected),
         }
-        Ok(progress)
     }
 
-    fn end(&mut self) -> Result<Done, Failure> {
+    fn payload(&self, _: u64) -> u64 {
+        self.body.received()
+    }
+
+    fn keeps(&self) -> bool {
+        self.keep
+    }
+
+    fn end(&mut self, _: u64) -> Result<(), Failure> {
         match self.state {
-            State::UntilClose => {
-                self.state = State::Over;
-                Ok(self.done(0))
-            }
-            State::Start => Err(Failure::new(ErrorClass::Reset, "the peer closed without a reply")),
-            State::Head => Err(Failure::new(ErrorClass::Reset, "the peer closed within the reply's head")),
+            State::UntilClose => Ok(()),
+            State::Start => Err(Failure::reset("the peer closed without a reply")),
+            State::Head => Err(Failure::reset("the peer closed within the reply's head")),
             _ => {
-                let text = format!("the peer closed within the body, after {} bytes", self.body.received());
-                Err(Failure::new(ErrorClass::Reset, text))
+                let received = self.body.received();
+                Err(Failure::reset(format!("the peer closed within the body, after {received} bytes")))
             }
         }
     }
 }
 
 fn wrong_status(got: u16, expected: u16) -> Failure {
-    let failure = Failure::new(ErrorClass::WrongStatus, format!("status {got}, expected {expected}"));
-    Failure { status: Some(got), ..failure }
+    Failure { status: Some(got), ..Failure::refused(format!("status {got}, expected {expected}")) }
 }
 
 /// Bytes that cannot become a reply are refused before the head is whole.
@@ -785,7 +750,14 @@ fn content_length(value: &[u8]) -> Result<u64, Failure> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::exchange::testing::same_at_every_cut, *};
+    use super::{
+        super::{
+            exchange::testing::{exchange, same_at_every_cut, usage},
+            exchange::{Progress, Run},
+        },
+        *,
+    };
+    use crate::result::ErrorClass;
 
     #[test]
     fn bodies_are_found_behind_interim_heads_and_chunks() {
@@ -824,7 +796,7 @@ mod tests {
             BTreeMap::from(wanted.map(|(name, value)| (name.to_owned(), value.to_owned())))
         );
         let said = |more: &str| {
-            let done = same_at_every_cut(&mut exchange(&http), &reply(more)).unwrap();
+            let done = same_at_every_cut(&mut *exchange(&http), &reply(more)).unwrap();
             done.2.map(|fault| fault.message).unwrap_or_default()
         };
         assert_eq!(said("Content-Type: a/b\r\nLocation: /c\r\n"), "");
@@ -877,17 +849,11 @@ mod tests {
         HttpExpect { status: 200, body: Some(body.into()), ..HttpExpect::default() }
     }
 
-    fn exchange(http: &Http) -> HttpExchange {
-        HttpExchange::new(Shared::new(http, Reuse::KeepAlive, 1))
-    }
-
     type Outcome = Result<(u64, bool, Option<ErrorClass>), ErrorClass>;
 
     /// The outcome at every cut, with the fast path cold and warm.
     fn outcome(http: &Http, reply: &str) -> Outcome {
-        let mut exchange = exchange(http);
-        let result = same_at_every_cut(&mut exchange, reply.as_bytes());
-        result
+        same_at_every_cut(&mut *exchange(http), reply.as_bytes())
             .map(|(payload, keep, fault)| (payload, keep, fault.map(|fault| fault.class)))
             .map_err(|error| error.class)
     }
@@ -981,15 +947,14 @@ mod tests {
     #[test]
     fn a_head_without_end_is_refused() {
         let http = get(expect_body("Hello"));
-        let mut exchange = exchange(&http);
-        exchange.begin();
-        let mut fed = exchange.receive(b"HTTP/1.1 200 OK\r\n").map(|_| 17);
+        let mut replies = HttpReplies::new(Rc::new(Common::new(&http, usage(1))));
+        let mut fed = replies.take(b"HTTP/1.1 200 OK\r\n").map(|_| 17);
         while let Ok(bytes) = fed {
             assert!(bytes < 2 * HEAD_MAX, "accepted {bytes} bytes of head");
-            fed = exchange.receive(b"A: b\r\n").map(|_| bytes + 6);
+            fed = replies.take(b"A: b\r\n").map(|_| bytes + 6);
         }
         assert_eq!(fed.unwrap_err().class, ErrorClass::Protocol);
-        assert!(exchange.head.len() <= HEAD_MAX + 4);
+        assert!(replies.head.len() <= HEAD_MAX + 4);
     }
 
     #[test]
@@ -1012,7 +977,7 @@ mod tests {
         #[test]
         fn any_bytes_have_one_outcome(reply in proptest::collection::vec(any::<u8>(), 0..80)) {
             let http = get(expect_body("Hello"));
-            let _ = same_at_every_cut(&mut exchange(&http), &reply);
+            let _ = same_at_every_cut(&mut *exchange(&http), &reply);
         }
 
         #[test]
@@ -1021,7 +986,7 @@ mod tests {
             let mut reply = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n2\r\nHe\r\n3\r\nllo\r\n0\r\n\r\n".to_vec();
             let at = at % reply.len();
             reply[at] = byte;
-            let _ = same_at_every_cut(&mut exchange(&http), &reply);
+            let _ = same_at_every_cut(&mut *exchange(&http), &reply);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    fmt, io,
+    fmt,
     ops::{Deref, DerefMut},
 };
 
@@ -142,8 +142,7 @@ pub trait ProtocolSpec: Plain {
     fn validate(&self, usage: Usage) -> Result<(), SpecError>;
 
     /// Encodes the request. The parameters are valid.
-    /// Errors: a text cannot be encoded.
-    fn factory(&self, usage: Usage) -> io::Result<Factory>;
+    fn factory(&self, usage: Usage) -> Factory;
 
     /// What every reply is held against, in words; `size` writes a number of bytes.
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String;

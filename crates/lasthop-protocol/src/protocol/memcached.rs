@@ -1,23 +1,22 @@
 //! memcached's text protocol: one `get` or `set` over and over, encoded once; replies are checked without being kept.
 
-use std::{io, rc::Rc};
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     check::{BodyCheck, Expected, contrast},
+    checked::Replies,
     exact::Exact,
-    exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
+    exchange::{Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
-    verified::Verified,
 };
 use crate::{
     address::Endpoint,
     failure::Failure,
     location::{Location, UrlError},
     options::{SpecError, within},
-    result::ErrorClass,
 };
 
 /// Most bytes of a key, as the server has it.
@@ -142,9 +141,9 @@ impl ProtocolSpec for Memcached {
         }
     }
 
-    fn factory(&self, usage: Usage) -> io::Result<Factory> {
-        let shared = Shared::new(self, usage.pipeline);
-        Ok(Factory::new(move || MemcachedExchange::new(shared.clone())))
+    fn factory(&self, usage: Usage) -> Factory {
+        let common = Rc::new(Common::new(self, usage.pipeline));
+        Factory::checked(usage.pipeline, move || MemcachedReplies::new(Rc::clone(&common)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -227,12 +226,6 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 /// What all connections of a thread have in common.
-#[derive(Clone)]
-struct Shared {
-    common: Rc<Common>,
-    verified: Verified,
-}
-
 struct Common {
     command: Command,
     key: Vec<u8>,
@@ -245,7 +238,7 @@ struct Common {
     reply: Option<Expected>,
 }
 
-impl Shared {
+impl Common {
     fn new(memcached: &Memcached, pipeline: u32) -> Self {
         let request = match (memcached.command, &memcached.value) {
             (Command::Set, Some(value)) => memcached.storing(value),
@@ -261,7 +254,7 @@ impl Shared {
             }
             MemcachedExpect::Any | MemcachedExpect::Miss => {}
         }
-        let common = Common {
+        Self {
             command: memcached.command,
             key: memcached.key.clone().into_bytes(),
             request: request.repeat(pipeline as usize),
@@ -269,15 +262,13 @@ impl Shared {
             expect,
             value,
             reply,
-        };
-        Self { common: Rc::new(common), verified: Verified::new(pipeline) }
+        }
     }
 }
 
-struct MemcachedExchange {
-    shared: Shared,
-    greeted: bool,
-    begun: bool,
+struct MemcachedReplies {
+    common: Rc<Common>,
+    has_prepared: bool,
     /// The line under way.
     line: Vec<u8>,
     /// Bytes of the value and its line end that are still to come.
@@ -287,22 +278,19 @@ struct MemcachedExchange {
     value: BodyCheck,
     /// Of the whole reply, where it is known.
     reply: BodyCheck,
-    received: u64,
-    fault: Option<Box<Failure>>,
+    fault: Option<Failure>,
 }
 
-impl MemcachedExchange {
-    fn new(shared: Shared) -> Self {
+impl MemcachedReplies {
+    fn new(common: Rc<Common>) -> Self {
         Self {
-            shared,
-            greeted: false,
-            begun: false,
+            common,
+            has_prepared: false,
             line: Vec::new(),
             left: 0,
             has_value: false,
             value: BodyCheck::default(),
             reply: BodyCheck::default(),
-            received: 0,
             fault: None,
         }
     }
@@ -325,7 +313,7 @@ impl MemcachedExchange {
         let take = (bytes.len() as u64).min(self.left) as usize;
         // The last two bytes are the line end.
         let content = (self.left.saturating_sub(2)).min(take as u64) as usize;
-        self.value.feed(&self.shared.common.value, &bytes[..content]);
+        self.value.feed(&self.common.value, &bytes[..content]);
         for (index, byte) in bytes[..take].iter().enumerate().skip(content) {
             let want = if self.left - index as u64 == 2 { b'\r' } else { b'\n' };
             if *byte != want {
@@ -339,7 +327,7 @@ impl MemcachedExchange {
     /// Acts on a whole line; true at the end of the reply.
     fn end_line(&mut self) -> Result<bool, Failure> {
         let line = std::mem::take(&mut self.line);
-        let common = &self.shared.common;
+        let common = &self.common;
         let is_get = common.command == Command::Get;
         let refused = [&b"ERROR\r"[..], b"CLIENT_ERROR ", b"SERVER_ERROR ", b"NOT_STORED\r"];
         if let (Some((key, flags, length)), true, false) = (value_of_line(&line), is_get, self.has_value) {
@@ -347,7 +335,7 @@ impl MemcachedExchange {
                 return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
             }
             if !common.preparation.is_empty() && flags != 0 {
-                self.fault = Some(Box::new(Failure::content(format!("the value has the flags {flags}, expected 0"))));
+                self.fault = Some(Failure::content(format!("the value has the flags {flags}, expected 0")));
             }
             (self.has_value, self.left) = (true, length + 2);
             return Ok(false);
@@ -356,45 +344,26 @@ impl MemcachedExchange {
             return Ok(true);
         }
         if !self.has_value && refused.iter().any(|word| line.starts_with(word)) {
-            self.fault = Some(Box::new(refusal("", &line)));
+            self.fault = Some(refusal("", &line));
             return Ok(true);
         }
         Err(Failure::protocol(format!("memcached: {} is not a reply to this request", excerpt(&line))))
-    }
-
-    fn done(&mut self, used: usize) -> Done {
-        let common = &self.shared.common;
-        if self.fault.is_none() && common.command == Command::Get {
-            let verdict = match (&common.expect, self.has_value) {
-                (MemcachedExpect::Reply(_), _) => {
-                    common.reply.as_ref().map_or(Ok(()), |reply| self.reply.finish(reply))
-                }
-                (MemcachedExpect::Any, _) | (MemcachedExpect::Miss, false) => Ok(()),
-                (MemcachedExpect::Miss, true) => Err(Failure::content("there is a value, expected none")),
-                (_, false) => Err(Failure::content("there is no value, expected one")),
-                (_, true) => self.value.finish(&common.value),
-            };
-            self.fault = verdict.err().map(Box::new);
-        }
-        Done { used, keep: true, payload: self.value.received(), fault: self.fault.take() }
     }
 }
 
 fn refusal(during: &str, line: &[u8]) -> Failure {
     let text = String::from_utf8_lossy(line.trim_ascii_end());
-    Failure::new(ErrorClass::WrongStatus, format!("{during}the server says: {text}"))
+    Failure::refused(format!("{during}the server says: {text}"))
 }
 
-impl Exchange for MemcachedExchange {
+impl Replies for MemcachedReplies {
     fn reset(&mut self) {
-        self.greeted = false;
-        self.begun = true;
-        self.begin();
+        self.has_prepared = false;
     }
 
     fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
-        if !std::mem::replace(&mut self.greeted, true) {
-            output.extend_from_slice(&self.shared.common.preparation);
+        if !std::mem::replace(&mut self.has_prepared, true) {
+            output.extend_from_slice(&self.common.preparation);
         }
         if input.is_empty() {
             return Ok(Greeting::More);
@@ -411,56 +380,47 @@ impl Exchange for MemcachedExchange {
         }
     }
 
+    fn request(&self) -> &[u8] {
+        &self.common.request
+    }
+
     fn begin(&mut self) {
-        // A reply that was recognised left no trace.
-        if !self.begun {
-            return;
-        }
-        self.begun = false;
         self.line.clear();
         self.left = 0;
         self.has_value = false;
         self.value.reset();
         self.reply.reset();
-        self.received = 0;
         self.fault = None;
     }
 
-    #[inline]
-    fn request(&self) -> &[u8] {
-        &self.shared.common.request
-    }
-
-    #[inline]
-    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
-        self.shared.verified.recognise(bytes, most)
-    }
-
-    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let fresh = !std::mem::replace(&mut self.begun, true);
-        let mut at = 0;
-        while at < bytes.len() {
-            let rest = &bytes[at..];
-            let (used, whole) = if self.left > 0 { (self.take_value(rest)?, false) } else { self.take_line(rest)? };
-            at += used;
-            self.received += used as u64;
-            if let Some(reply) = &self.shared.common.reply {
-                self.reply.feed(reply, &rest[..used]);
-            }
-            if whole && self.end_line()? {
-                let done = self.done(at);
-                if fresh && done.fault.is_none() {
-                    self.shared.verified.remember(&bytes[..at], done.payload);
-                }
-                return Ok(Progress::Done(done));
-            }
+    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+        let (used, whole) = if self.left > 0 { (self.take_value(bytes)?, false) } else { self.take_line(bytes)? };
+        if let Some(reply) = &self.common.reply {
+            self.reply.feed(reply, &bytes[..used]);
         }
-        Ok(Progress::More)
+        Ok((used, whole && self.end_line()?))
     }
 
-    fn end(&mut self) -> Result<Done, Failure> {
-        let text = format!("the peer closed after {} bytes of a reply", self.received);
-        Err(Failure::new(ErrorClass::Reset, text))
+    fn judge(&mut self) -> Result<(), Failure> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
+        if self.common.command == Command::Set {
+            return Ok(());
+        }
+        match (&self.common.expect, self.has_value) {
+            (MemcachedExpect::Reply(_), _) => {
+                self.common.reply.as_ref().map_or(Ok(()), |reply| self.reply.finish(reply))
+            }
+            (MemcachedExpect::Any, _) | (MemcachedExpect::Miss, false) => Ok(()),
+            (MemcachedExpect::Miss, true) => Err(Failure::content("there is a value, expected none")),
+            (_, false) => Err(Failure::content("there is no value, expected one")),
+            (_, true) => self.value.finish(&self.common.value),
+        }
+    }
+
+    fn payload(&self, _: u64) -> u64 {
+        self.value.received()
     }
 }
 
@@ -468,7 +428,11 @@ impl Exchange for MemcachedExchange {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::exchange::testing::same_at_every_cut, *};
+    use super::{
+        super::exchange::testing::{exchange, same_at_every_cut, usage},
+        *,
+    };
+    use crate::result::ErrorClass;
 
     fn get(expect: MemcachedExpect) -> Memcached {
         Memcached { command: Command::Get, key: "k".into(), value: None, expect }
@@ -479,15 +443,14 @@ mod tests {
     }
 
     fn outcome(memcached: &Memcached, reply: &[u8]) -> Result<(u64, Option<ErrorClass>), ErrorClass> {
-        let mut exchange = MemcachedExchange::new(Shared::new(memcached, 1));
-        let result = same_at_every_cut(&mut exchange, reply);
+        let result = same_at_every_cut(&mut *exchange(memcached), reply);
         result.map(|done| (done.0, done.2.map(|fault| fault.class))).map_err(|error| error.class)
     }
 
     #[test]
     fn requests_are_lines_and_values() {
-        assert_eq!(Shared::new(&get(MemcachedExpect::Any), 2).common.request, b"get k\r\nget k\r\n");
-        assert_eq!(Shared::new(&set(), 1).common.request, b"set k 0 0 5\r\nHello\r\n");
+        assert_eq!(Common::new(&get(MemcachedExpect::Any), 2).request, b"get k\r\nget k\r\n");
+        assert_eq!(Common::new(&set(), 1).request, b"set k 0 0 5\r\nHello\r\n");
     }
 
     #[test]
@@ -533,7 +496,7 @@ mod tests {
     fn a_value_is_stored_before_the_first_get() {
         let stored = Memcached { value: Some("Hello".into()), ..get(MemcachedExpect::Any) };
         assert!(stored.greets() && !set().greets());
-        let mut exchange = MemcachedExchange::new(Shared::new(&stored, 1));
+        let mut exchange = exchange(&stored);
         let mut said = Vec::new();
         assert_eq!(exchange.greet(&[], &mut said), Ok(Greeting::More));
         assert_eq!(said, b"set k 0 0 5\r\nHello\r\n");
@@ -581,9 +544,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_asked_is_refused() {
-        let reuse = crate::options::Reuse::KeepAlive;
-        let usage = Usage { reuse, pipeline: 1, encrypted: false, is_local: false, keeps_boundaries: false };
-        assert!(set().validate(usage).is_ok());
+        assert!(set().validate(usage(1)).is_ok());
         for (wrong, text) in [
             (Memcached { key: "a b".into(), ..set() }, "the key `a b` contains a blank"),
             (Memcached { key: "a\r\nb".into(), ..set() }, "the key `a\\r\\nb` contains"),
@@ -593,7 +554,7 @@ mod tests {
             (Memcached { expect: MemcachedExpect::Miss, ..set() }, "`expect` belongs to `get`"),
             (Memcached { value: Some("x".into()), ..get(MemcachedExpect::Miss) }, "`get` takes `value` or `expect`"),
         ] {
-            let error = wrong.validate(usage).unwrap_err().to_string();
+            let error = wrong.validate(usage(1)).unwrap_err().to_string();
             assert!(error.starts_with(text), "{error}");
         }
         let mut options = LoadOptions { command: Some(vec!["incr".into(), "k".into()]), ..LoadOptions::default() };

@@ -1,7 +1,7 @@
 //! What is said over a connection. A protocol is one file here and one entry in [`PROTOCOLS`].
 
-mod channel;
 mod check;
+mod checked;
 pub mod chunked;
 pub mod echo;
 pub mod exact;
@@ -14,10 +14,9 @@ pub mod memcached;
 pub mod mysql;
 pub mod postgres;
 pub mod redis;
-mod scram;
+mod statement;
 pub mod statsd;
 pub mod stream;
-mod verified;
 
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};

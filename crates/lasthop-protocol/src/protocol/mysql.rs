@@ -4,7 +4,7 @@ mod login;
 mod packet;
 mod result;
 
-use std::{io, rc::Rc};
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,14 @@ pub use self::result::MysqlExpect;
 use self::{
     login::{Client, Handshake, More},
     packet::{ERROR, Framer, OK, Reader},
-    result::{First, Reply, common, server_error, unexpected},
+    result::{Reply, common, server_error, unexpected},
 };
 use super::{
-    check::{BodyCheck, Expected, contrast},
-    exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
+    check::{BodyCheck, Expected},
+    checked::Replies,
+    exchange::{self, Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
-    verified::Verified,
+    statement::{self, first_is},
 };
 use crate::{
     address::{Address, Endpoint},
@@ -87,9 +88,9 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mysql {
-    /// Account that clients are.
+    /// Account to log in as.
     pub user: String,
-    /// Database that they use; none if it is empty.
+    /// Database to use; none if it is empty.
     #[serde(default)]
     pub database: String,
     /// `mysql_native_password`, `caching_sha2_password` (the password itself only over TLS or a Unix socket), `client_ed25519` (passwords
@@ -139,11 +140,8 @@ impl ProtocolSpec for Mysql {
     fn validate(&self, usage: Usage) -> Result<(), SpecError> {
         usage.without_pipeline("MySQL reads the next statement after it has answered the last")?;
         let password = self.password.as_deref().unwrap_or_default();
-        for (what, text) in [("the user", &*self.user), ("the database", &self.database), ("the password", password)] {
-            if text.contains('\0') {
-                return Err(SpecError::protocol(format!("{what} contains a NUL byte, which MySQL does not allow")));
-            }
-        }
+        let texts = [("the user", &*self.user), ("the database", &self.database), ("the password", password)];
+        statement::without_nul(&texts, "MySQL").map_err(SpecError::protocol)?;
         within("number of parameters", self.parameters.len() as u64, 0, 65_535)?;
         if !self.is_prepared() && !self.parameters.is_empty() {
             return Err(SpecError::protocol("a simple query has no parameters (use the mode `prepared`)"));
@@ -151,16 +149,13 @@ impl ProtocolSpec for Mysql {
         Ok(())
     }
 
-    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+    fn factory(&self, usage: Usage) -> Factory {
         let common = Rc::new(Common::new(self, usage));
-        let verified = Verified::new(usage.pipeline);
-        Ok(Factory::new(move || MysqlExchange::new(Rc::clone(&common), verified.clone())))
+        Factory::checked(usage.pipeline, move || MysqlReplies::new(Rc::clone(&common)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
-        let mut parts = self.expect.parts();
-        parts.extend(self.expect.reply.as_ref().map(|reply| format!("all {} byte for byte", size(reply.length()))));
-        if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
+        statement::checked(self.expect.parts(), self.expect.reply.as_ref(), size)
     }
 
     fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
@@ -168,9 +163,7 @@ impl ProtocolSpec for Mysql {
         if self.expect.reply.is_some() {
             return Ok(None);
         }
-        let (checked, (at, _)) = (self.expect.parts(), contrast(first, second));
-        let checked = if checked.is_empty() { "no error".to_owned() } else { checked.join(", ") };
-        Ok(Some(format!("only this is checked: {checked}; the first two replies differ at byte {at}")))
+        Ok(Some(statement::only_checked(self.expect.parts(), first, second)))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
@@ -247,7 +240,7 @@ impl ProtocolSpec for Mysql {
 fn missing_before_tls(heard: &[u8]) -> Result<usize, Failure> {
     let missing = packet::missing(heard);
     if missing > HANDSHAKE_MAX {
-        return Err(Failure::protocol(format!("{} is not the begin of a MySQL handshake", excerpt(heard))));
+        return Err(Failure::protocol(format!("{} is not the start of a MySQL handshake", excerpt(heard))));
     }
     if missing == 0 && !heard_handshake(&heard[4..])?.offers_tls() {
         return Err(Failure::new(ErrorClass::Tls, "the server does not offer TLS on this socket"));
@@ -344,9 +337,8 @@ enum Stage {
     Over,
 }
 
-pub struct MysqlExchange {
+struct MysqlReplies {
     common: Rc<Common>,
-    verified: Verified,
     framer: Framer,
     stage: Stage,
     /// What the server said before TLS.
@@ -356,46 +348,33 @@ pub struct MysqlExchange {
     own_request: Option<Vec<u8>>,
     /// Whether the server has accepted a proof of the password.
     asked: bool,
-    begun: bool,
-    received: u64,
     reply: Reply,
     bytes: BodyCheck,
-    fault: Option<Box<Failure>>,
+    fault: Option<Failure>,
 }
 
-impl MysqlExchange {
-    fn new(common: Rc<Common>, verified: Verified) -> Self {
+impl MysqlReplies {
+    fn new(common: Rc<Common>) -> Self {
         Self {
             common,
-            verified,
             framer: Framer::default(),
             stage: Stage::Start,
             heard: Vec::new(),
             leaves_out_ends: false,
             own_request: None,
             asked: false,
-            begun: false,
-            received: 0,
             reply: Reply::default(),
             bytes: BodyCheck::default(),
             fault: None,
         }
     }
 
-    /// Takes packets of the greeting; true when the connection is ready.
-    fn hear(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
-        let mut at = 0;
-        while at < input.len() {
-            let (used, whole) = self.framer.feed(&input[at..], true)?;
-            at += used;
-            if whole && self.welcome(output)? {
-                return match input.len() - at {
-                    0 => Ok(true),
-                    surplus => Err(Failure::protocol(format!("{surplus} bytes follow the server's readiness"))),
-                };
-            }
-        }
-        Ok(false)
+    /// Takes packets of the greeting.
+    fn hear(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+        exchange::hear(input, |bytes| {
+            let (used, whole) = self.framer.feed(bytes, true)?;
+            Ok((used, whole && self.welcome(output)?))
+        })
     }
 
     /// Acts on a whole packet of the greeting; true when the connection is ready.
@@ -496,7 +475,7 @@ impl MysqlExchange {
         let given = self.common.spec.parameters.len();
         if parameters != given as u64 {
             let text = format!("prepare: number of parameters in the statement: {parameters}, given: {given}");
-            return Err(Failure::new(ErrorClass::WrongStatus, text));
+            return Err(Failure::refused(text));
         }
         let mut request = self.common.request.bytes.clone();
         request[STATEMENT].copy_from_slice(&statement);
@@ -506,18 +485,59 @@ impl MysqlExchange {
         self.stage = if left == 0 { Stage::Over } else { Stage::Described { left } };
         Ok(left == 0)
     }
+}
 
-    /// Acts on a whole packet of a reply; true at its end.
-    fn take(&mut self) -> Result<bool, Failure> {
-        if self.framer.payload().first() == Some(&ERROR) {
-            self.fault = Some(Box::new(server_error("query", self.framer.payload())));
-            return Ok(true);
-        }
-        self.reply.take(&self.framer)
+impl Replies for MysqlReplies {
+    fn reset(&mut self) {
+        self.stage = Stage::Start;
+        self.heard.clear();
+        self.own_request = None;
+        self.asked = false;
+        self.framer.expect(0);
     }
 
-    /// The first expectation that the reply does not meet.
+    fn secured(&mut self, _: &[u8], heard: &[u8]) {
+        self.heard = heard.to_vec();
+    }
+
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+        let heard = std::mem::take(&mut self.heard);
+        match self.hear(&heard, output)? {
+            Greeting::Done => Ok(Greeting::Done),
+            Greeting::More => self.hear(input, output),
+        }
+    }
+
+    fn password_asked(&self) -> Option<bool> {
+        Some(self.asked)
+    }
+
+    fn request(&self) -> &[u8] {
+        self.own_request.as_deref().unwrap_or(&self.common.request.bytes)
+    }
+
+    fn begin(&mut self) {
+        let Common { spec, request, .. } = &*self.common;
+        self.framer.expect(request.next);
+        self.reply = Reply::new(spec.is_prepared(), spec.expect.reads_first());
+        self.bytes.reset();
+        self.fault = None;
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+        let (used, whole) = self.framer.feed(bytes, self.reply.needs_all())?;
+        self.bytes.feed(&self.common.reply, &bytes[..used]);
+        if whole && self.framer.payload().first() == Some(&ERROR) {
+            self.fault = Some(server_error("query", self.framer.payload()));
+            return Ok((used, true));
+        }
+        Ok((used, whole && self.reply.take(&self.framer)?))
+    }
+
     fn judge(&mut self) -> Result<(), Failure> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
         let (expect, reply) = (&self.common.spec.expect, &self.reply);
         let counts = [
             (reply.columns.unwrap_or_default(), expect.columns, "columns"),
@@ -530,312 +550,9 @@ impl MysqlExchange {
             }
         }
         if expect.reads_first() {
-            first_is(reply.first.as_ref(), expect.first.as_deref().map(str::as_bytes))?;
+            let got = reply.first.as_ref().ok_or_else(|| Failure::content("no row, expected one"))?;
+            first_is(Some(got.as_deref()), expect.first.as_deref().map(str::as_bytes))?;
         }
         self.bytes.finish(&self.common.reply)
-    }
-}
-
-/// The first value is this one, or NULL.
-fn first_is(got: Option<&First>, want: Option<&[u8]>) -> Result<(), Failure> {
-    let got = got.ok_or_else(|| Failure::content("no row, expected one"))?.as_deref();
-    let shown = |value: Option<&[u8]>| value.map_or("NULL".to_owned(), excerpt);
-    let text = || Failure::content(format!("the first value is {}, expected {}", shown(got), shown(want)));
-    if got == want { Ok(()) } else { Err(text()) }
-}
-
-impl Exchange for MysqlExchange {
-    fn reset(&mut self) {
-        self.stage = Stage::Start;
-        self.heard.clear();
-        self.own_request = None;
-        self.asked = false;
-        self.framer.expect(0);
-        // The greeting leaves traces.
-        self.begun = true;
-    }
-
-    fn secured(&mut self, _: &[u8], heard: &[u8]) {
-        self.heard = heard.to_vec();
-    }
-
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
-        let heard = std::mem::take(&mut self.heard);
-        let is_ready = self.hear(&heard, output)? || self.hear(input, output)?;
-        Ok(if is_ready { Greeting::Done } else { Greeting::More })
-    }
-
-    fn password_asked(&self) -> Option<bool> {
-        Some(self.asked)
-    }
-
-    fn begin(&mut self) {
-        // A reply that was recognised left no trace.
-        if !self.begun {
-            return;
-        }
-        let Common { spec, request, .. } = &*self.common;
-        self.framer.expect(request.next);
-        self.begun = false;
-        self.received = 0;
-        self.reply = Reply::new(spec.is_prepared(), spec.expect.reads_first());
-        self.bytes.reset();
-        self.fault = None;
-    }
-
-    #[inline]
-    fn request(&self) -> &[u8] {
-        self.own_request.as_deref().unwrap_or(&self.common.request.bytes)
-    }
-
-    #[inline]
-    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
-        self.verified.recognise(bytes, most)
-    }
-
-    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let fresh = !self.begun;
-        self.begun = true;
-        let mut at = 0;
-        while at < bytes.len() {
-            let (used, whole) = self.framer.feed(&bytes[at..], self.reply.needs_all())?;
-            self.bytes.feed(&self.common.reply, &bytes[at..at + used]);
-            at += used;
-            self.received += used as u64;
-            if whole && self.take()? {
-                let fault = self.fault.take().or_else(|| self.judge().err().map(Box::new));
-                if fresh && fault.is_none() {
-                    self.verified.remember(&bytes[..at], self.received);
-                }
-                return Ok(Progress::Done(Done { used: at, keep: true, payload: self.received, fault }));
-            }
-        }
-        Ok(Progress::More)
-    }
-
-    fn end(&mut self) -> Result<Done, Failure> {
-        let text = format!("the peer closed after {} bytes", self.received);
-        Err(Failure::new(ErrorClass::Reset, text))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::{super::exchange::testing::same_at_every_cut, *};
-    use crate::options::Reuse;
-
-    const USAGE: Usage =
-        Usage { reuse: Reuse::KeepAlive, pipeline: 1, encrypted: false, is_local: false, keeps_boundaries: false };
-    const LET_IN: &[u8] = &[OK, 0, 0, 2, 0, 0, 0];
-    /// Of the null server: all that it can do, without TLS being asked for.
-    const HANDSHAKE: &[u8] = login::NULL_HANDSHAKE;
-
-    fn mysql(mode: MysqlMode) -> Mysql {
-        Mysql {
-            user: "u".into(),
-            database: "d".into(),
-            password: Some("secret".into()),
-            cleartext: false,
-            query: "select 1".into(),
-            mode,
-            parameters: vec![],
-            expect: expect(1, 1, "1"),
-        }
-    }
-
-    fn expect(columns: u64, rows: u64, first: &str) -> MysqlExpect {
-        let (columns, rows, first) = (Some(columns), Some(rows), Some(first.into()));
-        MysqlExpect { columns, rows, first, ..MysqlExpect::default() }
-    }
-
-    fn exchange(spec: &Mysql, usage: Usage) -> MysqlExchange {
-        let mut exchange = MysqlExchange::new(Rc::new(Common::new(spec, usage)), Verified::new(1));
-        exchange.reset();
-        exchange
-    }
-
-    fn packets(number: u8, payloads: &[&[u8]]) -> Vec<u8> {
-        let (mut bytes, mut number) = (Vec::new(), number);
-        for payload in payloads {
-            number = packet::write(payload, number, &mut bytes);
-        }
-        bytes
-    }
-
-    fn reply(rows: &[&str]) -> Vec<u8> {
-        let rows: Vec<Vec<u8>> = rows.iter().map(|row| [&[row.len() as u8], row.as_bytes()].concat()).collect();
-        let mut payloads: Vec<&[u8]> = vec![b"\x01", b"\x03def\0\0\0\x011\0\x0c\x3f\0\x01\0\0\0\x03\x81\0\0\0\0"];
-        payloads.extend(rows.iter().map(Vec::as_slice));
-        payloads.push(b"\xfe\0\0\x02\0\0\0");
-        packets(1, &payloads)
-    }
-
-    /// What the client says to this.
-    fn said(exchange: &mut MysqlExchange, input: &[u8]) -> Result<(Greeting, Vec<u8>), String> {
-        let mut output = Vec::new();
-        let greeting = exchange.greet(input, &mut output).map_err(|failure| failure.message)?;
-        Ok((greeting, output))
-    }
-
-    fn outcome(spec: &Mysql, reply: &[u8]) -> Result<Option<String>, ErrorClass> {
-        let result = same_at_every_cut(&mut exchange(spec, USAGE), reply);
-        result.map(|done| done.2.map(|fault| fault.message)).map_err(|error| error.class)
-    }
-
-    #[test]
-    fn requests_are_packets_of_the_protocol() {
-        let request = |spec: &Mysql| exchange(spec, USAGE).request().to_vec();
-        assert_eq!(request(&mysql(MysqlMode::Simple)), b"\x09\0\0\0\x03select 1");
-        let with = Mysql { parameters: vec!["7".into(), String::new()], ..mysql(MysqlMode::Prepared) };
-        let wanted = b"\x13\0\0\0\x17\0\0\0\0\0\x01\0\0\0\0\x01\xfd\0\xfd\0\x017\0";
-        assert_eq!(request(&with), wanted);
-    }
-
-    #[test]
-    fn a_client_is_let_in_by_the_servers_method() {
-        let mut exchange = exchange(&mysql(MysqlMode::Simple), USAGE);
-        assert_eq!(said(&mut exchange, &[]), Ok((Greeting::More, vec![])), "the server speaks first");
-        let (_, response) = said(&mut exchange, HANDSHAKE).unwrap();
-        assert_eq!(&response[3..4], [1]);
-        let words = &response[4 + 32..];
-        assert!(words.starts_with(b"u\0\x14"), "{}", excerpt(words));
-        assert!(words.ends_with(b"d\0mysql_native_password\0"), "{}", excerpt(words));
-        assert_eq!(said(&mut exchange, &packets(2, &[LET_IN])), Ok((Greeting::Done, vec![])));
-        assert_eq!(exchange.password_asked(), Some(true));
-    }
-
-    #[test]
-    fn a_password_goes_through_the_cache_or_through_tls() {
-        let switch = packets(2, &[b"\xfecaching_sha2_password\0abcdefghijklmnopqrst\0"]);
-        let begun = |usage| {
-            let mut exchange = exchange(&mysql(MysqlMode::Simple), usage);
-            if usage.encrypted {
-                exchange.secured(&[], HANDSHAKE);
-            } else {
-                said(&mut exchange, HANDSHAKE).unwrap();
-            }
-            exchange
-        };
-        let mut cached = begun(USAGE);
-        let (_, proof) = said(&mut cached, &switch).unwrap();
-        assert_eq!((proof.len(), proof[3]), (4 + 32, 3));
-        assert_eq!(said(&mut cached, &packets(4, &[&[1, 3], LET_IN])), Ok((Greeting::Done, vec![])));
-        let mut in_plain = begun(USAGE);
-        said(&mut in_plain, &switch).unwrap();
-        let refused = said(&mut in_plain, &packets(4, &[&[1, 4]])).unwrap_err();
-        assert!(refused.contains("use TLS or a Unix socket"), "{refused}");
-        let mut local = begun(Usage { is_local: true, ..USAGE });
-        said(&mut local, &switch).unwrap();
-        let (_, password) = said(&mut local, &packets(4, &[&[1, 4]])).unwrap();
-        assert_eq!(password, b"\x07\0\0\x05secret\0");
-        assert_eq!(said(&mut local, &packets(6, &[LET_IN])), Ok((Greeting::Done, vec![])));
-        // The request for TLS was packet 1, so that the answer is packet 2, and all that follows one later.
-        let mut encrypted = begun(Usage { encrypted: true, ..USAGE });
-        let (_, response) = said(&mut encrypted, &[]).unwrap();
-        assert_eq!(response[3], 2);
-        assert_eq!(response[4..8], login::TLS_REQUEST[4..8]);
-        assert_eq!(said(&mut encrypted, &packets(3, &[LET_IN])), Ok((Greeting::Done, vec![])));
-    }
-
-    #[test]
-    fn who_is_not_let_in_is_told_why() {
-        let fresh = || exchange(&mysql(MysqlMode::Simple), USAGE);
-        let denied = |input: &[u8]| {
-            let mut exchange = fresh();
-            said(&mut exchange, HANDSHAKE).unwrap();
-            said(&mut exchange, input).unwrap_err()
-        };
-        let text = denied(&packets(2, &[b"\xff\x15\x04#28000Access denied for user 'u'"]));
-        assert_eq!(text, "authentication: error 1045, SQLSTATE 28000: Access denied for user 'u'");
-        assert!(denied(&packets(2, &[b"\xfedialog\0"])).contains("`dialog`, which is not supported"));
-        assert!(denied(&packets(2, &[b"\xfe"])).contains("MySQL 4.0"));
-        assert!(denied(&packets(2, &[LET_IN, LET_IN])).contains("11 bytes follow the server's readiness"));
-        let busy = said(&mut fresh(), &packets(0, &[b"\xff\x10\x04Too many connections"])).unwrap_err();
-        assert_eq!(busy, "authentication: error 1040: Too many connections");
-        let other = said(&mut fresh(), b"\x05\0\0\0SSH-2").unwrap_err();
-        assert!(other.contains("not the handshake of a MySQL server"), "{other}");
-    }
-
-    #[test]
-    fn tls_is_asked_for_only_where_it_is_offered() {
-        for at in 0..HANDSHAKE.len() {
-            assert!(missing_before_tls(&HANDSHAKE[..at]).unwrap() > 0);
-        }
-        assert_eq!(missing_before_tls(HANDSHAKE), Ok(0));
-        let mut without = HANDSHAKE.to_vec();
-        // The flags of TLS are in the second byte of the lower half.
-        without[4 + 1 + 6 + 4 + 8 + 1 + 1] &= !8;
-        assert_eq!(missing_before_tls(&without).unwrap_err().class, ErrorClass::Tls);
-        assert!(missing_before_tls(b"HTTP").is_err());
-    }
-
-    #[test]
-    fn a_statement_is_prepared_before_it_is_executed() {
-        let spec = Mysql { parameters: vec!["7".into()], ..mysql(MysqlMode::Prepared) };
-        let mut exchange = exchange(&spec, USAGE);
-        said(&mut exchange, HANDSHAKE).unwrap();
-        let (greeting, prepare) = said(&mut exchange, &packets(2, &[LET_IN])).unwrap();
-        assert_eq!((greeting, &prepare[..]), (Greeting::More, &b"\x09\0\0\0\x16select 1"[..]));
-        let described = packets(1, &[&[OK, 9, 8, 7, 6, 1, 0, 1, 0, 0, 0, 0], b"\x03def", b"\x03def"]);
-        assert_eq!(said(&mut exchange, &described[..20]).unwrap().0, Greeting::More);
-        assert_eq!(said(&mut exchange, &described[20..]).unwrap().0, Greeting::Done);
-        assert_eq!(exchange.request()[STATEMENT], [9, 8, 7, 6]);
-        let mut other = super::tests::exchange(&mysql(MysqlMode::Prepared), USAGE);
-        said(&mut other, HANDSHAKE).unwrap();
-        said(&mut other, &packets(2, &[LET_IN])).unwrap();
-        let refused = said(&mut other, &described).unwrap_err();
-        assert_eq!(refused, "prepare: number of parameters in the statement: 1, given: 0");
-    }
-
-    #[test]
-    fn rows_columns_and_the_first_value_are_checked() {
-        let spec =
-            |columns, rows, first: &str| Mysql { expect: expect(columns, rows, first), ..mysql(MysqlMode::Simple) };
-        assert_eq!(outcome(&spec(1, 1, "1"), &reply(&["1"])), Ok(None));
-        assert_eq!(outcome(&spec(1, 3, "1"), &reply(&["1", "2", "3"])), Ok(None));
-        let fault = |spec: &Mysql, rows: &[&str]| outcome(spec, &reply(rows)).unwrap().unwrap();
-        assert_eq!(fault(&spec(2, 1, "1"), &["1"]), "1 columns, expected 2");
-        assert_eq!(fault(&spec(1, 2, "1"), &["1"]), "1 rows, expected 2");
-        assert_eq!(fault(&spec(1, 1, "2"), &["1"]), "the first value is \"1\", expected \"2\"");
-        assert_eq!(fault(&spec(1, 0, "1"), &[]), "no row, expected one");
-        let none = Mysql { expect: MysqlExpect { changed: Some(2), ..MysqlExpect::default() }, ..spec(0, 0, "") };
-        assert_eq!(outcome(&none, &packets(1, &[&[OK, 2, 0, 2, 0, 0, 0]])), Ok(None));
-    }
-
-    #[test]
-    fn an_error_keeps_the_connection_and_what_is_no_packet_does_not() {
-        let spec = mysql(MysqlMode::Simple);
-        let error = packets(1, &[b"\xff\x1e\x04#42S22Unknown column 'x' in 'field list'"]);
-        let text = "query: error 1054, SQLSTATE 42S22: Unknown column 'x' in 'field list'";
-        assert_eq!(outcome(&spec, &error), Ok(Some(text.to_owned())));
-        // In the middle of rows, too.
-        let mut broken = reply(&["1"]);
-        broken.truncate(broken.len() - 11);
-        broken.extend(packets(4, &[b"\xff\x25\x05#70100killed"]));
-        assert_eq!(outcome(&spec, &broken), Ok(Some("query: error 1317, SQLSTATE 70100: killed".to_owned())));
-        assert_eq!(outcome(&spec, b"HTTP/1.1 400 Bad"), Err(ErrorClass::Protocol));
-        assert_eq!(outcome(&spec, &packets(2, &[LET_IN])), Err(ErrorClass::Protocol));
-        assert_eq!(outcome(&spec, &packets(1, &[b"\xfbfile"])), Err(ErrorClass::Protocol));
-        assert_eq!(outcome(&spec, &reply(&["1"])[..20]), Err(ErrorClass::Reset));
-    }
-
-    proptest! {
-        #[test]
-        fn near_misses_have_one_outcome(at in 0usize..80, byte in any::<u8>(), prepared in any::<bool>()) {
-            let mut bytes = reply(&["1", "2"]);
-            let at = at % bytes.len();
-            bytes[at] = byte;
-            let mode = if prepared { MysqlMode::Prepared } else { MysqlMode::Simple };
-            let _ = outcome(&mysql(mode), &bytes);
-        }
-
-        #[test]
-        fn any_greeting_is_survived(input in proptest::collection::vec(any::<u8>(), 0..60), at in 4usize..90) {
-            let mut exchange = exchange(&mysql(MysqlMode::Prepared), USAGE);
-            let begin = &HANDSHAKE[..at.min(HANDSHAKE.len())];
-            let _ = said(&mut exchange, &[begin, &input].concat());
-        }
     }
 }

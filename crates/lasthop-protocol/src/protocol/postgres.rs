@@ -1,18 +1,29 @@
 //! PostgreSQL's protocol, version 3: authentication, then one query over and over, in the simple or the extended form.
 
-use std::{io, path::PathBuf, rc::Rc};
+mod channel;
+mod login;
+mod message;
+mod replies;
+mod result;
+mod scram;
+mod spec;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::{path::PathBuf, rc::Rc};
 
+use self::{
+    message::MESSAGE_MAX,
+    replies::{Common, PostgresReplies},
+    result::{first_value, result, without_notices},
+};
+pub use self::{
+    result::PostgresExpect,
+    spec::{ChannelBinding, Postgres, QueryMode},
+};
 use super::{
-    channel,
-    check::{BodyCheck, Expected, contrast},
     exact::Exact,
-    exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
+    exchange::Factory,
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
-    scram::{self, ScramError},
-    verified::Verified,
+    statement,
 };
 use crate::{
     address::{Address, Endpoint},
@@ -116,102 +127,6 @@ fn wrong(text: impl Into<String>) -> UrlError {
     UrlError::Protocol(text.into())
 }
 
-/// PostgreSQL: one query over and over. With `reuse = "per-request"` each query has a connection of its own, and a request
-/// is all of it: connect, TLS, authentication, query.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Postgres {
-    /// Role that clients are.
-    pub user: String,
-    /// Database that they connect to.
-    pub database: String,
-    /// Used if the server asks for one. Trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS are understood, as the server asks for them.
-    #[serde(default)]
-    pub password: Option<String>,
-    /// One statement.
-    pub query: String,
-    /// How it is sent; `simple` where it is missing.
-    #[serde(default)]
-    pub mode: QueryMode,
-    /// Values of `$1`, `$2`, … as text; not with simple queries.
-    #[serde(default)]
-    pub parameters: Vec<String>,
-    /// What a right result is.
-    #[serde(default)]
-    pub expect: PostgresExpect,
-    /// Whether SCRAM binds itself to the TLS connection (SCRAM-SHA-256-PLUS).
-    #[serde(default, skip_serializing_if = "ChannelBinding::is_default")]
-    pub channel_binding: ChannelBinding,
-}
-
-/// Whether the authentication is bound to the TLS connection by the server's certificate; the words are libpq's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChannelBinding {
-    Disable,
-    /// Where there is TLS and the server offers it.
-    #[default]
-    Prefer,
-    /// A server that lets us in without it is refused.
-    Require,
-}
-
-impl ChannelBinding {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// How a query is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum QueryMode {
-    /// The simple form.
-    #[default]
-    Simple,
-    /// Parse, bind, execute and sync with every request.
-    Extended,
-    /// Parsed once with every connection; bind, execute and sync with every request.
-    Prepared,
-}
-
-/// What a right result looks like. Every given field must hold. An error never is right.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PostgresExpect {
-    /// Number of rows.
-    pub rows: Option<u64>,
-    /// First column of the first row, as text.
-    pub first: Option<String>,
-    /// Whether the first column of the first row is NULL. `first` is then missing.
-    #[serde(skip_serializing_if = "kind::is_false")]
-    pub null: bool,
-    /// The command tag, for example `SELECT 1`.
-    pub tag: Option<String>,
-    /// All messages of the reply but notices, parameters and notifications, byte for byte.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reply: Option<Exact>,
-}
-
-impl PostgresExpect {
-    /// Whether the first value counts by itself.
-    fn reads_first(&self) -> bool {
-        self.first.is_some() || self.null
-    }
-
-    /// What is expected besides all of it, in words.
-    fn parts(&self) -> Vec<String> {
-        let Self { rows, first, null, tag, .. } = self;
-        let mut parts = Vec::new();
-        parts.extend(rows.map(|rows| if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }));
-        parts.extend(first.as_ref().map(|text| format!("the first column `{text}`")));
-        parts.extend(null.then(|| "NULL in the first column".to_owned()));
-        parts.extend(tag.as_ref().map(|tag| format!("the tag `{tag}`")));
-        parts
-    }
-}
-
 impl ProtocolSpec for Postgres {
     fn kind(&self) -> &'static ProtocolKind {
         &KIND
@@ -221,13 +136,15 @@ impl ProtocolSpec for Postgres {
         if self.channel_binding == ChannelBinding::Require && !usage.encrypted {
             return Err(SpecError::protocol("the channel binding that is required needs TLS (`sslmode=require`)"));
         }
-        for (what, text) in [("the user", &self.user), ("the database", &self.database), ("the query", &self.query)] {
-            if text.contains('\0') {
-                return Err(SpecError::protocol(format!(
-                    "{what} contains a NUL byte, which PostgreSQL does not allow"
-                )));
-            }
-        }
+        let password = self.password.as_deref().unwrap_or_default();
+        let texts = [
+            ("the user", &*self.user),
+            ("the database", &self.database),
+            ("the password", password),
+            ("the query", &self.query),
+        ];
+        statement::without_nul(&texts, "PostgreSQL").map_err(SpecError::protocol)?;
+        within("length of the query", self.query.len() as u64, 0, u64::from(MESSAGE_MAX) / 2)?;
         within("number of parameters", self.parameters.len() as u64, 0, 32_767)?;
         if self.mode == QueryMode::Simple && !self.parameters.is_empty() {
             return Err(SpecError::protocol(
@@ -236,15 +153,14 @@ impl ProtocolSpec for Postgres {
         }
         Ok(())
     }
-    fn factory(&self, usage: Usage) -> io::Result<Factory> {
-        let shared = Shared::new(self, usage.pipeline)?;
-        Ok(Factory::new(move || PostgresExchange::new(shared.clone())))
+
+    fn factory(&self, usage: Usage) -> Factory {
+        let common = Rc::new(Common::new(self, usage.pipeline));
+        Factory::checked(usage.pipeline, move || PostgresReplies::new(Rc::clone(&common)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
-        let mut parts = self.expect.parts();
-        parts.extend(self.expect.reply.as_ref().map(|reply| format!("all {} byte for byte", size(reply.length()))));
-        if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
+        statement::checked(self.expect.parts(), self.expect.reply.as_ref(), size)
     }
 
     fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
@@ -262,9 +178,7 @@ impl ProtocolSpec for Postgres {
             self.expect.reply = Some(Exact::of(&first));
             return Ok(None);
         }
-        let (checked, (at, _)) = (self.expect.parts(), contrast(&first, &second));
-        let checked = if checked.is_empty() { "no error".to_owned() } else { checked.join(", ") };
-        Ok(Some(format!("only this is checked: {checked}; the first two replies differ at byte {at}")))
+        Ok(Some(statement::only_checked(self.expect.parts(), &first, &second)))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
@@ -350,79 +264,11 @@ fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// Rows, first column of the first row and command tag of a whole reply.
-fn result(reply: &[u8]) -> PostgresExpect {
-    let rows = messages(reply).filter(|(kind, _)| *kind == b'D').count() as u64;
-    let tag = messages(reply).filter(|(kind, _)| *kind == b'C').last().map(|(_, message)| &message[HEAD..]);
-    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
-    let first = first_value(reply);
-    PostgresExpect {
-        rows: Some(rows),
-        tag: tag.and_then(|tag| text(tag.strip_suffix(&[0]).unwrap_or(tag))),
-        null: first == Some(None),
-        first: first.flatten().filter(|first| first.len() <= FIRST_MAX).and_then(text),
-        reply: None,
-    }
-}
-
-/// The first column of the first row, which may be NULL; `None` if there is none.
-fn first_value(reply: &[u8]) -> Option<Option<&[u8]>> {
-    first_column(messages(reply).find(|(kind, _)| *kind == b'D')?.1.get(HEAD..)?)
-}
-
-/// What the server sends whenever it likes: notices, parameters, notifications.
-fn is_notice(kind: u8) -> bool {
-    matches!(kind, b'N' | b'S' | b'A')
-}
-
-fn without_notices(reply: &[u8]) -> Vec<u8> {
-    messages(reply).filter(|(kind, _)| !is_notice(*kind)).flat_map(|(_, message)| message).copied().collect()
-}
-
-/// Type and length of a message.
-const HEAD: usize = 5;
-/// Longest first column that is expected by itself: of a longer one a message shows too little.
-const FIRST_MAX: usize = 1_000;
-
-/// The messages of a whole reply, each with its type.
-fn messages(mut reply: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
-    std::iter::from_fn(move || {
-        let (kind, message, rest) = next_message(reply)?;
-        reply = rest;
-        Some((kind, message))
-    })
-}
-
-/// The message that `bytes` begin with, its type, and what follows it.
-fn next_message(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (kind, rest) = bytes.split_first()?;
-    let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
-    let (message, rest) = bytes.split_at_checked(1 + length.max(HEAD - 1))?;
-    Some((*kind, message, rest))
-}
-
-/// Number of columns in two bytes, the first one's length in four (−1 is NULL), then its text.
-fn first_column(row: &[u8]) -> Option<Option<&[u8]>> {
-    match i32::from_be_bytes(*row.get(2..)?.first_chunk()?) {
-        -1 => Some(None),
-        length => row.get(6..)?.get(..usize::try_from(length).ok()?).map(Some),
-    }
-}
-
 /// PostgreSQL lets anybody in (AuthenticationOk) and is ready (ReadyForQuery, idle).
 const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 /// ParseComplete, and ready again.
 const PARSED: &[u8] = b"1\0\0\0\x04Z\0\0\0\x05I";
 
-/// Most bytes of a message that is kept to be understood: authentication, errors, the first row.
-const KEPT_MAX: usize = 64 * 1024;
-/// Most bytes of one message, as the server itself has it.
-const MESSAGE_MAX: u32 = 1 << 30;
-/// Name of the statement that the mode `prepared` prepares.
-const STATEMENT: &str = "lasthop";
-
-/// Of the protocol: 3.0.
-const VERSION: [u8; 4] = [0, 3, 0, 0];
 /// The request for TLS that precedes the handshake, and the byte that grants it.
 pub const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 pub const TLS_GRANTED: u8 = b'S';
@@ -436,531 +282,21 @@ fn tls_answer(heard: &[u8]) -> Result<usize, Failure> {
     }
 }
 
-/// What all connections of a thread have in common.
-#[derive(Clone)]
-pub struct Shared {
-    common: Rc<Common>,
-    verified: Verified,
-}
-
-struct Common {
-    spec: Postgres,
-    reply: Expected,
-    request: Vec<u8>,
-    startup: Vec<u8>,
-    /// Prepares the statement after the authentication; empty in other modes.
-    prepare: Vec<u8>,
-}
-
-impl Shared {
-    /// Errors: a text contains a NUL byte, or the query is too long.
-    pub fn new(spec: &Postgres, pipeline: u32) -> io::Result<Self> {
-        let mut prepare = Vec::new();
-        if spec.mode == QueryMode::Prepared {
-            prepare.extend(parse(STATEMENT, &spec.query)?);
-            prepare.extend(message(b'S', &[])?);
-        }
-        let common = Common {
-            spec: spec.clone(),
-            reply: Expected { what: "reply", body: spec.expect.reply.clone(), ..Expected::default() },
-            request: encode(spec)?.repeat(pipeline as usize),
-            startup: startup(spec)?,
-            prepare,
-        };
-        Ok(Self { common: Rc::new(common), verified: Verified::new(pipeline) })
-    }
-}
-
-/// The first message, the only one without a type.
-fn startup(spec: &Postgres) -> io::Result<Vec<u8>> {
-    let parameters = [
-        ("user", spec.user.as_str()),
-        ("database", spec.database.as_str()),
-        ("application_name", "lasthop"),
-        ("client_encoding", "UTF8"),
-    ];
-    let mut body = VERSION.to_vec();
-    for (name, value) in parameters {
-        body.extend(text(name)?);
-        body.extend(text(value)?);
-    }
-    body.push(0);
-    framed(&body)
-}
-
-/// The messages of one request.
-fn encode(spec: &Postgres) -> io::Result<Vec<u8>> {
-    let (parse, statement) = match spec.mode {
-        QueryMode::Simple => return message(b'Q', &text(&spec.query)?),
-        QueryMode::Extended => (parse("", &spec.query)?, ""),
-        QueryMode::Prepared => (Vec::new(), STATEMENT),
-    };
-    // The portal without a name, all of its rows.
-    let execute = message(b'E', &[0; 5])?;
-    Ok([parse, bind(statement, &spec.parameters)?, execute, message(b'S', &[])?].concat())
-}
-
-/// A statement whose parameters have the types that the server finds for them.
-fn parse(statement: &str, query: &str) -> io::Result<Vec<u8>> {
-    message(b'P', &[text(statement)?, text(query)?, vec![0, 0]].concat())
-}
-
-/// Binds the portal without a name. Parameters and results as text.
-fn bind(statement: &str, parameters: &[String]) -> io::Result<Vec<u8>> {
-    let too_many = |_| io::Error::other("the query has more than 65,535 parameters");
-    let count = u16::try_from(parameters.len()).map_err(too_many)?;
-    let mut body = [text("")?, text(statement)?, vec![0, 0], count.to_be_bytes().to_vec()].concat();
-    for parameter in parameters {
-        body.extend(length(parameter.len())?);
-        body.extend_from_slice(parameter.as_bytes());
-    }
-    body.extend([0, 0]);
-    message(b'B', &body)
-}
-
-fn message(kind: u8, body: &[u8]) -> io::Result<Vec<u8>> {
-    Ok([&[kind], &framed(body)?[..]].concat())
-}
-
-/// A body behind its length, which counts itself.
-fn framed(body: &[u8]) -> io::Result<Vec<u8>> {
-    Ok([&length(body.len() + 4)?, body].concat())
-}
-
-fn length(bytes: usize) -> io::Result<[u8; 4]> {
-    i32::try_from(bytes).map(i32::to_be_bytes).map_err(|_| io::Error::other("a message is longer than 2 GiB"))
-}
-
-fn text(text: &str) -> io::Result<Vec<u8>> {
-    if text.contains('\0') {
-        return Err(io::Error::other("a text contains a NUL byte"));
-    }
-    Ok([text.as_bytes(), &[0]].concat())
-}
-
-/// Cuts the stream into messages. Of each it keeps what fits into [`KEPT_MAX`], if it is to be kept at all.
-#[derive(Default)]
-struct Framer {
-    header: [u8; 5],
-    header_filled: usize,
-    /// Bytes of the body that are still to come.
-    left: usize,
-    body: Vec<u8>,
-    keep: bool,
-}
-
-impl Framer {
-    fn reset(&mut self) {
-        self.header_filled = 0;
-        self.left = 0;
-        self.body.clear();
-    }
-
-    fn kind(&self) -> u8 {
-        self.header[0]
-    }
-
-    /// Takes bytes; returns how many were used, and whether a message is whole. `keep` says whose body is kept.
-    fn feed(&mut self, bytes: &[u8], keep: impl Fn(u8) -> bool) -> Result<(usize, bool), Failure> {
-        let mut at = 0;
-        if self.header_filled < self.header.len() {
-            at = bytes.len().min(self.header.len() - self.header_filled);
-            self.header[self.header_filled..self.header_filled + at].copy_from_slice(&bytes[..at]);
-            self.header_filled += at;
-            if self.header_filled < self.header.len() {
-                return Ok((at, false));
-            }
-            self.left = self.body_length()?;
-            self.keep = keep(self.kind());
-            self.body.clear();
-        }
-        let take = (bytes.len() - at).min(self.left);
-        if self.keep {
-            let room = KEPT_MAX.saturating_sub(self.body.len());
-            self.body.extend_from_slice(&bytes[at..at + take.min(room)]);
-        }
-        self.left -= take;
-        let whole = self.left == 0;
-        if whole {
-            self.header_filled = 0;
-        }
-        Ok((at + take, whole))
-    }
-
-    fn body_length(&self) -> Result<usize, Failure> {
-        let [kind, length @ ..] = self.header;
-        let length = u32::from_be_bytes(length);
-        if !kind.is_ascii_alphanumeric() || !(4..=MESSAGE_MAX).contains(&length) {
-            let text = format!("{} is not the begin of a PostgreSQL message", excerpt(&self.header));
-            return Err(Failure::protocol(text));
-        }
-        Ok(length as usize - 4)
-    }
-}
-
-/// Where the greeting stands.
-enum Stage {
-    Start,
-    Authentication,
-    /// SCRAM has begun; `bound` to the TLS connection or not.
-    Scram {
-        first: scram::First,
-        bound: bool,
-    },
-    /// The server has our proof.
-    Proven {
-        last: scram::Last,
-        bound: bool,
-    },
-    /// Authenticated; the server's settings follow until it is ready.
-    Settings,
-    Preparing,
-    Over,
-}
-
-pub struct PostgresExchange {
-    shared: Shared,
-    framer: Framer,
-    stage: Stage,
-    /// The server's certificate where the stream is encrypted, until the greeting is over.
-    certificate: Option<Vec<u8>>,
-    /// Whether the server has proven to know the password on this very TLS connection.
-    bound: bool,
-    /// Whether the server has asked for a password, in whatever form.
-    asked: bool,
-    begun: bool,
-    received: u64,
-    rows: u64,
-    reply: BodyCheck,
-    fault: Option<Box<Failure>>,
-}
-
-impl PostgresExchange {
-    pub fn new(shared: Shared) -> Self {
-        Self {
-            shared,
-            framer: Framer::default(),
-            stage: Stage::Start,
-            certificate: None,
-            bound: false,
-            asked: false,
-            begun: false,
-            received: 0,
-            rows: 0,
-            reply: BodyCheck::default(),
-            fault: None,
-        }
-    }
-
-    /// Acts on a whole message of the greeting; true when the connection is ready.
-    fn welcome(&mut self, output: &mut Vec<u8>) -> Result<bool, Failure> {
-        match self.framer.kind() {
-            b'E' => Err(server_error("authentication", &self.framer.body)),
-            b'R' => self.authenticate(output).map(|()| false),
-            b'Z' if matches!(self.stage, Stage::Settings) && !self.shared.common.prepare.is_empty() => {
-                output.extend_from_slice(&self.shared.common.prepare);
-                self.stage = Stage::Preparing;
-                Ok(false)
-            }
-            b'Z' if matches!(self.stage, Stage::Settings | Stage::Preparing) => {
-                self.stage = Stage::Over;
-                self.certificate = None;
-                Ok(true)
-            }
-            // Settings, cancellation key, notices, protocol negotiation, parse complete.
-            b'S' | b'K' | b'N' | b'v' | b'1' => Ok(false),
-            other => Err(unexpected(other)),
-        }
-    }
-
-    fn authenticate(&mut self, output: &mut Vec<u8>) -> Result<(), Failure> {
-        let body = std::mem::take(&mut self.framer.body);
-        let Some((code, rest)) = body.split_first_chunk::<4>() else {
-            return Err(Failure::protocol("the authentication message is too short"));
-        };
-        let spec = &self.shared.common.spec;
-        let code = i32::from_be_bytes(*code);
-        self.asked |= code != 0;
-        match (code, rest) {
-            (0, _) => {
-                if spec.channel_binding == ChannelBinding::Require && !self.bound {
-                    return Err(unbound("the server let us in without it"));
-                }
-                self.stage = Stage::Settings;
-            }
-            // Passwords are not said to a server that is not who it should be.
-            (3 | 5, _) if spec.channel_binding == ChannelBinding::Require => {
-                return Err(unbound("the server asks for a method that knows none"));
-            }
-            (3, _) => say_password(password(spec)?, output)?,
-            (5, &[a, b, c, d]) => {
-                say_password(&md5_proof(&spec.user, password(spec)?, [a, b, c, d]), output)?;
-            }
-            (10, mechanisms) => {
-                let (name, binding) = self.mechanism(mechanisms)?;
-                let bound = name == scram::SHA_256_PLUS;
-                let first = scram::First::new(password(spec)?, binding).map_err(refused)?;
-                say(initial_response(name, &first.message()), output)?;
-                self.stage = Stage::Scram { first, bound };
-            }
-            (11, data) => {
-                let stage = std::mem::replace(&mut self.stage, Stage::Authentication);
-                let Stage::Scram { first, bound } = stage else { return Err(unexpected(b'R')) };
-                let last = first.answer(data).map_err(refused)?;
-                say(message(b'p', last.message().as_bytes()), output)?;
-                self.stage = Stage::Proven { last, bound };
-            }
-            (12, data) => {
-                let Stage::Proven { last, bound } = &self.stage else { return Err(unexpected(b'R')) };
-                last.confirm(data).map_err(refused)?;
-                self.bound = *bound;
-                self.stage = Stage::Authentication;
-            }
-            (method, _) => {
-                let text = format!("authentication: the server asks for method {method}, which is not supported");
-                return Err(Failure::protocol(text));
-            }
-        }
-        Ok(())
-    }
-
-    /// The mechanism of those that the server offers, and what it says of the channel: libpq's choice (RFC 5802, section 6).
-    /// That we could bind is said to a server that does not offer to, so that nobody in between can take its offer away.
-    fn mechanism(&self, offered: &[u8]) -> Result<(&'static str, scram::Binding), Failure> {
-        let wanted = self.shared.common.spec.channel_binding;
-        let offers = |wanted: &str| offered.split(|byte| *byte == 0).any(|name| name == wanted.as_bytes());
-        let certificate = self.certificate.as_deref().filter(|_| wanted != ChannelBinding::Disable);
-        let end_point = certificate.and_then(channel::server_end_point);
-        match end_point {
-            Some(digest) if offers(scram::SHA_256_PLUS) => Ok((scram::SHA_256_PLUS, scram::Binding::EndPoint(digest))),
-            None if wanted == ChannelBinding::Require => {
-                Err(unbound("the signature of the server's certificate has no digest for it"))
-            }
-            _ if wanted == ChannelBinding::Require => Err(unbound("the server does not offer it")),
-            _ if !offers(scram::SHA_256) => Err(Failure::protocol("the server offers no SCRAM-SHA-256")),
-            Some(_) => Ok((scram::SHA_256, scram::Binding::NotOffered)),
-            None => Ok((scram::SHA_256, scram::Binding::Unsupported)),
-        }
-    }
-
-    /// Acts on a whole message of a reply; true at its end.
-    fn take(&mut self) -> Result<bool, Failure> {
-        let kind = self.framer.kind();
-        match kind {
-            b'D' => {
-                if self.rows == 0 {
-                    self.check_first();
-                }
-                self.rows += 1;
-            }
-            b'E' => {
-                let error = server_error("query", &self.framer.body);
-                self.fault.get_or_insert_with(|| Box::new(error));
-            }
-            b'C' => self.check_tag(),
-            b'Z' => return Ok(true),
-            // Descriptions, notices, settings, notifications, and the extended form's steps.
-            b'T' | b'N' | b'S' | b'A' | b'1' | b'2' | b'3' | b'n' | b't' | b's' | b'I' => {}
-            other => return Err(unexpected(other)),
-        }
-        Ok(false)
-    }
-
-    /// The first column of the first row.
-    fn check_first(&mut self) {
-        let expect = &self.shared.common.spec.expect;
-        let want = match (&expect.first, expect.null) {
-            (Some(text), _) => Some(text.as_bytes()),
-            (None, true) => None,
-            (None, false) => return,
-        };
-        let got = first_column(&self.framer.body);
-        if got != Some(want) {
-            let shown = |value: Option<&[u8]>| value.map_or("NULL".to_owned(), excerpt);
-            let got = got.map_or("missing".to_owned(), shown);
-            let text = format!("the first value is {got}, expected {}", shown(want));
-            self.fault.get_or_insert_with(|| Box::new(Failure::content(text)));
-        }
-    }
-
-    fn check_tag(&mut self) {
-        let Some(want) = &self.shared.common.spec.expect.tag else { return };
-        let got = self.framer.body.strip_suffix(&[0]).unwrap_or(&self.framer.body);
-        if got != want.as_bytes() {
-            let text = format!("the command tag is {}, expected {}", excerpt(got), excerpt(want.as_bytes()));
-            self.fault.get_or_insert_with(|| Box::new(Failure::content(text)));
-        }
-    }
-
-    fn done(&mut self, used: usize) -> Done {
-        let expect = &self.shared.common.spec.expect;
-        if let Some(rows) = expect.rows.filter(|rows| *rows != self.rows) {
-            let text = format!("{} rows, expected {rows}", self.rows);
-            self.fault.get_or_insert_with(|| Box::new(Failure::content(text)));
-        } else if self.rows == 0 && expect.reads_first() {
-            self.fault.get_or_insert_with(|| Box::new(Failure::content("no row, expected one")));
-        }
-        if self.fault.is_none() {
-            self.fault = self.reply.finish(&self.shared.common.reply).err().map(Box::new);
-        }
-        Done { used, keep: true, payload: self.received, fault: self.fault.take() }
-    }
-}
-
-impl Exchange for PostgresExchange {
-    fn reset(&mut self) {
-        self.stage = Stage::Start;
-        self.certificate = None;
-        self.bound = false;
-        self.asked = false;
-        self.begun = true;
-        self.begin();
-    }
-
-    fn secured(&mut self, certificate: &[u8], _: &[u8]) {
-        // Others have no use for it.
-        self.certificate = self.shared.common.spec.password.is_some().then(|| certificate.to_vec());
-    }
-
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
-        if matches!(self.stage, Stage::Start) {
-            output.extend_from_slice(&self.shared.common.startup);
-            self.stage = Stage::Authentication;
-        }
-        let mut at = 0;
-        while at < input.len() {
-            let (used, whole) = self.framer.feed(&input[at..], |_| true)?;
-            at += used;
-            if whole && self.welcome(output)? {
-                let surplus = input.len() - at;
-                return if surplus == 0 {
-                    Ok(Greeting::Done)
-                } else {
-                    Err(Failure::protocol(format!("{surplus} bytes follow the server's readiness")))
-                };
-            }
-        }
-        Ok(Greeting::More)
-    }
-
-    fn password_asked(&self) -> Option<bool> {
-        Some(self.asked)
-    }
-
-    fn begin(&mut self) {
-        // A reply that was recognised left no trace.
-        if !self.begun {
-            return;
-        }
-        self.framer.reset();
-        self.begun = false;
-        self.received = 0;
-        self.rows = 0;
-        self.reply.reset();
-        self.fault = None;
-    }
-
-    #[inline]
-    fn request(&self) -> &[u8] {
-        &self.shared.common.request
-    }
-
-    #[inline]
-    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
-        self.shared.verified.recognise(bytes, most)
-    }
-
-    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let fresh = !self.begun;
-        self.begun = true;
-        let mut at = 0;
-        while at < bytes.len() {
-            let rest = &bytes[at..];
-            let first_row = self.rows == 0 && self.shared.common.spec.expect.reads_first();
-            let keep = |kind| matches!(kind, b'E' | b'C') || (kind == b'D' && first_row);
-            let (used, whole) = self.framer.feed(rest, keep)?;
-            at += used;
-            self.received += used as u64;
-            if !is_notice(self.framer.kind()) {
-                self.reply.feed(&self.shared.common.reply, &rest[..used]);
-            }
-            if whole && self.take()? {
-                let done = self.done(at);
-                if fresh && done.fault.is_none() {
-                    self.shared.verified.remember(&bytes[..at], done.payload);
-                }
-                return Ok(Progress::Done(done));
-            }
-        }
-        Ok(Progress::More)
-    }
-
-    fn end(&mut self) -> Result<Done, Failure> {
-        // A fatal error is the server's last word, and says more than the closed connection.
-        let closed = || Failure::new(ErrorClass::Reset, format!("the peer closed after {} bytes", self.received));
-        Err(self.fault.as_ref().map_or_else(closed, |fault| (**fault).clone()))
-    }
-}
-
-fn password(spec: &Postgres) -> Result<&str, Failure> {
-    let missing =
-        || Failure::new(ErrorClass::WrongStatus, "authentication: the server wants a password, none is given");
-    spec.password.as_deref().ok_or_else(missing)
-}
-
-fn say_password(password: &str, output: &mut Vec<u8>) -> Result<(), Failure> {
-    say(text(password).and_then(|password| message(b'p', &password)), output)
-}
-
-fn say(message: io::Result<Vec<u8>>, output: &mut Vec<u8>) -> Result<(), Failure> {
-    output.extend(message.map_err(|error| Failure::protocol(format!("authentication: {error}")))?);
-    Ok(())
-}
-
-/// The first message of a SASL mechanism.
-fn initial_response(mechanism: &str, data: &str) -> io::Result<Vec<u8>> {
-    message(b'p', &[&text(mechanism)?, &length(data.len())?[..], data.as_bytes()].concat())
-}
-
-/// What a server that wants MD5 wants: not the password, but that we know it.
-fn md5_proof(user: &str, password: &str, salt: [u8; 4]) -> String {
-    let secret = format!("{:x}", md5::compute(format!("{password}{user}")));
-    format!("md5{:x}", md5::compute([secret.as_bytes(), &salt].concat()))
-}
-
-fn refused(error: ScramError) -> Failure {
-    Failure::new(ErrorClass::WrongStatus, format!("authentication: {error}"))
-}
-
-fn unbound(why: &str) -> Failure {
-    Failure::new(ErrorClass::WrongStatus, format!("authentication: channel binding is required, but {why}"))
-}
-
-fn unexpected(kind: u8) -> Failure {
-    Failure::protocol(format!("a message of type {} was not expected", excerpt(&[kind])))
-}
-
-/// An error of the server by its SQLSTATE and message.
-fn server_error(during: &str, body: &[u8]) -> Failure {
-    let field = |wanted: u8| {
-        let mut fields = body.split(|byte| *byte == 0);
-        fields
-            .find(|field| field.first() == Some(&wanted))
-            .map(|field| String::from_utf8_lossy(&field[1..]).into_owned())
-    };
-    let state = field(b'C').unwrap_or_else(|| "unknown".to_owned());
-    let message = field(b'M').unwrap_or_default();
-    Failure::new(ErrorClass::WrongStatus, format!("{during}: SQLSTATE {state}: {message}"))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::exchange::testing::same_at_every_cut, *};
+    use super::{
+        super::exchange::{
+            Exchange, Greeting, excerpt,
+            testing::{self, same_at_every_cut, usage},
+        },
+        message::message,
+        *,
+    };
 
-    fn exchange(expect: PostgresExpect) -> PostgresExchange {
-        PostgresExchange::new(Shared::new(&load(expect), 1).unwrap())
+    fn exchange(expect: PostgresExpect) -> Box<dyn Exchange> {
+        testing::exchange(&load(expect))
     }
 
     fn load(expect: PostgresExpect) -> Postgres {
@@ -974,11 +310,6 @@ mod tests {
             expect,
             channel_binding: ChannelBinding::Prefer,
         }
-    }
-
-    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
-        let length = (body.len() as u32 + 4).to_be_bytes();
-        [&[kind], &length[..], body].concat()
     }
 
     fn row(value: &str) -> Vec<u8> {
@@ -995,7 +326,7 @@ mod tests {
     }
 
     fn outcome(expect: PostgresExpect, reply: &[u8]) -> Result<Option<ErrorClass>, ErrorClass> {
-        let result = same_at_every_cut(&mut exchange(expect), reply);
+        let result = same_at_every_cut(&mut *exchange(expect), reply);
         result.map(|done| done.2.map(|fault| fault.class)).map_err(|error| error.class)
     }
 
@@ -1015,25 +346,26 @@ mod tests {
         let bind = b"B\0\0\0\x15\0\0\0\0\0\x02\0\0\0\x017\0\0\0\0\0\0";
         let end = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
         let extended = [&parse[..], bind, end].concat();
-        assert_eq!(encode(&spec(QueryMode::Simple)).unwrap(), b"Q\0\0\0\x0dselect 1\0");
-        assert_eq!(encode(&spec(QueryMode::Extended)).unwrap(), extended);
-        let prepared = Shared::new(&spec(QueryMode::Prepared), 2).unwrap().common;
+        assert_eq!(message::request(&spec(QueryMode::Simple)), b"Q\0\0\0\x0dselect 1\0");
+        assert_eq!(message::request(&spec(QueryMode::Extended)), extended);
+        let prepared = spec(QueryMode::Prepared);
         let bind = b"B\0\0\0\x1c\0lasthop\0\0\0\0\x02\0\0\0\x017\0\0\0\0\0\0";
-        assert_eq!(prepared.prepare, b"P\0\0\0\x17lasthop\0select 1\0\0\0S\0\0\0\x04");
-        assert_eq!(prepared.request, [&bind[..], end].concat().repeat(2));
+        assert_eq!(message::prepare(&prepared), b"P\0\0\0\x17lasthop\0select 1\0\0\0S\0\0\0\x04");
+        assert_eq!(message::request(&prepared), [&bind[..], end].concat());
+        assert_eq!(prepared.factory(usage(2)).exchange().request(), [&bind[..], end].concat().repeat(2));
         let startup = b"\0\0\0\x49\0\x03\0\0user\0u\0database\0d\0application_name\0lasthop\0client_encoding\0UTF8\0\0";
-        assert_eq!(prepared.startup, startup);
-        assert!(encode(&Postgres { query: "select '\0'".into(), ..load(expect(1, "1")) }).is_err());
+        assert_eq!(message::startup(&prepared), startup);
+        assert!(Postgres { query: "select '\0'".into(), ..load(expect(1, "1")) }.validate(usage(1)).is_err());
     }
 
     #[test]
     fn a_password_is_said_as_the_server_asks() {
         let spec = Postgres { user: "md5_user".into(), password: Some("password".into()), ..load(expect(1, "1")) };
-        let mut exchange = PostgresExchange::new(Shared::new(&spec, 1).unwrap());
+        let mut exchange = testing::exchange(&spec);
         exchange.reset();
         exchange.greet(&[], &mut Vec::new()).unwrap();
-        assert_eq!(said(&mut exchange, &authentication(3, &[])).unwrap(), b"password\0");
-        let salted = said(&mut exchange, &authentication(5, &[0x2a, 0x3d, 0x8f, 0xe0])).unwrap();
+        assert_eq!(said(&mut *exchange, &authentication(3, &[])).unwrap(), b"password\0");
+        let salted = said(&mut *exchange, &authentication(5, &[0x2a, 0x3d, 0x8f, 0xe0])).unwrap();
         assert_eq!(salted, b"md562af4dd09bbb41884907a838a3233294\0");
     }
 
@@ -1053,7 +385,7 @@ mod tests {
     fn an_error_is_told_by_its_state() {
         let mut bytes = message(b'E', b"SERROR\0C42703\0Mcolumn \"x\" does not exist\0\0");
         bytes.extend(message(b'Z', b"I"));
-        let (_, keep, fault) = same_at_every_cut(&mut exchange(expect(1, "1")), &bytes).unwrap();
+        let (_, keep, fault) = same_at_every_cut(&mut *exchange(expect(1, "1")), &bytes).unwrap();
         assert!(keep);
         assert_eq!(fault.unwrap().message, "query: SQLSTATE 42703: column \"x\" does not exist");
     }
@@ -1079,9 +411,9 @@ mod tests {
     }
 
     /// A client that has said its first words, over a stream with this certificate.
-    fn client(channel_binding: ChannelBinding, certificate: Option<&[u8]>) -> PostgresExchange {
+    fn client(channel_binding: ChannelBinding, certificate: Option<&[u8]>) -> Box<dyn Exchange> {
         let spec = Postgres { channel_binding, password: Some(PASSWORD.into()), ..load(expect(1, "1")) };
-        let mut exchange = PostgresExchange::new(Shared::new(&spec, 1).unwrap());
+        let mut exchange = testing::exchange(&spec);
         exchange.reset();
         if let Some(certificate) = certificate {
             exchange.secured(certificate, &[]);
@@ -1091,7 +423,7 @@ mod tests {
     }
 
     /// What the client answers, without the frame of its message.
-    fn said(exchange: &mut PostgresExchange, input: &[u8]) -> Result<Vec<u8>, String> {
+    fn said(exchange: &mut dyn Exchange, input: &[u8]) -> Result<Vec<u8>, String> {
         let mut output = Vec::new();
         exchange.greet(input, &mut output).map_err(|failure| failure.message)?;
         Ok(output.get(5..).unwrap_or_default().to_vec())
@@ -1102,7 +434,7 @@ mod tests {
         use ChannelBinding::{Disable, Prefer, Require};
         let own = certificate();
         let first = |binding, encrypted: bool, offered: &[u8]| {
-            said(&mut client(binding, encrypted.then_some(&own)), &authentication(10, offered))
+            said(&mut *client(binding, encrypted.then_some(&own)), &authentication(10, offered))
         };
         let begins = |answer: Result<Vec<u8>, String>, mechanism: &str, header: &str| {
             let answer = answer.unwrap();
@@ -1119,7 +451,7 @@ mod tests {
         assert!(first(Require, true, PLAIN).unwrap_err().contains("the server does not offer it"));
         assert!(first(Prefer, true, b"OAUTHBEARER\0\0").unwrap_err().contains("no SCRAM-SHA-256"));
         for (code, rest) in [(0, vec![]), (3, vec![]), (5, vec![1, 2, 3, 4])] {
-            let refused = said(&mut client(Require, Some(&own)), &authentication(code, &rest)).unwrap_err();
+            let refused = said(&mut *client(Require, Some(&own)), &authentication(code, &rest)).unwrap_err();
             assert!(refused.contains("channel binding is required"), "{code}: {refused}");
         }
     }
@@ -1156,12 +488,12 @@ mod tests {
     fn a_bound_conversation_convinces_both_sides_and_no_other_certificate() {
         let (own, other) = (certificate(), certificate());
         let mut exchange = client(ChannelBinding::Require, Some(&own));
-        let initial = said(&mut exchange, &authentication(10, BOTH)).unwrap();
+        let initial = said(&mut *exchange, &authentication(10, BOTH)).unwrap();
         let initial = String::from_utf8(initial[scram::SHA_256_PLUS.len() + 5..].to_vec()).unwrap();
         let first = initial.strip_prefix("p=tls-server-end-point,,").unwrap();
         // "c2FsdA==" is "salt".
         let server_first = format!("{}server,s=c2FsdA==,i=4096", first.strip_prefix("n=,").unwrap());
-        let answer = said(&mut exchange, &authentication(11, server_first.as_bytes())).unwrap();
+        let answer = said(&mut *exchange, &authentication(11, server_first.as_bytes())).unwrap();
         let answer = String::from_utf8(answer).unwrap();
         let digest = |certificate: &[u8]| channel::server_end_point(certificate).unwrap();
         assert_eq!(served(first, &server_first, &answer, &digest(&other)), None, "somebody in between");
@@ -1173,7 +505,7 @@ mod tests {
         exchange.reset();
         exchange.secured(&own, &[]);
         exchange.greet(&[], &mut Vec::new()).unwrap();
-        assert!(said(&mut exchange, &authentication(0, &[])).unwrap_err().contains("let us in without it"));
+        assert!(said(&mut *exchange, &authentication(0, &[])).unwrap_err().contains("let us in without it"));
         assert_eq!(exchange.password_asked(), Some(false));
     }
 

@@ -1,23 +1,22 @@
 //! Redis with RESP2: one command, encoded once; its replies, however nested, are checked without being kept.
 
-use std::{io, rc::Rc};
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     check::{BodyCheck, Expected, contrast},
+    checked::Replies,
     exact::{self, Exact},
-    exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
+    exchange::{Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
-    verified::Verified,
 };
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
     location::{Location, UrlError, credentials, pairs},
     options::{SpecError, within},
-    result::ErrorClass,
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -127,9 +126,9 @@ impl ProtocolSpec for Redis {
         within("number of words of the command", self.command.len() as u64, 1, 1 << 20)
     }
 
-    fn factory(&self, usage: Usage) -> io::Result<Factory> {
-        let shared = Shared::new(self, usage.pipeline);
-        Ok(Factory::new(move || RedisExchange::new(shared.clone())))
+    fn factory(&self, usage: Usage) -> Factory {
+        let common = Rc::new(Common::new(self, usage.pipeline));
+        Factory::checked(usage.pipeline, move || RedisReplies::new(Rc::clone(&common)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -233,7 +232,7 @@ const LINE_MAX: usize = 64 * 1024;
 const BULK_MAX: u64 = 512 * 1024 * 1024;
 
 /// A command as an array of bulk texts.
-pub fn encode<T: AsRef<str>>(words: &[T]) -> Vec<u8> {
+fn encode<T: AsRef<str>>(words: &[T]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         let word = word.as_ref();
@@ -243,12 +242,6 @@ pub fn encode<T: AsRef<str>>(words: &[T]) -> Vec<u8> {
 }
 
 /// What all connections of a thread have in common.
-#[derive(Clone)]
-pub struct Shared {
-    common: Rc<Common>,
-    verified: Verified,
-}
-
 struct Common {
     request: Vec<u8>,
     greeting: Vec<u8>,
@@ -262,8 +255,8 @@ struct Common {
     elements: Option<u64>,
 }
 
-impl Shared {
-    pub fn new(redis: &Redis, pipeline: u32) -> Self {
+impl Common {
+    fn new(redis: &Redis, pipeline: u32) -> Self {
         let mut greeting = Vec::new();
         let mut greeting_replies = 0;
         let mut say = |words: &[&str]| {
@@ -280,7 +273,7 @@ impl Shared {
         }
         let length = if let RedisExpect::Length(length) = redis.expect { Some(length) } else { None };
         let elements = if let RedisExpect::Elements(count) = redis.expect { Some(count) } else { None };
-        let common = Common {
+        Self {
             request: encode(&redis.command).repeat(pipeline as usize),
             greeting,
             has_password: redis.password.is_some(),
@@ -288,8 +281,7 @@ impl Shared {
             expected: Expected { what: "reply", body: expected_bytes(&redis.expect), ..Expected::default() },
             length,
             elements,
-        };
-        Self { common: Rc::new(common), verified: Verified::new(pipeline) }
+        }
     }
 }
 
@@ -309,9 +301,8 @@ fn expected_bytes(expect: &RedisExpect) -> Option<Exact> {
 /// Finds the end of one reply.
 #[derive(Default)]
 struct Scanner {
-    /// Elements that are still to come, besides the one under way.
+    /// Elements that are still to come; 0 before the first byte.
     pending: u64,
-    begun: bool,
     line: Vec<u8>,
     /// Bytes of a bulk text and its line end that are still to come.
     bulk_left: u64,
@@ -331,10 +322,7 @@ impl Scanner {
 
     /// Takes bytes; returns how many were used when the reply is whole.
     fn feed(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
-        if !self.begun {
-            self.begun = true;
-            self.pending = 1;
-        }
+        self.pending = self.pending.max(1);
         let mut at = 0;
         while at < bytes.len() {
             if self.bulk_left > 0 {
@@ -434,61 +422,46 @@ fn number(text: &[u8], most: u64) -> Result<Option<u64>, Failure> {
     value.map(Some).ok_or_else(|| Failure::protocol(format!("RESP: {} is not a length", excerpt(text))))
 }
 
-/// Why a text or an array is not as long as it should be.
-fn unlike(got: Option<u64>, want: Option<u64>, of: &str) -> Option<Failure> {
-    let want = want.filter(|want| got != Some(*want))?;
+/// Whether a text or an array is as long as it should be.
+fn has(got: Option<u64>, want: Option<u64>, of: &str) -> Result<(), Failure> {
+    let Some(want) = want.filter(|want| got != Some(*want)) else { return Ok(()) };
     let got = got.map_or("of another type".to_owned(), |got| format!("{got} {of}"));
-    Some(Failure::content(format!("the reply is {got}, expected {want} {of}")))
+    Err(Failure::content(format!("the reply is {got}, expected {want} {of}")))
 }
 
-pub struct RedisExchange {
-    shared: Shared,
+struct RedisReplies {
+    common: Rc<Common>,
     scanner: Scanner,
     check: BodyCheck,
-    /// Replies to the greeting that have not come.
-    greeting_left: u32,
-    greeted: bool,
+    /// Replies to the greeting that have not come; `None` before it.
+    greeting_left: Option<u32>,
 }
 
-impl RedisExchange {
-    pub fn new(shared: Shared) -> Self {
-        Self { shared, scanner: Scanner::default(), check: BodyCheck::default(), greeting_left: 0, greeted: false }
-    }
-
-    fn done(&mut self, used: usize) -> Done {
-        let common = &self.shared.common;
-        let payload = self.check.received();
-        let wrong = match &self.scanner.error {
-            Some(error) => Some(Failure::new(ErrorClass::WrongStatus, format!("the server says: {error}"))),
-            None => unlike(self.scanner.first_bulk, common.length, "bytes")
-                .or_else(|| unlike(self.scanner.first_elements, common.elements, "elements"))
-                .or_else(|| self.check.finish(&common.expected).err()),
-        };
-        Done { used, keep: true, payload, fault: wrong.map(Box::new) }
+impl RedisReplies {
+    fn new(common: Rc<Common>) -> Self {
+        Self { common, scanner: Scanner::default(), check: BodyCheck::default(), greeting_left: None }
     }
 }
 
-impl Exchange for RedisExchange {
+impl Replies for RedisReplies {
     fn reset(&mut self) {
-        self.greeted = false;
-        self.scanner.begun = true;
-        self.begin();
+        self.greeting_left = None;
     }
 
     fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
-        if !self.greeted {
-            self.greeted = true;
-            self.greeting_left = self.shared.common.greeting_replies;
-            output.extend_from_slice(&self.shared.common.greeting);
+        if self.greeting_left.is_none() {
+            output.extend_from_slice(&self.common.greeting);
         }
+        let mut left = self.greeting_left.unwrap_or(self.common.greeting_replies);
         let mut rest = input;
-        while self.greeting_left > 0 {
+        while left > 0 {
+            self.greeting_left = Some(left);
             let Some(used) = self.scanner.feed(rest)? else { return Ok(Greeting::More) };
             if let Some(error) = &self.scanner.error {
-                return Err(Failure::new(ErrorClass::WrongStatus, format!("authentication: {error}")));
+                return Err(Failure::refused(format!("authentication: {error}")));
             }
             self.scanner.reset();
-            self.greeting_left -= 1;
+            left -= 1;
             rest = &rest[used..];
         }
         if rest.is_empty() {
@@ -500,44 +473,33 @@ impl Exchange for RedisExchange {
 
     /// A server that wants one answers nobody without it.
     fn password_asked(&self) -> Option<bool> {
-        Some(self.shared.common.has_password)
+        Some(self.common.has_password)
+    }
+
+    fn request(&self) -> &[u8] {
+        &self.common.request
     }
 
     fn begin(&mut self) {
-        // A reply that was recognised left no trace.
-        if self.scanner.begun {
-            self.scanner.reset();
-            self.check.reset();
+        self.scanner.reset();
+        self.check.reset();
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+        let end = self.scanner.feed(bytes)?;
+        let used = end.unwrap_or(bytes.len());
+        self.check.feed(&self.common.expected, &bytes[..used]);
+        Ok((used, end.is_some()))
+    }
+
+    fn judge(&mut self) -> Result<(), Failure> {
+        let Self { common, scanner, .. } = self;
+        if let Some(error) = &scanner.error {
+            return Err(Failure::refused(format!("the server says: {error}")));
         }
-    }
-
-    #[inline]
-    fn request(&self) -> &[u8] {
-        &self.shared.common.request
-    }
-
-    #[inline]
-    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
-        self.shared.verified.recognise(bytes, most)
-    }
-
-    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let fresh = !self.scanner.begun;
-        let used = self.scanner.feed(bytes)?;
-        self.check.feed(&self.shared.common.expected, &bytes[..used.unwrap_or(bytes.len())]);
-        let Some(used) = used else { return Ok(Progress::More) };
-        let done = self.done(used);
-        if fresh && done.fault.is_none() {
-            self.shared.verified.remember(&bytes[..used], done.payload);
-        }
-        Ok(Progress::Done(done))
-    }
-
-    fn end(&mut self) -> Result<Done, Failure> {
-        Err(Failure::new(
-            ErrorClass::Reset,
-            format!("the peer closed after {} bytes of a reply", self.check.received()),
-        ))
+        has(scanner.first_bulk, common.length, "bytes")?;
+        has(scanner.first_elements, common.elements, "elements")?;
+        self.check.finish(&common.expected)
     }
 }
 
@@ -545,13 +507,16 @@ impl Exchange for RedisExchange {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::exchange::testing::same_at_every_cut, *};
+    use super::{
+        super::exchange::testing::{exchange, same_at_every_cut},
+        *,
+    };
+    use crate::result::ErrorClass;
 
     fn outcome(expect: RedisExpect, reply: &[u8]) -> Result<Option<ErrorClass>, ErrorClass> {
         let redis =
             Redis { command: vec!["GET".into(), "k".into()], expect, username: None, password: None, database: 0 };
-        let mut exchange = RedisExchange::new(Shared::new(&redis, 1));
-        let result = same_at_every_cut(&mut exchange, reply);
+        let result = same_at_every_cut(&mut *exchange(&redis), reply);
         result.map(|done| done.2.map(|fault| fault.class)).map_err(|error| error.class)
     }
 

@@ -1,7 +1,5 @@
 //! StatsD: lines of metrics, several in a datagram. Nothing comes back, so that the server has to tell what it received.
 
-use std::io;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +12,6 @@ use crate::{
     failure::Failure,
     location::{Location, UrlError, pairs, without_secrets},
     options::{Reuse, SpecError, within},
-    result::ErrorClass,
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -99,11 +96,11 @@ impl ProtocolSpec for Statsd {
         within("number of metrics in a datagram", self.metrics.into(), 1, 1_000)
     }
 
-    fn factory(&self, usage: Usage) -> io::Result<Factory> {
+    fn factory(&self, usage: Usage) -> Factory {
         // A boundary ends the last line of a datagram; in a stream a line needs its end.
         let end = if usage.keeps_boundaries { "" } else { "\n" };
         let text = [METRIC].repeat(self.metrics as usize).join("\n") + end;
-        Ok(Factory::new(move || StatsdExchange { datagram: text.clone().into_bytes() }))
+        Factory::new(move || StatsdExchange { datagram: text.clone().into_bytes() })
     }
 
     fn checked(&self, _: &dyn Fn(u64) -> String) -> String {
@@ -140,8 +137,6 @@ pub struct StatsdExchange {
 }
 
 impl Exchange for StatsdExchange {
-    fn reset(&mut self) {}
-
     fn begin(&mut self) {}
 
     fn request(&self) -> &[u8] {
@@ -153,14 +148,14 @@ impl Exchange for StatsdExchange {
     }
 
     fn end(&mut self) -> Result<Done, Failure> {
-        Err(Failure::new(ErrorClass::Reset, "the peer closed the connection"))
+        Err(Failure::reset("the peer closed the connection"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{spec::Spec, url};
+    use crate::{result::ErrorClass, spec::Spec, url};
 
     const WHERE: &str = "counter=http://127.0.0.1:9102/metrics&counts=lines_total&metrics=3";
 
@@ -200,7 +195,7 @@ mod tests {
     fn only_a_stream_needs_the_end_of_the_last_line() {
         for (place, end) in [("statsd+udp://127.0.0.1:9", ""), ("statsd+seqpacket:/s", ""), ("statsd+unix:/s", "\n")] {
             let (endpoint, protocol) = read(&format!("{place}?{WHERE}")).unwrap();
-            let exchange = Spec::new(endpoint, protocol).factory().unwrap().exchange();
+            let exchange = Spec::new(endpoint, protocol).factory().exchange();
             let text = format!("{METRIC}\n{METRIC}\n{METRIC}{end}");
             assert_eq!(exchange.request(), text.as_bytes(), "{place}");
         }
@@ -209,7 +204,7 @@ mod tests {
     #[test]
     fn an_answer_is_an_error() {
         let (endpoint, protocol) = read(&format!("statsd+udp://127.0.0.1:9?{WHERE}")).unwrap();
-        let mut exchange = Spec::new(endpoint, protocol).factory().unwrap().exchange();
+        let mut exchange = Spec::new(endpoint, protocol).factory().exchange();
         assert_eq!(exchange.receive(b"ok").unwrap_err().class, ErrorClass::Protocol);
         assert_eq!(exchange.end().unwrap_err().class, ErrorClass::Reset);
     }

@@ -3,8 +3,6 @@
 //! Request: 8 bytes `size` and 4 bytes `chunk`, both little endian. The server sends `size` bytes of a fixed pattern in
 //! sends of `chunk`.
 
-use std::io;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +15,6 @@ use crate::{
     failure::Failure,
     location::{Location, UrlError},
     options::{SpecError, within},
-    result::ErrorClass,
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -58,9 +55,9 @@ impl ProtocolSpec for Stream {
         within("chunk of a transfer", self.chunk.into(), 1, CHUNK_MAX.into())
     }
 
-    fn factory(&self, _: Usage) -> io::Result<Factory> {
+    fn factory(&self, _: Usage) -> Factory {
         let stream = self.clone();
-        Ok(Factory::new(move || StreamExchange::new(&stream)))
+        Factory::new(move || StreamExchange::new(&stream))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -144,10 +141,6 @@ impl StreamExchange {
 }
 
 impl Exchange for StreamExchange {
-    fn reset(&mut self) {
-        self.received = 0;
-    }
-
     fn begin(&mut self) {
         self.received = 0;
     }
@@ -168,13 +161,14 @@ impl Exchange for StreamExchange {
 
     fn end(&mut self) -> Result<Done, Failure> {
         let text = format!("the peer closed after {} of {} bytes", self.received, self.size);
-        Err(Failure::new(ErrorClass::Reset, text))
+        Err(Failure::reset(text))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::exchange::testing::same_at_every_cut, *};
+    use crate::result::ErrorClass;
 
     fn exchange(size: u64) -> StreamExchange {
         StreamExchange::new(&Stream { size, chunk: 4096 })

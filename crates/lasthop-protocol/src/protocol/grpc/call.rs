@@ -7,7 +7,6 @@ use crate::{
     failure::Failure,
     location::decode,
     protocol::{check::BodyCheck, exchange::excerpt},
-    result::ErrorClass,
 };
 
 /// Bytes before a message: whether it is compressed, and its length.
@@ -188,7 +187,7 @@ impl Call {
         }
         if let Some(status) = head.http.filter(|status| *status != OK) {
             let text = format!("HTTP status {status}, expected {OK}");
-            return Err(Failure { status: Some(status), ..Failure::new(ErrorClass::WrongStatus, text) });
+            return Err(Failure { status: Some(status), ..Failure::refused(text) });
         }
         if !head.is_grpc || head.other_type.is_some() {
             let got = head.other_type.as_deref().unwrap_or("missing");
@@ -246,5 +245,5 @@ fn refusal(code: u16, message: &str) -> Failure {
     let colon = if message.is_empty() { "" } else { ": " };
     let text: String = message.chars().take(500).collect();
     let text = format!("grpc-status {code}{name}{colon}{text}");
-    Failure { status: Some(code), ..Failure::new(ErrorClass::WrongStatus, text) }
+    Failure { status: Some(code), ..Failure::refused(text) }
 }

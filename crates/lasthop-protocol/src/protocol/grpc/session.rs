@@ -8,7 +8,7 @@ use super::{
     frame::{self, Frame, Framer},
     hpack::Decoder,
 };
-use crate::{failure::Failure, protocol::exchange::Done, result::ErrorClass};
+use crate::{failure::Failure, protocol::exchange::Done};
 
 /// A window before anybody has changed it.
 const WINDOW: i64 = 65_535;
@@ -282,8 +282,7 @@ impl Session {
     fn reset_by_server(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
         let code = frame::number(exactly::<4>(&frame)?);
         let Some(index) = self.call(frame.stream)? else { return Ok(None) };
-        self.calls[index]
-            .fail(Failure::new(ErrorClass::Reset, format!("the server reset the stream: {}", reason(code))));
+        self.calls[index].fail(Failure::reset(format!("the server reset the stream: {}", reason(code))));
         Ok(Some(index))
     }
 
@@ -309,7 +308,7 @@ impl Session {
             MAX_CONCURRENT_STREAMS if value < self.common.depth => {
                 let depth = self.common.depth;
                 let text = format!("the server allows {value} streams at once on a connection; {depth} are asked for");
-                return Err(Failure::new(ErrorClass::WrongStatus, text));
+                return Err(Failure::refused(text));
             }
             INITIAL_WINDOW_SIZE if i64::from(value) > WINDOW_MAX => return Err(malformed("SETTINGS")),
             INITIAL_WINDOW_SIZE => {
@@ -349,7 +348,7 @@ impl Session {
             return Ok(());
         }
         let text = if text.is_empty() { String::new() } else { format!(", {}", super::excerpt(text)) };
-        Err(Failure::new(ErrorClass::Reset, format!("the server ends the connection (GOAWAY): {}{text}", reason(code))))
+        Err(Failure::reset(format!("the server ends the connection (GOAWAY): {}{text}", reason(code))))
     }
 
     fn window_update(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
@@ -378,7 +377,7 @@ impl Session {
     /// The peer has closed the connection.
     pub fn lost(&self) -> Failure {
         let text = format!("the peer closed the connection before {} of {} replies", self.open, self.calls.len());
-        Failure::new(ErrorClass::Reset, text)
+        Failure::reset(text)
     }
 }
 

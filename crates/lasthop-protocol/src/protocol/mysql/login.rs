@@ -7,7 +7,7 @@ use ring::{
 };
 
 use super::packet::Reader;
-use crate::{failure::Failure, protocol::exchange::excerpt, result::ErrorClass};
+use crate::{failure::Failure, protocol::exchange::excerpt};
 
 /// What both sides can do.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html>
@@ -182,7 +182,7 @@ pub fn go_on(method: &str, client: &Client<'_>, data: &[u8]) -> Result<More, Fai
 }
 
 pub fn refused(text: impl std::fmt::Display) -> Failure {
-    Failure::new(ErrorClass::WrongStatus, format!("authentication: {text}"))
+    Failure::refused(format!("authentication: {text}"))
 }
 
 /// The password, where nobody can listen.

@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::packet::{END, Framer, OK, Reader};
 use crate::{
     failure::Failure,
-    protocol::{exact::Exact, exchange::excerpt, kind},
-    result::ErrorClass,
+    protocol::{
+        exact::Exact,
+        exchange::excerpt,
+        kind,
+        statement::{self, FIRST_MAX},
+    },
 };
 
 /// What a right result looks like. Every given field must hold. An error never is right.
@@ -46,8 +50,7 @@ impl MysqlExpect {
         parts.extend(rows.map(|rows| count(rows, "row")));
         parts.extend(columns.map(|columns| count(columns, "column")));
         parts.extend(changed.map(|changed| count(changed, "changed row")));
-        parts.extend(first.as_ref().map(|text| format!("the first column `{text}`")));
-        parts.extend(null.then(|| "NULL in the first column".to_owned()));
+        parts.extend(statement::first_in_words(first.as_deref(), *null));
         parts
     }
 }
@@ -263,7 +266,7 @@ pub fn server_error(during: &str, payload: &[u8]) -> Failure {
         _ => String::new(),
     };
     let message = String::from_utf8_lossy(reader.0);
-    Failure::new(ErrorClass::WrongStatus, format!("{during}: error {number}{state}: {message}"))
+    Failure::refused(format!("{during}: error {number}{state}: {message}"))
 }
 
 /// What two whole replies have in common; without their first value, where that is none that can be compared.
@@ -281,9 +284,6 @@ pub fn common(first: &[u8], second: &[u8], is_binary: bool) -> Result<MysqlExpec
         reply: (first == second).then(|| Exact::of(first)),
     })
 }
-
-/// Longest first column that is expected by itself: of a longer one a message shows too little.
-const FIRST_MAX: usize = 1_000;
 
 fn found(reply: &[u8], is_binary: bool) -> Result<Reply, Failure> {
     read(reply, Reply::new(is_binary, true)).or_else(|_| read(reply, Reply::new(is_binary, false)))

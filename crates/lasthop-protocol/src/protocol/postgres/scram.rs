@@ -11,7 +11,7 @@ use ring::{
     rand::{SecureRandom as _, SystemRandom},
 };
 
-use super::exchange::excerpt;
+use crate::{failure::Failure, protocol::exchange::excerpt};
 
 pub const SHA_256: &str = "SCRAM-SHA-256";
 pub const SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
@@ -50,20 +50,12 @@ impl Binding {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScramError {
-    #[error("the system has no random numbers")]
-    Random,
-    #[error("the server's SCRAM message is malformed")]
-    Malformed,
-    #[error("the server's SCRAM nonce does not continue ours")]
-    Nonce,
-    #[error("the server asks for more than {MOST_ITERATIONS} SCRAM iterations")]
-    Iterations,
-    #[error("the server ends SCRAM: {0}")]
-    Refused(String),
-    #[error("the server does not prove that it knows the password")]
-    Signature,
+fn refused(text: impl std::fmt::Display) -> Failure {
+    Failure::refused(format!("authentication: {text}"))
+}
+
+fn malformed() -> Failure {
+    refused("the server's SCRAM message is malformed")
 }
 
 /// The client has said its first message.
@@ -75,9 +67,9 @@ pub struct First {
 
 impl First {
     /// Errors: there are no random numbers.
-    pub fn new(password: &str, binding: Binding) -> Result<Self, ScramError> {
+    pub fn new(password: &str, binding: Binding) -> Result<Self, Failure> {
         let mut nonce = [0; NONCE_BYTES];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| ScramError::Random)?;
+        SystemRandom::new().fill(&mut nonce).map_err(|_| refused("the system has no random numbers"))?;
         Ok(Self::with_nonce(password, binding, STANDARD.encode(nonce)))
     }
 
@@ -97,14 +89,14 @@ impl First {
     }
 
     /// Errors: the server's first message is none, or not for us.
-    pub fn answer(self, server_first: &[u8]) -> Result<Last, ScramError> {
-        let server_first = std::str::from_utf8(server_first).map_err(|_| ScramError::Malformed)?;
-        let (nonce, salt, iterations) = challenge(server_first).ok_or(ScramError::Malformed)?;
+    pub fn answer(self, server_first: &[u8]) -> Result<Last, Failure> {
+        let server_first = std::str::from_utf8(server_first).map_err(|_| malformed())?;
+        let (nonce, salt, iterations) = challenge(server_first).ok_or_else(malformed)?;
         if !nonce.starts_with(&self.nonce) {
-            return Err(ScramError::Nonce);
+            return Err(refused("the server's SCRAM nonce does not continue ours"));
         }
         if iterations.get() > MOST_ITERATIONS {
-            return Err(ScramError::Iterations);
+            return Err(refused(format!("the server asks for more than {MOST_ITERATIONS} SCRAM iterations")));
         }
         let mut salted = [0; 32];
         pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, &self.password, &mut salted);
@@ -133,13 +125,14 @@ impl Last {
     }
 
     /// Errors: the server refuses, or does not know the password itself.
-    pub fn confirm(&self, server_final: &[u8]) -> Result<(), ScramError> {
+    pub fn confirm(&self, server_final: &[u8]) -> Result<(), Failure> {
         if let Some(reason) = server_final.strip_prefix(b"e=") {
-            return Err(ScramError::Refused(excerpt(reason)));
+            return Err(refused(format!("the server ends SCRAM: {}", excerpt(reason))));
         }
-        let signature = server_final.strip_prefix(b"v=").ok_or(ScramError::Malformed)?;
-        let signature = STANDARD.decode(signature).map_err(|_| ScramError::Malformed)?;
-        hmac::verify(&self.server_key, self.conversation.as_bytes(), &signature).map_err(|_| ScramError::Signature)
+        let signature = server_final.strip_prefix(b"v=").ok_or_else(malformed)?;
+        let signature = STANDARD.decode(signature).map_err(|_| malformed())?;
+        let verified = hmac::verify(&self.server_key, self.conversation.as_bytes(), &signature);
+        verified.map_err(|_| refused("the server does not prove that it knows the password"))
     }
 }
 
@@ -174,8 +167,9 @@ mod tests {
         First::with_nonce(password, Binding::Unsupported, NONCE.to_owned())
     }
 
-    fn refused(server_first: &str) -> Option<ScramError> {
-        first("foobar").answer(server_first.as_bytes()).err()
+    /// Why a server's first message is refused; nothing if it is not.
+    fn why(server_first: &str) -> String {
+        first("foobar").answer(server_first.as_bytes()).err().map(|failure| failure.message).unwrap_or_default()
     }
 
     #[test]
@@ -185,17 +179,22 @@ mod tests {
         let client = client.answer(SERVER_FIRST.as_bytes()).ok().unwrap();
         assert_eq!(client.message(), CLIENT_FINAL);
         assert_eq!(client.confirm(SERVER_FINAL.as_bytes()), Ok(()));
-        assert_eq!(client.confirm(b"e=invalid-proof"), Err(ScramError::Refused("\"invalid-proof\"".to_owned())));
-        assert_eq!(client.confirm(b"U+ppxD5X"), Err(ScramError::Malformed));
-        assert_eq!(client.confirm(b"v=AAAA"), Err(ScramError::Signature));
+        for (last, text) in [
+            (&b"e=invalid-proof"[..], "the server ends SCRAM: \"invalid-proof\""),
+            (b"U+ppxD5X", "is malformed"),
+            (b"v=AAAA", "does not prove that it knows the password"),
+        ] {
+            let failure = client.confirm(last).unwrap_err();
+            assert!(failure.message.ends_with(text), "{failure}");
+        }
     }
 
     #[test]
     fn a_server_first_message_that_is_none_is_refused() {
-        let with = |rest: &str| refused(&format!("r={NONCE}{rest}"));
-        assert_eq!(with("more,s=c2FsdA==,i=4096"), None);
-        assert_eq!(with("more,s=c2FsdA==,i=100000"), None);
-        assert_eq!(with("more,s=c2FsdA==,i=100001"), Some(ScramError::Iterations));
+        let with = |rest: &str| why(&format!("r={NONCE}{rest}"));
+        assert_eq!(with("more,s=c2FsdA==,i=4096"), "");
+        assert_eq!(with("more,s=c2FsdA==,i=100000"), "");
+        assert!(with("more,s=c2FsdA==,i=100001").ends_with("more than 100000 SCRAM iterations"));
         for malformed in [
             "more,s=c2FsdA==",
             "more,s=c2FsdA==,i=0",
@@ -206,9 +205,9 @@ mod tests {
             "mo re,s=c2FsdA==,i=4096",
             "more,i=4096,s=c2FsdA==",
         ] {
-            assert_eq!(with(malformed), Some(ScramError::Malformed), "{malformed}");
+            assert!(with(malformed).ends_with("is malformed"), "{malformed}");
         }
-        assert_eq!(refused("r=another,s=c2FsdA==,i=4096"), Some(ScramError::Nonce));
+        assert!(why("r=another,s=c2FsdA==,i=4096").ends_with("does not continue ours"));
     }
 
     #[test]

@@ -1,0 +1,188 @@
+//! How a client is let in: the startup message, the authentication that the server asks for, its settings.
+
+use std::mem;
+
+use super::{
+    channel,
+    message::{self, Framer, message, server_error, unexpected},
+    scram,
+    spec::{ChannelBinding, Postgres},
+};
+use crate::{
+    failure::Failure,
+    protocol::exchange::{self, Greeting},
+};
+
+/// Where the login stands.
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Start,
+    Authentication,
+    /// SCRAM has begun; `bound` to the TLS connection or not.
+    Scram {
+        first: scram::First,
+        bound: bool,
+    },
+    /// The server has our proof.
+    Proven {
+        last: scram::Last,
+        bound: bool,
+    },
+    /// Authenticated; the server's settings follow until it is ready.
+    Settings,
+    Preparing,
+    Over,
+}
+
+/// What is said before the first request.
+pub struct Words {
+    pub startup: Vec<u8>,
+    /// Prepares the statement after the authentication; empty in other modes.
+    pub prepare: Vec<u8>,
+}
+
+/// The login of one connection.
+#[derive(Default)]
+pub struct Login {
+    framer: Framer,
+    stage: Stage,
+    /// The server's certificate where the stream is encrypted, until the login is over.
+    certificate: Option<Vec<u8>>,
+    /// Whether the server has proven to know the password on this very TLS connection.
+    bound: bool,
+    /// Whether the server has asked for a password, in whatever form.
+    pub asked: bool,
+}
+
+impl Login {
+    /// The stream is encrypted, and this is the server's certificate.
+    pub fn secured(&mut self, certificate: &[u8]) {
+        self.certificate = Some(certificate.to_vec());
+    }
+
+    /// Takes what the server says, nothing the first time, and answers it.
+    ///
+    /// # Errors
+    /// The server does not let us in.
+    pub fn go_on(
+        &mut self,
+        spec: &Postgres,
+        words: &Words,
+        input: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<Greeting, Failure> {
+        if matches!(self.stage, Stage::Start) {
+            output.extend_from_slice(&words.startup);
+            self.stage = Stage::Authentication;
+        }
+        exchange::hear(input, |bytes| {
+            let (used, whole) = self.framer.feed(bytes, |_| true)?;
+            Ok((used, whole && self.take(spec, words, output)?))
+        })
+    }
+
+    /// Acts on a whole message of the login; true when the connection is ready.
+    fn take(&mut self, spec: &Postgres, words: &Words, output: &mut Vec<u8>) -> Result<bool, Failure> {
+        match self.framer.kind() {
+            b'E' => Err(server_error("authentication", &self.framer.body)),
+            b'R' => self.authenticate(spec, output).map(|()| false),
+            b'Z' if matches!(self.stage, Stage::Settings) && !words.prepare.is_empty() => {
+                output.extend_from_slice(&words.prepare);
+                self.stage = Stage::Preparing;
+                Ok(false)
+            }
+            b'Z' if matches!(self.stage, Stage::Settings | Stage::Preparing) => {
+                self.stage = Stage::Over;
+                self.certificate = None;
+                Ok(true)
+            }
+            // Settings, cancellation key, notices, protocol negotiation, parse complete.
+            b'S' | b'K' | b'N' | b'v' | b'1' => Ok(false),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn authenticate(&mut self, spec: &Postgres, output: &mut Vec<u8>) -> Result<(), Failure> {
+        let body = mem::take(&mut self.framer.body);
+        let Some((code, rest)) = body.split_first_chunk::<4>() else {
+            return Err(Failure::protocol("the authentication message is too short"));
+        };
+        let code = i32::from_be_bytes(*code);
+        self.asked |= code != 0;
+        match (code, rest) {
+            (0, _) => {
+                if spec.channel_binding == ChannelBinding::Require && !self.bound {
+                    return Err(unbound("the server let us in without it"));
+                }
+                self.stage = Stage::Settings;
+            }
+            // Passwords are not said to a server that is not who it should be.
+            (3 | 5, _) if spec.channel_binding == ChannelBinding::Require => {
+                return Err(unbound("the server asks for a method that knows none"));
+            }
+            (3, _) => output.extend(message::password(password(spec)?)),
+            (5, &[a, b, c, d]) => {
+                output.extend(message::password(&md5_proof(&spec.user, password(spec)?, [a, b, c, d])));
+            }
+            (10, mechanisms) => {
+                let (name, binding) = self.mechanism(spec.channel_binding, mechanisms)?;
+                let bound = name == scram::SHA_256_PLUS;
+                let first = scram::First::new(password(spec)?, binding)?;
+                output.extend(message::initial_response(name, &first.message()));
+                self.stage = Stage::Scram { first, bound };
+            }
+            (11, data) => {
+                let stage = mem::replace(&mut self.stage, Stage::Authentication);
+                let Stage::Scram { first, bound } = stage else { return Err(unexpected(b'R')) };
+                let last = first.answer(data)?;
+                output.extend(message(b'p', last.message().as_bytes()));
+                self.stage = Stage::Proven { last, bound };
+            }
+            (12, data) => {
+                let Stage::Proven { last, bound } = &self.stage else { return Err(unexpected(b'R')) };
+                last.confirm(data)?;
+                self.bound = *bound;
+                self.stage = Stage::Authentication;
+            }
+            (method, _) => {
+                let text = format!("authentication: the server asks for method {method}, which is not supported");
+                return Err(Failure::protocol(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The mechanism of those that the server offers, and what it says of the channel: libpq's choice (RFC 5802, section 6).
+    /// That we could bind is said to a server that does not offer to, so that nobody in between can take its offer away.
+    fn mechanism(&self, wanted: ChannelBinding, offered: &[u8]) -> Result<(&'static str, scram::Binding), Failure> {
+        let offers = |mechanism: &str| offered.split(|byte| *byte == 0).any(|name| name == mechanism.as_bytes());
+        let certificate = self.certificate.as_deref().filter(|_| wanted != ChannelBinding::Disable);
+        let end_point = certificate.and_then(channel::server_end_point);
+        match end_point {
+            Some(digest) if offers(scram::SHA_256_PLUS) => Ok((scram::SHA_256_PLUS, scram::Binding::EndPoint(digest))),
+            None if wanted == ChannelBinding::Require => {
+                Err(unbound("the signature of the server's certificate has no digest for it"))
+            }
+            _ if wanted == ChannelBinding::Require => Err(unbound("the server does not offer it")),
+            _ if !offers(scram::SHA_256) => Err(Failure::protocol("the server offers no SCRAM-SHA-256")),
+            Some(_) => Ok((scram::SHA_256, scram::Binding::NotOffered)),
+            None => Ok((scram::SHA_256, scram::Binding::Unsupported)),
+        }
+    }
+}
+
+fn password(spec: &Postgres) -> Result<&str, Failure> {
+    let missing = || Failure::refused("authentication: the server wants a password, none is given");
+    spec.password.as_deref().ok_or_else(missing)
+}
+
+/// The MD5 response: proves that we know the password without sending it.
+fn md5_proof(user: &str, password: &str, salt: [u8; 4]) -> String {
+    let secret = format!("{:x}", md5::compute(format!("{password}{user}")));
+    format!("md5{:x}", md5::compute([secret.as_bytes(), &salt].concat()))
+}
+
+fn unbound(why: &str) -> Failure {
+    Failure::refused(format!("authentication: channel binding is required, but {why}"))
+}

@@ -1,0 +1,166 @@
+//! One connection's replies.
+
+use std::rc::Rc;
+
+use super::{
+    login::{Login, Words},
+    message::{self, Framer, is_notice, server_error, unexpected},
+    result::first_column,
+    spec::Postgres,
+};
+use crate::{
+    failure::Failure,
+    protocol::{
+        check::{BodyCheck, Expected},
+        checked::Replies,
+        exchange::{Greeting, excerpt},
+        statement::first_is,
+    },
+};
+
+/// What all connections of a thread have in common.
+pub struct Common {
+    spec: Postgres,
+    reply: Expected,
+    request: Vec<u8>,
+    words: Words,
+}
+
+impl Common {
+    pub fn new(spec: &Postgres, pipeline: u32) -> Self {
+        Self {
+            spec: spec.clone(),
+            reply: Expected { what: "reply", body: spec.expect.reply.clone(), ..Expected::default() },
+            request: message::request(spec).repeat(pipeline as usize),
+            words: Words { startup: message::startup(spec), prepare: message::prepare(spec) },
+        }
+    }
+}
+
+pub struct PostgresReplies {
+    common: Rc<Common>,
+    login: Login,
+    framer: Framer,
+    rows: u64,
+    reply: BodyCheck,
+    fault: Option<Failure>,
+}
+
+impl PostgresReplies {
+    pub fn new(common: Rc<Common>) -> Self {
+        Self {
+            common,
+            login: Login::default(),
+            framer: Framer::default(),
+            rows: 0,
+            reply: BodyCheck::default(),
+            fault: None,
+        }
+    }
+
+    /// Acts on a whole message of a reply; true at its end.
+    fn take_message(&mut self) -> Result<bool, Failure> {
+        match self.framer.kind() {
+            b'D' => {
+                if self.rows == 0 {
+                    self.check_first();
+                }
+                self.rows += 1;
+            }
+            b'E' => self.blame(server_error("query", &self.framer.body)),
+            b'C' => self.check_tag(),
+            b'Z' => return Ok(true),
+            // Descriptions, notices, settings, notifications, and the extended form's steps.
+            b'T' | b'N' | b'S' | b'A' | b'1' | b'2' | b'3' | b'n' | b't' | b's' | b'I' => {}
+            other => return Err(unexpected(other)),
+        }
+        Ok(false)
+    }
+
+    /// The first failure of a reply counts.
+    fn blame(&mut self, failure: Failure) {
+        self.fault.get_or_insert(failure);
+    }
+
+    fn check_first(&mut self) {
+        let expect = &self.common.spec.expect;
+        if !expect.reads_first() {
+            return;
+        }
+        let want = expect.first.as_deref().map(str::as_bytes);
+        if let Err(failure) = first_is(first_column(&self.framer.body), want) {
+            self.blame(failure);
+        }
+    }
+
+    fn check_tag(&mut self) {
+        let Some(want) = &self.common.spec.expect.tag else { return };
+        let got = self.framer.body.strip_suffix(&[0]).unwrap_or(&self.framer.body);
+        if got != want.as_bytes() {
+            let text = format!("the command tag is {}, expected {}", excerpt(got), excerpt(want.as_bytes()));
+            self.blame(Failure::content(text));
+        }
+    }
+}
+
+impl Replies for PostgresReplies {
+    fn reset(&mut self) {
+        self.login = Login::default();
+    }
+
+    fn secured(&mut self, certificate: &[u8], _: &[u8]) {
+        // Without a password there is nothing to bind.
+        if self.common.spec.password.is_some() {
+            self.login.secured(certificate);
+        }
+    }
+
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+        self.login.go_on(&self.common.spec, &self.common.words, input, output)
+    }
+
+    fn password_asked(&self) -> Option<bool> {
+        Some(self.login.asked)
+    }
+
+    fn request(&self) -> &[u8] {
+        &self.common.request
+    }
+
+    fn begin(&mut self) {
+        self.framer.reset();
+        self.rows = 0;
+        self.reply.reset();
+        self.fault = None;
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+        let first_row = self.rows == 0 && self.common.spec.expect.reads_first();
+        let keep = |kind| matches!(kind, b'E' | b'C') || (kind == b'D' && first_row);
+        let (used, whole) = self.framer.feed(bytes, keep)?;
+        if !is_notice(self.framer.kind()) {
+            self.reply.feed(&self.common.reply, &bytes[..used]);
+        }
+        Ok((used, whole && self.take_message()?))
+    }
+
+    fn judge(&mut self) -> Result<(), Failure> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
+        let expect = &self.common.spec.expect;
+        if let Some(rows) = expect.rows.filter(|rows| *rows != self.rows) {
+            return Err(Failure::content(format!("{} rows, expected {rows}", self.rows)));
+        }
+        if self.rows == 0 && expect.reads_first() {
+            return Err(Failure::content("no row, expected one"));
+        }
+        self.reply.finish(&self.common.reply)
+    }
+
+    fn end(&mut self, received: u64) -> Result<(), Failure> {
+        // A fatal error is the server's last word, and says more than the closed connection.
+        let closed = || Failure::reset(format!("the peer closed after {received} bytes of a reply"));
+        Err(self.fault.take().unwrap_or_else(closed))
+    }
+}

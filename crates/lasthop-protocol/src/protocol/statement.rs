@@ -1,0 +1,48 @@
+//! What the protocols of databases have in common: one statement over and over, and a result of rows.
+
+use super::{check::contrast, exact::Exact, exchange::excerpt};
+use crate::failure::Failure;
+
+/// Longest first column that is expected by itself: of a longer one a message shows too little.
+pub const FIRST_MAX: usize = 1_000;
+
+/// Whether the first column of the first row, where there is one, is this; `None` is NULL.
+///
+/// # Errors
+/// It is something else.
+pub fn first_is(got: Option<Option<&[u8]>>, want: Option<&[u8]>) -> Result<(), Failure> {
+    if got == Some(want) {
+        return Ok(());
+    }
+    let shown = |value: Option<&[u8]>| value.map_or("NULL".to_owned(), excerpt);
+    let got = got.map_or("missing".to_owned(), shown);
+    Err(Failure::content(format!("the first value is {got}, expected {}", shown(want))))
+}
+
+/// What is expected of the first column of the first row, in words.
+pub fn first_in_words(first: Option<&str>, is_null: bool) -> Option<String> {
+    let null = || is_null.then(|| "NULL in the first column".to_owned());
+    first.map(|text| format!("the first column `{text}`")).or_else(null)
+}
+
+/// The parts of a result that are checked, and all of it where it is known, in words.
+pub fn checked(mut parts: Vec<String>, reply: Option<&Exact>, size: &dyn Fn(u64) -> String) -> String {
+    parts.extend(reply.map(|reply| format!("all {} byte for byte", size(reply.length()))));
+    if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
+}
+
+/// That no more than these parts are checked, because the first two replies differ.
+pub fn only_checked(parts: Vec<String>, first: &[u8], second: &[u8]) -> String {
+    let (at, _) = contrast(first, second);
+    let checked = checked(parts, None, &|_| String::new());
+    format!("only this is checked: {checked}; the first two replies differ at byte {at}")
+}
+
+/// # Errors
+/// One of the texts, each with its name, contains a NUL byte.
+pub fn without_nul(texts: &[(&str, &str)], database: &str) -> Result<(), String> {
+    match texts.iter().find(|(_, text)| text.contains('\0')) {
+        Some((what, _)) => Err(format!("{what} contains a NUL byte, which {database} does not allow")),
+        None => Ok(()),
+    }
+}
