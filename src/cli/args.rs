@@ -767,10 +767,6 @@ pub struct Repro {
     /// The study's own method is shortened to take about as long at most
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
-    /// Measure with the study's tool too (pgbench for psql), and report whether it agrees with lasthop's load generator
-    /// within 5 %. Adds the time of one more measurement by lasthop's method
-    #[arg(long)]
-    pub cross_check: bool,
     /// Folder for records, results and the book [default: lasthop's data folder]
     #[arg(long, value_name = "FOLDER")]
     pub into: Option<PathBuf>,

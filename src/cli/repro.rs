@@ -93,10 +93,7 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let mut results = Vec::new();
     for name in studies::names() {
         let study = studies::load(&name).map_err(CliError::failed)?;
-        let finished = book.finished(&name).filter(|found| {
-            let as_asked = found.cross_checked || !arguments.cross_check;
-            as_asked && !arguments.again && !is_missing(found)
-        });
+        let finished = book.finished(&name).filter(|found| !arguments.again && !is_missing(found));
         let result = match finished {
             Some(result) => {
                 talk(&format!("{name}: already finished (--again repeats it)"));
@@ -145,7 +142,6 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         command: command_line(),
         engine: arguments.programs.engine,
         images: arguments.programs.images,
-        cross_check: arguments.cross_check,
     };
     let result = lasthop_repro::repeat(study, &options, &mut |event| progress.show(event));
     // An interrupted study is repeated next time.

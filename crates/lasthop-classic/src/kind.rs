@@ -36,8 +36,6 @@ pub struct Tool {
     pub(super) repeats: fn(&Order<'_>) -> u64,
     /// It is started for each figure and times nothing itself: what counts is the time of the whole process.
     pub is_timed_from_outside: bool,
-    /// The tool that cross-checks what it measured: itself, unless it is no load generator.
-    pub cross_check: &'static str,
 }
 
 /// The shortest trial that a tool can make a number of: most count whole seconds, and all pay for their start.
@@ -112,7 +110,6 @@ impl Tool {
             shows_password: |_| false,
             repeats: |_| 1,
             is_timed_from_outside: false,
-            cross_check: name,
         }
     }
 

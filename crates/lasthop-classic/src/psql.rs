@@ -23,7 +23,6 @@ pub static TOOL: Tool = Tool {
     environment,
     repeats,
     is_timed_from_outside: true,
-    cross_check: "pgbench",
     ..Tool::new(NAME, arguments, read)
 };
 

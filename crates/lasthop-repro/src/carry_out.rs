@@ -127,9 +127,6 @@ impl Job<'_> {
         if run.beyond.is_none() {
             self.study_method(run, &experiment, &plan, &mut part, &mut carried, tell);
         }
-        if self.options.cross_check && run.beyond.is_none() && !interrupt::heard() {
-            (part.cross_check, part.cross_check_record) = self.cross_check(run, &experiment, tell);
-        }
         (part, carried)
     }
 

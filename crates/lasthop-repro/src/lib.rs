@@ -3,7 +3,6 @@
 //! | module | holds |
 //! |---|---|
 //! | [`carry_out`] | the runs: one per condition as in the study, and one by lasthop's method |
-//! | [`cross_check`] | a classic tool on the same cases as lasthop |
 //! | [`found`] | what lasthop's method found in addition to the published figures |
 //! | [`measured`] | the results, in the quantities of the study |
 //! | [`why`] | why the figures differ, from facts about these runs |
@@ -13,7 +12,6 @@
 
 pub mod book;
 pub mod carry_out;
-pub mod cross_check;
 pub mod found;
 pub mod measured;
 pub mod outcome;
@@ -54,8 +52,6 @@ pub struct Options<'a> {
     pub engine: Option<lasthop_model::engine::EngineKind>,
     /// How the images of containers are made.
     pub images: lasthop_model::engine::Images,
-    /// Whether a classic tool takes its turn beside lasthop.
-    pub cross_check: bool,
 }
 
 /// Repeats a study. What fails is part of the result; other parts go on.
@@ -63,7 +59,6 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
     let begun = std::time::Instant::now();
     let mut result = Repetition::of(study, options.budget.as_secs_f64(), date::now().to_string());
     let parts = study.runs.iter().filter(|run| options.catalog.load(&run.experiment).is_ok()).count().max(1);
-    result.cross_checked = options.cross_check;
     let job = Job { study, options, budget: options.budget / u32::try_from(parts).unwrap_or(u32::MAX) };
     let carried: Vec<(Part, Carried)> = study.runs.iter().map(|run| job.carry_out(run, tell)).collect();
     let measured = all_measured(study, &carried);

@@ -32,9 +32,6 @@ pub struct Repetition {
     pub seconds: f64,
     /// Seconds for measuring by lasthop's method.
     pub budget_seconds: f64,
-    /// Whether a classic tool measured the same cases.
-    #[serde(default)]
-    pub cross_checked: bool,
     /// Where it ran here; `None` if nothing could run.
     pub environment: Option<Environment>,
     pub parts: Vec<Part>,
@@ -71,12 +68,6 @@ pub struct Part {
     /// What lasthop's method found in addition to the published figures.
     #[serde(default)]
     pub found: Vec<Found>,
-    /// Whether a classic tool finds what lasthop finds, case by case.
-    #[serde(default)]
-    pub cross_check: Vec<CrossCheck>,
-    /// Record of the cross-check.
-    #[serde(default)]
-    pub cross_check_record: Option<String>,
     /// What failed, one sentence each.
     pub failures: Vec<String>,
     /// Why the figures differ, from facts about these runs.
@@ -105,42 +96,6 @@ pub struct Found {
     /// The 99th percentile of the service time, `us`.
     pub latency_p99: Option<Value>,
     pub verdict: Option<Verdict>,
-}
-
-/// What a classic tool counted, compared with lasthop.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CrossCheck {
-    /// `None` if it is about all of them.
-    pub case: Option<String>,
-    pub word: Agreement,
-    /// The evidence with figures, or why there is none.
-    pub text: String,
-}
-
-/// Whether a classic tool agrees with lasthop within 5 %.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Agreement {
-    Agrees,
-    /// It does not, and the run has an explanation.
-    Explained,
-    Differs,
-    /// The interval allows both.
-    Undecided,
-    /// The tool did not or cannot drive it.
-    NotRun,
-}
-
-impl Agreement {
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Agrees => "agrees",
-            Self::Explained => "differs, explained",
-            Self::Differs => "differs",
-            Self::Undecided => "undecided",
-            Self::NotRun => "not run",
-        }
-    }
 }
 
 /// A value, with its interval if its method gives one.
@@ -217,7 +172,6 @@ impl Repetition {
             started,
             seconds: 0.0,
             budget_seconds,
-            cross_checked: false,
             environment: None,
             parts: Vec::new(),
             figures: Vec::new(),

@@ -6,7 +6,7 @@ use lasthop_report::{
     wording::word,
 };
 
-use super::outcome::{Agreement, ClaimRow, FigureRow, Found, Part, Repetition, Value};
+use super::outcome::{ClaimRow, FigureRow, Found, Part, Repetition, Value};
 use crate::study::model::Study;
 
 /// The document of a repetition.
@@ -14,7 +14,7 @@ pub fn document(result: &Repetition) -> Document {
     let mut sections = vec![claims(result)];
     for part in &result.parts {
         sections.push(figures(result, part));
-        sections.extend([beside(part), cross_check(part)].into_iter().flatten());
+        sections.extend(beside(part));
         sections.extend(why(part));
     }
     sections.extend([missed(result), environment(result)]);
@@ -161,16 +161,6 @@ fn beside(part: &Part) -> Option<Section> {
     (!part.found.is_empty()).then(|| section(&title, Depth::Open, vec![Block::Table(table)]))
 }
 
-fn cross_check(part: &Part) -> Option<Section> {
-    let items = part.cross_check.iter().map(|check| {
-        let tone = if check.word == Agreement::Agrees { Tone::Good } else { Tone::Warning };
-        let case = check.case.as_ref().map_or_else(String::new, |case| format!(" ({case})"));
-        Block::Item(Text::of(tone, format!("{}{case}: ", check.word.words())).plain(&check.text))
-    });
-    let blocks: Vec<Block> = items.collect();
-    (!blocks.is_empty()).then(|| section(&format!("Cross-check ({})", part.runs), Depth::Open, blocks))
-}
-
 /// Four significant digits and the unit.
 fn shown(value: Value, unit: &str) -> String {
     let number = |value: f64| {
@@ -220,7 +210,7 @@ fn environment(result: &Repetition) -> Section {
         blocks.push(Block::Paragraph(text.into()));
     }
     for part in &result.parts {
-        let records = part.design_record.iter().chain(&part.method_records).chain(&part.cross_check_record);
+        let records = part.design_record.iter().chain(&part.method_records);
         let records: Vec<&str> = records.map(String::as_str).collect();
         if !records.is_empty() {
             blocks.push(Block::Item(format!("records of {}: {}", part.runs, records.join(", ")).into()));

@@ -1,18 +1,15 @@
 //! Explains why figures differ. Each note is made from facts about these runs, and is left out if its facts are
 //! missing.
 
-use std::collections::BTreeMap;
-
 use indexmap::IndexMap;
 use lasthop_analyse::{
     checks::{counted, driver::SATURATED, percent},
-    summary::{CaseSummary, Check, Severity},
+    summary::CaseSummary,
 };
 use lasthop_model::{
     observation,
     record::{Environment, Placement},
 };
-use lasthop_stats::standard_deviation;
 
 use super::{
     carry_out::Carried,
@@ -41,21 +38,8 @@ pub fn notes(
 ) -> Vec<Note> {
     let claims = repetition.claims.iter().filter(|row| row.claim.runs == part.run.id).collect();
     let facts = Facts { study, part, carried, made, claims, repetition };
-    let rules: [fn(&Facts<'_>) -> Option<Note>; 13] = [
-        speed,
-        runs,
-        line,
-        difference,
-        reuse,
-        paths,
-        client,
-        placement,
-        versions,
-        resolution,
-        process_start,
-        time_wait,
-        doubts,
-    ];
+    let rules: [fn(&Facts<'_>) -> Option<Note>; 11] =
+        [speed, runs, line, difference, reuse, paths, client, placement, versions, resolution, process_start];
     rules.iter().filter_map(|rule| rule(&facts)).collect()
 }
 
@@ -108,20 +92,15 @@ fn factor(facts: &Facts<'_>, row: &FigureRow) -> Option<f64> {
     }
 }
 
-/// How far one pair of short runs may be off here, against the interval of all blocks.
+/// What lasthop's intervals say of the published ratio.
 fn runs(facts: &Facts<'_>) -> Option<Note> {
     let row = facts.claims.iter().find(|row| row.lasthop.is_some())?;
     let lasthop = row.lasthop?;
     let (low, high) = (lasthop.low?, lasthop.high?);
-    let scatter = block_scatter(facts, row)?;
-    let pair = 1.96 * scatter / f64::from(facts.part.run.runs.max(1)).sqrt();
     let summary = facts.carried.design.as_ref()?;
     let mut text = format!(
-        "here a single pair of trials of {:.1} s varies by ±{}, {} averaged by ±{}; lasthop's {} in {} give the ratio to ±{}",
-        summary.settings.trial_seconds,
-        percent(1.96 * scatter),
-        facts.part.run.runs,
-        percent(pair),
+        "the study has {} of each condition; lasthop's {} in {} give the ratio to ±{}",
+        counted(facts.part.run.runs.into(), "run"),
         counted(summary.blocks.into(), "block"),
         counted(summary.rounds.into(), "round"),
         percent((high - low) / 2.0 / lasthop.value)
@@ -173,20 +152,6 @@ fn difference(facts: &Facts<'_>) -> Option<Note> {
         claim.words
     );
     (negative > 0).then(|| note("difference", text)).flatten()
-}
-
-/// Standard deviation of the logarithm of the ratio over blocks.
-fn block_scatter(facts: &Facts<'_>, row: &ClaimRow) -> Option<f64> {
-    let data = facts.carried.design_data.as_ref()?;
-    let (over, under) = (facts.part.design_case(&row.claim.case)?, facts.part.design_case(&row.claim.against)?);
-    let rates = |case: &str| {
-        let trials = data.trials().filter(|trial| trial.case == case);
-        trials.map(|trial| ((trial.round, trial.block), trial.result.throughput())).collect::<BTreeMap<_, _>>()
-    };
-    let under = rates(&under.case);
-    let logs: Vec<f64> =
-        rates(&over.case).iter().filter_map(|(place, rate)| Some((rate / under.get(place)?).ln())).collect();
-    (logs.len() > 2).then(|| standard_deviation(&logs))
 }
 
 /// Whether connections of the link were used again, as the application saw it.
@@ -331,38 +296,4 @@ fn process_start(facts: &Facts<'_>) -> Option<Note> {
             percent((1.0 - ours / theirs).max(0.0))
         ),
     )
-}
-
-fn time_wait(facts: &Facts<'_>) -> Option<Note> {
-    let data = facts.carried.design_data.as_ref()?;
-    let most = data.trials().map(|trial| trial.observations.network.time_wait).max()?;
-    (most > 1000)
-        .then(|| note("time-wait", format!("up to {most} TCP sockets were in TIME_WAIT during the runs")))
-        .flatten()
-}
-
-/// What lasthop's checks found against these runs.
-fn doubts(facts: &Facts<'_>) -> Option<Note> {
-    let summary = facts.carried.design.as_ref()?;
-    let grave = summary.checks.iter().filter(|check| check.severity >= Severity::Doubt);
-    let mut alike: IndexMap<&str, Vec<&Check>> = IndexMap::new();
-    for check in grave {
-        alike.entry(&check.id).or_default().push(check);
-    }
-    let mut found: Vec<String> = alike
-        .iter()
-        .map(|(id, checks)| {
-            let case = checks[0].case.as_ref().map(|case| match checks.len() {
-                1 => format!(" ({case})"),
-                many => format!(" ({case} and {} more)", many - 1),
-            });
-            format!("{id}{}: {}", case.unwrap_or_default(), checks[0].evidence)
-        })
-        .collect();
-    let more = found.len().saturating_sub(3);
-    found.truncate(3);
-    if more > 0 {
-        found.push(format!("{} more in the record", counted(more as u64, "check")));
-    }
-    (!found.is_empty()).then(|| note("doubts", found.join("; "))).flatten()
 }
