@@ -34,7 +34,7 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
     let case = plan.case.as_str();
     CaseSummary {
         case: case.to_owned(),
-        levels: plan.levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect(),
+        levels: plan.levels.clone(),
         transport: plan.transport,
         reference: trials.cases().iter().any(|other| other.reference.as_deref() == Some(case)),
         load: plan.load.clone(),

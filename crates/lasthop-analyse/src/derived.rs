@@ -31,7 +31,7 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
     let mut derived = Derived {
         quantity: plan.quantity.clone(),
         help: plan.help.clone(),
-        levels: plan.levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect(),
+        levels: plan.levels.clone(),
         transport: case.transport,
         value: None,
         intercept: None,

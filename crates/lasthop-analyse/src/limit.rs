@@ -3,8 +3,8 @@
 
 use std::{fmt, str::FromStr};
 
-use indexmap::IndexMap;
 use lasthop_model::{
+    level::{Level, Levels},
     quantity::{QuantityError, share},
     record::CasePlan,
 };
@@ -71,7 +71,7 @@ impl fmt::Display for Limit {
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub case: String,
-    pub levels: IndexMap<String, String>,
+    pub levels: Levels,
     /// What is judged; `None` if there is no ratio that may be used.
     pub judged: Option<(Metric, Ratio)>,
 }
@@ -88,8 +88,9 @@ impl Limit {
     /// Whether the name of the case is what was typed, or each part of that is a level.
     fn names(&self, subject: &Subject) -> bool {
         let has = |part: &String| {
-            let level = |(factor, level): (&String, &String)| part == level || *part == format!("{factor}={level}");
-            part == ANY || subject.levels.iter().any(level)
+            let is_level =
+                |(factor, level): (&String, &Level)| *part == level.to_string() || *part == format!("{factor}={level}");
+            part == ANY || subject.levels.iter().any(is_level)
         };
         self.cases.join("/") == subject.case || self.cases.iter().all(has)
     }
@@ -130,9 +131,7 @@ pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Fin
 #[must_use]
 pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject> {
     let compared = cases.into_iter().filter(|case| case.reference.is_some());
-    let levels =
-        |case: &CasePlan| case.levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect();
-    compared.map(|case| Subject { case: case.case.clone(), levels: levels(case), judged: None }).collect()
+    compared.map(|case| Subject { case: case.case.clone(), levels: case.levels.clone(), judged: None }).collect()
 }
 
 /// The cases of a run, each against its reference.
@@ -167,7 +166,7 @@ mod tests {
     }
 
     fn subject(case: &str, levels: &[(&str, &str)], metric: Metric, [low, high]: [f64; 2]) -> Subject {
-        let levels = levels.iter().map(|(factor, level)| ((*factor).to_owned(), (*level).to_owned())).collect();
+        let levels = levels.iter().map(|(factor, level)| ((*factor).to_owned(), Level::from(*level))).collect();
         let ratio = Ratio { ratio: f64::midpoint(low, high), low, high };
         Subject { case: case.to_owned(), levels, judged: Some((metric, ratio)) }
     }

@@ -5,7 +5,10 @@
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
-use lasthop_model::record::{AnswerPlan, Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped};
+use lasthop_model::{
+    level::{Levels, as_text},
+    record::{AnswerPlan, Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped},
+};
 use lasthop_protocol::spec::Transport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -287,7 +290,9 @@ pub struct SettingsSummary {
 pub struct CaseSummary {
     pub case: String,
     /// Level of each factor that applies.
-    pub levels: IndexMap<String, String>,
+    #[serde(with = "as_text")]
+    #[schemars(with = "IndexMap<String, String>")]
+    pub levels: Levels,
     pub transport: Transport,
     /// Whether other cases are compared with it.
     pub reference: bool,
@@ -788,7 +793,9 @@ pub struct Derived {
     pub quantity: String,
     pub help: String,
     /// Levels that all its cases share.
-    pub levels: IndexMap<String, String>,
+    #[serde(with = "as_text")]
+    #[schemars(with = "IndexMap<String, String>")]
+    pub levels: Levels,
     /// Transport of its cases.
     pub transport: Transport,
     /// `us` for times; for a crossover the factor whose level it is. `None` without two blocks that have all cases.
@@ -813,7 +820,9 @@ pub struct Weighed {
     pub quantities: [String; 2],
     pub helps: [String; 2],
     /// Levels that the cases of both share.
-    pub levels: IndexMap<String, String>,
+    #[serde(with = "as_text")]
+    #[schemars(with = "IndexMap<String, String>")]
+    pub levels: Levels,
     /// `us`
     pub values: [Measured; 2],
     /// The first minus the second.

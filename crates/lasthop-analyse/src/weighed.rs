@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use indexmap::IndexMap;
 use lasthop_model::{level::Levels, record::DerivedPlan, selection};
 
 use super::{
@@ -62,7 +61,7 @@ fn of(trials: &Trials, quantities: &[String; 2], all: [&[&DerivedPlan]; 2], leve
     Some(Weighed {
         quantities: quantities.clone(),
         helps,
-        levels: levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect::<IndexMap<_, _>>(),
+        levels: levels.clone(),
         values: [found(&values[0], &quantities[0])?, found(&values[1], &quantities[1])?],
         difference: found(&difference, "difference")?,
     })

@@ -36,5 +36,50 @@ impl fmt::Display for Level {
     }
 }
 
+impl Level {
+    /// A word; `None` for numbers and switches.
+    #[must_use]
+    pub fn word(&self) -> Option<&str> {
+        match self {
+            Self::Text(word) => Some(word),
+            Self::Bool(_) | Self::Int(_) => None,
+        }
+    }
+}
+
+impl From<&str> for Level {
+    fn from(text: &str) -> Self {
+        let number = || text.parse().map(Self::Int).ok();
+        text.parse().map(Self::Bool).ok().or_else(number).unwrap_or_else(|| Self::Text(text.to_owned()))
+    }
+}
+
+/// Levels as somebody writes them.
+#[must_use]
+pub fn texts(levels: &Levels) -> IndexMap<String, String> {
+    levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect()
+}
+
+/// Levels in the JSON of a result, which has all of them as text.
+pub mod as_text {
+    use indexmap::IndexMap;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{Level, Levels, texts};
+
+    /// # Errors
+    /// As the serializer's.
+    pub fn serialize<S: Serializer>(levels: &Levels, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(texts(levels))
+    }
+
+    /// # Errors
+    /// As the deserializer's.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Levels, D::Error> {
+        let texts = IndexMap::<String, String>::deserialize(deserializer)?;
+        Ok(texts.into_iter().map(|(factor, text)| (factor, Level::from(text.as_str()))).collect())
+    }
+}
+
 /// Chosen level of each factor that applies, in the order of the experiment's factors.
 pub type Levels = IndexMap<String, Level>;

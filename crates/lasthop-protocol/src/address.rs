@@ -70,21 +70,30 @@ impl Transport {
 
     /// The level's name as it is written in experiment files and reports.
     pub fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// Its name in a sentence.
+    pub fn title(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Unix => "unix",
-            Self::Abstract => "abstract",
-            Self::Tcp => "tcp",
-            Self::Tcp6 => "tcp6",
-            Self::Tls => "tls",
-            Self::TlsUnix => "tls-unix",
-            Self::Pipe => "pipe",
-            Self::Socketpair => "socketpair",
-            Self::Mqueue => "mqueue",
-            Self::Shm => "shm",
-            Self::ShmSpin => "shm-spin",
-            Self::Unixgram => "unixgram",
-            Self::Seqpacket => "seqpacket",
-            Self::Udp => "udp",
+            Self::Unix => ("unix", "Unix socket"),
+            Self::Abstract => ("abstract", "abstract Unix socket"),
+            Self::Tcp => ("tcp", "TCP"),
+            Self::Tcp6 => ("tcp6", "TCP over IPv6"),
+            Self::Tls => ("tls", "TLS over TCP"),
+            Self::TlsUnix => ("tls-unix", "TLS over Unix socket"),
+            Self::Pipe => ("pipe", "pair of pipes"),
+            Self::Socketpair => ("socketpair", "socketpair"),
+            Self::Mqueue => ("mqueue", "message queue"),
+            Self::Shm => ("shm", "shared memory"),
+            Self::ShmSpin => ("shm-spin", "spinning shared memory"),
+            Self::Unixgram => ("unixgram", "Unix datagram socket"),
+            Self::Seqpacket => ("seqpacket", "Unix seqpacket socket"),
+            Self::Udp => ("udp", "UDP"),
         }
     }
 

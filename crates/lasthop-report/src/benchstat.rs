@@ -53,7 +53,7 @@ fn configuration(summary: &Summary) -> Vec<(&'static str, String)> {
 }
 
 fn name(summary: &Summary, case: &CaseSummary) -> String {
-    let levels = case.levels.iter().map(|(factor, level)| format!("/{}={}", word(factor), word(level)));
+    let levels = case.levels.iter().map(|(factor, level)| format!("/{}={}", word(factor), word(&level.to_string())));
     let levels: String = if case.levels.is_empty() { format!("/{}", word(&case.case)) } else { levels.collect() };
     format!("Benchmark{}{levels}-{}", capital(&word(&summary.experiment)), case.load.threads)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::*;
+use lasthop_model::level::Level;
 use lasthop_model::record::{AnswerPlan, Environment, Failure, LoadSummary, Placement, ProgramVersion, Stage, Stopped};
 use lasthop_protocol::spec::{Arrivals, Transport};
 
@@ -56,7 +57,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
     let worked = metrics.is_some();
     CaseSummary {
         case: name.join("/"),
-        levels: levels.iter().map(|(factor, level)| ((*factor).to_owned(), (*level).to_owned())).collect(),
+        levels: levels.iter().map(|(factor, level)| ((*factor).to_owned(), Level::from(*level))).collect(),
         transport: levels[0].1.parse().unwrap_or(Transport::Tcp),
         reference,
         load: LoadSummary {
@@ -203,8 +204,8 @@ fn factors(cases: &[CaseSummary]) -> IndexMap<String, Vec<String>> {
     let mut factors: IndexMap<String, Vec<String>> = IndexMap::new();
     for (factor, level) in cases.iter().flat_map(|case| &case.levels) {
         let levels = factors.entry(factor.clone()).or_default();
-        if !levels.contains(level) {
-            levels.push(level.clone());
+        if !levels.contains(&level.to_string()) {
+            levels.push(level.to_string());
         }
     }
     factors

@@ -3,19 +3,25 @@
 //! A group is a reference and the cases that are compared with it. The subtitle says once what all groups share, the
 //! setting of a group says how it differs from the others, and the label of a case how it differs within its group.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    str::FromStr,
+};
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Check, Comparison, Metric, Summary};
 
-use super::units::{Bytes, Count, NBSP};
+use lasthop_model::level::Level;
+use lasthop_protocol::spec::Transport;
+
+use super::units::{Bytes, NBSP, grouped};
 
 /// The factors that can be compared. A run has one of them.
 const COMPARED: [&str; 2] = ["path", "transport"];
 
 /// The level of the factor under comparison.
 #[must_use]
-pub fn compared_level(case: &CaseSummary) -> Option<&String> {
+pub fn compared_level(case: &CaseSummary) -> Option<&Level> {
     COMPARED.iter().find_map(|factor| case.levels.get(*factor))
 }
 
@@ -86,13 +92,13 @@ fn agree(one: &CaseSummary, other: &CaseSummary) -> bool {
     other_levels(one).all(|(factor, level)| other.levels.get(factor).is_none_or(|same| same == level))
 }
 
-fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &String)> {
+fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &Level)> {
     case.levels.iter().filter(|(factor, _)| !is_compared(factor))
 }
 
 fn name_settings(groups: &mut [Group<'_>]) {
     let Some(first) = groups.first() else { return };
-    let is_shared = |(factor, level): &(&String, &String)| {
+    let is_shared = |(factor, level): &(&String, &Level)| {
         groups.iter().all(|group| group.head().levels.get(*factor) == Some(*level))
     };
     let shared: HashSet<&String> = other_levels(first.head()).filter(is_shared).map(|(factor, _)| factor).collect();
@@ -117,7 +123,7 @@ pub fn short_name(groups: &[Group<'_>], name: &str) -> String {
 #[must_use]
 pub fn constants(summary: &Summary) -> String {
     let Some(first) = summary.cases.first() else { return String::new() };
-    let everywhere = |factor: &str, level: &String| {
+    let everywhere = |factor: &str, level: &Level| {
         summary.cases.iter().all(|case| case.levels.get(factor).is_none_or(|other| other == level))
     };
     phrases(summary, other_levels(first).filter(|(factor, level)| everywhere(factor, level)))
@@ -186,7 +192,7 @@ impl<'a> Group<'a> {
     /// Short name of a case within its group, in the words of the command line.
     #[must_use]
     pub fn label(&self, case: &CaseSummary) -> String {
-        let label = self.with_extras(case, compared_level(case).map_or(case.case.as_str(), String::as_str));
+        let label = self.with_extras(case, &compared_level(case).map_or_else(|| case.case.clone(), Level::to_string));
         let head = self.head();
         if case.case == head.case || case.levels != head.levels {
             return label;
@@ -210,7 +216,7 @@ impl<'a> Group<'a> {
     /// The name, and the levels besides the transport by which the case differs from its reference.
     fn with_extras(&self, case: &CaseSummary, name: &str) -> String {
         let head = self.head();
-        let differs = |factor: &str, level: &String| head.levels.get(factor).is_some_and(|own| own != level);
+        let differs = |factor: &str, level: &Level| head.levels.get(factor).is_some_and(|own| own != level);
         let extras = phrases(self.summary, other_levels(case).filter(|(factor, level)| differs(factor, level)));
         if extras.is_empty() { name.to_owned() } else { format!("{name}, {extras}") }
     }
@@ -219,7 +225,7 @@ impl<'a> Group<'a> {
 /// What is compared, of a case, for a sentence: in the experiment's words or the usual ones.
 #[must_use]
 pub fn compared_name<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
-    let found = COMPARED.iter().find_map(|factor| Some((factor, case.levels.get(*factor)?)));
+    let found = COMPARED.iter().find_map(|factor| Some((factor, case.levels.get(*factor)?.word()?)));
     found.map_or(&case.case, |(factor, level)| label(summary, factor, level).unwrap_or_else(|| transport_name(level)))
 }
 
@@ -229,51 +235,43 @@ fn label<'a>(summary: &'a Summary, factor: &str, level: &str) -> Option<&'a str>
 }
 
 /// The usual name of a transport. An unknown word stays as it is.
-#[must_use]
-pub fn transport_name(level: &str) -> &str {
-    match level {
-        "unix" => "Unix socket",
-        "unixgram" => "Unix datagram socket",
-        "seqpacket" => "Unix seqpacket socket",
-        "udp" => "UDP",
-        "abstract" => "abstract Unix socket",
-        "tcp" => "TCP",
-        "tcp6" => "TCP over IPv6",
-        "tls" => "TLS over TCP",
-        "tls-unix" => "TLS over Unix socket",
-        "pipe" => "pair of pipes",
-        "mqueue" => "message queue",
-        "shm" => "shared memory",
-        "shm-spin" => "spinning shared memory",
-        other => other,
-    }
+fn transport_name(level: &str) -> &str {
+    Transport::from_str(level).map_or(level, |transport| transport.title())
 }
 
-fn phrases<'a>(summary: &Summary, levels: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+fn phrases<'a>(summary: &Summary, levels: impl Iterator<Item = (&'a String, &'a Level)>) -> String {
     levels.map(|(factor, level)| phrase(summary, factor, level)).collect::<Vec<_>>().join(", ")
 }
 
 /// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`, or those of the experiment.
-pub fn phrase(summary: &Summary, factor: &str, level: &str) -> String {
-    match label(summary, factor, level) {
+pub fn phrase(summary: &Summary, factor: &str, level: &Level) -> String {
+    match label(summary, factor, &level.to_string()) {
         Some(label) => label.to_owned(),
         None => usual(factor, level),
     }
 }
 
-fn usual(factor: &str, level: &str) -> String {
-    match (factor, level, level.parse::<u64>()) {
-        ("rate", _, Ok(0)) => "closed loop".to_owned(),
-        ("rate", _, Ok(rate)) => format!("{}{NBSP}requests/s", Count(rate)),
-        ("size", _, Ok(bytes)) => Bytes(bytes).to_string(),
-        (_, _, Ok(1)) if factor.ends_with('s') => format!("1{NBSP}{}", factor.trim_end_matches('s')),
-        (_, _, Ok(number)) if factor.ends_with('s') => format!("{}{NBSP}{factor}", Count(number)),
-        (_, _, Ok(number)) => format!("{factor}{NBSP}{}", Count(number)),
-        (_, "none", _) => format!("no{NBSP}{factor}"),
-        (_, "true" | "on", _) => format!("{factor}{NBSP}on"),
-        (_, "false" | "off", _) => format!("{factor}{NBSP}off"),
-        (_, word, _) => word.to_owned(),
+fn usual(factor: &str, level: &Level) -> String {
+    let several = factor.strip_suffix('s');
+    match (factor, level, several) {
+        ("rate", Level::Int(0), _) => "closed loop".to_owned(),
+        ("rate", Level::Int(rate), _) => format!("{}{NBSP}requests/s", count(*rate)),
+        ("size", Level::Int(bytes), _) => Bytes(bytes.unsigned_abs()).to_string(),
+        (_, Level::Int(1), Some(one)) => format!("1{NBSP}{one}"),
+        (_, Level::Int(number), Some(_)) => format!("{}{NBSP}{factor}", count(*number)),
+        (_, Level::Int(number), None) => format!("{factor}{NBSP}{}", count(*number)),
+        (_, Level::Bool(true), _) => format!("{factor}{NBSP}on"),
+        (_, Level::Bool(false), _) => format!("{factor}{NBSP}off"),
+        (_, Level::Text(word), _) => match word.as_str() {
+            "none" => format!("no{NBSP}{factor}"),
+            "on" | "off" => format!("{factor}{NBSP}{word}"),
+            word => word.to_owned(),
+        },
     }
+}
+
+fn count(number: i64) -> String {
+    grouped(number as f64, 0)
 }
 
 #[cfg(test)]
@@ -298,7 +296,7 @@ mod tests {
             ("handler", "none", "no handler"),
             ("handler", "sleep-10ms", "sleep-10ms"),
         ] {
-            assert_eq!(usual(factor, level).replace(NBSP, " "), expected);
+            assert_eq!(usual(factor, &level.into()).replace(NBSP, " "), expected);
         }
     }
 
@@ -309,8 +307,8 @@ mod tests {
         for (factor, level, label) in labels {
             summary.labels.insert(factor.to_owned(), IndexMap::from([(level.to_owned(), label.to_owned())]));
         }
-        assert_eq!(phrase(&summary, "limit", "free"), "no limit at all");
-        assert_eq!(phrase(&summary, "limit", "half"), "half");
+        assert_eq!(phrase(&summary, "limit", &"free".into()), "no limit at all");
+        assert_eq!(phrase(&summary, "limit", &"half".into()), "half");
         let names: Vec<&str> = summary.cases.iter().map(|case| compared_name(&summary, case)).collect();
         assert_eq!(names, ["pigeon", "TCP", "TLS over TCP"]);
     }

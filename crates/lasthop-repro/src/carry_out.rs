@@ -8,6 +8,7 @@ use lasthop_analyse::{checks::counted, summary::Summary};
 use lasthop_classic::Tool;
 use lasthop_model::{
     driver::ToolChoice,
+    level::texts,
     record::{CasePlan, Environment, Stopped},
     selection::{Choice, Selection},
 };
@@ -148,9 +149,7 @@ impl Job<'_> {
                 part.failures.push("interrupted".to_owned());
                 break;
             }
-            let levels: IndexMap<String, String> =
-                case.levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect();
-            let mut method = MethodCase { levels, trials: Vec::new(), double: Vec::new() };
+            let mut method = MethodCase { levels: texts(&case.levels), trials: Vec::new(), double: Vec::new() };
             let factors: &[u64] = if run.time == Time::Slope { &[1, 2] } else { &[1] };
             for &factor in factors {
                 match self.method(experiment, case, &shortened, factor, tell) {

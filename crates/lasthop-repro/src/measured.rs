@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Measured, Summary};
+use lasthop_model::level::texts;
 use lasthop_protocol::TrialResult;
 use lasthop_stats::mean;
 
@@ -187,7 +188,7 @@ impl MeasuredPart<'_> {
     pub fn design_case(&self, levels: &IndexMap<String, String>) -> Option<&CaseSummary> {
         let summary = self.design.as_ref()?;
         let wanted = self.design_condition(levels);
-        summary.cases.iter().find(|case| fits(&case.levels, &wanted) && case.metrics.is_some())
+        summary.cases.iter().find(|case| fits(&texts(&case.levels), &wanted) && case.metrics.is_some())
     }
 
     /// A condition with what tells it from other cases of lasthop's design.
@@ -202,7 +203,7 @@ impl MeasuredPart<'_> {
         let name = self.run.design.quantity.as_ref().filter(|_| self.is_derived(quantity))?;
         let wanted = self.design_condition(levels);
         let mut all = self.design.as_ref()?.derived.iter();
-        let found = all.find(|derived| derived.quantity == *name && fits(&derived.levels, &wanted))?;
+        let found = all.find(|derived| derived.quantity == *name && fits(&texts(&derived.levels), &wanted))?;
         found.value.as_ref().map(|value| known(value).times(1e-6))
     }
 
@@ -217,7 +218,8 @@ impl MeasuredPart<'_> {
     fn unit_time(&self, requests: u32, levels: &Levels) -> Option<Known> {
         let wanted = self.design_condition(levels);
         let mut cases = self.design.as_ref()?.cases.iter();
-        let case = cases.find(|case| fits(&case.levels, &wanted) && case.load.requests_per_connection == requests)?;
+        let case =
+            cases.find(|case| fits(&texts(&case.levels), &wanted) && case.load.requests_per_connection == requests)?;
         Some(request_time(case)?.times(f64::from(requests)))
     }
 
@@ -233,8 +235,8 @@ impl MeasuredPart<'_> {
     fn design_time(&self, levels: &IndexMap<String, String>) -> Option<Known> {
         let per = |levels: &IndexMap<String, String>| request_time(self.design_case(levels)?);
         let Time::Levels(factor) = &self.run.time else { return per(levels) };
-        let cases = self.design.as_ref()?.cases.iter().map(|case| &case.levels);
-        let ends = ends(cases, factor, levels)?;
+        let cases: Vec<Levels> = self.design.as_ref()?.cases.iter().map(|case| texts(&case.levels)).collect();
+        let ends = ends(cases.iter(), factor, levels)?;
         Some(per(&ends.1.1)?.minus(per(&ends.0.1)?).times(1.0 / (ends.1.0 - ends.0.0)))
     }
 
@@ -299,10 +301,9 @@ impl MeasuredPart<'_> {
             Time::Levels(factor) => Some(factor),
             Time::Rate | Time::Slope => None,
         };
-        let design = self.design.iter().flat_map(|summary| &summary.cases).map(|case| &case.levels);
+        let design = self.design.iter().flat_map(|summary| &summary.cases).map(|case| texts(&case.levels));
         let mut pairs = Vec::new();
-        for have in design.filter(|have| fits(have, case)) {
-            let mut over = have.clone();
+        for mut over in design.filter(|have| fits(have, case)) {
             over.retain(|factor, _| Some(factor) != counted);
             let mut under = over.clone();
             under.extend(against.clone());

@@ -5,7 +5,7 @@ use lasthop_analyse::summary::{Derived, Measured, Outside, Summary, Weighed};
 use super::{parts, question::short};
 use crate::{
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Tone},
-    groups::{is_compared, phrase, transport_name},
+    groups::{is_compared, phrase},
     units::{NONE, TimeUnit, significant},
     wording::margin,
 };
@@ -99,7 +99,7 @@ fn label(summary: &Summary, all: &[&Derived], derived: &Derived) -> String {
 
 fn crossover(summary: &Summary, derived: &Derived) -> String {
     let within = margin(summary.settings.margin);
-    let who = format!("{}: {}", derived.help, transport_name(derived.transport.name()));
+    let who = format!("{}: {}", derived.help, derived.transport.title());
     match (&derived.value, derived.outside) {
         (Some(at), _) => format!(
             "{who} differs by less than {within} at {} {} and above (95 % interval {} to {}).",

@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Derived, Measured, Outside, Summary, Verdict, Weighed};
+use lasthop_model::level::Level;
 
 use super::{
     answer::the,
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     document::Text,
-    groups::{Group, compared_level, compared_name, is_compared, phrase, transport_name},
+    groups::{Group, compared_level, compared_name, is_compared, phrase},
     units::{Micros, NBSP, capital, significant},
     wording::{margin, percent},
 };
@@ -110,9 +111,13 @@ fn until(summary: &Summary, quantity: &str) -> Vec<String> {
     let of = |derived: &Derived| {
         let factor = derived.over.as_deref()?;
         let within = margin(summary.settings.margin);
-        let who = the(transport_name(derived.transport.name()));
-        let level = |value: f64| phrase(summary, factor, &format!("{:.0}", value));
-        let levels = || summary.cases.iter().filter_map(|case| case.levels.get(factor)?.parse::<f64>().ok());
+        let who = the(derived.transport.title());
+        let level = |value: f64| phrase(summary, factor, &Level::Int(value.round() as i64));
+        let number = |case: &CaseSummary| match case.levels.get(factor)? {
+            Level::Int(number) => Some(*number as f64),
+            Level::Bool(_) | Level::Text(_) => None,
+        };
+        let levels = || summary.cases.iter().filter_map(number);
         let (least, most) = (levels().fold(f64::INFINITY, f64::min), levels().fold(0.0, f64::max));
         let what = capital(&derived.help);
         Some(match (&derived.value, derived.outside) {
@@ -167,7 +172,7 @@ fn costs(summary: &Summary, quantities: &[String]) -> Option<String> {
     for quantity in quantities {
         let all: Vec<&Derived> = summary.derived.iter().filter(|one| one.quantity == *quantity).collect();
         let mut by_levels: IndexMap<String, Vec<&Derived>> = IndexMap::new();
-        let varies = |factor: &String, level: &String| all.iter().any(|other| other.levels.get(factor) != Some(level));
+        let varies = |factor: &String, level: &Level| all.iter().any(|other| other.levels.get(factor) != Some(level));
         for one in &all {
             let own = one.levels.iter().filter(|(factor, level)| !is_compared(factor) && varies(factor, level));
             let words: Vec<String> = own.map(|(factor, level)| phrase(summary, factor, level)).collect();
@@ -180,7 +185,7 @@ fn costs(summary: &Summary, quantities: &[String]) -> Option<String> {
 
 /// `one more query on a connection costs 44 µs by TCP, 16 µs less by the Unix socket`
 fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
-    let by = |derived: &Derived| format!("by {}", the(transport_name(derived.transport.name())));
+    let by = |derived: &Derived| format!("by {}", the(derived.transport.title()));
     let (reference, others): (Vec<&Derived>, Vec<&Derived>) =
         all.iter().copied().partition(|one| one.against_reference.is_none());
     let own = |one: &Derived| {
@@ -206,7 +211,8 @@ fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
 }
 
 fn price(groups: &[Group<'_>], level: &str) -> Option<String> {
-    let has_level = |found: &Found<'_>| compared_level(found.compared.case).is_some_and(|own| own == level);
+    let has_level =
+        |found: &Found<'_>| compared_level(found.compared.case).is_some_and(|own| own.word() == Some(level));
     let all: Vec<Found<'_>> = groups
         .iter()
         .flat_map(|group| group.compared().map(move |compared| Found { group, compared }))
@@ -235,7 +241,7 @@ fn occupies(groups: &[Group<'_>], level: &str) -> Option<String> {
     let mut said = Vec::new();
     let mut names = None;
     for group in groups {
-        let own = group.cases.iter().find(|case| compared_level(case).is_some_and(|own| own == level));
+        let own = group.cases.iter().find(|case| compared_level(case).is_some_and(|own| own.word() == Some(level)));
         let Some((own, reference)) = own.map(|case| (*case, group.head())) else { continue };
         let Some((ours, theirs)) = busy(own).zip(busy(reference)) else { continue };
         names = Some([own, reference].map(|case| the(compared_name(group.summary(), case))));
@@ -362,7 +368,7 @@ mod tests {
         let weighed = |difference| Weighed {
             quantities: ["one".into(), "other".into()],
             helps: ["TCP to the pool".into(), "TCP to the server".into()],
-            levels: IndexMap::from([("pattern".to_owned(), "echo".to_owned())]),
+            levels: IndexMap::from([("pattern".to_owned(), "echo".into())]),
             values: [micros(22.0, 1.0), micros(5.0, 1.0)],
             difference,
         };
