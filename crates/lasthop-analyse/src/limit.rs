@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 
 use lasthop_model::{
     level::{Level, Levels},
-    quantity::{QuantityError, share},
+    quantity::share,
     record::CasePlan,
 };
 use lasthop_stats::Better;
@@ -31,31 +31,15 @@ pub struct Limit {
     share: f64,
 }
 
-/// The text is not a limit.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LimitError {
-    #[error("write CASES slower > SHARE or CASES faster > SHARE, such as 'unix slower > 5%'")]
-    Form,
-    #[error(transparent)]
-    Share(#[from] QuantityError),
-}
-
-/// No case has what a limit names.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{limit}` names no case that is compared; write `{ANY}`, or a case or levels of one: {}", known.join(", "))]
-pub struct NoCase {
-    limit: String,
-    known: Vec<String>,
-}
-
 impl FromStr for Limit {
-    type Err = LimitError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, LimitError> {
-        let (left, right) = text.split_once('>').ok_or(LimitError::Form)?;
-        let (cases, word) = left.trim().rsplit_once(char::is_whitespace).ok_or(LimitError::Form)?;
-        let (_, word) = WORDS.into_iter().find(|(known, _)| *known == word).ok_or(LimitError::Form)?;
-        let share = share(right.trim())?;
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORM: &str = "write CASES slower > SHARE or CASES faster > SHARE, such as 'unix slower > 5%'";
+        let (left, right) = text.split_once('>').ok_or(FORM)?;
+        let (cases, word) = left.trim().rsplit_once(char::is_whitespace).ok_or(FORM)?;
+        let (_, word) = WORDS.into_iter().find(|(known, _)| *known == word).ok_or(FORM)?;
+        let share = share(right.trim()).map_err(|error| error.to_string())?;
         let cases = cases.trim().split('/').map(str::to_owned).collect();
         Ok(Self { text: text.trim().to_owned(), cases, word, share })
     }
@@ -108,16 +92,17 @@ impl Limit {
 }
 
 /// Each limit with each subject that it names.
-/// Errors: [`NoCase`] if a limit names none.
-pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Finding<'a>>, NoCase> {
+/// Errors: a limit names none.
+pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Finding<'a>>, String> {
     let mut found = Vec::new();
     for limit in limits {
         let named: Vec<&Subject> = subjects.iter().filter(|subject| limit.names(subject)).collect();
         if named.is_empty() {
-            return Err(NoCase {
-                limit: limit.text.clone(),
-                known: subjects.iter().map(|one| one.case.clone()).collect(),
-            });
+            let known: Vec<&str> = subjects.iter().map(|one| one.case.as_str()).collect();
+            return Err(format!(
+                "`{limit}` names no case that is compared; write `{ANY}`, or a case or levels of one: {}",
+                known.join(", ")
+            ));
         }
         found.extend(named.into_iter().map(|subject| {
             let standing = subject.judged.map(|(metric, ratio)| limit.standing(metric, &ratio));
@@ -227,7 +212,7 @@ mod tests {
     #[test]
     fn other_forms_are_refused() {
         for wrong in ["unix", "unix > 5%", "unix slow > 5%", "slower > 5%", "unix slower < 5%", ""] {
-            assert_eq!(wrong.parse::<Limit>(), Err(LimitError::Form), "{wrong}");
+            assert!(wrong.parse::<Limit>().is_err_and(|error| error.starts_with("write CASES")), "{wrong}");
         }
         let said = |text: &str| text.parse::<Limit>().unwrap_err().to_string();
         assert!(said("unix slower > 5").contains("percent sign"), "{}", said("unix slower > 5"));

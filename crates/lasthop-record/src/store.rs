@@ -29,48 +29,11 @@ const LONGEST_HEADLINE: u64 = 64 << 10;
 
 /// A record cannot be found or read.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    #[error("no run `{wanted}` in {}{}", store.display(), hint(suggestion.as_deref()))]
-    Unknown { wanted: String, store: PathBuf, suggestion: Option<String> },
-    #[error("`{wanted}` matches {} runs: {}; give more of the name", matches.len(), matches.join(", "))]
-    Ambiguous { wanted: String, matches: Vec<String> },
-    #[error("no run is recorded yet in {}; start one with `lasthop run`", store.display())]
-    Empty { store: PathBuf },
-    #[error(
-        "no run in {} is proven to be yours, so there is no last one: name the run that you mean; see `lasthop runs`",
-        store.display()
-    )]
-    NoneOwn { store: PathBuf },
-    #[error("{}: `{}` is not the name of a run, which has letters, digits, `.`, `_` and `-` only", path.display(), run.escape_debug())]
-    Name { path: PathBuf, run: String },
-    #[error("{}: it has {found} cases, and no run has more than {MOST}: nothing made this record by measuring", path.display())]
-    Cases { path: PathBuf, found: usize },
-    #[error("cannot read {}: {source}", path.display())]
-    Io {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("{}:{line}: not a lasthop record: {source}", path.display())]
-    Malformed {
-        path: PathBuf,
-        line: usize,
-        #[source]
-        source: serde_json::Error,
-    },
-    #[error(
-        "{} was made by a newer lasthop: its record has version {found}, and this lasthop reads up to {VERSION}; use a newer \
-         lasthop",
-        path.display()
-    )]
-    TooNew { path: PathBuf, found: u32 },
-}
+#[error("{0}")]
+pub struct ReadError(String);
 
-fn hint(suggestion: Option<&str>) -> String {
-    match suggestion {
-        Some(name) => format!(" (did you mean `{name}`?); see `lasthop runs`"),
-        None => "; see `lasthop runs`".to_owned(),
-    }
+fn cannot_read(path: &Path) -> impl Fn(io::Error) -> ReadError {
+    move |error| ReadError(format!("cannot read {}: {error}", path.display()))
 }
 
 /// Whether a record is complete.
@@ -110,12 +73,12 @@ impl Store {
 
     /// Directories of all runs, oldest first (names begin with the time of the run). Those named beyond tomorrow, which no run
     /// was, come before all others: nothing takes them for the newest.
-    /// Errors: [`ReadError::Io`] if the folder exists but cannot be listed.
+    /// Errors: the folder exists but cannot be listed.
     pub fn list(&self) -> Result<Vec<PathBuf>, ReadError> {
         let entries = match fs::read_dir(&self.runs) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(ReadError::Io { path: self.runs.clone(), source }),
+            Err(error) => return Err(cannot_read(&self.runs)(error)),
         };
         let mut found: Vec<PathBuf> = entries
             .filter_map(|entry| Some(entry.ok()?.path()))
@@ -141,13 +104,11 @@ impl Store {
 
     /// The directory of the run that `wanted` names: `last` (of those made here), a whole name, a path, or a part of a
     /// name that matches only one run.
-    /// Errors: [`ReadError::Unknown`], [`ReadError::Ambiguous`], [`ReadError::Empty`] or [`ReadError::NoneOwn`].
+    /// Errors: there is none, or there are several.
     pub fn find(&self, wanted: &str) -> Result<PathBuf, ReadError> {
         let runs = self.list()?;
         if wanted == "last" {
-            let store = self.runs.clone();
-            let none = if runs.is_empty() { ReadError::Empty { store } } else { ReadError::NoneOwn { store } };
-            return self.newest(|_| true)?.ok_or(none);
+            return self.newest(|_| true)?.ok_or_else(|| if runs.is_empty() { self.empty() } else { self.none_own() });
         }
         if let Some(exact) = runs.iter().find(|path| name_of(path) == wanted) {
             return Ok(exact.clone());
@@ -157,16 +118,17 @@ impl Store {
             return Ok(as_path.to_owned());
         }
         if runs.is_empty() {
-            return Err(ReadError::Empty { store: self.runs.clone() });
+            return Err(self.empty());
         }
         let matches: Vec<&PathBuf> = runs.iter().filter(|path| name_of(path).contains(wanted)).collect();
         match matches.as_slice() {
             [only] => Ok((*only).clone()),
             [] => Err(self.unknown(wanted, &runs)),
-            several => Err(ReadError::Ambiguous {
-                wanted: wanted.to_owned(),
-                matches: several.iter().map(|path| name_of(path)).collect(),
-            }),
+            several => {
+                let names: Vec<String> = several.iter().map(|path| name_of(path)).collect();
+                let all = names.join(", ");
+                Err(ReadError(format!("`{wanted}` matches {} runs: {all}; give more of the name", names.len())))
+            }
         }
     }
 
@@ -184,7 +146,20 @@ impl Store {
             .iter()
             .map(|path| name_of(path))
             .max_by(|a, b| strsim::jaro_winkler(a, wanted).total_cmp(&strsim::jaro_winkler(b, wanted)));
-        ReadError::Unknown { wanted: wanted.to_owned(), store: self.runs.clone(), suggestion }
+        let meant = suggestion.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default();
+        ReadError(format!("no run `{wanted}` in {}{meant}; see `lasthop runs`", self.runs.display()))
+    }
+
+    fn empty(&self) -> ReadError {
+        let store = self.runs.display();
+        ReadError(format!("no run is recorded yet in {store}; start one with `lasthop run`"))
+    }
+
+    fn none_own(&self) -> ReadError {
+        ReadError(format!(
+            "no run in {} is proven to be yours, so there is no last one: name the run that you mean; see `lasthop runs`",
+            self.runs.display()
+        ))
     }
 }
 
@@ -226,21 +201,33 @@ pub fn headline(directory: &Path) -> Option<String> {
 pub fn header(directory: &Path) -> Result<RunHeader, ReadError> {
     let path = directory.join("run.json");
     let text = beneath::read(directory, Path::new("run.json"), LONGEST);
-    let text = text.map_err(|source| ReadError::Io { path: path.clone(), source })?;
+    let text = text.map_err(cannot_read(&path))?;
     // The version first: a newer record may have fields that the strict types refuse.
     let loose: Version = parse(&path, 1, &text)?;
     let found = u32::try_from(loose.record).unwrap_or(u32::MAX);
     if found > VERSION {
-        return Err(ReadError::TooNew { path, found });
+        return Err(ReadError(format!(
+            "{} was made by a newer lasthop: its record has version {found}, and this lasthop reads up to {VERSION}; use a \
+             newer lasthop",
+            path.display()
+        )));
     }
     let header: RunHeader = parse(&path, 1, &text)?;
     if !run_name::is_valid(&header.run) {
-        return Err(ReadError::Name { path, run: header.run });
+        return Err(ReadError(format!(
+            "{}: `{}` is not the name of a run, which has letters, digits, `.`, `_` and `-` only",
+            path.display(),
+            header.run.escape_debug()
+        )));
     }
-    match header.cases.len() {
-        found if found > MOST => Err(ReadError::Cases { path, found }),
-        _ => Ok(header),
+    if header.cases.len() > MOST {
+        return Err(ReadError(format!(
+            "{}: it has {} cases, and no run has more than {MOST}: nothing made this record by measuring",
+            path.display(),
+            header.cases.len()
+        )));
     }
+    Ok(header)
 }
 
 /// What a record of any version says of it.
@@ -251,7 +238,7 @@ struct Version {
 }
 
 /// Reads a whole record. Skips an incomplete last line, which a killed run leaves behind.
-/// Errors: [`ReadError::Io`], [`ReadError::Malformed`], [`ReadError::Name`], [`ReadError::Cases`] or [`ReadError::TooNew`].
+/// Errors: a file cannot be read, is malformed, or was made by a newer lasthop.
 pub fn read(directory: &Path) -> Result<RunData, ReadError> {
     let mut data = RunData {
         header: header(directory)?,
@@ -266,16 +253,16 @@ pub fn read(directory: &Path) -> Result<RunData, ReadError> {
 /// Reads line by line, because the file of a long run is larger than what is kept of it.
 fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), ReadError> {
     let path = directory.join(TRIALS);
-    let refused = |source| ReadError::Io { path: path.clone(), source };
+    let refused = cannot_read(&path);
     let mut file = match beneath::open(directory, Path::new(TRIALS)) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(refused(source)),
+        Err(error) => return Err(refused(error)),
     };
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        (&mut file).take(LONGEST).read_until(b'\n', &mut line).map_err(refused)?;
+        (&mut file).take(LONGEST).read_until(b'\n', &mut line).map_err(&refused)?;
         if line.len() as u64 == LONGEST {
             return Err(refused(beneath::too_long(&format!("line {number}"), LONGEST)));
         }
@@ -292,14 +279,13 @@ fn optional<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<
     match beneath::read(directory, Path::new(name), LONGEST) {
         Ok(text) => parse(&path, 1, &text).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(ReadError::Io { path, source }),
+        Err(error) => Err(cannot_read(&path)(error)),
     }
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, first_line: usize, text: &[u8]) -> Result<T, ReadError> {
-    serde_json::from_slice(text).map_err(|source| ReadError::Malformed {
-        path: path.to_owned(),
-        line: first_line + source.line().saturating_sub(1),
-        source,
+    serde_json::from_slice(text).map_err(|error| {
+        let line = first_line + error.line().saturating_sub(1);
+        ReadError(format!("{}:{line}: not a lasthop record: {error}", path.display()))
     })
 }

@@ -29,24 +29,9 @@ use regex::{Captures, Regex};
 
 pub use self::{
     winner::{Winner, winner},
-    write::{WriteError, write},
+    write::write,
 };
 use crate::text;
-
-/// Nothing can be exported.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    #[error("the run has no case `{case}`; its cases: {known}")]
-    Unknown { case: String, known: String },
-    #[error("no case of the run has a result, so there is no winner; choose a case with --case")]
-    NoWinner,
-    #[error("case `{0}` never worked in that run, so there is no configuration")]
-    NeverWorked(String),
-    #[error("{path} is missing or cannot be read ({cause}): the record was made by an older lasthop, or is incomplete")]
-    Record { path: PathBuf, cause: String },
-    #[error("a run with overload has no winner; name another run, or choose a case with --case")]
-    Overload,
-}
 
 /// A file of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,9 +59,9 @@ impl Served {
 
     /// A file that it was started with. It counts towards the limit for all.
     /// Errors: it cannot be read, is no text, or is larger than configurations are.
-    fn file(&self, file: &Path) -> Result<String, ExportError> {
+    fn file(&self, file: &Path) -> Result<String, String> {
         let below = self.below.join(file);
-        let failed = |cause: String| ExportError::Record { path: self.record.join(&below), cause };
+        let failed = |cause: String| incomplete(&self.record.join(&below), &cause);
         let most = self.room.get().min(LONGEST);
         let bytes = beneath::read(&self.record, &below, most).map_err(|error| failed(error.to_string()))?;
         // An empty one takes room, too.
@@ -95,12 +80,7 @@ const ROOM: u64 = 64 << 20;
 
 /// Exports the configuration of `case`, or of the winner.
 /// Errors: there is no such case, it never worked, or the record is incomplete.
-pub fn export(
-    record: &Path,
-    data: &RunData,
-    summary: &Summary,
-    case: Option<&str>,
-) -> Result<Vec<Exported>, ExportError> {
+pub fn export(record: &Path, data: &RunData, summary: &Summary, case: Option<&str>) -> Result<Vec<Exported>, String> {
     let won = winner(summary);
     let Chosen { plan, proof, served } = choose(record, data, won.as_ref(), case)?;
     let mut exported =
@@ -130,27 +110,33 @@ fn choose<'a>(
     data: &'a RunData,
     won: Option<&Winner>,
     case: Option<&str>,
-) -> Result<Chosen<'a>, ExportError> {
+) -> Result<Chosen<'a>, String> {
     let cases = &data.header.cases;
     let name = case.map(str::to_owned).or_else(|| won.map(|won| won.case.clone()));
     let without_winner = match data.header.settings.overload {
-        Some(_) => ExportError::Overload,
-        None => ExportError::NoWinner,
+        Some(_) => "a run with overload has no winner; name another run, or choose a case with --case",
+        None => "no case of the run has a result, so there is no winner; choose a case with --case",
     };
     let name = name.ok_or(without_winner)?;
-    let plan = cases.iter().find(|plan| plan.case == name).ok_or_else(|| ExportError::Unknown {
-        case: name.clone(),
-        known: cases.iter().map(|plan| plan.case.as_str()).collect::<Vec<_>>().join(", "),
+    let plan = cases.iter().find(|plan| plan.case == name).ok_or_else(|| {
+        let known: Vec<&str> = cases.iter().map(|plan| plan.case.as_str()).collect();
+        format!("the run has no case `{name}`; its cases: {}", known.join(", "))
     })?;
     let up = data.rounds().filter_map(|round| Some((round.round, &**round.cases.get(&name)?))).last();
-    let (round, proof) = up.ok_or_else(|| ExportError::NeverWorked(name.clone()))?;
+    let (round, proof) =
+        up.ok_or_else(|| format!("case `{name}` never worked in that run, so there is no configuration"))?;
     let stack = PathBuf::from("services").join(round.to_string()).join(plan.stack.to_string());
     Ok(Chosen { plan, proof, served: served(record, data, &stack)? })
 }
 
+fn incomplete(path: &Path, cause: &str) -> String {
+    let why = "the record was made by an older lasthop, or is incomplete";
+    format!("{} is missing or cannot be read ({cause}): {why}", path.display())
+}
+
 /// The services of a stack, whose folder in the record this is.
-fn served(record: &Path, data: &RunData, stack: &Path) -> Result<Vec<Served>, ExportError> {
-    let failed = |path: &Path, cause: String| ExportError::Record { path: record.join(path), cause };
+fn served(record: &Path, data: &RunData, stack: &Path) -> Result<Vec<Served>, String> {
+    let failed = |path: &Path, cause: String| incomplete(&record.join(path), &cause);
     let mut names = beneath::names(record, stack).map_err(|error| failed(stack, error.to_string()))?;
     names.sort();
     let room = Rc::new(Cell::new(ROOM));
@@ -254,7 +240,7 @@ impl Replacements {
 }
 
 /// The files of a service and its command, or what its recipe says instead.
-fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, ExportError> {
+fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, String> {
     let Served { name, place, .. } = served;
     let exported = |file: &str, text: &str| Exported { name: format!("{name}/{file}"), text: replaced.apply(text) };
     if !place.export.files.is_empty() {

@@ -11,42 +11,40 @@ use lasthop_model::service::stays_inside;
 
 use super::Exported;
 
-/// A file of an export cannot be written. Existing files are found before the first one is written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    #[error("{} already exists, so nothing was written; choose another folder, or overwrite it with --force", .0.display())]
-    Exists(PathBuf),
-    #[error("{} is a link, which lasthop does not follow, so nothing was written; choose another folder", .0.display())]
-    Link(PathBuf),
-    #[error("the record names a file `{0}`, which would be outside the folder, so nothing was written")]
-    Outside(String),
-    #[error("cannot write {}: {cause}", path.display())]
-    Io { path: PathBuf, cause: io::Error },
-}
-
 /// Writes the files and yields their paths; over such as are there only with `force`.
-/// Errors: [`WriteError`]
-pub fn write(folder: &Path, exported: &[Exported], force: bool) -> Result<Vec<PathBuf>, WriteError> {
+/// Errors: a file cannot be written; what stands in the way is found before the first one is written.
+pub fn write(folder: &Path, exported: &[Exported], force: bool) -> Result<Vec<PathBuf>, String> {
     let all = exported.iter().map(|one| Ok((target(folder, &one.name, force)?, &one.text)));
-    let all = all.collect::<Result<Vec<_>, _>>()?;
+    let all = all.collect::<Result<Vec<_>, String>>()?;
     for (path, text) in &all {
         let written = fs::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| put(path, text, force));
-        written.map_err(|cause| WriteError::Io { path: path.clone(), cause })?;
+        written.map_err(|cause| format!("cannot write {}: {cause}", path.display()))?;
     }
     Ok(all.into_iter().map(|(path, _)| path).collect())
 }
 
 /// Where a file of that name goes. The folder itself is the user's choice, also where it is a link.
-fn target(folder: &Path, name: &str, force: bool) -> Result<PathBuf, WriteError> {
+fn target(folder: &Path, name: &str, force: bool) -> Result<PathBuf, String> {
     if !stays_inside(Path::new(name)) {
-        return Err(WriteError::Outside(name.to_owned()));
+        return Err(format!(
+            "the record names a file `{name}`, which would be outside the folder, so nothing was written"
+        ));
     }
     let path = folder.join(name);
     let below = path.ancestors().take_while(|part| *part != folder);
     if let Some(link) = below.into_iter().find(|part| part.is_symlink()) {
-        return Err(WriteError::Link(link.to_owned()));
+        return Err(format!(
+            "{} is a link, which lasthop does not follow, so nothing was written; choose another folder",
+            link.display()
+        ));
     }
-    if path.exists() && !force { Err(WriteError::Exists(path)) } else { Ok(path) }
+    if path.exists() && !force {
+        return Err(format!(
+            "{} already exists, so nothing was written; choose another folder, or overwrite it with --force",
+            path.display()
+        ));
+    }
+    Ok(path)
 }
 
 fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
@@ -75,7 +73,7 @@ mod tests {
         assert_eq!(write(&into, &all, false).unwrap(), [into.join("README.md"), into.join("nginx/nginx.conf")]);
         fs::remove_file(into.join("README.md")).unwrap();
         fs::write(into.join("nginx/nginx.conf"), "mine").unwrap();
-        let error = write(&into, &all, false).unwrap_err().to_string();
+        let error = write(&into, &all, false).unwrap_err();
         assert!(error.contains("nginx.conf already exists") && error.contains("--force"), "{error}");
         assert_eq!(fs::read_to_string(into.join("nginx/nginx.conf")).unwrap(), "mine");
         assert!(!into.join("README.md").exists(), "nothing was written");
@@ -96,12 +94,12 @@ mod tests {
         for name in ["README.md", "dangling", "nginx/nginx.conf", "nginx/other.conf"] {
             for force in [false, true] {
                 let error = write(&into, &files(&["fine", name]), force).unwrap_err();
-                assert!(matches!(error, WriteError::Link(_)), "{name}: {error}");
+                assert!(error.contains(" is a link"), "{name}: {error}");
             }
         }
         for name in ["../out", "/tmp/lasthop-never/out", "a/../../out"] {
             let error = write(&into, &files(&[name]), true).unwrap_err();
-            assert!(matches!(error, WriteError::Outside(_)), "{name}: {error}");
+            assert!(error.contains(" outside the folder"), "{name}: {error}");
         }
         assert_eq!(fs::read_to_string(mine.join("nginx.conf")).unwrap(), "mine");
         assert_eq!(fs::read_dir(&mine).unwrap().count(), 1);
